@@ -1,0 +1,91 @@
+// swift-tools-version: 6.2
+
+import PackageDescription
+
+/// Every Swift target is held to the same rules: Swift 6 mode, no warnings, explicit imports.
+let strict: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .treatAllWarnings(as: .error),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    // Spans over bytes that a type owns: the safe way to hand a parser its input without a copy.
+    .enableExperimentalFeature("Lifetimes"),
+]
+
+let package = Package(
+    name: "pinproxy",
+    products: [
+        .executable(name: "pinproxy", targets: ["pinproxy"]),
+        .library(name: "ServerTrust", targets: ["ServerTrust"]),
+        .library(name: "HTTPCaching", targets: ["HTTPCaching"]),
+        .library(name: "SessionCore", targets: ["SessionCore"]),
+        .library(name: "SessionCoreFoundation", targets: ["SessionCoreFoundation"]),
+    ],
+    targets: [
+        // What Swift cannot call.
+        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CLibcurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+        .systemLibrary(name: "CIDN2", pkgConfig: "libidn2", providers: [.apt(["libidn2-dev"])]),
+        .systemLibrary(name: "CPSL", pkgConfig: "libpsl", providers: [.apt(["libpsl-dev"])]),
+        .target(name: "CShims", dependencies: ["COpenSSL", "CLibcurl"]),
+
+        // From the bottom up; a module imports nothing above it.
+        .target(name: "IOCore", dependencies: ["CShims"], swiftSettings: strict),
+        .target(name: "HTTPCore", dependencies: ["IOCore"], swiftSettings: strict),
+        .target(
+            name: "ServerTrust",
+            dependencies: ["HTTPCore", "IOCore", "CShims", "COpenSSL", "CIDN2", "CPSL"],
+            swiftSettings: strict
+        ),
+        .target(name: "HTTPCaching", dependencies: ["HTTPCore", "IOCore"], swiftSettings: strict),
+        .target(
+            name: "SessionCore",
+            dependencies: ["HTTPCaching", "ServerTrust", "HTTPCore", "IOCore", "CShims", "CLibcurl", "COpenSSL"],
+            swiftSettings: strict
+        ),
+        .target(name: "SessionCoreFoundation", dependencies: ["SessionCore"], swiftSettings: strict),
+        .target(
+            name: "ProxyCore",
+            dependencies: ["SessionCore", "HTTPCaching", "ServerTrust", "HTTPCore", "IOCore"],
+            swiftSettings: strict
+        ),
+        .executableTarget(
+            name: "pinproxy",
+            dependencies: ["ProxyCore", "SessionCore", "ServerTrust", "HTTPCore", "IOCore", "CShims", "COpenSSL"],
+            swiftSettings: strict
+        ),
+
+        // Tests.
+        .target(
+            name: "TestSupport",
+            dependencies: ["ServerTrust", "HTTPCore", "IOCore", "CShims", "COpenSSL"],
+            path: "Tests/TestSupport",
+            swiftSettings: strict
+        ),
+        .testTarget(name: "IOCoreTests", dependencies: ["IOCore", "TestSupport"], swiftSettings: strict),
+        .testTarget(name: "HTTPCoreTests", dependencies: ["HTTPCore", "IOCore"], swiftSettings: strict),
+        .testTarget(
+            name: "ServerTrustTests",
+            dependencies: ["ServerTrust", "HTTPCore", "TestSupport"],
+            swiftSettings: strict
+        ),
+        .testTarget(name: "HTTPCachingTests", dependencies: ["HTTPCaching", "HTTPCore"], swiftSettings: strict),
+        .testTarget(
+            name: "SessionCoreTests",
+            dependencies: ["SessionCore", "SessionCoreFoundation", "ServerTrust", "HTTPCore", "IOCore", "TestSupport"],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "ProxyCoreTests",
+            dependencies: ["ProxyCore", "SessionCore", "ServerTrust", "HTTPCore", "IOCore", "TestSupport"],
+            swiftSettings: strict
+        ),
+        // The built binary against real origins and real clients.
+        .testTarget(
+            name: "SystemTests",
+            dependencies: ["pinproxy", "ServerTrust", "HTTPCore", "TestSupport"],
+            swiftSettings: strict
+        ),
+    ]
+)

@@ -1,0 +1,7 @@
+#ifndef PINPROXY_CSHIMS_H
+#define PINPROXY_CSHIMS_H
+
+// What Swift cannot call, each file for one reason:
+#include "pinproxy_system.h"
+
+#endif

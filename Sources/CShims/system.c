@@ -1,0 +1,1 @@
+#include "pinproxy_system.h"

@@ -1,0 +1,211 @@
+import CShims
+
+/// A growable run of bytes with a read end and a write end: what sockets fill and drain, and what serializers
+/// write into.
+///
+/// It owns its memory, takes it from `BufferPool` and gives it back when it is emptied for good, so that an idle
+/// connection holds none. Not shared: a value of one owner, moved and never copied.
+package struct ByteBuffer: ~Copyable {
+    private var base: UnsafeMutableRawPointer?
+    private var capacity: Int
+    private var readIndex: Int
+    private var writeIndex: Int
+
+    package init() {
+        base = nil
+        capacity = 0
+        readIndex = 0
+        writeIndex = 0
+    }
+
+    deinit {
+        if let base { BufferPool.free(base, capacity) }
+    }
+
+    /// How many bytes wait to be read.
+    @inline(__always)
+    package var count: Int { writeIndex &- readIndex }
+
+    @inline(__always)
+    package var isEmpty: Bool { writeIndex == readIndex }
+
+    /// The bytes that wait to be read.
+    package var bytes: Span<UInt8> {
+        @_lifetime(borrow self) borrowing get {
+            let span = Span<UInt8>(_unsafeStart: start, count: writeIndex &- readIndex)
+            return unsafe _overrideLifetime(span, borrowing: self)
+        }
+    }
+
+    private var start: UnsafePointer<UInt8> {
+        guard let base else { return UnsafePointer(bitPattern: 1)! }
+        return UnsafePointer(base.assumingMemoryBound(to: UInt8.self) + readIndex)
+    }
+
+    /// Takes `count` bytes off the front.
+    @inline(__always)
+    package mutating func consume(_ count: Int) {
+        precondition(count >= 0 && count <= self.count, "consumed more than there is")
+        readIndex &+= count
+        if readIndex == writeIndex {
+            readIndex = 0
+            writeIndex = 0
+        }
+    }
+
+    /// Empties it and keeps the memory for the next use.
+    package mutating func removeAll() {
+        readIndex = 0
+        writeIndex = 0
+    }
+
+    /// Empties it and gives the memory back.
+    package mutating func release() {
+        if let base { BufferPool.free(base, capacity) }
+        base = nil
+        capacity = 0
+        readIndex = 0
+        writeIndex = 0
+    }
+
+    /// Makes room for `count` more bytes: by moving what is there to the front, else by a larger piece of memory.
+    @inline(__always)
+    package mutating func reserve(_ count: Int) {
+        if capacity &- writeIndex < count { makeRoom(count) }
+    }
+
+    @inline(never)
+    private mutating func makeRoom(_ needed: Int) {
+        let held = self.count
+        if let base, capacity &- held >= needed, readIndex >= capacity / 2 {
+            base.copyMemory(from: base + readIndex, byteCount: held)
+        } else {
+            let (fresh, size) = BufferPool.allocate(held + needed)
+            if let base {
+                fresh.copyMemory(from: base + readIndex, byteCount: held)
+                BufferPool.free(base, capacity)
+            }
+            base = fresh
+            capacity = size
+        }
+        readIndex = 0
+        writeIndex = held
+    }
+
+    @inline(__always)
+    package mutating func append(_ byte: UInt8) {
+        reserve(1)
+        base!.storeBytes(of: byte, toByteOffset: writeIndex, as: UInt8.self)
+        writeIndex &+= 1
+    }
+
+    @inline(__always)
+    package mutating func append(_ text: StaticString) {
+        let count = text.utf8CodeUnitCount
+        reserve(count)
+        (base! + writeIndex).copyMemory(from: text.utf8Start, byteCount: count)
+        writeIndex &+= count
+    }
+
+    @inline(__always)
+    package mutating func append(_ span: borrowing Span<UInt8>) {
+        span.withUnsafeBufferPointer { append(UnsafeRawBufferPointer($0)) }
+    }
+
+    @inline(__always)
+    package mutating func append(_ bytes: [UInt8]) {
+        bytes.withUnsafeBytes { append($0) }
+    }
+
+    /// For bytes that C hands over; everyone else appends a span.
+    @inline(__always)
+    package mutating func append(_ raw: UnsafeRawBufferPointer) {
+        guard let source = raw.baseAddress, raw.count > 0 else { return }
+        reserve(raw.count)
+        (base! + writeIndex).copyMemory(from: source, byteCount: raw.count)
+        writeIndex &+= raw.count
+    }
+
+    /// Text for people (error bodies, details): not for the request path.
+    package mutating func append(text: String) {
+        var text = text
+        text.withUTF8 { append(UnsafeRawBufferPointer($0)) }
+    }
+
+    /// A number in decimal digits.
+    package mutating func append(decimal value: Int) {
+        reserve(20)
+        if value < 0 {
+            append(UInt8(ascii: "-"))
+            appendDigits(value.magnitude)
+        } else {
+            appendDigits(UInt(value))
+        }
+    }
+
+    /// A number in lower-case hexadecimal digits (chunk sizes).
+    package mutating func append(hexadecimal value: Int) {
+        precondition(value >= 0)
+        reserve(16)
+        var shift = (Int.bitWidth - 1 - value.leadingZeroBitCount) / 4 * 4
+        if value == 0 { shift = 0 }
+        while shift >= 0 {
+            let digit = UInt8((value >> shift) & 15)
+            append(digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10)
+            shift -= 4
+        }
+    }
+
+    private mutating func appendDigits(_ value: UInt) {
+        var rest = value
+        var digits = 1
+        var bound: UInt = 10
+        while rest >= bound {
+            digits += 1
+            if digits == 20 { break }
+            bound &*= 10
+        }
+        reserve(digits)
+        var place = writeIndex + digits
+        repeat {
+            place -= 1
+            base!.storeBytes(of: UInt8(ascii: "0") + UInt8(rest % 10), toByteOffset: place, as: UInt8.self)
+            rest /= 10
+        } while place > writeIndex
+        writeIndex += digits
+    }
+
+    /// Lets `body` write up to `count` bytes at the end; it returns how many it wrote.
+    @inline(__always)
+    package mutating func write(upTo count: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) -> Int {
+        reserve(count)
+        let written = body(UnsafeMutableRawBufferPointer(start: base! + writeIndex, count: count))
+        precondition(written >= 0 && written <= count)
+        writeIndex &+= written
+        return written
+    }
+
+    /// Lets `body` see the bytes as C wants them.
+    @inline(__always)
+    package func withUnsafeBytes<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
+        body(UnsafeRawBufferPointer(start: start, count: count))
+    }
+}
+
+/// Memory for buffers in a few sizes, kept by the thread that uses it.
+///
+/// A thin layer over the allocator: sizes are rounded so that a buffer that grows does so in few steps, and the
+/// allocator's own per-thread lists do the pooling.
+package enum BufferPool {
+    static let smallest = 2048
+
+    static func allocate(_ needed: Int) -> (UnsafeMutableRawPointer, Int) {
+        var size = smallest
+        while size < needed { size *= 2 }
+        return (UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 16), size)
+    }
+
+    static func free(_ base: UnsafeMutableRawPointer, _ size: Int) {
+        base.deallocate()
+    }
+}
