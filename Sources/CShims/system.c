@@ -1,1 +1,180 @@
+#define _GNU_SOURCE
 #include "pinproxy_system.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+_Static_assert(PINPROXY_EVENT_IN == EPOLLIN && PINPROXY_EVENT_OUT == EPOLLOUT, "epoll's bits");
+_Static_assert(PINPROXY_EVENT_ERROR == EPOLLERR && PINPROXY_EVENT_HANGUP == EPOLLHUP, "epoll's bits");
+_Static_assert(PINPROXY_EVENT_PEER_CLOSED == EPOLLRDHUP, "epoll's bits");
+_Static_assert(PINPROXY_EVENT_EXCLUSIVE == EPOLLEXCLUSIVE && PINPROXY_EVENT_EDGE == EPOLLET, "epoll's bits");
+_Static_assert(PINPROXY_EPOLL_ADD == EPOLL_CTL_ADD && PINPROXY_EPOLL_DELETE == EPOLL_CTL_DEL, "epoll's calls");
+_Static_assert(PINPROXY_EPOLL_MODIFY == EPOLL_CTL_MOD, "epoll's calls");
+
+enum { EVENTS_A_CALL = 256 };
+
+int pinproxy_epoll_create(void) {
+    int epoll = epoll_create1(EPOLL_CLOEXEC);
+    return epoll < 0 ? -errno : epoll;
+}
+
+int pinproxy_epoll_control(int epoll, int operation, int descriptor, uint32_t events, uint64_t key) {
+    struct epoll_event event = {.events = events, .data = {.u64 = key}};
+    return epoll_ctl(epoll, operation, descriptor, &event) < 0 ? -errno : 0;
+}
+
+int pinproxy_epoll_wait(int epoll, struct pinproxy_event *events, int capacity, int milliseconds) {
+    struct epoll_event packed[EVENTS_A_CALL];
+    int count = epoll_wait(epoll, packed, capacity < EVENTS_A_CALL ? capacity : EVENTS_A_CALL, milliseconds);
+    if (count < 0)
+        return errno == EINTR ? 0 : -errno;
+    for (int index = 0; index < count; index++) {
+        events[index].events = packed[index].events;
+        events[index].key = packed[index].data.u64;
+    }
+    return count;
+}
+
+int pinproxy_eventfd(void) {
+    int descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return descriptor < 0 ? -errno : descriptor;
+}
+
+uint64_t pinproxy_monotonic(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+int64_t pinproxy_realtime(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+int pinproxy_stream_socket(int family) {
+    int descriptor = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return descriptor < 0 ? -errno : descriptor;
+}
+
+int pinproxy_accept(int listener, struct sockaddr_storage *address, socklen_t *length) {
+    for (;;) {
+        *length = sizeof *address;
+        int descriptor = accept4(listener, (struct sockaddr *)address, length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (descriptor >= 0)
+            return descriptor;
+        if (errno != EINTR && errno != ECONNABORTED)
+            return -errno;
+    }
+}
+
+static int set_flag(int descriptor, int level, int option) {
+    int on = 1;
+    return setsockopt(descriptor, level, option, &on, sizeof on) < 0 ? -errno : 0;
+}
+
+int pinproxy_set_no_delay(int descriptor) { return set_flag(descriptor, IPPROTO_TCP, TCP_NODELAY); }
+int pinproxy_set_reuse_address(int descriptor) { return set_flag(descriptor, SOL_SOCKET, SO_REUSEADDR); }
+int pinproxy_set_v6_only(int descriptor) { return set_flag(descriptor, IPPROTO_IPV6, IPV6_V6ONLY); }
+
+int pinproxy_set_non_blocking(int descriptor) {
+    int flags = fcntl(descriptor, F_GETFL);
+    if (flags < 0 || fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) < 0)
+        return -errno;
+    return 0;
+}
+
+int pinproxy_set_close_on_exec(int descriptor, int on) {
+    return fcntl(descriptor, F_SETFD, on ? FD_CLOEXEC : 0) < 0 ? -errno : 0;
+}
+
+ptrdiff_t pinproxy_send(int descriptor, const void *bytes, size_t count) {
+    for (;;) {
+        ssize_t sent = send(descriptor, bytes, count, MSG_NOSIGNAL);
+        if (sent >= 0)
+            return sent;
+        if (errno != EINTR)
+            return -errno;
+    }
+}
+
+ptrdiff_t pinproxy_send2(int descriptor, const void *first, size_t first_count, const void *second, size_t second_count) {
+    struct iovec parts[2] = {{(void *)first, first_count}, {(void *)second, second_count}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    for (;;) {
+        ssize_t sent = sendmsg(descriptor, &message, MSG_NOSIGNAL);
+        if (sent >= 0)
+            return sent;
+        if (errno != EINTR)
+            return -errno;
+    }
+}
+
+ptrdiff_t pinproxy_receive(int descriptor, void *bytes, size_t count) {
+    for (;;) {
+        ssize_t got = read(descriptor, bytes, count);
+        if (got >= 0)
+            return got;
+        if (errno != EINTR)
+            return -errno;
+    }
+}
+
+ptrdiff_t pinproxy_write_file(int descriptor, const void *bytes, size_t count) {
+    for (;;) {
+        ssize_t written = write(descriptor, bytes, count);
+        if (written >= 0)
+            return written;
+        if (errno != EINTR)
+            return -errno;
+    }
+}
+
+int pinproxy_open_append(const char *path) {
+    int descriptor = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+    return descriptor < 0 ? -errno : descriptor;
+}
+
+void pinproxy_name_thread(pthread_t thread, const char *name) { pthread_setname_np(thread, name); }
+
+static sigset_t awaited_signals(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    return set;
+}
+
+void pinproxy_block_signals(void) {
+    sigset_t set = awaited_signals();
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+void pinproxy_unblock_signals(void) {
+    sigset_t set = awaited_signals();
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_DFL);
+}
+
+int pinproxy_wait_signal(int milliseconds) {
+    sigset_t set = awaited_signals();
+    struct timespec limit = {milliseconds / 1000, (long)(milliseconds % 1000) * 1000000};
+    for (;;) {
+        int caught = milliseconds < 0 ? sigwaitinfo(&set, NULL) : sigtimedwait(&set, NULL, &limit);
+        if (caught > 0)
+            return caught;
+        if (errno != EINTR)
+            return 0;
+    }
+}

@@ -1,7 +1,73 @@
-// Linux calls that Swift cannot reach: `epoll_event` is packed, and some calls are variadic or macros.
+// Linux calls that Swift cannot reach as they are: `epoll_event` is a packed structure around a union, `fcntl` and
+// `open` are variadic, and the macros of <sys/socket.h> and <signal.h> do not import.
 #ifndef PINPROXY_SYSTEM_H
 #define PINPROXY_SYSTEM_H
 
+#include <pthread.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
+
+// One readiness event, unpacked.
+struct pinproxy_event {
+    uint32_t events;
+    uint64_t key;
+};
+
+#define PINPROXY_EPOLL_ADD 1
+#define PINPROXY_EPOLL_DELETE 2
+#define PINPROXY_EPOLL_MODIFY 3
+
+#define PINPROXY_EVENT_IN 0x001u
+#define PINPROXY_EVENT_OUT 0x004u
+#define PINPROXY_EVENT_ERROR 0x008u
+#define PINPROXY_EVENT_HANGUP 0x010u
+#define PINPROXY_EVENT_PEER_CLOSED 0x2000u
+#define PINPROXY_EVENT_EXCLUSIVE (1u << 28)
+#define PINPROXY_EVENT_EDGE (1u << 31)
+
+int pinproxy_epoll_create(void);
+int pinproxy_epoll_control(int epoll, int operation, int descriptor, uint32_t events, uint64_t key);
+// Waits at most `milliseconds` (-1: for ever); EINTR counts as no event. Returns the number of events, or -errno.
+int pinproxy_epoll_wait(int epoll, struct pinproxy_event *events, int capacity, int milliseconds);
+
+int pinproxy_eventfd(void);
+// Nanoseconds of CLOCK_MONOTONIC.
+uint64_t pinproxy_monotonic(void);
+// Microseconds since 1970 (CLOCK_REALTIME).
+int64_t pinproxy_realtime(void);
+
+// A stream socket of that family, non-blocking and closed on exec. Returns the descriptor or -errno.
+int pinproxy_stream_socket(int family);
+// Accepts one connection, non-blocking and closed on exec, the peer's address in `address`.
+// Returns the descriptor or -errno.
+int pinproxy_accept(int listener, struct sockaddr_storage *address, socklen_t *length);
+// TCP_NODELAY, SO_REUSEADDR, IPV6_V6ONLY by name. Return 0 or -errno.
+int pinproxy_set_no_delay(int descriptor);
+int pinproxy_set_reuse_address(int descriptor);
+int pinproxy_set_v6_only(int descriptor);
+int pinproxy_set_non_blocking(int descriptor);
+int pinproxy_set_close_on_exec(int descriptor, int on);
+
+// `write` without SIGPIPE, EINTR retried. Returns the count or -errno.
+ptrdiff_t pinproxy_send(int descriptor, const void *bytes, size_t count);
+// Two runs of bytes in one call.
+ptrdiff_t pinproxy_send2(int descriptor, const void *first, size_t first_count, const void *second, size_t second_count);
+// `read`, EINTR retried. Returns the count or -errno.
+ptrdiff_t pinproxy_receive(int descriptor, void *bytes, size_t count);
+// The same for files and pipes.
+ptrdiff_t pinproxy_write_file(int descriptor, const void *bytes, size_t count);
+// Opens for appending, creates with mode 0640. Returns the descriptor or -errno.
+int pinproxy_open_append(const char *path);
+
+// The name that `ps` and `perf` show; at most 15 bytes.
+void pinproxy_name_thread(pthread_t thread, const char *name);
+
+// Blocks the signals that the program waits for (SIGTERM, SIGINT, SIGHUP) in this thread and all it starts; ignores SIGPIPE.
+void pinproxy_block_signals(void);
+// Undoes that, for a child before exec.
+void pinproxy_unblock_signals(void);
+// Waits for one of them, at most `milliseconds` (-1: for ever). Returns the signal, or 0 when the time is over.
+int pinproxy_wait_signal(int milliseconds);
 
 #endif

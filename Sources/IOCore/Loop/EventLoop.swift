@@ -1,0 +1,242 @@
+import CShims
+import Glibc
+import Synchronization
+
+/// One thread's event loop over epoll: descriptors, timers, and work handed over from other threads.
+///
+/// `@unchecked Sendable` because `submit`, `wake` and `stop` are the only members for other threads, and these touch
+/// nothing but `submitted` (behind its own mutex), `stopping` (atomic) and the eventfd (a kernel object). All other
+/// state belongs to the thread that calls `run`, which each member checks in debug builds.
+package final class EventLoop: @unchecked Sendable {
+    /// What stands behind a descriptor. The number tells the registrations of a reused descriptor apart: an event
+    /// that was fetched for the old one is dropped.
+    private struct Registration {
+        var handler: EventHandler?
+        var number: UInt32
+        var interest: Readiness
+    }
+
+    // Loop thread only.
+    private let epoll: Int32
+    private var registrations: [Registration] = []
+    private var lastNumber: UInt32 = 0
+    private var timers = TimerHeap()
+    private var endOfTurn: [() -> Void] = []
+    private var events = [pinproxy_event](repeating: pinproxy_event(), count: 256)
+    private var thread: pthread_t?
+
+    /// The monotonic time at which this turn began, in nanoseconds: one clock call a turn.
+    package private(set) var now: UInt64
+    /// Microseconds since 1970, taken together with `now`.
+    package private(set) var wallClock: Int64
+
+    // Any thread.
+    private let wakeUp: Int32
+    private let submitted = Mutex<[@Sendable () -> Void]>([])
+    private let stopping = Atomic<Bool>(false)
+
+    /// - Throws: `IOFailure` when the kernel has no descriptors left.
+    package init() throws(IOFailure) {
+        epoll = pinproxy_epoll_create()
+        guard epoll >= 0 else { throw IOFailure(code: -epoll, during: "epoll_create1") }
+        wakeUp = pinproxy_eventfd()
+        guard wakeUp >= 0 else {
+            let code = -wakeUp
+            close(epoll)
+            throw IOFailure(code: code, during: "eventfd")
+        }
+        now = Clock.monotonic
+        wallClock = Clock.realtime
+        _ = pinproxy_epoll_control(epoll, PINPROXY_EPOLL_ADD, wakeUp, PINPROXY_EVENT_IN, UInt64.max)
+    }
+
+    deinit {
+        close(epoll)
+        close(wakeUp)
+    }
+
+    // MARK: Any thread
+
+    /// Has `work` done on the loop's thread, in the order of the calls.
+    package func submit(_ work: @escaping @Sendable () -> Void) {
+        let first = submitted.withLock { queue in
+            queue.append(work)
+            return queue.count == 1
+        }
+        if first { wake() }
+    }
+
+    /// Ends `run` after the turn that is under way.
+    package func stop() {
+        stopping.store(true, ordering: .releasing)
+        wake()
+    }
+
+    private func wake() {
+        var one: UInt64 = 1
+        _ = pinproxy_write_file(wakeUp, &one, 8)
+    }
+
+    // MARK: The loop's thread
+
+    /// True on the thread that runs the loop, and before any does.
+    package var isCurrent: Bool {
+        guard let thread else { return true }
+        return pthread_equal(thread, pthread_self()) != 0
+    }
+
+    /// Serves events until `stop`.
+    package func run() {
+        thread = pthread_self()
+        while !stopping.load(ordering: .acquiring) { turn() }
+        thread = nil
+    }
+
+    /// One round: wait, tell the handlers, run due timers, then what was put off to the end of the turn.
+    package func turn(waitingAtMost limit: TimeSpan? = nil) {
+        runEndOfTurn()
+        let count = pinproxy_epoll_wait(epoll, &events, Int32(events.count), waitTime(limit))
+        now = Clock.monotonic
+        wallClock = Clock.realtime
+        precondition(count >= 0, "epoll_wait failed: a descriptor that is not ours was closed")
+        for index in 0..<Int(count) {
+            let event = events[index]
+            if event.key == UInt64.max {
+                runSubmitted()
+            } else {
+                dispatch(event)
+            }
+        }
+        while let timer = timers.popDue(now) { timer.fire() }
+        runEndOfTurn()
+    }
+
+    @inline(__always)
+    private func dispatch(_ event: pinproxy_event) {
+        let descriptor = Int(truncatingIfNeeded: event.key & 0xFFFF_FFFF)
+        let number = UInt32(truncatingIfNeeded: event.key >> 32)
+        guard descriptor < registrations.count, registrations[descriptor].number == number,
+            let handler = registrations[descriptor].handler
+        else { return }
+        handler.ready(Readiness(rawValue: event.events))
+    }
+
+    private func waitTime(_ limit: TimeSpan?) -> Int32 {
+        if !endOfTurn.isEmpty { return 0 }
+        var until = timers.next ?? UInt64.max
+        if let limit { until = min(until, Clock.monotonic &+ limit.nanoseconds) }
+        if until == UInt64.max { return -1 }
+        let current = Clock.monotonic
+        guard until > current else { return 0 }
+        return Int32(clamping: (until - current + 999_999) / 1_000_000)
+    }
+
+    private func runSubmitted() {
+        var drained: UInt64 = 0
+        _ = pinproxy_receive(wakeUp, &drained, 8)
+        let queue = submitted.withLock { queue in
+            let taken = queue
+            queue = []
+            return taken
+        }
+        for work in queue { work() }
+    }
+
+    private func runEndOfTurn() {
+        // What the work itself puts off is done in the same turn, but boundedly: the sockets must not starve.
+        var rounds = 0
+        while !endOfTurn.isEmpty, rounds < 8 {
+            let queue = endOfTurn
+            endOfTurn.removeAll(keepingCapacity: true)
+            for work in queue { work() }
+            rounds += 1
+        }
+    }
+
+    /// Has `work` done at the end of this turn, when no handler is on the stack.
+    package func atEndOfTurn(_ work: @escaping () -> Void) {
+        assert(isCurrent)
+        endOfTurn.append(work)
+    }
+
+    // MARK: Descriptors
+
+    /// Tells `handler` of `interest` on `descriptor` until `unregister`.
+    package func register(
+        _ descriptor: Int32,
+        _ interest: Readiness,
+        _ handler: EventHandler
+    ) throws(IOFailure) {
+        assert(isCurrent)
+        let slot = Int(descriptor)
+        while registrations.count <= slot {
+            registrations.append(Registration(handler: nil, number: 0, interest: []))
+        }
+        lastNumber &+= 1
+        // The all-ones key is the wake-up's.
+        if lastNumber == UInt32.max { lastNumber = 1 }
+        let number = lastNumber
+        let result = pinproxy_epoll_control(
+            epoll,
+            PINPROXY_EPOLL_ADD,
+            descriptor,
+            interest.rawValue,
+            key(descriptor, number)
+        )
+        guard result == 0 else { throw IOFailure(code: -result, during: "epoll_ctl") }
+        registrations[slot] = Registration(handler: handler, number: number, interest: interest)
+    }
+
+    /// Changes what is waited for; costs no call when it is the same.
+    package func modify(_ descriptor: Int32, _ interest: Readiness) {
+        assert(isCurrent)
+        let slot = Int(descriptor)
+        guard slot < registrations.count, registrations[slot].handler != nil,
+            registrations[slot].interest != interest
+        else { return }
+        registrations[slot].interest = interest
+        _ = pinproxy_epoll_control(
+            epoll,
+            PINPROXY_EPOLL_MODIFY,
+            descriptor,
+            interest.rawValue,
+            key(descriptor, registrations[slot].number)
+        )
+    }
+
+    /// Forgets a descriptor. Call it before `close`.
+    package func unregister(_ descriptor: Int32) {
+        assert(isCurrent)
+        let slot = Int(descriptor)
+        guard slot < registrations.count, registrations[slot].handler != nil else { return }
+        registrations[slot] = Registration(handler: nil, number: 0, interest: [])
+        _ = pinproxy_epoll_control(epoll, PINPROXY_EPOLL_DELETE, descriptor, 0, 0)
+    }
+
+    @inline(__always)
+    private func key(_ descriptor: Int32, _ number: UInt32) -> UInt64 {
+        UInt64(number) << 32 | UInt64(UInt32(bitPattern: descriptor))
+    }
+
+    // MARK: Timers
+
+    /// Arms the timer, or moves its deadline.
+    @inline(__always)
+    package func arm(_ timer: LoopTimer, after span: TimeSpan) {
+        assert(isCurrent)
+        timers.arm(timer, at: now &+ span.nanoseconds)
+    }
+
+    /// Unarms a timer that will soon be armed again: it costs a store.
+    @inline(__always)
+    package func disarm(_ timer: LoopTimer) {
+        assert(isCurrent)
+        timer.disarm()
+    }
+
+    /// Unarms a timer for good and lets go of what its action holds.
+    package func remove(_ timer: LoopTimer) {
+        assert(isCurrent)
+        timers.remove(timer)
+    }
+}

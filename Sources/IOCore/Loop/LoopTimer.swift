@@ -1,0 +1,111 @@
+/// One deadline on a loop.
+///
+/// Putting a deadline off costs a store: the timer stays where it is in the heap and is sorted in anew only when
+/// its old place comes up. A timer that is put off with each request (idle, stall) therefore costs next to nothing.
+package final class LoopTimer {
+    /// When it is due, in nanoseconds of the monotonic clock; `never` when it is not armed.
+    fileprivate(set) var deadline: UInt64 = LoopTimer.never
+    /// The deadline by which it is sorted; never later than `deadline`.
+    fileprivate var sortedBy: UInt64 = LoopTimer.never
+    fileprivate var index = -1
+    fileprivate let action: () -> Void
+
+    fileprivate static let never = UInt64.max
+
+    /// - Parameter action: called on the loop's thread when the deadline has passed; the timer is unarmed by then.
+    package init(_ action: @escaping () -> Void) {
+        self.action = action
+    }
+
+    package var isArmed: Bool { deadline != LoopTimer.never }
+}
+
+/// The armed timers of a loop: a binary heap, earliest first.
+struct TimerHeap {
+    private var timers: [LoopTimer] = []
+
+    /// When the loop must wake at the latest.
+    var next: UInt64? { timers.first?.sortedBy }
+
+    mutating func arm(_ timer: LoopTimer, at deadline: UInt64) {
+        timer.deadline = deadline
+        if timer.index < 0 {
+            timer.sortedBy = deadline
+            timer.index = timers.count
+            timers.append(timer)
+            siftUp(timer.index)
+        } else if deadline < timer.sortedBy {
+            timer.sortedBy = deadline
+            siftUp(timer.index)
+        }
+    }
+
+    /// Takes a timer out for good, so that what its action holds is let go.
+    mutating func remove(_ timer: LoopTimer) {
+        timer.deadline = LoopTimer.never
+        let index = timer.index
+        guard index >= 0 else { return }
+        timer.index = -1
+        let last = timers.removeLast()
+        guard last !== timer else { return }
+        timers[index] = last
+        last.index = index
+        siftDown(index)
+        siftUp(last.index)
+    }
+
+    /// The next timer whose deadline has passed, unarmed and ready to be called.
+    mutating func popDue(_ now: UInt64) -> LoopTimer? {
+        while let first = timers.first, first.sortedBy <= now {
+            if first.deadline <= now {
+                remove(first)
+                return first
+            }
+            if first.deadline == LoopTimer.never {
+                remove(first)
+            } else {
+                first.sortedBy = first.deadline
+                siftDown(0)
+            }
+        }
+        return nil
+    }
+
+    private mutating func siftUp(_ start: Int) {
+        var index = start
+        let timer = timers[index]
+        while index > 0 {
+            let parent = (index - 1) / 2
+            guard timer.sortedBy < timers[parent].sortedBy else { break }
+            timers[index] = timers[parent]
+            timers[index].index = index
+            index = parent
+        }
+        timers[index] = timer
+        timer.index = index
+    }
+
+    private mutating func siftDown(_ start: Int) {
+        var index = start
+        let timer = timers[index]
+        while true {
+            var child = 2 * index + 1
+            guard child < timers.count else { break }
+            if child + 1 < timers.count, timers[child + 1].sortedBy < timers[child].sortedBy { child += 1 }
+            guard timers[child].sortedBy < timer.sortedBy else { break }
+            timers[index] = timers[child]
+            timers[index].index = index
+            index = child
+        }
+        timers[index] = timer
+        timer.index = index
+    }
+}
+
+extension LoopTimer {
+    /// Calls the action; the loop does.
+    func fire() { action() }
+
+    /// Unarmed, but left in the heap: the cheap way for a timer that will be armed again.
+    func disarm() { deadline = LoopTimer.never }
+}

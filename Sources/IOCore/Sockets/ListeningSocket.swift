@@ -1,0 +1,92 @@
+import CShims
+import Glibc
+
+/// A listening descriptor: one for an address, shared by all the loops that accept from it.
+///
+/// `Sendable` because nothing of it changes after `init`, and `accept` is a system call that any thread may make.
+package final class ListeningSocket: Sendable {
+    package let descriptor: Int32
+    /// What it is really bound to: the port that the kernel chose where 0 was asked for.
+    package let address: SocketAddress
+    /// The file to remove at the end.
+    private let unixPath: String?
+
+    /// What came of `accept`.
+    package enum Accepted {
+        case connection(Int32, SocketAddress)
+        case wouldBlock
+        /// Out of descriptors or memory: wait a little before the next try.
+        case exhausted(IOFailure)
+    }
+
+    /// Binds and listens.
+    ///
+    /// - Throws: `IOFailure` with `EADDRINUSE` when another process has the address, whatever its state: no port is
+    ///   ever shared between processes. A Unix socket's file that nobody listens behind is removed first.
+    package init(_ wanted: SocketAddress, backlog: Int32 = 4096, mode: UInt32 = 0o660) throws(IOFailure) {
+        let family: Int32
+        switch wanted.family {
+        case .ipv4: family = AF_INET
+        case .ipv6: family = AF_INET6
+        case .unix:
+            family = AF_UNIX
+            try Self.removeStale(wanted)
+        }
+        let created = pinproxy_stream_socket(family)
+        guard created >= 0 else { throw IOFailure(code: -created, during: "socket") }
+        do throws(IOFailure) {
+            if wanted.family != .unix { _ = pinproxy_set_reuse_address(created) }
+            if wanted.family == .ipv6 { _ = pinproxy_set_v6_only(created) }
+            guard let bound = wanted.withSockaddr({ bind(created, $0, $1) }) else {
+                throw IOFailure(code: ENAMETOOLONG, during: "bind")
+            }
+            guard bound == 0 else { throw IOFailure(code: errno, during: "bind") }
+            if wanted.family == .unix { chmod(wanted.path, mode) }
+            guard listen(created, backlog) == 0 else { throw IOFailure(code: errno, during: "listen") }
+        } catch {
+            close(created)
+            throw error
+        }
+        descriptor = created
+        if wanted.family == .unix {
+            address = wanted
+            unixPath = wanted.path
+        } else {
+            address = boundAddress(created) ?? wanted
+            unixPath = nil
+        }
+    }
+
+    deinit {
+        close(descriptor)
+        if let unixPath { unlink(unixPath) }
+    }
+
+    /// Takes the next waiting connection.
+    package func accept() -> Accepted {
+        var storage = sockaddr_storage()
+        var length = socklen_t(0)
+        let accepted = pinproxy_accept(descriptor, &storage, &length)
+        guard accepted >= 0 else {
+            let code = -accepted
+            return code == EAGAIN || code == EWOULDBLOCK
+                ? .wouldBlock : .exhausted(IOFailure(code: code, during: "accept4"))
+        }
+        let peer = withUnsafePointer(to: &storage) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { SocketAddress($0, length: length) }
+        }
+        return .connection(accepted, peer ?? address)
+    }
+
+    /// A socket file is left behind by a process that was killed; a live one answers to `connect`.
+    private static func removeStale(_ address: SocketAddress) throws(IOFailure) {
+        var status = stat()
+        guard lstat(address.path, &status) == 0 else { return }
+        guard status.st_mode & S_IFMT == S_IFSOCK else { throw IOFailure(code: EEXIST, during: "bind") }
+        let probe = pinproxy_stream_socket(AF_UNIX)
+        guard probe >= 0 else { throw IOFailure(code: -probe, during: "socket") }
+        defer { close(probe) }
+        let answer = address.withSockaddr { connect(probe, $0, $1) == 0 ? 0 : errno }
+        if answer == ECONNREFUSED { unlink(address.path) } else { throw IOFailure(code: EADDRINUSE, during: "bind") }
+    }
+}

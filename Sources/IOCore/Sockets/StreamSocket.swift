@@ -1,0 +1,103 @@
+import CShims
+import Glibc
+
+/// What became of a read or a write: the expected cases as values.
+package enum TransferCount: Equatable, Sendable {
+    case bytes(Int)
+    /// Nothing now; the loop will tell.
+    case wouldBlock
+    /// The peer has said all.
+    case end
+    case failed(IOFailure)
+}
+
+/// One connected stream socket, non-blocking, closed when it is let go of.
+package struct StreamSocket: ~Copyable {
+    package let descriptor: Int32
+
+    /// Takes over a connected, non-blocking descriptor.
+    package init(adopting descriptor: Int32) {
+        self.descriptor = descriptor
+    }
+
+    deinit {
+        close(descriptor)
+    }
+
+    /// Reads up to `limit` bytes to the end of `buffer`.
+    @inline(__always)
+    package func read(into buffer: inout ByteBuffer, upTo limit: Int) -> TransferCount {
+        var result = 0
+        _ = buffer.write(upTo: limit) { room in
+            result = pinproxy_receive(descriptor, room.baseAddress!, room.count)
+            return max(result, 0)
+        }
+        return count(result, during: "read")
+    }
+
+    /// Writes as much of `buffer` as the socket takes and removes that from it.
+    @inline(__always)
+    package func write(from buffer: inout ByteBuffer) -> TransferCount {
+        let descriptor = descriptor
+        let result = buffer.withUnsafeBytes { pinproxy_send(descriptor, $0.baseAddress!, $0.count) }
+        if result > 0 { buffer.consume(result) }
+        return result < 0 ? count(result, during: "send") : .bytes(result)
+    }
+
+    /// Writes `buffer`, then `tail`, in one call; what of `tail` did not go is put at the end of `buffer`.
+    @inline(__always)
+    package func write(from buffer: inout ByteBuffer, followedBy tail: borrowing Span<UInt8>) -> TransferCount {
+        let descriptor = descriptor
+        let held = buffer.count
+        let result = tail.withUnsafeBufferPointer { rest in
+            buffer.withUnsafeBytes { first in
+                first.count == 0
+                    ? pinproxy_send(descriptor, rest.baseAddress!, rest.count)
+                    : pinproxy_send2(descriptor, first.baseAddress!, first.count, rest.baseAddress!, rest.count)
+            }
+        }
+        let sent = max(result, 0)
+        if sent < held {
+            buffer.consume(sent)
+            buffer.append(tail)
+        } else {
+            buffer.consume(held)
+            let ofTail = sent - held
+            if ofTail < tail.count { buffer.append(tail.extracting(ofTail..<tail.count)) }
+        }
+        return result < 0 ? count(result, during: "sendmsg") : .bytes(result)
+    }
+
+    @inline(__always)
+    private func count(_ result: Int, during call: StaticString) -> TransferCount {
+        if result > 0 { return .bytes(result) }
+        if result == 0 { return .end }
+        let code = Int32(truncatingIfNeeded: -result)
+        return code == EAGAIN || code == EWOULDBLOCK ? .wouldBlock : .failed(IOFailure(code: code, during: call))
+    }
+
+    /// Says that nothing more will be written; the peer may still be read.
+    package func shutdownWrite() {
+        shutdown(descriptor, Int32(SHUT_WR))
+    }
+
+    package func setNoDelay() {
+        _ = pinproxy_set_no_delay(descriptor)
+    }
+
+    /// The kernel's own end of the connection.
+    package var localAddress: SocketAddress? {
+        boundAddress(descriptor)
+    }
+}
+
+/// The address a socket is bound to.
+func boundAddress(_ descriptor: Int32) -> SocketAddress? {
+    var storage = sockaddr_storage()
+    var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+    return withUnsafeMutablePointer(to: &storage) { pointer in
+        pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+            getsockname(descriptor, address, &length) == 0 ? SocketAddress(address, length: length) : nil
+        }
+    }
+}

@@ -1,0 +1,53 @@
+import Testing
+
+@testable import IOCore
+
+@Suite("Byte buffers")
+struct ByteBufferTests {
+    private func text(_ buffer: borrowing ByteBuffer) -> String {
+        buffer.withUnsafeBytes { String(decoding: $0, as: UTF8.self) }
+    }
+
+    @Test("what is appended is read in order, over many growths")
+    func growth() {
+        var buffer = ByteBuffer()
+        var expected: [UInt8] = []
+        for index in 0..<10_000 {
+            buffer.append(UInt8(truncatingIfNeeded: index))
+            expected.append(UInt8(truncatingIfNeeded: index))
+            if index % 3 == 0 {
+                #expect(buffer.bytes[0] == expected.first)
+                buffer.consume(1)
+                expected.removeFirst()
+            }
+        }
+        #expect(buffer.withUnsafeBytes { Array($0) } == expected)
+    }
+
+    @Test(
+        "numbers are written in their digits",
+        arguments: [0, 1, 9, 10, 99, 100, 12_345, -7, Int.max, Int.min]
+    )
+    func decimals(number: Int) {
+        var buffer = ByteBuffer()
+        buffer.append(decimal: number)
+        #expect(text(buffer) == String(number))
+    }
+
+    @Test("hexadecimal numbers have no leading zero", arguments: [0, 1, 15, 16, 255, 256, 4096, 65_535, Int.max])
+    func hexadecimals(number: Int) {
+        var buffer = ByteBuffer()
+        buffer.append(hexadecimal: number)
+        #expect(text(buffer) == String(number, radix: 16))
+    }
+
+    @Test("a released buffer can be filled again")
+    func release() {
+        var buffer = ByteBuffer()
+        buffer.append("first")
+        buffer.release()
+        #expect(buffer.count == 0)
+        buffer.append("second")
+        #expect(text(buffer) == "second")
+    }
+}

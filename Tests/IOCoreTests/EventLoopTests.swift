@@ -1,0 +1,129 @@
+import Glibc
+import Synchronization
+import Testing
+
+@testable import IOCore
+
+/// A handler that runs a closure.
+private final class Watching: EventHandler {
+    let body: (Readiness) -> Void
+    init(_ body: @escaping (Readiness) -> Void) { self.body = body }
+    override func ready(_ readiness: Readiness) { body(readiness) }
+}
+
+private func socketPair() -> (Int32, Int32) {
+    var pair: [Int32] = [0, 0]
+    #expect(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &pair) == 0)
+    return (pair[0], pair[1])
+}
+
+@Suite("Event loop")
+struct EventLoopTests {
+    @Test("work handed over from other threads is done on the loop, in order")
+    func submission() throws {
+        let loop = try EventLoop()
+        let thread = try LoopThread(name: "loop") { loop.run() }
+        let done = Collected()
+        for index in 0..<1000 {
+            loop.submit { done.append(index) }
+        }
+        loop.submit { loop.stop() }
+        thread.join()
+        #expect(done.values == Array(0..<1000))
+    }
+
+    @Test("timers come in the order of their deadlines, put-off ones at their new one")
+    func timers() throws {
+        let loop = try EventLoop()
+        var order: [String] = []
+        let late = LoopTimer { order.append("late") }
+        let early = LoopTimer { order.append("early") }
+        let putOff = LoopTimer { order.append("put off") }
+        let never = LoopTimer { order.append("never") }
+        loop.arm(putOff, after: .milliseconds(1))
+        loop.arm(late, after: .milliseconds(12))
+        loop.arm(early, after: .milliseconds(4))
+        loop.arm(never, after: .milliseconds(2))
+        loop.arm(putOff, after: .milliseconds(20))
+        loop.disarm(never)
+        let start = Clock.monotonic
+        while order.count < 3 { loop.turn() }
+        #expect(order == ["early", "late", "put off"])
+        #expect(Clock.monotonic - start >= 20_000_000)
+    }
+
+    @Test("a removed timer lets go of its action")
+    func removal() throws {
+        final class Held {}
+        let loop = try EventLoop()
+        weak var held: Held?
+        do {
+            let strong = Held()
+            held = strong
+            let timer = LoopTimer { _ = strong }
+            loop.arm(timer, after: .seconds(100))
+            loop.remove(timer)
+        }
+        #expect(held == nil)
+    }
+
+    @Test("an event fetched for a closed descriptor does not reach its successor")
+    func staleEvents() throws {
+        let loop = try EventLoop()
+        let (first, firstPeer) = socketPair()
+        let (second, secondPeer) = socketPair()
+        defer { [firstPeer, secondPeer].forEach { _ = close($0) } }
+        var stale = 0
+        var reused: Int32 = -1
+        // Both are ready in one turn; whichever is told first closes the other and opens a new one in its place.
+        func replace(_ other: Int32) {
+            guard reused < 0 else {
+                stale += 1
+                return
+            }
+            loop.unregister(other)
+            close(other)
+            let (fresh, freshPeer) = socketPair()
+            reused = fresh == other ? fresh : freshPeer
+            #expect(reused == other)
+            try? loop.register(reused, .readable, Watching { _ in stale += 1 })
+        }
+        try loop.register(first, .readable, Watching { _ in replace(second) })
+        try loop.register(second, .readable, Watching { _ in replace(first) })
+        _ = write(firstPeer, "x", 1)
+        _ = write(secondPeer, "x", 1)
+        loop.turn(waitingAtMost: .milliseconds(100))
+        #expect(reused >= 0)
+        #expect(stale == 0)
+    }
+
+    @Test("work put off to the end of the turn runs when no handler is on the stack")
+    func endOfTurn() throws {
+        let loop = try EventLoop()
+        let (end, peer) = socketPair()
+        defer {
+            _ = close(end)
+            _ = close(peer)
+        }
+        var order: [String] = []
+        try loop.register(
+            end,
+            .readable,
+            Watching { _ in
+                loop.atEndOfTurn { order.append("later") }
+                order.append("handler")
+                loop.unregister(end)
+            }
+        )
+        _ = write(peer, "x", 1)
+        loop.turn(waitingAtMost: .milliseconds(100))
+        #expect(order == ["handler", "later"])
+    }
+}
+
+/// Values collected across threads.
+private final class Collected: Sendable {
+    private let state = Mutex<[Int]>([])
+    func append(_ value: Int) { state.withLock { $0.append(value) } }
+    var values: [Int] { state.withLock { $0 } }
+}
