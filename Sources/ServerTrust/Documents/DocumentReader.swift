@@ -1,0 +1,227 @@
+/// Reads typed values out of a `JSONDocument` and collects every issue instead of stopping at the first.
+///
+/// One reader a document. A getter that meets a wrong type notes an issue and returns `nil`, as for an absent key: go
+/// on with a default, and look at `issues` in the end. Keys nobody asked for are found by `DocumentObject.finish()`.
+package final class DocumentReader {
+    package let file: String
+    package private(set) var issues: [DocumentIssue]
+    /// Things to tell at every start that do not keep the document from being used.
+    package private(set) var warnings: [DocumentIssue] = []
+    /// The document's value; `nil` when it could not be read (the issues say why).
+    package let root: JSONValue?
+
+    package init(_ document: JSONDocument) {
+        file = document.file
+        issues = document.issues
+        root = document.root
+    }
+
+    /// A reader of a file; a file that cannot be read is an issue as well.
+    package convenience init(file: String) {
+        switch FileContents.read(file, limit: JSONDocument.maximumBytes) {
+        case .success(let bytes): self.init(JSONDocument(bytes: bytes, file: file))
+        case .failure(let fault): self.init(file: file, issue: fault.issue(file: file))
+        }
+    }
+
+    private init(file: String, issue: DocumentIssue) {
+        self.file = file
+        issues = [issue]
+        root = nil
+    }
+
+    /// The whole document, which must be an object.
+    package func rootObject() -> DocumentObject? {
+        guard let root else { return nil }
+        return DocumentElement(value: root, pointer: "", reader: self).object()
+    }
+
+    package func report(
+        _ message: String,
+        remedy: String,
+        pointer: String = "",
+        place: JSONValue.Place? = nil
+    ) {
+        issues.append(issue(message, remedy, pointer, place))
+    }
+
+    package func warn(_ message: String, remedy: String, pointer: String = "", place: JSONValue.Place? = nil) {
+        warnings.append(issue(message, remedy, pointer, place))
+    }
+
+    /// A path in the document, taken relative to the document's own folder.
+    package func resolve(path: String) -> String {
+        FileContents.resolve(path, relativeTo: file)
+    }
+
+    private func issue(
+        _ message: String,
+        _ remedy: String,
+        _ pointer: String,
+        _ place: JSONValue.Place?
+    ) -> DocumentIssue {
+        DocumentIssue(
+            file: file,
+            pointer: pointer,
+            message: message,
+            remedy: remedy,
+            line: place?.line,
+            column: place?.column
+        )
+    }
+}
+
+/// One value of a document with its pointer: what issues are reported on.
+package struct DocumentElement {
+    package let value: JSONValue
+    package let pointer: String
+    package let reader: DocumentReader
+
+    package init(value: JSONValue, pointer: String, reader: DocumentReader) {
+        self.value = value
+        self.pointer = pointer
+        self.reader = reader
+    }
+
+    package func report(_ message: String, remedy: String) {
+        reader.report(message, remedy: remedy, pointer: pointer, place: value.place)
+    }
+
+    package func warn(_ message: String, remedy: String) {
+        reader.warn(message, remedy: remedy, pointer: pointer, place: value.place)
+    }
+
+    package func string() -> String? {
+        if case .string(let text) = value.content { return text }
+        return wrongKind("a string")
+    }
+
+    package func bool() -> Bool? {
+        if case .bool(let flag) = value.content { return flag }
+        return wrongKind("true or false")
+    }
+
+    /// A whole number without fraction or exponent, inside `range`.
+    package func int(in range: ClosedRange<Int>) -> Int? {
+        guard case .number(let text) = value.content else { return wrongKind("a whole number") }
+        guard let number = Int(text) else {
+            report("\(JSONScanner.shown(text)) is no whole number", remedy: "write one from \(Self.shown(range))")
+            return nil
+        }
+        guard range.contains(number) else {
+            report("\(number) is out of range", remedy: "write a number from \(Self.shown(range))")
+            return nil
+        }
+        return number
+    }
+
+    package func elements() -> [DocumentElement]? {
+        guard case .array(let values) = value.content else { return wrongKind("an array") }
+        return values.enumerated().map { index, value in
+            DocumentElement(value: value, pointer: JSONPointer.element(index, of: pointer), reader: reader)
+        }
+    }
+
+    package func object() -> DocumentObject? {
+        guard case .object(let members) = value.content else { return wrongKind("an object") }
+        return DocumentObject(element: self, members: members)
+    }
+
+    /// An array of strings; elements of another type are reported and left out.
+    package func strings() -> [String]? {
+        elements()?.compactMap { $0.string() }
+    }
+
+    /// One of the spellings of a `String` enumeration.
+    package func choice<Choice>(
+        _ type: Choice.Type = Choice.self
+    ) -> Choice? where Choice: RawRepresentable<String> & CaseIterable {
+        guard let text = string() else { return nil }
+        if let choice = Choice(rawValue: text) { return choice }
+        let known = Choice.allCases.map(\.rawValue)
+        let listed = known.map { "\"\($0)\"" }.joined(separator: ", ")
+        let remedy = Spelling.nearest(to: text, among: known).map { "did you mean \"\($0)\"? Known: \(listed)" }
+        report("unknown value \"\(JSONScanner.shown(text))\"", remedy: remedy ?? "write one of \(listed)")
+        return nil
+    }
+
+    private static func shown(_ range: ClosedRange<Int>) -> String {
+        range.upperBound == Int.max ? "\(range.lowerBound) on" : "\(range.lowerBound) to \(range.upperBound)"
+    }
+
+    private func wrongKind<Result>(_ wanted: String) -> Result? {
+        // An unreadable value has its issue from the scanner.
+        if case .unreadable = value.content { return nil }
+        report("must be \(wanted), is \(value.kindForPeople)", remedy: "write \(wanted)")
+        return nil
+    }
+}
+
+/// An object of a document; it remembers which keys were asked for, so that `finish` finds the others.
+package final class DocumentObject {
+    package let element: DocumentElement
+    private let members: [JSONValue.Member]
+    private var known: [String] = []
+
+    init(element: DocumentElement, members: [JSONValue.Member]) {
+        self.element = element
+        self.members = members
+    }
+
+    package var pointer: String { element.pointer }
+    package var reader: DocumentReader { element.reader }
+
+    /// The value of a key; asking makes the key a known one.
+    package subscript(_ key: String) -> DocumentElement? {
+        if !known.contains(key) { known.append(key) }
+        // By bytes: Swift's own comparison takes canonically equivalent names for the same.
+        guard let member = members.first(where: { $0.name.utf8.elementsEqual(key.utf8) }) else { return nil }
+        return DocumentElement(value: member.value, pointer: JSONPointer.member(key, of: pointer), reader: reader)
+    }
+
+    /// Whether the key is there; asking makes it a known one.
+    package func has(_ key: String) -> Bool { self[key] != nil }
+
+    /// All members in order, for an object whose keys are data (host names); a duplicate has been reported already
+    /// and comes once.
+    package var entries: [(name: String, element: DocumentElement)] {
+        var seen: Set<String> = []
+        return members.compactMap { member in
+            guard seen.insert(member.name).inserted else { return nil }
+            let pointer = JSONPointer.member(member.name, of: self.pointer)
+            return (member.name, DocumentElement(value: member.value, pointer: pointer, reader: reader))
+        }
+    }
+
+    package func string(_ key: String) -> String? { self[key]?.string() }
+    package func bool(_ key: String) -> Bool? { self[key]?.bool() }
+    package func int(_ key: String, in range: ClosedRange<Int>) -> Int? { self[key]?.int(in: range) }
+    package func elements(_ key: String) -> [DocumentElement]? { self[key]?.elements() }
+    package func strings(_ key: String) -> [String]? { self[key]?.strings() }
+    package func object(_ key: String) -> DocumentObject? { self[key]?.object() }
+
+    /// A value that must be there.
+    package func required(_ key: String) -> DocumentElement? {
+        if let element = self[key] { return element }
+        element.report("\"\(key)\" is missing", remedy: "add it")
+        return nil
+    }
+
+    /// Reports every key that nobody has asked for.
+    package func finish() {
+        var reported: Set<String> = []
+        for member in members
+        where !known.contains(where: { $0.utf8.elementsEqual(member.name.utf8) })
+            && reported.insert(member.name).inserted
+        {
+            let guess = Spelling.nearest(to: member.name, among: known)
+            let listed = known.map { "\"\($0)\"" }.joined(separator: ", ")
+            reader.report(
+                "unknown key \"\(JSONScanner.shown(member.name))\"",
+                remedy: guess.map { "did you mean \"\($0)\"?" } ?? "take it out; known here: \(listed)",
+                pointer: JSONPointer.member(member.name, of: pointer),
+                place: member.namePlace
+            )
+        }
+    }
+}

@@ -1,0 +1,82 @@
+import Glibc
+
+/// Whole files of configuration, read with a bound. Blocking disk I/O: at start, on reload and in commands, never on a
+/// loop.
+package enum FileContents {
+    /// Why a file could not be read.
+    package struct Fault: Error, Hashable, Sendable {
+        package var message: String
+        package var remedy: String
+
+        package func issue(file: String) -> DocumentIssue {
+            DocumentIssue(file: file, message: message, remedy: remedy)
+        }
+    }
+
+    /// The bytes of a regular file of at most `limit` bytes.
+    package static func read(_ path: String, limit: Int) -> Result<[UInt8], Fault> {
+        guard !path.isEmpty, !path.utf8.contains(0) else {
+            return .failure(Fault(message: "not a path", remedy: "name a file"))
+        }
+        // Non-blocking, so that a pipe in the folder cannot hold up the start before it is seen to be one.
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        guard descriptor >= 0 else { return .failure(fault(errno)) }
+        defer { close(descriptor) }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { return .failure(fault(errno)) }
+        guard status.st_mode & S_IFMT == S_IFREG else {
+            return .failure(Fault(message: "not a regular file", remedy: "name a file"))
+        }
+        var bytes: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 65_536)
+        while true {
+            let count = Glibc.read(descriptor, &chunk, chunk.count)
+            if count < 0 {
+                if errno == EINTR { continue }
+                return .failure(fault(errno))
+            }
+            if count == 0 { return .success(bytes) }
+            bytes.append(contentsOf: chunk[0..<count])
+            if bytes.count > limit {
+                return .failure(Fault(message: "longer than \(limit >> 10) KB", remedy: "name the right file"))
+            }
+        }
+    }
+
+    /// The names in a folder, sorted; hidden ones (a ConfigMap's `..data` among them) are left out.
+    package static func names(inFolder path: String) -> Result<[String], Fault> {
+        guard let folder = opendir(path) else { return .failure(fault(errno)) }
+        defer { closedir(folder) }
+        var names: [String] = []
+        while let entry = Glibc.readdir(folder) {
+            let name = withUnsafeBytes(of: &entry.pointee.d_name) { raw in
+                String(decoding: raw.prefix { $0 != 0 }, as: UTF8.self)
+            }
+            if !name.hasPrefix(".") { names.append(name) }
+        }
+        return .success(names.sorted())
+    }
+
+    package static func isFolder(_ path: String) -> Bool {
+        var status = stat()
+        return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
+    }
+
+    /// `path` taken relative to the folder of `file`.
+    package static func resolve(_ path: String, relativeTo file: String) -> String {
+        if path.hasPrefix("/") { return path }
+        guard let slash = file.utf8.lastIndex(of: UInt8(ascii: "/")) else { return path }
+        return String(file[...slash]) + path
+    }
+
+    private static func fault(_ code: Int32) -> Fault {
+        let reason = String(cString: strerror(code))
+        let remedy =
+            switch code {
+            case ENOENT: "name a file that exists"
+            case EACCES: "let the user of this process read it"
+            default: "make it readable"
+            }
+        return Fault(message: "cannot be read: \(reason)", remedy: remedy)
+    }
+}

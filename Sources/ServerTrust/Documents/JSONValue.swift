@@ -1,0 +1,45 @@
+/// A JSON value as the text gave it, with its place.
+///
+/// Objects keep the order of their members and every duplicate; numbers keep their spelling: what they mean is for
+/// the reader of the document to say.
+package struct JSONValue: Sendable {
+    package indirect enum Content: Sendable {
+        case null
+        case bool(Bool)
+        /// The number as written, which RFC 8259's grammar allows.
+        case number(String)
+        case string(String)
+        case array([JSONValue])
+        case object([Member])
+        /// A value that could not be read; an issue about it stands already.
+        case unreadable
+    }
+
+    package struct Member: Sendable {
+        package var name: String
+        package var namePlace: Place
+        package var value: JSONValue
+    }
+
+    /// Where a value begins: line and column from 1, the column in Unicode scalars.
+    package struct Place: Hashable, Sendable {
+        package var line: Int
+        package var column: Int
+    }
+
+    package var content: Content
+    package var place: Place
+
+    /// "a string", "an object" and so on, for messages.
+    package var kindForPeople: String {
+        switch content {
+        case .null: "null"
+        case .bool: "a boolean"
+        case .number: "a number"
+        case .string: "a string"
+        case .array: "an array"
+        case .object: "an object"
+        case .unreadable: "unreadable"
+        }
+    }
+}
