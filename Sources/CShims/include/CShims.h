@@ -2,6 +2,7 @@
 #define PINPROXY_CSHIMS_H
 
 // What Swift cannot call, each file for one reason:
+#include "pinproxy_curl.h"
 #include "pinproxy_system.h"
 
 #endif

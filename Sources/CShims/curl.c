@@ -1,0 +1,206 @@
+#include "pinproxy_curl.h"
+
+#include <openssl/crypto.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+bool pinproxy_curl_global_init(void) {
+    return OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL) == 1 && curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+}
+
+// What libcurl hands back to each callback. It lives as long as the easy handle.
+struct transfer {
+    struct pinproxy_transfer_callbacks callbacks;
+    void *owner;
+    CURL *easy;
+};
+
+static size_t on_header(char *bytes, size_t size, size_t count, void *data) {
+    struct transfer *transfer = data;
+    return transfer->callbacks.header(transfer->owner, bytes, size * count) ? size * count : 0;
+}
+
+static size_t on_body(char *bytes, size_t size, size_t count, void *data) {
+    struct transfer *transfer = data;
+    switch (transfer->callbacks.body(transfer->owner, bytes, size * count)) {
+    case PINPROXY_BODY_TAKEN:
+        return size * count;
+    case PINPROXY_BODY_PAUSE:
+        return CURL_WRITEFUNC_PAUSE;
+    default:
+        return size * count + 1;
+    }
+}
+
+static size_t on_upload(char *room, size_t size, size_t count, void *data) {
+    struct transfer *transfer = data;
+    ptrdiff_t given = transfer->callbacks.upload(transfer->owner, room, size * count);
+    if (given == PINPROXY_UPLOAD_PAUSE)
+        return CURL_READFUNC_PAUSE;
+    return given < 0 ? CURL_READFUNC_ABORT : (size_t)given;
+}
+
+static CURLcode on_tls(CURL *easy, void *context, void *data) {
+    (void)easy;
+    struct transfer *transfer = data;
+    return transfer->callbacks.tls(transfer->owner, context) ? CURLE_OK : CURLE_ABORTED_BY_CALLBACK;
+}
+
+static int on_ready(void *data, char *address, char *local_address, int port, int local_port) {
+    (void)local_address;
+    (void)local_port;
+    struct transfer *transfer = data;
+    struct curl_tlssessioninfo *session = NULL;
+    void *ssl = NULL;
+    if (curl_easy_getinfo(transfer->easy, CURLINFO_TLS_SSL_PTR, &session) == CURLE_OK && session &&
+        session->backend == CURLSSLBACKEND_OPENSSL)
+        ssl = session->internals;
+    return transfer->callbacks.ready(transfer->owner, ssl, address, port) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
+}
+
+static curl_socket_t on_open(void *data, curlsocktype purpose, struct curl_sockaddr *address) {
+    (void)purpose;
+    struct transfer *transfer = data;
+    return transfer->callbacks.open(transfer->owner, &address->addr, address->addrlen, address->family,
+                                    address->socktype, address->protocol);
+}
+
+CURL *pinproxy_easy_create(const struct pinproxy_transfer_callbacks *callbacks, void *owner, char *error_buffer,
+                           int (*close_socket)(void *owner, int descriptor), void *close_owner) {
+    struct transfer *data = OPENSSL_zalloc(sizeof *data);
+    CURL *easy = curl_easy_init();
+    if (!data || !easy) {
+        OPENSSL_free(data);
+        curl_easy_cleanup(easy);
+        return NULL;
+    }
+    data->callbacks = *callbacks;
+    data->owner = owner;
+    data->easy = easy;
+    curl_easy_setopt(easy, CURLOPT_PRIVATE, data);
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, error_buffer);
+    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(easy, CURLOPT_HEADERDATA, data);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, data);
+    curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_upload);
+    curl_easy_setopt(easy, CURLOPT_READDATA, data);
+    curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, on_tls);
+    curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, data);
+    curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_ready);
+    curl_easy_setopt(easy, CURLOPT_PREREQDATA, data);
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open);
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, data);
+    curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, close_socket);
+    curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, close_owner);
+    // Nothing but what the caller asked for: no proxy of the environment, no redirects, no fields, no decoding.
+    curl_easy_setopt(easy, CURLOPT_PROXY, "");
+    curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
+    curl_easy_setopt(easy, CURLOPT_HTTP09_ALLOWED, 0L);
+    curl_easy_setopt(easy, CURLOPT_HTTP_TRANSFER_DECODING, 0L);
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
+    curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
+    curl_easy_setopt(easy, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+    // Time is the session's own: libcurl's connect limit would be five minutes.
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, 0x7fffffffL);
+    curl_easy_setopt(easy, CURLOPT_MAXLIFETIME_CONN, 600L);
+    // The anchors are the snapshot's; libcurl's own store stays empty. The verdict is the callback's.
+    curl_easy_setopt(easy, CURLOPT_CAINFO, NULL);
+    curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
+    curl_easy_setopt(easy, CURLOPT_SSL_SESSIONID_CACHE, 0L);
+    curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    curl_easy_setopt(easy, CURLOPT_ALTSVC_CTRL, 0L);
+    return easy;
+}
+
+void pinproxy_easy_destroy(CURL *easy) {
+    void *data = NULL;
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, &data);
+    curl_easy_cleanup(easy);
+    OPENSSL_free(data);
+}
+
+void pinproxy_easy_set_endpoint(CURL *easy, const struct pinproxy_endpoint *endpoint) {
+    curl_easy_setopt(easy, CURLOPT_URL, endpoint->url);
+    curl_easy_setopt(easy, CURLOPT_CONNECT_TO, endpoint->connect_to);
+    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION,
+                     (long)(endpoint->http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
+    curl_easy_setopt(easy, CURLOPT_PIPEWAIT, endpoint->http2 ? 1L : 0L);
+    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, endpoint->verify_host ? 2L : 0L);
+}
+
+void pinproxy_easy_set_request(CURL *easy, const struct pinproxy_request *request) {
+    // HTTPGET first: it takes back what an upload or a HEAD of the handle's last use left.
+    curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
+    if (request->head)
+        curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
+    if (request->body_length != PINPROXY_BODY_NONE) {
+        curl_easy_setopt(easy, CURLOPT_UPLOAD, 1L);
+        curl_easy_setopt(easy, CURLOPT_INFILESIZE_LARGE, (curl_off_t)request->body_length);
+    }
+    curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method);
+    curl_easy_setopt(easy, CURLOPT_REQUEST_TARGET, request->target);
+    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, request->fields);
+    curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, request->fresh_connection ? 1L : 0L);
+}
+
+void pinproxy_easy_info(CURL *easy, struct pinproxy_transfer_info *info) {
+    curl_off_t value = 0;
+#define TIME(option, field)                                                                                            \
+    curl_easy_getinfo(easy, option, &value);                                                                           \
+    info->field = value
+    TIME(CURLINFO_NAMELOOKUP_TIME_T, name_lookup);
+    TIME(CURLINFO_CONNECT_TIME_T, connect);
+    TIME(CURLINFO_APPCONNECT_TIME_T, tls);
+    TIME(CURLINFO_PRETRANSFER_TIME_T, pre_transfer);
+    TIME(CURLINFO_STARTTRANSFER_TIME_T, start_transfer);
+    TIME(CURLINFO_TOTAL_TIME_T, total);
+    TIME(CURLINFO_SIZE_UPLOAD_T, uploaded);
+    TIME(CURLINFO_SIZE_DOWNLOAD_T, downloaded);
+#undef TIME
+    curl_easy_getinfo(easy, CURLINFO_REQUEST_SIZE, &info->request_size);
+    curl_easy_getinfo(easy, CURLINFO_HEADER_SIZE, &info->header_size);
+    curl_easy_getinfo(easy, CURLINFO_NUM_CONNECTS, &info->new_connections);
+    curl_easy_getinfo(easy, CURLINFO_HTTP_VERSION, &info->http_version);
+    curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &info->os_error);
+}
+
+CURLcode pinproxy_easy_continue(CURL *easy) { return curl_easy_pause(easy, CURLPAUSE_CONT); }
+
+CURLM *pinproxy_multi_create(pinproxy_socket_callback socket, pinproxy_timer_callback timer, void *owner,
+                             long connections, long connections_a_host) {
+    CURLM *multi = curl_multi_init();
+    if (!multi)
+        return NULL;
+    curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, socket);
+    curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, owner);
+    curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, timer);
+    curl_multi_setopt(multi, CURLMOPT_TIMERDATA, owner);
+    curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, connections);
+    curl_multi_setopt(multi, CURLMOPT_MAX_HOST_CONNECTIONS, connections_a_host);
+    return multi;
+}
+
+CURL *pinproxy_multi_next_finished(CURLM *multi, CURLcode *result) {
+    int left = 0;
+    CURLMsg *message;
+    while ((message = curl_multi_info_read(multi, &left))) {
+        if (message->msg == CURLMSG_DONE) {
+            *result = message->data.result;
+            return message->easy_handle;
+        }
+    }
+    return NULL;
+}
+
+void *pinproxy_easy_owner(CURL *easy) {
+    struct transfer *transfer = NULL;
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, &transfer);
+    return transfer->owner;
+}

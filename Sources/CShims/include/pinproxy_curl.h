@@ -1,0 +1,96 @@
+// libcurl's `curl_easy_setopt`, `curl_easy_getinfo` and `curl_multi_setopt` are variadic, which Swift cannot call;
+// its pause and socket constants are casts that do not import. One function sets what changes from one request to
+// the next, one reads all metrics, so that a request crosses the language border few times.
+#ifndef PINPROXY_CURL_H
+#define PINPROXY_CURL_H
+
+#include <curl/curl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// The callbacks of a transfer; `owner` is handed to each.
+struct pinproxy_transfer_callbacks {
+    // One whole header line, its CRLF included. Returns false to end the transfer.
+    bool (*header)(void *owner, const char *line, size_t count);
+    // Bytes of the body as they came (chunked coding included). Returns PINPROXY_BODY_….
+    int (*body)(void *owner, const char *bytes, size_t count);
+    // Room for bytes of the request body. Returns the count, or PINPROXY_UPLOAD_….
+    ptrdiff_t (*upload)(void *owner, char *room, size_t count);
+    // A new connection's SSL_CTX. Returns false to refuse.
+    bool (*tls)(void *owner, void *ssl_context);
+    // A connection is about to carry the request, new or reused; `ssl` is null without TLS.
+    // Returns false to end the transfer before a byte of the request is sent.
+    bool (*ready)(void *owner, void *ssl, const char *address, int port);
+    // A socket for that address, or -1 to refuse the address.
+    int (*open)(void *owner, const struct sockaddr *address, unsigned length, int family, int type, int protocol);
+};
+
+enum { PINPROXY_BODY_TAKEN = 0, PINPROXY_BODY_PAUSE = 1, PINPROXY_BODY_FAILED = 2 };
+enum { PINPROXY_UPLOAD_PAUSE = -1, PINPROXY_UPLOAD_ABORT = -2 };
+
+// Once in a process, before any other use: without OpenSSL's exit handler, which races live handles.
+bool pinproxy_curl_global_init(void);
+
+// An easy handle with all that is the same for every request of this program.
+CURL *pinproxy_easy_create(const struct pinproxy_transfer_callbacks *callbacks, void *owner, char *error_buffer,
+                           int (*close_socket)(void *owner, int descriptor), void *close_owner);
+
+void pinproxy_easy_destroy(CURL *easy);
+
+// Where a request goes: set when a handle changes its endpoint.
+struct pinproxy_endpoint {
+    const char *url;
+    // `CURLOPT_CONNECT_TO`, or null.
+    struct curl_slist *connect_to;
+    bool http2;
+    bool verify_host;
+};
+void pinproxy_easy_set_endpoint(CURL *easy, const struct pinproxy_endpoint *endpoint);
+
+enum { PINPROXY_BODY_NONE = -2, PINPROXY_BODY_UNKNOWN = -1 };
+
+// What changes with each request.
+struct pinproxy_request {
+    const char *method;
+    const char *target;
+    struct curl_slist *fields;
+    // Bytes of the body, or PINPROXY_BODY_NONE, PINPROXY_BODY_UNKNOWN.
+    int64_t body_length;
+    bool head;
+    bool fresh_connection;
+};
+void pinproxy_easy_set_request(CURL *easy, const struct pinproxy_request *request);
+
+// Times in microseconds from the transfer's start; 0: did not happen.
+struct pinproxy_transfer_info {
+    int64_t name_lookup;
+    int64_t connect;
+    int64_t tls;
+    int64_t pre_transfer;
+    int64_t start_transfer;
+    int64_t total;
+    int64_t uploaded;
+    int64_t downloaded;
+    long request_size;
+    long header_size;
+    long new_connections;
+    long http_version;
+    long os_error;
+};
+void pinproxy_easy_info(CURL *easy, struct pinproxy_transfer_info *info);
+
+// Lets a paused transfer go on in both directions.
+CURLcode pinproxy_easy_continue(CURL *easy);
+
+typedef int (*pinproxy_socket_callback)(CURL *easy, curl_socket_t descriptor, int what, void *owner, void *socket);
+typedef int (*pinproxy_timer_callback)(CURLM *multi, long milliseconds, void *owner);
+CURLM *pinproxy_multi_create(pinproxy_socket_callback socket, pinproxy_timer_callback timer, void *owner,
+                             long connections, long connections_a_host);
+
+// The next finished transfer, or null.
+CURL *pinproxy_multi_next_finished(CURLM *multi, CURLcode *result);
+// The owner that `pinproxy_easy_create` was given.
+void *pinproxy_easy_owner(CURL *easy);
+
+#endif
