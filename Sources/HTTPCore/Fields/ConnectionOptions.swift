@@ -1,0 +1,36 @@
+/// What the Connection fields of a head say (RFC 9110 7.6.1).
+package struct ConnectionOptions: Hashable, Sendable {
+    package internal(set) var close = false
+    package internal(set) var keepAlive = false
+    package internal(set) var upgrade = false
+    /// Whether it names a field beyond `close`, `keep-alive`, `upgrade` and `te`: then the names are looked up.
+    package internal(set) var namesFields = false
+
+    package init() {}
+
+    package init(_ fields: borrowing HTTPFields) {
+        var place = fields.first(.connection)
+        while let index = place {
+            let value = fields.value(at: index)
+            var members = ListMembers()
+            while let range = members.next(in: value) {
+                let option = value.extracting(range)
+                if option.equalsIgnoringCase("close") {
+                    close = true
+                } else if option.equalsIgnoringCase("keep-alive") {
+                    keepAlive = true
+                } else if option.equalsIgnoringCase("upgrade") {
+                    upgrade = true
+                } else if !option.isEmpty, !option.equalsIgnoringCase("te") {
+                    namesFields = true
+                }
+            }
+            place = fields.next(.connection, after: index)
+        }
+    }
+
+    /// Whether a connection may live on after this message (RFC 9112 9.3).
+    package func persists(minorVersion: UInt8) -> Bool {
+        minorVersion >= 1 ? !close : keepAlive && !close
+    }
+}

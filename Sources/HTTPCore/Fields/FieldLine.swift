@@ -1,0 +1,54 @@
+/// One field line of a head or a trailer section (RFC 9112 5), judged byte by byte.
+enum FieldLine {
+    enum Fault: Error {
+        /// White space in front: a folded line, or white space before the first field.
+        case leadingBlank
+        case noColon, blankBeforeColon
+        /// Empty, or a byte that is none of a token.
+        case name
+        /// A control character.
+        case value
+        /// A CR that does not end the line.
+        case carriageReturn
+        /// `Transfer_Encoding` or `Content_Length`.
+        case underscoredFraming
+    }
+
+    /// Appends the field of `line` to `fields`. The caller has seen that `line` ends with CRLF and holds more.
+    @inline(__always)
+    static func take(_ line: borrowing Span<UInt8>, into fields: inout HTTPFields) -> Result<FieldName, Fault> {
+        var index = 0
+        var hash = FieldNameTable.seed
+        while ASCII.isToken(line[index]) {
+            hash = FieldNameTable.mix(hash, line[index])
+            index &+= 1
+        }
+        let nameLength = index
+        guard line[index] == ASCII.colon, nameLength > 0 else { return .failure(fault(ofName: line, index)) }
+
+        let value = line.trimmingBlanks(index &+ 1..<line.count &- 2)
+        index = value.lowerBound
+        while index < value.upperBound {
+            let byte = line[index]
+            guard ASCII.isFieldValue(byte) else {
+                return .failure(byte == ASCII.carriageReturn ? .carriageReturn : .value)
+            }
+            index &+= 1
+        }
+        let name = FieldNameTable.find(line, 0..<nameLength, hash)
+        if name == .underscoredContentLength || name == .underscoredTransferEncoding {
+            return .failure(.underscoredFraming)
+        }
+        fields.append(parsed: line, nameLength: nameLength, value: value, name)
+        return .success(name)
+    }
+
+    private static func fault(ofName line: borrowing Span<UInt8>, _ index: Int) -> Fault {
+        if index == 0, ASCII.isBlank(line[0]) { return .leadingBlank }
+        if line[index] == ASCII.carriageReturn, index < line.count - 2 { return .carriageReturn }
+        guard line.firstIndex(of: ASCII.colon, from: index) != nil else { return .noColon }
+        var next = index
+        while ASCII.isBlank(line[next]) { next += 1 }
+        return next > index && line[next] == ASCII.colon ? .blankBeforeColon : .name
+    }
+}

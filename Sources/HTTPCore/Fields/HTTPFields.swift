@@ -1,0 +1,275 @@
+package import IOCore
+
+/// The fields of a head or a trailer section, in order, over one run of bytes (RFC 9110 5).
+///
+/// The bytes are those that go on the wire (`Name: value` and CRLF a field), so that writing them out is a copy, and
+/// the value is used again for the next head without a new allocation. Names keep the case they came in and are
+/// compared without it. A value cannot hold CR, LF, NUL or another control character: the `String` methods throw, and
+/// the parsers have refused it before.
+public struct HTTPFields: Sendable {
+    struct Entry: Sendable {
+        /// Where the name begins in `storage`; the value begins two bytes after its end.
+        let start: UInt32
+        let nameLength: UInt32
+        let valueLength: UInt32
+        let id: FieldName
+
+        @inline(__always)
+        var name: Range<Int> { Int(start)..<Int(start &+ nameLength) }
+
+        @inline(__always)
+        var value: Range<Int> {
+            Int(start &+ nameLength &+ 2)..<Int(start &+ nameLength &+ 2 &+ valueLength)
+        }
+
+        /// With the CRLF.
+        @inline(__always)
+        var line: Range<Int> {
+            Int(start)..<Int(start &+ nameLength &+ valueLength &+ 4)
+        }
+    }
+
+    var storage: [UInt8] = []
+    var entries: [Entry] = []
+    /// The names that may be here; a name stays in after its removal, so absence is certain and presence is looked up.
+    private(set) var names = FieldNameSet()
+    /// Whether `storage` holds exactly the entries, in order.
+    private var isContiguous = true
+
+    public init() {}
+
+    /// How many field lines there are.
+    public var count: Int { entries.count }
+
+    public var isEmpty: Bool { entries.isEmpty }
+
+    /// Removes every field; with `keepingCapacity` the memory serves the next head.
+    public mutating func removeAll(keepingCapacity: Bool = false) {
+        storage.removeAll(keepingCapacity: keepingCapacity)
+        entries.removeAll(keepingCapacity: keepingCapacity)
+        names = FieldNameSet()
+        isContiguous = true
+    }
+
+    // MARK: - Reading
+
+    @inline(__always)
+    package func id(at index: Int) -> FieldName { entries[index].id }
+
+    @_lifetime(borrow self)
+    package func name(at index: Int) -> Span<UInt8> {
+        storage.span.extracting(entries[index].name)
+    }
+
+    @_lifetime(borrow self)
+    package func value(at index: Int) -> Span<UInt8> {
+        storage.span.extracting(entries[index].value)
+    }
+
+    /// `Name: value` as it goes on the wire, without CRLF.
+    @_lifetime(borrow self)
+    package func line(at index: Int) -> Span<UInt8> {
+        let line = entries[index].line
+        return storage.span.extracting(line.lowerBound..<line.upperBound - 2)
+    }
+
+    package func appendValue(at index: Int, to bytes: inout [UInt8]) {
+        bytes.append(value(at: index))
+    }
+
+    /// The first field of that name. Costs nothing when there is none.
+    package func first(_ id: FieldName) -> Int? {
+        guard names.contains(id) else { return nil }
+        return entries.firstIndex { $0.id == id }
+    }
+
+    /// The next field of that name after `index`.
+    package func next(_ id: FieldName, after index: Int) -> Int? {
+        var index = index + 1
+        while index < entries.count {
+            if entries[index].id == id { return index }
+            index += 1
+        }
+        return nil
+    }
+
+    /// The first field of a name that no `FieldName` stands for; compared without case.
+    package func first(named name: borrowing Span<UInt8>) -> Int? {
+        let id = FieldName(name)
+        if id != .other { return first(id) }
+        for index in entries.indices where entries[index].id == .other {
+            if storage.span.extracting(entries[index].name).equalsIgnoringCase(name) { return index }
+        }
+        return nil
+    }
+
+    package func contains(_ id: FieldName) -> Bool { first(id) != nil }
+
+    package func count(of id: FieldName) -> Int {
+        guard names.contains(id) else { return 0 }
+        var count = 0
+        for entry in entries where entry.id == id { count += 1 }
+        return count
+    }
+
+    /// Whether some field has one of these names.
+    package func containsAny(of set: FieldNameSet) -> Bool {
+        guard names.intersects(set) else { return false }
+        return entries.contains { set.contains($0.id) }
+    }
+
+    // MARK: - Writing
+
+    /// Takes a name and a value that are known to be valid: from a parser, or from another `HTTPFields`.
+    package mutating func append(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) {
+        append(id: FieldName(name), name: name, value: value)
+    }
+
+    package mutating func append(_ id: FieldName, _ value: StaticString) {
+        append(id: id, name: id.text.bytes, value: value.bytes)
+    }
+
+    package mutating func append(_ id: FieldName, _ value: borrowing Span<UInt8>) {
+        append(id: id, name: id.text.bytes, value: value)
+    }
+
+    package mutating func append(_ id: FieldName, decimal value: Int) {
+        append(id, Array(String(value).utf8).span)
+    }
+
+    /// Copies the field at `index` of `other` to the end.
+    package mutating func append(contentsOf other: borrowing HTTPFields, at index: Int) {
+        append(id: other.id(at: index), name: other.name(at: index), value: other.value(at: index))
+    }
+
+    /// The last line of defence against header injection, for every way in.
+    mutating func append(id: FieldName, name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) {
+        precondition(Self.isValidName(name), "a field name is a token")
+        precondition(Self.isValidValue(value), "a field value holds no control character")
+        let start = storage.count
+        storage.append(name)
+        storage.append(ASCII.colon)
+        storage.append(ASCII.space)
+        storage.append(value)
+        storage.append(ASCII.carriageReturn)
+        storage.append(ASCII.lineFeed)
+        record(start: start, nameLength: name.count, valueLength: value.count, id)
+    }
+
+    /// For the parser, which has judged every byte of `line` (a field line with its CRLF) and found where things stand.
+    @inline(__always)
+    mutating func append(
+        parsed line: borrowing Span<UInt8>,
+        nameLength: Int,
+        value: Range<Int>,
+        _ id: FieldName
+    ) {
+        let start = storage.count
+        if value.lowerBound == nameLength &+ 2, value.upperBound &+ 2 == line.count,
+            line[nameLength &+ 1] == ASCII.space
+        {
+            storage.append(line)
+        } else {
+            storage.append(line.extracting(0..<nameLength))
+            storage.append(ASCII.colon)
+            storage.append(ASCII.space)
+            storage.append(line.extracting(value))
+            storage.append(ASCII.carriageReturn)
+            storage.append(ASCII.lineFeed)
+        }
+        record(start: start, nameLength: nameLength, valueLength: value.count, id)
+    }
+
+    @inline(__always)
+    private mutating func record(start: Int, nameLength: Int, valueLength: Int, _ id: FieldName) {
+        entries.append(
+            Entry(
+                start: UInt32(start),
+                nameLength: UInt32(nameLength),
+                valueLength: UInt32(valueLength),
+                id: id
+            )
+        )
+        names.insert(id)
+    }
+
+    package mutating func remove(at index: Int) {
+        entries.remove(at: index)
+        isContiguous = false
+    }
+
+    /// Removes every field of that name.
+    package mutating func remove(_ id: FieldName) {
+        guard names.contains(id) else { return }
+        let before = entries.count
+        entries.removeAll { $0.id == id }
+        if entries.count != before { isContiguous = false }
+        if id != .other { names.remove(id) }
+    }
+
+    /// Removes the fields for which `shouldRemove` says so.
+    package mutating func removeAll(where shouldRemove: (_ fields: borrowing HTTPFields, _ index: Int) -> Bool) {
+        var kept: [Entry] = []
+        kept.reserveCapacity(entries.count)
+        for index in entries.indices where !shouldRemove(self, index) { kept.append(entries[index]) }
+        guard kept.count != entries.count else { return }
+        entries = kept
+        isContiguous = false
+    }
+
+    /// Puts one field of that name in the place of the first, or at the end.
+    package mutating func set(_ id: FieldName, _ value: borrowing Span<UInt8>) {
+        precondition(id != .other, "only a name can be set")
+        guard let place = first(id) else { return append(id, value) }
+        append(id, value)
+        let fresh = entries.removeLast()
+        entries[place] = fresh
+        var index = entries.count - 1
+        while index > place {
+            if entries[index].id == id { entries.remove(at: index) }
+            index -= 1
+        }
+        isContiguous = false
+    }
+
+    package mutating func set(_ id: FieldName, _ value: StaticString) { set(id, value.bytes) }
+
+    /// Writes `Name: value` and CRLF for each field.
+    package func serialize(into buffer: inout ByteBuffer) {
+        if isContiguous {
+            buffer.append(storage)
+        } else {
+            for index in entries.indices { serializeField(at: index, into: &buffer) }
+        }
+    }
+
+    /// Writes the field at `index`, with its CRLF.
+    @inline(__always)
+    package func serializeField(at index: Int, into buffer: inout ByteBuffer) {
+        buffer.append(storage.span.extracting(entries[index].line))
+    }
+
+    // MARK: - What is valid
+
+    /// A token (RFC 9110 5.6.2).
+    package static func isValidName(_ name: borrowing Span<UInt8>) -> Bool {
+        guard name.count > 0 else { return false }
+        var index = 0
+        while index < name.count {
+            if !ASCII.isToken(name[index]) { return false }
+            index &+= 1
+        }
+        return true
+    }
+
+    /// No control characters but HTAB, and no white space at the ends (RFC 9110 5.5).
+    package static func isValidValue(_ value: borrowing Span<UInt8>) -> Bool {
+        var index = 0
+        while index < value.count {
+            if !ASCII.isFieldValue(value[index]) { return false }
+            index &+= 1
+        }
+        guard value.count > 0 else { return true }
+        return !ASCII.isBlank(value[0]) && !ASCII.isBlank(value[value.count - 1])
+    }
+}

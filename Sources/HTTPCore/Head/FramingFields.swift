@@ -1,0 +1,58 @@
+/// What Transfer-Encoding and Content-Length values say, judged as strictly for requests as for responses (rules 27–34).
+enum FramingFields {
+    enum Length {
+        case value(Int)
+        case invalid, list, leadingZero, overflow
+    }
+
+    static func contentLength(_ text: borrowing Span<UInt8>) -> Length {
+        if text.firstIndex(of: ASCII.comma) != nil { return .list }
+        guard text.count > 0 else { return .invalid }
+        var index = 0
+        while index < text.count {
+            guard ASCII.isDigit(text[index]) else { return .invalid }
+            index &+= 1
+        }
+        if text.count > 1, text[0] == UInt8(ascii: "0") { return .leadingZero }
+        guard let value = DecimalNumber.parse(text) else { return .overflow }
+        return .value(value)
+    }
+
+    enum Coding {
+        /// `chunked`, once and alone.
+        case chunked
+        /// The last coding is another one: a request body has no end then.
+        case finalNotChunked
+        /// A coding that is not decoded here; chunked comes last or not at all.
+        case unknown
+        case invalid
+    }
+
+    static func transferEncoding(_ text: borrowing Span<UInt8>) -> Coding {
+        if text.equalsIgnoringCase("chunked") { return .chunked }
+        var members = ListMembers()
+        var chunkedAt: Int?
+        var count = 0
+        var knowsAll = true
+        while let range = members.next(in: text) {
+            let coding = text.extracting(range)
+            guard HTTPFields.isValidName(coding) else { return .invalid }
+            if coding.equalsIgnoringCase("chunked") {
+                if chunkedAt != nil { return .invalid }
+                chunkedAt = count
+            } else if !isRegistered(coding) {
+                knowsAll = false
+            }
+            count += 1
+        }
+        guard let chunkedAt else { return knowsAll ? .finalNotChunked : .unknown }
+        return chunkedAt == count - 1 ? .unknown : .finalNotChunked
+    }
+
+    /// The registered codings (RFC 9112 7) that a sender may know and that cannot end a body.
+    private static func isRegistered(_ coding: borrowing Span<UInt8>) -> Bool {
+        coding.equalsIgnoringCase("gzip") || coding.equalsIgnoringCase("x-gzip") || coding.equalsIgnoringCase("deflate")
+            || coding.equalsIgnoringCase("compress") || coding.equalsIgnoringCase("x-compress")
+            || coding.equalsIgnoringCase("identity")
+    }
+}

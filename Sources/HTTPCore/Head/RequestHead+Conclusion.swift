@@ -1,0 +1,96 @@
+import IOCore
+
+/// What can be judged only when every field is there: Host, framing, connection, expectations.
+extension RequestHead {
+    mutating func conclude() -> RequestFault? {
+        if let fault = concludeHost() { return fault }
+        if let fault = concludeFraming() { return fault }
+        connection = ConnectionOptions(fields)
+        keepAlive = connection.persists(minorVersion: minorVersion)
+        wantsUpgrade = connection.upgrade && minorVersion >= 1 && fields.contains(.upgrade)
+        if let fault = concludeExpectation() { return fault }
+        return method == .trace ? .methodTrace : nil
+    }
+
+    private mutating func concludeHost() -> RequestFault? {
+        guard let index = fields.first(.host) else { return minorVersion == 0 ? nil : .hostMissing }
+        if fields.next(.host, after: index) != nil { return .hostRepeated }
+        let start = storage.count
+        fields.appendValue(at: index, to: &storage)
+        let range = start..<storage.count
+
+        let authority: Authority
+        switch Authority.parse(storage.span.extracting(range)) {
+        case .success(let found): authority = found
+        case .failure(.userinfo): return .userinfo
+        case .failure(.malformed): return .hostFieldInvalid
+        case .failure(.port): return .portInvalid
+        }
+        let written = start..<start &+ authority.host.upperBound
+        let normalStart = storage.count
+        let kind: Host.Kind
+        do {
+            kind = try Host.normalize(written, of: &storage)
+        } catch {
+            return error == .ambiguousNumber ? .hostAmbiguousNumber : .hostFieldInvalid
+        }
+        let normal = normalStart..<storage.count
+
+        switch form {
+        case .origin, .asterisk:
+            hostKind = kind
+            explicitPort = authority.port
+            rawHostRange = written
+            hostRange = normal
+            return nil
+        case .absolute, .authority:
+            // The target wins; a Host that says otherwise was meant to mislead one of two readers (rule 20). Of a
+            // CONNECT's Host many clients leave the port out.
+            let isSamePort =
+                form == .absolute
+                ? authority.port ?? scheme?.defaultPort == port
+                : authority.port == nil || authority.port == explicitPort
+            let isSame =
+                isSamePort && kind == hostKind
+                && storage.span.extracting(normal).equals(storage.span.extracting(hostRange))
+            storage.removeLast(storage.count - start)
+            return isSame ? nil : .hostDiffers
+        }
+    }
+
+    private mutating func concludeFraming() -> RequestFault? {
+        let length = fields.first(.contentLength)
+        if let coding = fields.first(.transferEncoding) {
+            if minorVersion == 0 { return .transferEncodingInVersion10 }
+            if length != nil { return .lengthAndTransferEncoding }
+            if fields.next(.transferEncoding, after: coding) != nil { return .transferEncodingRepeated }
+            switch FramingFields.transferEncoding(fields.value(at: coding)) {
+            case .chunked: framing = .chunked
+            case .finalNotChunked: return .transferEncodingNotChunked
+            case .unknown: return .transferCodingUnknown
+            case .invalid: return .transferEncodingInvalid
+            }
+        } else if let length {
+            if fields.next(.contentLength, after: length) != nil { return .contentLengthRepeated }
+            switch FramingFields.contentLength(fields.value(at: length)) {
+            case .value(let count): framing = .length(count)
+            case .invalid: return .contentLengthInvalid
+            case .list: return .contentLengthRepeated
+            case .leadingZero: return .contentLengthLeadingZero
+            case .overflow: return .contentLengthOverflow
+            }
+        }
+        return nil
+    }
+
+    private mutating func concludeExpectation() -> RequestFault? {
+        var place = fields.first(.expect)
+        while let index = place {
+            guard fields.value(at: index).equalsIgnoringCase("100-continue") else { return .expectationUnknown }
+            // HTTP/1.0 cannot hear a 100, and without a body there is nothing to wait for (RFC 9110 10.1.1).
+            if minorVersion >= 1, framing.hasBody { expectsContinue = true }
+            place = fields.next(.expect, after: index)
+        }
+        return nil
+    }
+}

@@ -1,0 +1,100 @@
+import IOCore
+
+/// The request line: method, target, version (RFC 9112 3).
+enum RequestLine {
+    /// Judges the line without its CRLF and puts what it says into `head`.
+    static func take(
+        _ line: borrowing Span<UInt8>,
+        _ limits: HeadLimits,
+        into head: inout RequestHead
+    ) -> RequestFault? {
+        let method: Range<Int>
+        switch methodRange(line, limits) {
+        case .success(let range): method = range
+        case .failure(let fault): return fault
+        }
+        let target: Range<Int>
+        switch targetRange(line, method.upperBound &+ 1, limits) {
+        case .success(let range): target = range
+        case .failure(let fault): return fault
+        }
+        if let fault = takeVersion(line, target.upperBound &+ 1, into: &head) { return fault }
+        head.method = HTTPMethod(validated: line.extracting(method))
+        return RequestTarget.take(line.extracting(target), into: &head)
+    }
+
+    /// The fault of a line that is longer than any valid one, from its beginning.
+    static func fault(ofOverlong line: borrowing Span<UInt8>, _ limits: HeadLimits) -> RequestFault {
+        switch methodRange(line, limits) {
+        case .failure(let fault): return fault
+        case .success(let method):
+            switch targetRange(line, method.upperBound &+ 1, limits) {
+            case .failure(let fault): return fault
+            case .success: return .versionMalformed
+            }
+        }
+    }
+
+    private static func methodRange(
+        _ line: borrowing Span<UInt8>,
+        _ limits: HeadLimits
+    ) -> Result<Range<Int>, RequestFault> {
+        var index = 0
+        while index < line.count, line[index] != ASCII.space {
+            guard ASCII.isToken(line[index]) else {
+                if line[index] == ASCII.carriageReturn { return .failure(.bareCarriageReturn) }
+                return .failure(line[index] == ASCII.tab ? .requestLineSpacing : .methodInvalid)
+            }
+            if index >= limits.methodBytes { return .failure(.methodTooLong) }
+            index &+= 1
+        }
+        return index < line.count ? .success(0..<index) : .failure(.missingTarget)
+    }
+
+    private static func targetRange(
+        _ line: borrowing Span<UInt8>,
+        _ start: Int,
+        _ limits: HeadLimits
+    ) -> Result<Range<Int>, RequestFault> {
+        var index = start
+        while index < line.count, line[index] != ASCII.space {
+            let byte = line[index]
+            if index &- start >= limits.targetBytes { return .failure(.targetTooLong) }
+            if byte <= 0x20 || byte >= ASCII.delete {
+                if byte == ASCII.carriageReturn { return .failure(.bareCarriageReturn) }
+                return .failure(byte == ASCII.tab ? .requestLineSpacing : .targetInvalidByte)
+            }
+            index &+= 1
+        }
+        if index == start {
+            // Nothing at all, or a second space.
+            return .failure(index == line.count ? .missingTarget : .requestLineSpacing)
+        }
+        return index < line.count ? .success(start..<index) : .failure(.version09)
+    }
+
+    private static func takeVersion(
+        _ line: borrowing Span<UInt8>,
+        _ start: Int,
+        into head: inout RequestHead
+    ) -> RequestFault? {
+        let version = line.extracting(start..<line.count)
+        guard version.count == 8, version[0] == UInt8(ascii: "H"), version[1] == UInt8(ascii: "T"),
+            version[2] == UInt8(ascii: "T"), version[3] == UInt8(ascii: "P"), version[4] == ASCII.slash,
+            ASCII.isDigit(version[5]), version[6] == ASCII.dot, ASCII.isDigit(version[7])
+        else {
+            if version.firstIndex(of: ASCII.carriageReturn) != nil { return .bareCarriageReturn }
+            let hasBlank = version.firstIndex(of: ASCII.space) != nil || version.firstIndex(of: ASCII.tab) != nil
+            return hasBlank ? .requestLineSpacing : .versionMalformed
+        }
+        switch version[5] {
+        case UInt8(ascii: "1"):
+            head.minorVersion = version[7] == UInt8(ascii: "0") ? 0 : 1
+            return nil
+        case UInt8(ascii: "0"):
+            return .version09
+        default:
+            return .versionUnsupported
+        }
+    }
+}

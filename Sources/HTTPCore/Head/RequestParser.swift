@@ -1,0 +1,150 @@
+import IOCore
+
+/// Reads request heads out of the bytes of a connection, as strictly as RFC 9112 allows.
+///
+/// It takes bytes as they come, in pieces of any size, and keeps what it needs of an unfinished line: the caller may
+/// drop what was consumed. A line is judged when it is complete, so that every division of the same bytes into pieces
+/// gives the same result; what outgrows a limit is refused at once. After `complete` it stands at the beginning of
+/// the next request; after `failed` it stays failed.
+package struct RequestParser: Sendable {
+    package enum Outcome: Hashable, Sendable {
+        /// All was consumed and the head goes on.
+        case needMore
+        /// The head is valid. What follows the consumed bytes is the body or the next request.
+        case complete
+        /// The head is refused; answer, then close.
+        case failed(RequestFault)
+    }
+
+    private enum State: Hashable {
+        case requestLine, fields
+        case failed(RequestFault)
+    }
+
+    package let limits: HeadLimits
+    private var state = State.requestLine
+    /// The beginning of a line whose end has not come yet.
+    private var pending: [UInt8] = []
+    /// The bytes of this head that came in complete lines.
+    private var lineBytes = 0
+    private var skippedEmptyLine = false
+
+    package init(limits: HeadLimits = HeadLimits()) {
+        self.limits = limits
+    }
+
+    /// Whether some bytes of a head have come, but not all: then the end of the connection is a truncation.
+    package var isInsideHead: Bool { lineBytes > 0 || !pending.isEmpty }
+
+    /// Consumes bytes up to the end of the head.
+    ///
+    /// `head` is emptied with the first byte of a request and must be the same value until `complete`.
+    package mutating func parse(
+        _ bytes: borrowing Span<UInt8>,
+        into head: inout RequestHead
+    ) -> (consumed: Int, outcome: Outcome) {
+        if case .failed(let fault) = state { return (0, .failed(fault)) }
+        if !isInsideHead, bytes.count > 0 { head.removeAll() }
+
+        var position = 0
+        while position < bytes.count {
+            let newline = bytes.firstIndex(of: ASCII.lineFeed, from: position)
+            let end = newline.map { $0 &+ 1 } ?? bytes.count
+            let piece = bytes.extracting(position..<end)
+            let outcome: Outcome
+            if pending.isEmpty, newline != nil {
+                outcome = take(piece, into: &head)
+            } else {
+                pending.append(piece)
+                var line: [UInt8] = []
+                swap(&line, &pending)
+                if newline != nil {
+                    outcome = take(line.span, into: &head)
+                    line.removeAll(keepingCapacity: true)
+                } else if let fault = refusal(line.span) {
+                    outcome = .failed(fault)
+                } else {
+                    outcome = .needMore
+                }
+                swap(&line, &pending)
+            }
+            position = end
+            switch outcome {
+            case .needMore: continue
+            case .complete:
+                head.byteCount = lineBytes
+                lineBytes = 0
+                skippedEmptyLine = false
+                state = .requestLine
+                return (position, .complete)
+            case .failed(let fault):
+                state = .failed(fault)
+                pending = []
+                return (position, .failed(fault))
+            }
+        }
+        return (position, .needMore)
+    }
+
+    /// What is certain of a line, complete or not, from how it begins and how long it is.
+    private func refusal(_ line: borrowing Span<UInt8>) -> RequestFault? {
+        switch state {
+        case .requestLine:
+            let first = line[0]
+            if !ASCII.isToken(first), first != ASCII.carriageReturn {
+                if first == ASCII.lineFeed { return .bareLineFeed }
+                return ASCII.isBlank(first) ? .leadingWhiteSpace : .methodInvalid
+            }
+            // Two spaces, the version, CRLF.
+            let longest = limits.methodBytes + limits.targetBytes + 12
+            guard line.count > longest else { return nil }
+            return RequestLine.fault(ofOverlong: line.extracting(0...longest), limits)
+        case .fields:
+            return lineBytes + line.count > limits.headBytes ? .headTooLarge : nil
+        case .failed(let fault):
+            return fault
+        }
+    }
+
+    /// Judges a complete line, its LF included.
+    private mutating func take(_ line: borrowing Span<UInt8>, into head: inout RequestHead) -> Outcome {
+        if let fault = refusal(line) { return .failed(fault) }
+        lineBytes &+= line.count
+        let textEnd = line.count &- 2
+        guard textEnd >= 0, line[textEnd] == ASCII.carriageReturn else { return .failed(.bareLineFeed) }
+
+        if state == .fields {
+            if textEnd == 0 {
+                if let fault = head.conclude() { return .failed(fault) }
+                return .complete
+            }
+            if head.fields.count >= limits.fieldCount { return .failed(.tooManyFields) }
+            switch FieldLine.take(line, into: &head.fields) {
+            case .success: return .needMore
+            case .failure(let fault): return .failed(RequestFault(fault, isFirst: head.fields.isEmpty))
+            }
+        }
+        if textEnd == 0 {
+            if skippedEmptyLine { return .failed(.leadingEmptyLines) }
+            skippedEmptyLine = true
+            return .needMore
+        }
+        if let fault = RequestLine.take(line.extracting(0..<textEnd), limits, into: &head) { return .failed(fault) }
+        state = .fields
+        return lineBytes > limits.headBytes ? .failed(.headTooLarge) : .needMore
+    }
+}
+
+extension RequestFault {
+    init(_ fault: FieldLine.Fault, isFirst: Bool) {
+        switch fault {
+        case .leadingBlank: self = isFirst ? .leadingWhiteSpace : .foldedField
+        case .noColon: self = .fieldWithoutColon
+        case .blankBeforeColon: self = .spaceBeforeColon
+        case .name: self = .fieldNameInvalid
+        case .value: self = .fieldValueInvalid
+        case .carriageReturn: self = .bareCarriageReturn
+        case .underscoredFraming: self = .underscoredFraming
+        }
+    }
+}

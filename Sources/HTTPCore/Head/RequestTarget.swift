@@ -1,0 +1,99 @@
+import IOCore
+
+/// The four forms of a request target (RFC 9112 3.2).
+enum RequestTarget {
+    /// Judges `target`, whose bytes are visible ASCII, and puts its parts into `head`, whose method is known.
+    static func take(_ target: borrowing Span<UInt8>, into head: inout RequestHead) -> RequestFault? {
+        head.rawTargetRange = 0..<target.count
+        head.targetRange = 0..<target.count
+        head.storage.append(target)
+        if target.firstIndex(of: ASCII.numberSign) != nil { return .targetFragment }
+        if head.method == .connect { return takeAuthority(target, into: &head) }
+        if target[0] == ASCII.slash {
+            head.form = .origin
+            return nil
+        }
+        if target.count == 1, target[0] == ASCII.asterisk {
+            guard head.method == .options else { return .asteriskWithoutOptions }
+            head.form = .asterisk
+            return nil
+        }
+        return takeAbsolute(target, into: &head)
+    }
+
+    private static func takeAuthority(_ target: borrowing Span<UInt8>, into head: inout RequestHead) -> RequestFault? {
+        head.form = .authority
+        // What a CONNECT to a path or a URL lacks is better said than "malformed".
+        if target[0] == ASCII.slash || target[0] == ASCII.asterisk || target.firstIndex(of: ASCII.slash) != nil {
+            return .connectWithoutAuthority
+        }
+        if let fault = head.takeHost(0..<target.count) { return fault }
+        return head.explicitPort == nil ? .connectWithoutAuthority : nil
+    }
+
+    private static func takeAbsolute(_ target: borrowing Span<UInt8>, into head: inout RequestHead) -> RequestFault? {
+        head.form = .absolute
+        var index = 0
+        while index < target.count, isSchemeByte(target[index]) { index &+= 1 }
+        guard index > 0, index < target.count, target[index] == ASCII.colon, ASCII.isLetter(target[0]) else {
+            return target.firstIndex(of: ASCII.at) == nil ? .targetForm : .userinfo
+        }
+        let scheme = target.extracting(0..<index)
+        let hasAuthority =
+            index &+ 2 < target.count && target[index &+ 1] == ASCII.slash && target[index &+ 2] == ASCII.slash
+        if scheme.equalsIgnoringCase("http") {
+            head.scheme = .http
+        } else if scheme.equalsIgnoringCase("https") {
+            head.scheme = .https
+        } else if hasAuthority || !(index &+ 1 < target.count && ASCII.isDigit(target[index &+ 1])) {
+            return .schemeUnsupported
+        } else {
+            // `host:80` looks like a scheme, too.
+            return .connectWithoutAuthority
+        }
+        guard hasAuthority else { return .authorityInvalid }
+        let start = index &+ 3
+        var end = start
+        while end < target.count, target[end] != ASCII.slash, target[end] != ASCII.questionMark { end &+= 1 }
+        if let fault = head.takeHost(start..<end) { return fault }
+
+        if end < target.count, target[end] == ASCII.slash {
+            head.targetRange = end..<target.count
+            return nil
+        }
+        // An empty path is sent as `/`, or as `*` for the server as a whole (RFC 9112 3.2.1 and 3.2.4).
+        let made = head.storage.count
+        head.storage.append(head.method == .options && end == target.count ? ASCII.asterisk : ASCII.slash)
+        head.storage.append(target.extracting(end..<target.count))
+        head.targetRange = made..<head.storage.count
+        return nil
+    }
+
+    private static func isSchemeByte(_ byte: UInt8) -> Bool {
+        ASCII.isLetter(byte) || ASCII.isDigit(byte) || byte == UInt8(ascii: "+") || byte == UInt8(ascii: "-")
+            || byte == ASCII.dot
+    }
+}
+
+extension RequestHead {
+    /// Takes the authority that stands at `range` of the storage.
+    mutating func takeHost(_ range: Range<Int>) -> RequestFault? {
+        let authority: Authority
+        switch Authority.parse(storage.span.extracting(range)) {
+        case .success(let found): authority = found
+        case .failure(.userinfo): return .userinfo
+        case .failure(.malformed): return .authorityInvalid
+        case .failure(.port): return .portInvalid
+        }
+        explicitPort = authority.port
+        rawHostRange = range.lowerBound..<range.lowerBound &+ authority.host.upperBound
+        let start = storage.count
+        do {
+            hostKind = try Host.normalize(rawHostRange, of: &storage)
+        } catch {
+            return error == .ambiguousNumber ? .hostAmbiguousNumber : .hostInvalid
+        }
+        hostRange = start..<storage.count
+        return nil
+    }
+}

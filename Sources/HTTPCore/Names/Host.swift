@@ -1,0 +1,165 @@
+import IOCore
+
+/// Why a text is no host.
+public enum HostFault: Error, Hashable, Sendable, CustomStringConvertible {
+    /// Nothing stands there.
+    case empty
+    /// A byte that no host name has.
+    case invalidCharacter(UInt8)
+    /// Two dots together, or one in front.
+    case emptyLabel
+    /// A label of more than 63 bytes.
+    case labelTooLong
+    /// More than 253 bytes.
+    case tooLong
+    /// A number that some programs read as an IPv4 address (`2130706433`, `127.1`, `0x7f.1`, `0177.0.0.1`).
+    case ambiguousNumber
+    /// Brackets without an IPv6 address in them.
+    case invalidIPv6
+
+    public var description: String {
+        switch self {
+        case .empty: "the host is empty"
+        case .invalidCharacter(let byte):
+            byte > 0x20 && byte < 0x7F
+                ? "the host holds the character '\(Character(UnicodeScalar(byte)))', which no host name has"
+                : "the host holds the byte 0x\(String(byte, radix: 16)); write an international name as an A-label (xn--…)"
+        case .emptyLabel: "the host has an empty label (two dots together, or one in front)"
+        case .labelTooLong: "a label of the host has more than 63 characters"
+        case .tooLong: "the host has more than 253 characters"
+        case .ambiguousNumber: "the host is a number in a legacy form; write an IPv4 address as four decimal numbers"
+        case .invalidIPv6: "the brackets of the host do not hold an IPv6 address"
+        }
+    }
+}
+
+/// A host in its one normal form: lower case, A-label, one trailing dot off; IP literals by value.
+///
+/// Everything that compares hosts (pins, access rules, pools) compares values of this type, so that no spelling of a
+/// name slips past a rule. Names are ASCII: letters, digits, hyphen and underscore; what turns an international name into
+/// A-labels is done before.
+public struct Host: Hashable, Sendable, CustomStringConvertible {
+    /// What stands in it.
+    public enum Kind: UInt8, Hashable, Sendable {
+        case name, ipv4, ipv6
+    }
+
+    public let kind: Kind
+
+    /// The normal form: a name in lower case, dotted decimal, or RFC 5952 text without brackets.
+    package let bytes: [UInt8]
+
+    /// Takes a host as it stands in an authority: a name, an IPv4 address, or an IPv6 address in brackets.
+    package init(normalizing text: borrowing Span<UInt8>) throws(HostFault) {
+        var bytes: [UInt8] = []
+        bytes.append(text)
+        let count = bytes.count
+        kind = try Self.normalize(0..<count, of: &bytes)
+        bytes.removeFirst(count)
+        self.bytes = bytes
+    }
+
+    /// Takes a name, an IPv4 address, or an IPv6 address with or without brackets.
+    ///
+    /// - Throws: `HostFault` when the text is no host; it is never repaired.
+    public init(_ text: String) throws(HostFault) {
+        let utf8 = Array(text.utf8)
+        if utf8.contains(ASCII.colon), utf8.first != ASCII.openBracket {
+            guard let address = IPAddress(parsing: utf8.span) else { throw .invalidIPv6 }
+            self.init(address)
+        } else {
+            try self.init(normalizing: utf8.span)
+        }
+    }
+
+    package init(_ address: IPAddress) {
+        kind = address.isIPv4 ? .ipv4 : .ipv6
+        var bytes: [UInt8] = []
+        address.appendText(to: &bytes)
+        self.bytes = bytes
+    }
+
+    /// Takes bytes that `normalize` has made.
+    init(normalForm bytes: [UInt8], kind: Kind) {
+        self.bytes = bytes
+        self.kind = kind
+    }
+
+    /// The address, where the host is a literal.
+    package var address: IPAddress? {
+        kind == .name ? nil : IPAddress(parsing: bytes.span)
+    }
+
+    /// The normal form as text; IPv6 without brackets.
+    public var description: String { String(decoding: bytes, as: UTF8.self) }
+
+    /// As it stands in an authority: IPv6 in brackets.
+    public var authorityText: String { kind == .ipv6 ? "[\(description)]" : description }
+}
+
+// MARK: - Normal form
+
+extension Host {
+    /// Appends the normal form of the text at `range` of `storage` to `storage`, and says what it is. When it throws,
+    /// `storage` may have grown.
+    ///
+    /// Text and normal form share one array because a request head keeps both in its own memory.
+    static func normalize(_ range: Range<Int>, of storage: inout [UInt8]) throws(HostFault) -> Kind {
+        let start = range.lowerBound
+        var end = range.upperBound
+        guard end > start else { throw .empty }
+        if storage[start] == ASCII.openBracket {
+            guard end - start >= 2, storage[end - 1] == ASCII.closeBracket,
+                let address = IPAddress(parsing: storage.span.extracting(start + 1..<end - 1)), address.isIPv6
+            else { throw .invalidIPv6 }
+            address.appendText(to: &storage)
+            return .ipv6
+        }
+        if storage[end - 1] == ASCII.dot {
+            end -= 1
+            guard end > start else { throw .emptyLabel }
+        }
+        guard end - start <= 253 else { throw .tooLong }
+        storage.reserveCapacity(storage.count + end - start)
+
+        var labelStart = start
+        var index = start
+        while index < end {
+            let byte = storage[index]
+            if byte == ASCII.dot {
+                if index == labelStart { throw .emptyLabel }
+                if index &- labelStart > 63 { throw .labelTooLong }
+                labelStart = index &+ 1
+            } else if !(ASCII.isLetter(byte) || ASCII.isDigit(byte) || byte == UInt8(ascii: "-")
+                || byte == UInt8(ascii: "_"))
+            {
+                throw .invalidCharacter(byte)
+            }
+            storage.append(ASCII.lowercased(byte))
+            index &+= 1
+        }
+        if end == labelStart { throw .emptyLabel }
+        if end &- labelStart > 63 { throw .labelTooLong }
+
+        // A last label that is a number makes the whole a number to `inet_aton` and to browsers.
+        guard isNumber(storage.span, labelStart..<end) else { return .name }
+        guard IPAddress.parseIPv4(storage.span, start..<end) != nil else { throw .ambiguousNumber }
+        return .ipv4
+    }
+
+    /// Decimal digits, or `0x` and hexadecimal digits (none are needed).
+    private static func isNumber(_ text: borrowing Span<UInt8>, _ range: Range<Int>) -> Bool {
+        guard ASCII.isDigit(text[range.lowerBound]) else { return false }
+        var index = range.lowerBound
+        var digitsOnly = true
+        if range.count >= 2, text[index] == UInt8(ascii: "0"), text[index + 1] | 0x20 == UInt8(ascii: "x") {
+            index += 2
+            digitsOnly = false
+        }
+        while index < range.upperBound {
+            guard let value = ASCII.hexadecimalValue(text[index]), value < 10 || !digitsOnly else { return false }
+            index += 1
+        }
+        return true
+    }
+}

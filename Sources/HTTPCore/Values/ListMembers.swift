@@ -1,0 +1,29 @@
+/// Walks the members of a comma-separated list (RFC 9110 5.6.1): ranges without surrounding white space, empty ones
+/// included. A comma inside a quoted string does not part.
+package struct ListMembers {
+    private var position = 0
+
+    package init() {}
+
+    /// The next member of `list`, or nil behind the last.
+    package mutating func next(in list: borrowing Span<UInt8>) -> Range<Int>? {
+        guard position <= list.count else { return nil }
+        let start = position
+        var index = position
+        var isQuoted = false
+        while index < list.count {
+            let byte = list[index]
+            if isQuoted {
+                if byte == ASCII.backslash { index &+= 1 } else if byte == ASCII.quote { isQuoted = false }
+            } else if byte == ASCII.quote {
+                isQuoted = true
+            } else if byte == ASCII.comma {
+                break
+            }
+            index &+= 1
+        }
+        let end = min(index, list.count)
+        position = end &+ 1
+        return list.trimmingBlanks(start..<end)
+    }
+}
