@@ -1,0 +1,187 @@
+import COpenSSL
+import CShims
+import Glibc
+
+/// An X.509 certificate (RFC 5280).
+///
+/// - Note: `Sendable` because the `X509` is never changed after it was read: its reference count is atomic, and
+///   OpenSSL fills its cache of decoded extensions under the object's own lock (`x509v3_cache_extensions`).
+public final class Certificate: @unchecked Sendable, CustomStringConvertible {
+    /// An owned reference to an `X509`.
+    let pointer: OpaquePointer
+
+    /// SHA-256 over the whole SubjectPublicKeyInfo, as `i2d_X509_PUBKEY` writes it.
+    public let publicKeyPin: PublicKeyPin
+
+    /// Takes over a reference.
+    init(owning pointer: OpaquePointer) {
+        self.pointer = pointer
+        publicKeyPin = Certificate.pin(of: X509_get_X509_PUBKEY(pointer))
+    }
+
+    /// Adds a reference of its own.
+    convenience init(retaining pointer: OpaquePointer) {
+        X509_up_ref(pointer)
+        self.init(owning: pointer)
+    }
+
+    deinit { X509_free(pointer) }
+
+    /// Reads one certificate in DER, and nothing after it.
+    public convenience init(der: [UInt8]) throws(CertificateFault) {
+        let pointer = der.withUnsafeBufferPointer { bytes -> OpaquePointer? in
+            var place = bytes.baseAddress
+            guard let certificate = d2i_X509(nil, &place, bytes.count) else { return nil }
+            if place == bytes.baseAddress.map({ $0 + bytes.count }) { return certificate }
+            X509_free(certificate)
+            return nil
+        }
+        guard let pointer else {
+            throw CertificateFault(
+                "not a certificate in PEM or DER",
+                remedy: "name a file that holds an X.509 certificate",
+                underlying: OpenSSLError(draining: "d2i_X509")
+            )
+        }
+        self.init(owning: pointer)
+    }
+
+    /// Reads every certificate of a PEM text, or the one of a DER file; told apart by content.
+    ///
+    /// - Throws: when there is none, when one cannot be decoded, and when there is anything else in the file (a
+    ///   private key above all).
+    public static func certificates(in bytes: [UInt8]) throws(CertificateFault) -> [Certificate] {
+        guard let sections = try PEMSection.sections(in: bytes) else { return [try Certificate(der: bytes)] }
+        var certificates: [Certificate] = []
+        for section in sections {
+            switch section.label {
+            case "CERTIFICATE", "X509 CERTIFICATE":
+                certificates.append(try Certificate(der: section.der))
+            case let label where label.hasSuffix("PRIVATE KEY"):
+                throw CertificateFault(
+                    "a private key where certificates are expected",
+                    remedy: "keep the key in a file of its own, and name the certificate's file here"
+                )
+            case let label:
+                throw CertificateFault(
+                    "a PEM block \"\(JSONScanner.shown(label))\" where certificates are expected",
+                    remedy: "leave only CERTIFICATE blocks in the file"
+                )
+            }
+        }
+        guard !certificates.isEmpty else {
+            throw CertificateFault("no certificate in it", remedy: "name a file with a CERTIFICATE block")
+        }
+        return certificates
+    }
+
+    /// Reads the certificates of a file of at most 16 MB. Blocking disk I/O: never on a loop.
+    public static func certificates(file path: String) throws(CertificateFault) -> [Certificate] {
+        switch FileContents.read(path, limit: 16 << 20) {
+        case .success(let bytes): return try certificates(in: bytes)
+        case .failure(let fault): throw CertificateFault(fault.message, remedy: fault.remedy)
+        }
+    }
+
+    // MARK: - What it says
+
+    /// The subject for people, as in `CN = api.example.com, O = Example`; control characters escaped.
+    public var subject: String { Certificate.text(of: X509_get_subject_name(pointer)) }
+
+    /// The issuer for people.
+    public var issuer: String { Certificate.text(of: X509_get_issuer_name(pointer)) }
+
+    /// First second of validity, in seconds since 1970 (UTC).
+    public var notBefore: Int64 { Certificate.seconds(X509_get0_notBefore(pointer)) ?? .max }
+
+    /// End of validity, in seconds since 1970 (UTC): like OpenSSL, a certificate counts as expired from this second on.
+    public var notAfter: Int64 { Certificate.seconds(X509_get0_notAfter(pointer)) ?? .min }
+
+    /// The serial number in hexadecimal.
+    public var serialNumber: String {
+        guard let number = ASN1_INTEGER_to_BN(X509_get0_serialNumber(pointer), nil) else { return "" }
+        defer { BN_free(number) }
+        guard let text = BN_bn2hex(number) else { return "" }
+        defer { pinproxy_openssl_free(text) }
+        return String(cString: text)
+    }
+
+    /// Whether it may sign certificates (basic constraints; X509_check_ca(3), of which only 1 is a real CA).
+    public var isCA: Bool { X509_check_ca(pointer) == 1 }
+
+    /// Whether subject and issuer are the same name.
+    public var isSelfIssued: Bool {
+        X509_NAME_cmp(X509_get_subject_name(pointer), X509_get_issuer_name(pointer)) == 0
+    }
+
+    /// Kind and size of the key, as in `EC P-256`, `RSA 2048`, `Ed25519`.
+    public var keyDescription: String {
+        guard let key = X509_get0_pubkey(pointer) else { return "unknown key" }
+        return PublicKey.describe(key)
+    }
+
+    /// The whole certificate in DER.
+    public var derBytes: [UInt8] {
+        let count = i2d_X509(pointer, nil)
+        guard count > 0 else { return [] }
+        return [UInt8](unsafeUninitializedCapacity: Int(count)) { buffer, filled in
+            var place = buffer.baseAddress
+            filled = Int(max(0, i2d_X509(pointer, &place)))
+        }
+    }
+
+    /// The whole certificate in PEM.
+    public var pem: String { MemoryBIO.text { PEM_write_bio_X509($0, pointer) } }
+
+    public var description: String { subject }
+
+    /// Whether both are the same certificate, byte by byte (DER).
+    public func isSame(as other: Certificate) -> Bool {
+        pointer == other.pointer || derBytes == other.derBytes
+    }
+
+    // MARK: - OpenSSL
+
+    /// Hashes the key's whole SubjectPublicKeyInfo.
+    static func pin(of key: OpaquePointer?) -> PublicKeyPin {
+        let count = Int(i2d_X509_PUBKEY(key, nil))
+        // A certificate that was decoded has a key that can be encoded; anything else must not look like a pin.
+        precondition(count > 0, "i2d_X509_PUBKEY failed")
+        return withUnsafeTemporaryAllocation(byteCount: count, alignment: 1) { buffer in
+            var place = buffer.baseAddress?.assumingMemoryBound(to: UInt8.self)
+            i2d_X509_PUBKEY(key, &place)
+            return PublicKeyPin(hashing: UnsafeRawBufferPointer(buffer))
+        }
+    }
+
+    static func text(of name: OpaquePointer?) -> String {
+        MemoryBIO.text { pinproxy_name_print($0, name) }
+    }
+
+    static func seconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int64? {
+        var parts = tm()
+        guard let time, ASN1_TIME_to_tm(time, &parts) == 1 else { return nil }
+        return Int64(timegm(&parts))
+    }
+}
+
+/// OpenSSL's way to write into memory.
+enum MemoryBIO {
+    /// What `write` printed, as text.
+    static func text(_ write: (OpaquePointer) -> Int32) -> String {
+        String(decoding: bytes(write), as: UTF8.self)
+    }
+
+    /// What `write` printed; nothing when it failed.
+    static func bytes(_ write: (OpaquePointer) -> Int32) -> [UInt8] {
+        guard let bio = BIO_new(BIO_s_mem()) else { return [] }
+        defer { BIO_free(bio) }
+        guard write(bio) >= 0 else { return [] }
+        var start: UnsafePointer<CChar>?
+        let count = pinproxy_bio_memory(bio, &start)
+        guard count > 0, let start else { return [] }
+        return start.withMemoryRebound(to: UInt8.self, capacity: count) {
+            Array(UnsafeBufferPointer(start: $0, count: count))
+        }
+    }
+}

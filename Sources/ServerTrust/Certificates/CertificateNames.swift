@@ -1,0 +1,62 @@
+import COpenSSL
+
+/// One subject alternative name (RFC 5280, section 4.2.1.6), for people: the host check is OpenSSL's.
+public enum SubjectAlternativeName: Hashable, Sendable, CustomStringConvertible {
+    case dns(String)
+    case ip(String)
+    case uri(String)
+    case email(String)
+    /// A kind that plays no part for TLS servers.
+    case other
+
+    public var description: String {
+        switch self {
+        case .dns(let name): "DNS:" + name
+        case .ip(let address): "IP:" + address
+        case .uri(let uri): "URI:" + uri
+        case .email(let address): "email:" + address
+        case .other: "other"
+        }
+    }
+}
+
+extension Certificate {
+    /// The subject alternative names in the order of the certificate; bytes outside printable ASCII are shown as `?`.
+    public var subjectAlternativeNames: [SubjectAlternativeName] {
+        guard let names = X509_get_ext_d2i(pointer, NID_subject_alt_name, nil, nil) else { return [] }
+        let stack = OpaquePointer(names)
+        defer { GENERAL_NAMES_free(stack) }
+        return (0..<OPENSSL_sk_num(stack)).map { index in
+            guard let element = OPENSSL_sk_value(stack, index) else { return .other }
+            return Certificate.name(element.assumingMemoryBound(to: GENERAL_NAME.self))
+        }
+    }
+
+    private static func name(_ name: UnsafePointer<GENERAL_NAME>) -> SubjectAlternativeName {
+        var kind: Int32 = 0
+        guard let value = GENERAL_NAME_get0_value(name, &kind) else { return .other }
+        guard [GEN_DNS, GEN_IPADD, GEN_URI, GEN_EMAIL].contains(kind) else { return .other }
+        let string = value.assumingMemoryBound(to: ASN1_STRING.self)
+        let bytes = Array(
+            UnsafeBufferPointer(start: ASN1_STRING_get0_data(string), count: Int(ASN1_STRING_length(string)))
+        )
+        let text = String(decoding: bytes.map { (0x20..<0x7f).contains($0) ? $0 : UInt8(ascii: "?") }, as: UTF8.self)
+        return switch kind {
+        case GEN_DNS: .dns(text)
+        case GEN_URI: .uri(text)
+        case GEN_EMAIL: .email(text)
+        default: .ip(address(bytes))
+        }
+    }
+
+    private static func address(_ bytes: [UInt8]) -> String {
+        switch bytes.count {
+        case 4: bytes.map { "\($0)" }.joined(separator: ".")
+        case 16:
+            stride(from: 0, to: 16, by: 2)
+                .map { String(UInt16(bytes[$0]) << 8 | UInt16(bytes[$0 + 1]), radix: 16) }
+                .joined(separator: ":")
+        default: "?"
+        }
+    }
+}

@@ -1,0 +1,33 @@
+import COpenSSL
+
+/// A `STACK_OF(X509)` with references of its own, as OpenSSL's calls want certificates.
+///
+/// - Note: `Sendable` because the stack is filled in the initialiser and only read from then on (`sk_num`, `sk_value`;
+///   never `sk_find`, which sorts).
+final class CertificateStack: @unchecked Sendable {
+    let pointer: OpaquePointer
+
+    init(_ certificates: [Certificate]) {
+        guard let stack = OPENSSL_sk_new_null() else { fatalError("out of memory") }
+        pointer = stack
+        for certificate in certificates {
+            X509_up_ref(certificate.pointer)
+            OPENSSL_sk_push(stack, UnsafeRawPointer(certificate.pointer))
+        }
+    }
+
+    deinit {
+        for index in 0..<OPENSSL_sk_num(pointer) {
+            OPENSSL_sk_value(pointer, index).map { X509_free(OpaquePointer($0)) }
+        }
+        OPENSSL_sk_free(pointer)
+    }
+
+    /// The certificates of any stack of OpenSSL's, at most `limit` of them.
+    static func certificates(in stack: OpaquePointer?, limit: Int = .max) -> [Certificate] {
+        guard let stack else { return [] }
+        return (0..<min(OPENSSL_sk_num(stack), Int32(clamping: limit))).compactMap { index in
+            OPENSSL_sk_value(stack, index).map { Certificate(retaining: OpaquePointer($0)) }
+        }
+    }
+}

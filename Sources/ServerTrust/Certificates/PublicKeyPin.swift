@@ -1,0 +1,128 @@
+import COpenSSL
+
+/// A pin: SHA-256 over a whole DER-encoded SubjectPublicKeyInfo (RFC 5280, section 4.1), as in RFC 7469.
+///
+/// The 32 bytes are held inline, so that comparing costs no indirection.
+public struct PublicKeyPin: Hashable, Sendable, CustomStringConvertible {
+    private let words: (UInt64, UInt64, UInt64, UInt64)
+
+    /// Why a text is no pin.
+    public enum Fault: Error, Hashable, Sendable {
+        /// Not base64 with padding (RFC 4648, section 4), or with stray bits in its last digit.
+        case notBase64
+        /// Base64 of another number of bytes than 32.
+        case wrongLength(Int)
+        /// A digest named before the slash that is not `sha256`.
+        case unknownDigest
+    }
+
+    /// The pin of a digest.
+    ///
+    /// - Parameter digest: 32 bytes.
+    public init?(digest: [UInt8]) {
+        guard digest.count == 32 else { return nil }
+        func word(_ offset: Int) -> UInt64 {
+            digest[offset..<(offset + 8)].reduce(0) { $0 << 8 | UInt64($1) }
+        }
+        words = (word(0), word(8), word(16), word(24))
+    }
+
+    /// Reads `sha256/BASE64` (OkHttp's and RFC 7469's spelling) or plain `BASE64`: 44 characters with padding.
+    public init(_ text: String) throws(Fault) {
+        var digits = Array(text.utf8)
+        if digits.starts(with: Array("sha256/".utf8)) {
+            digits.removeFirst(7)
+        } else if digits.starts(with: Array("sha1/".utf8)) || digits.starts(with: Array("sha512/".utf8)) {
+            throw .unknownDigest
+        }
+        guard let bytes = Base64.decode(digits) else { throw .notBase64 }
+        guard let pin = PublicKeyPin(digest: bytes) else { throw .wrongLength(bytes.count) }
+        self = pin
+    }
+
+    /// The pin of a DER-encoded SubjectPublicKeyInfo.
+    public init(subjectPublicKeyInfo bytes: [UInt8]) {
+        self = bytes.withUnsafeBytes { PublicKeyPin(hashing: $0) }
+    }
+
+    /// The pin of what `i2d_X509_PUBKEY` wrote.
+    init(hashing bytes: UnsafeRawBufferPointer) {
+        var digest: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
+        let done = withUnsafeMutableBytes(of: &digest) { out in
+            EVP_Digest(bytes.baseAddress, bytes.count, out.baseAddress, nil, EVP_sha256(), nil)
+        }
+        // SHA-256 of memory fails only when there is no memory left; a pin of zeros could then match by accident.
+        precondition(done == 1, "EVP_Digest failed")
+        words = (digest.0.bigEndian, digest.1.bigEndian, digest.2.bigEndian, digest.3.bigEndian)
+    }
+
+    /// The 32 bytes of the digest.
+    public var digest: [UInt8] {
+        [words.0, words.1, words.2, words.3].flatMap { word in
+            (0..<8).map { UInt8(truncatingIfNeeded: word >> (56 - 8 * UInt64($0))) }
+        }
+    }
+
+    /// `sha256/BASE64`.
+    public var description: String { "sha256/" + base64 }
+
+    /// The digest in base64, without a prefix: the value of `spki-sha256` in a pin file.
+    public var base64: String { Base64.encode(digest) }
+
+    public static func == (a: PublicKeyPin, b: PublicKeyPin) -> Bool { a.words == b.words }
+
+    public func hash(into hasher: inout Hasher) {
+        // A digest is spread evenly by itself.
+        hasher.combine(words.0)
+    }
+}
+
+/// RFC 4648, section 4, with padding and nothing else: no white space, no other alphabet, no stray bits.
+enum Base64 {
+    private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+
+    static func encode(_ bytes: [UInt8]) -> String {
+        var text: [UInt8] = []
+        for start in stride(from: 0, to: bytes.count, by: 3) {
+            let group = bytes[start..<min(start + 3, bytes.count)]
+            let bits = group.reduce(0) { $0 << 8 | UInt32($1) } << (8 * UInt32(3 - group.count))
+            for digit in 0..<4 {
+                let isPadding = digit > group.count
+                text.append(isPadding ? UInt8(ascii: "=") : alphabet[Int(bits >> (18 - 6 * UInt32(digit)) & 63)])
+            }
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    static func decode(_ text: [UInt8]) -> [UInt8]? {
+        guard text.count % 4 == 0, !text.isEmpty else { return nil }
+        let padding = text.suffix(2).filter { $0 == UInt8(ascii: "=") }.count
+        if padding == 2, text[text.count - 2] != UInt8(ascii: "=") { return nil }
+        var bytes: [UInt8] = []
+        var bits: UInt32 = 0
+        var held: UInt32 = 0
+        for byte in text.dropLast(padding) {
+            guard let digit = value(byte) else { return nil }
+            bits = bits << 6 | digit
+            held += 6
+            if held >= 8 {
+                held -= 8
+                bytes.append(UInt8(truncatingIfNeeded: bits >> held))
+                bits &= 1 << held - 1
+            }
+        }
+        // Two spellings of one pin would defeat the search for duplicates.
+        return bits == 0 ? bytes : nil
+    }
+
+    private static func value(_ byte: UInt8) -> UInt32? {
+        switch byte {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"): UInt32(byte - UInt8(ascii: "A"))
+        case UInt8(ascii: "a")...UInt8(ascii: "z"): UInt32(byte - UInt8(ascii: "a")) + 26
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt32(byte - UInt8(ascii: "0")) + 52
+        case UInt8(ascii: "+"): 62
+        case UInt8(ascii: "/"): 63
+        default: nil
+        }
+    }
+}

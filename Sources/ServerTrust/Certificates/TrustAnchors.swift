@@ -1,0 +1,94 @@
+import COpenSSL
+import CShims
+import Glibc
+
+/// The certificates at which a chain may end: an `X509_STORE`, filled once and shared by every connection.
+///
+/// - Note: `Sendable` because the store is filled in the initialiser; what verifications do with it later (looking up
+///   issuers) OpenSSL guards with the store's own lock, and its reference count is atomic.
+public final class TrustAnchors: @unchecked Sendable {
+    /// An owned reference to an `X509_STORE`.
+    let store: OpaquePointer
+    /// How many anchors there are.
+    public let count: Int
+
+    /// Anchors from certificates: roots, or any certificate that is trusted for itself (`X509_V_FLAG_PARTIAL_CHAIN`).
+    public init(certificates: [Certificate]) {
+        guard let store = X509_STORE_new() else { fatalError("out of memory") }
+        self.store = store
+        count = certificates.count
+        for certificate in certificates { X509_STORE_add_cert(store, certificate.pointer) }
+        // For programs that verify with this store by themselves; our own verifications set the flag on each call.
+        X509_STORE_set_flags(store, UInt(X509_V_FLAG_PARTIAL_CHAIN))
+    }
+
+    deinit { X509_STORE_free(store) }
+
+    /// The anchors of the system: see `TrustAnchorLibrary`. Blocking disk I/O, some milliseconds: never on a loop.
+    public static func system() throws(CertificateFault) -> TrustAnchors {
+        try TrustAnchorLibrary().anchors(system: true, files: [])
+    }
+}
+
+/// Makes trust anchors for a whole configuration: the system's bundle is read once however many domains use it, and
+/// equal sets of anchors are one object.
+///
+/// Not shared between threads: a loader makes one, uses it and lets it go.
+public final class TrustAnchorLibrary {
+    private struct Key: Hashable {
+        var system: Bool
+        var files: [String]
+    }
+
+    private var known: [Key: TrustAnchors] = [:]
+    private var systemCertificates: [Certificate]?
+
+    public init() {}
+
+    /// The anchors of the system's bundle, of the files, or of both. Blocking disk I/O: never on a loop.
+    ///
+    /// - Parameter files: PEM or DER, paths as the process sees them.
+    public func anchors(system: Bool, files: [String]) throws(CertificateFault) -> TrustAnchors {
+        let key = Key(system: system, files: files)
+        if let anchors = known[key] { return anchors }
+        var certificates = system ? try loadSystem() : []
+        for file in files { certificates += try Certificate.certificates(file: file) }
+        let anchors = TrustAnchors(certificates: certificates)
+        known[key] = anchors
+        return anchors
+    }
+
+    /// Where the system's bundle is looked for: what the environment names (`SSL_CERT_FILE`, as for every program on
+    /// OpenSSL), OpenSSL's built-in place, then the places of the usual distributions.
+    static var systemBundles: [String] {
+        if let variable = getenv(X509_get_default_cert_file_env()) { return [String(cString: variable)] }
+        return [
+            String(cString: X509_get_default_cert_file()),
+            "/etc/ssl/certs/ca-certificates.crt",
+            "/etc/pki/tls/certs/ca-bundle.crt",
+            "/etc/ssl/cert.pem",
+        ]
+    }
+
+    private func loadSystem() throws(CertificateFault) -> [Certificate] {
+        if let systemCertificates { return systemCertificates }
+        for path in TrustAnchorLibrary.systemBundles {
+            guard case .success(let bytes) = FileContents.read(path, limit: 16 << 20) else { continue }
+            do {
+                let certificates = try Certificate.certificates(in: bytes)
+                systemCertificates = certificates
+                return certificates
+            } catch {
+                throw CertificateFault(
+                    "the system's trust anchors in \(path) cannot be read: \(error.message)",
+                    remedy: "repair the bundle, or set \"system\" to false and name files",
+                    underlying: error.underlying
+                )
+            }
+        }
+        throw CertificateFault(
+            "the system has no trust anchors (looked for \(TrustAnchorLibrary.systemBundles.joined(separator: ", ")))",
+            remedy: "install the package ca-certificates, or set \"system\" to false and name files"
+        )
+    }
+}

@@ -1,0 +1,217 @@
+import COpenSSL
+import CShims
+public import HTTPCore
+import Synchronization
+
+/// A security policy at work inside the TLS handshakes of an `SSL_CTX`: OpenSSL asks it in place of its own
+/// verification, before the handshake is finished and so before any byte of a request can leave.
+///
+/// ```swift
+/// try TLSVerification.install(on: context, policy: policy, host: host, anchors: anchors, generation: 1)
+/// // SSL_new, SSL_set_tlsext_host_name (SNI is the caller's), SSL_connect …
+/// guard let trust = TLSVerification.evaluation(of: ssl), trust.evaluation.isStillGood(at: now) else { refuse }
+/// ```
+///
+/// One `SSL_CTX` serves one host under one policy. The object is owned by the `SSL_CTX` (ex-data), and lives as long.
+public final class TLSVerification: Sendable {
+    public let policy: SecurityPolicy
+    public let host: Host
+    /// The generation of the snapshot that the policy belongs to.
+    public let generation: UInt64
+    private let anchors: TrustAnchors
+    private let time: Int64?
+    /// Guards the one mutable thing; taken once a handshake, never on the path of a request.
+    private let last = Mutex<ConnectionTrust?>(nil)
+
+    /// The result of the latest handshake on this context, a refused one included: the account of a connection that is
+    /// gone when its failure is told.
+    public var lastTrust: ConnectionTrust? { last.withLock { $0 } }
+
+    private init(policy: SecurityPolicy, host: Host, anchors: TrustAnchors, generation: UInt64, time: Int64?) {
+        self.policy = policy
+        self.host = host
+        self.anchors = policy.configuration.trustAnchors ?? anchors
+        self.generation = generation
+        self.time = time
+    }
+
+    /// Puts a policy in charge of an `SSL_CTX` for client connections, before any `SSL` is made from it.
+    ///
+    /// It sets the verify callback (which replaces OpenSSL's verification) and `SSL_VERIFY_PEER`, the store of anchors
+    /// (shared, nothing is read from disk), the lowest TLS version, security level 2, the client certificate of the
+    /// policy, and switches renegotiation, session cache and tickets off: every connection makes a full handshake.
+    /// What the caller leaves alone must not be loosened again afterwards (`SSL_CTX_set_verify`, options, cache mode).
+    ///
+    /// - Parameters:
+    ///   - sslContext: an `SSL_CTX *` that the caller owns.
+    ///   - policy: what servers have to prove.
+    ///   - host: whom they have to prove to be.
+    ///   - anchors: used unless the policy has `trustAnchors` of its own.
+    ///   - generation: the snapshot's number, handed back with each evaluation.
+    ///   - time: for tests: seconds since 1970 to judge at; `nil` is the time of the handshake.
+    /// - Returns: the verification, for `lastTrust`; it may be dropped.
+    /// - Throws: when OpenSSL refuses a setting, or the context has a policy already. The context must not be used then.
+    @discardableResult
+    public static func install(
+        on sslContext: OpaquePointer,
+        policy: SecurityPolicy,
+        host: Host,
+        anchors: TrustAnchors,
+        generation: UInt64,
+        at time: Int64? = nil
+    ) throws(OpenSSLError) -> TLSVerification {
+        let verification = TLSVerification(
+            policy: policy,
+            host: host,
+            anchors: anchors,
+            generation: generation,
+            time: time
+        )
+        // First of all, so that a later failure leaves a context that refuses rather than one that trusts.
+        SSL_CTX_set_verify(sslContext, SSL_VERIFY_PEER, nil)
+        guard SSL_CTX_get_ex_data(sslContext, contextIndex) == nil else {
+            throw OpenSSLError(draining: "TLSVerification.install on a context that has a policy")
+        }
+        let record = Unmanaged.passRetained(verification)
+        guard SSL_CTX_set_ex_data(sslContext, contextIndex, record.toOpaque()) == 1 else {
+            record.release()
+            SSL_CTX_set_cert_verify_callback(sslContext, verifyCallback, nil)
+            throw OpenSSLError(draining: "SSL_CTX_set_ex_data")
+        }
+        SSL_CTX_set_cert_verify_callback(sslContext, verifyCallback, record.toOpaque())
+        try verification.configure(sslContext)
+        return verification
+    }
+
+    /// The result kept with a connection: after its handshake, and as long as the `SSL` lives.
+    ///
+    /// - Parameter ssl: an `SSL *` of a context with a policy. It must not have been reset with SSL_clear(3).
+    /// - Returns: `nil` when no evaluation was made for this connection: a foreign context, a handshake without a
+    ///   certificate, a resumed session. Nothing may be sent then.
+    public static func evaluation(of ssl: OpaquePointer) -> ConnectionTrust? {
+        guard SSL_session_reused(ssl) == 0, let record = SSL_get_ex_data(ssl, connectionIndex) else { return nil }
+        return Unmanaged<ConnectionTrust>.fromOpaque(record).takeUnretainedValue()
+    }
+
+    private func configure(_ context: OpaquePointer) throws(OpenSSLError) {
+        SSL_CTX_set_security_level(context, 2)
+        SSL_CTX_set1_cert_store(context, anchors.store)
+        pinproxy_ssl_ctx_full_handshakes_only(context)
+        let version = policy.configuration.minTLSVersion == .tls13 ? TLS1_3_VERSION : TLS1_2_VERSION
+        guard pinproxy_ssl_ctx_set_min_version(context, version) == 1 else {
+            throw OpenSSLError(draining: "SSL_CTX_set_min_proto_version")
+        }
+        if let identity = policy.configuration.clientCertificate {
+            let stack = identity.intermediates.pointer
+            guard SSL_CTX_use_cert_and_key(context, identity.certificates[0].pointer, identity.key, stack, 1) == 1
+            else { throw OpenSSLError(draining: "SSL_CTX_use_cert_and_key") }
+        }
+    }
+
+    // MARK: - Inside the handshake
+
+    /// Answers OpenSSL's question (SSL_CTX_set_cert_verify_callback(3)).
+    private func judge(_ context: OpaquePointer) -> Bool {
+        // Whatever goes wrong on the way is a refusal.
+        X509_STORE_CTX_set_error(context, X509_V_ERR_APPLICATION_VERIFICATION)
+        guard let ssl = X509_STORE_CTX_get_ex_data(context, SSL_get_ex_data_X509_STORE_CTX_idx()),
+            let evaluation = policy.evaluate(storeContext: context, host: host, anchors: anchors, at: time)
+        else { return false }
+        let trust = ConnectionTrust(generation: generation, evaluation: evaluation)
+        last.withLock { $0 = trust }
+        guard TLSVerification.keep(trust, in: OpaquePointer(ssl)) else { return false }
+        guard evaluation.isAccepted else {
+            if evaluation.verifyError != X509_V_OK {
+                X509_STORE_CTX_set_error(context, evaluation.verifyError)
+            }
+            return false
+        }
+        // OpenSSL takes the answer for a refusal unless both say yes.
+        X509_STORE_CTX_set_error(context, X509_V_OK)
+        return true
+    }
+
+    private static func keep(_ trust: ConnectionTrust, in ssl: OpaquePointer) -> Bool {
+        let former = SSL_get_ex_data(ssl, connectionIndex)
+        let record = Unmanaged.passRetained(trust)
+        guard SSL_set_ex_data(ssl, connectionIndex, record.toOpaque()) == 1 else {
+            record.release()
+            return false
+        }
+        if let former { Unmanaged<ConnectionTrust>.fromOpaque(former).release() }
+        return true
+    }
+
+    // MARK: - Ownership by OpenSSL's objects (CRYPTO_get_ex_new_index(3))
+
+    private static let contextIndex = CRYPTO_get_ex_new_index(
+        CRYPTO_EX_INDEX_SSL_CTX,
+        0,
+        nil,
+        nil,
+        retainRecord,
+        releaseRecord
+    )
+    private static let connectionIndex = CRYPTO_get_ex_new_index(
+        CRYPTO_EX_INDEX_SSL,
+        0,
+        nil,
+        nil,
+        retainRecord,
+        releaseRecord
+    )
+
+    fileprivate static func answer(_ context: OpaquePointer, _ record: UnsafeMutableRawPointer) -> Bool {
+        Unmanaged<TLSVerification>.fromOpaque(record).takeUnretainedValue().judge(context)
+    }
+}
+
+/// What OpenSSL calls in place of X509_verify_cert.
+private func verifyCallback(_ context: OpaquePointer?, _ record: UnsafeMutableRawPointer?) -> Int32 {
+    guard let context else { return 0 }
+    guard let record else {
+        X509_STORE_CTX_set_error(context, X509_V_ERR_APPLICATION_VERIFICATION)
+        return 0
+    }
+    return TLSVerification.answer(context, record) ? 1 : 0
+}
+
+/// Runs when the owner is freed, for owners without a record too.
+private func releaseRecord(
+    _ owner: UnsafeMutableRawPointer?,
+    _ record: UnsafeMutableRawPointer?,
+    _ data: UnsafeMutablePointer<CRYPTO_EX_DATA>?,
+    _ index: Int32,
+    _ number: Int,
+    _ argument: UnsafeMutableRawPointer?
+) {
+    if let record { Unmanaged<AnyObject>.fromOpaque(record).release() }
+}
+
+/// Runs when the owner is duplicated (SSL_dup(3)): both then own the record.
+private func retainRecord(
+    _ copy: UnsafeMutablePointer<CRYPTO_EX_DATA>?,
+    _ original: UnsafePointer<CRYPTO_EX_DATA>?,
+    _ record: UnsafeMutablePointer<UnsafeMutableRawPointer?>?,
+    _ index: Int32,
+    _ number: Int,
+    _ argument: UnsafeMutableRawPointer?
+) -> Int32 {
+    if let record, let pointer = record.pointee { _ = Unmanaged<AnyObject>.fromOpaque(pointer).retain() }
+    return 1
+}
+
+/// What a connection's handshake proved, and under which generation of the policies.
+public final class ConnectionTrust: Sendable {
+    /// The generation of the snapshot whose policy was applied.
+    public let generation: UInt64
+    public let evaluation: TrustEvaluation
+
+    init(generation: UInt64, evaluation: TrustEvaluation) {
+        self.generation = generation
+        self.evaluation = evaluation
+    }
+
+    /// Whom the server proved to be.
+    public var host: Host { evaluation.host }
+}

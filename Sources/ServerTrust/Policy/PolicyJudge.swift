@@ -1,0 +1,307 @@
+import COpenSSL
+import HTTPCore
+
+/// One evaluation of a policy: the mode table of the documentation, cell by cell.
+///
+/// Findings start as a refusal, and only the end of a cell's conditions turns them into anything else.
+struct PolicyJudge {
+    typealias Findings = TrustEvaluation.Findings
+
+    let policy: SecurityPolicy
+    let presented: PresentedChain
+    let host: Host
+    let anchors: TrustAnchors
+    let now: Int64
+
+    private var settings: SecurityPolicy.Configuration { policy.configuration }
+
+    /// From when on the pin set does not hold any more.
+    private var pinSetEnd: Int64? { settings.expiration?.end }
+
+    func findings() -> Findings {
+        if let pinSetEnd, now >= pinSetEnd { return expired() }
+        var findings =
+            switch (settings.pinningMode, settings.allowInvalidCertificates) {
+            case (.none, false): unpinned()
+            case (.none, true): unverified()
+            case (.certificate, false): pinnedCertificate()
+            case (.certificate, true): pinnedCertificateAlone()
+            case (.publicKey, false): pinnedKey()
+            case (.publicKey, true): pinnedKeyAlone()
+            }
+        if let pinSetEnd { findings.goodUntil = min(findings.goodUntil, pinSetEnd) }
+        return findings
+    }
+
+    // MARK: - The cells
+
+    /// Mode `none`: chain and host.
+    private func unpinned() -> Findings {
+        var findings = validated()
+        guard findings.isChainValidated, !isForbidden(&findings) else { return findings }
+        findings.verdict = settings.validatesDomainName ? .notPinned : .unverified
+        return findings
+    }
+
+    /// Mode `none` with everything waived. Forbidden keys are looked for in what was sent: there is nothing better.
+    private func unverified() -> Findings {
+        var findings = Findings()
+        findings.chain = presented.certificates()
+        if isForbidden(&findings) { return findings }
+        findings.verdict = .unverified
+        return findings
+    }
+
+    /// Mode `certificate`: chain and host, then once more with the pinned certificates as the only anchors.
+    private func pinnedCertificate() -> Findings {
+        var findings = validated()
+        guard findings.isChainValidated, !isForbidden(&findings) else { return findings }
+        let second = verifyAgainstPinned()
+        guard second.isValid, let match = match(certificatesIn: second.chain) else {
+            mismatch(&findings, verifyError: second.error)
+            return findings
+        }
+        age(&findings, by: second.chain)
+        findings.matchedPin = match.publicKeyPin
+        findings.verdict = .pass
+        return findings
+    }
+
+    /// Mode `certificate` with invalid certificates allowed: only the pinned certificates are anchors; dates and host
+    /// still count.
+    private func pinnedCertificateAlone() -> Findings {
+        var findings = Findings()
+        findings.chain = presented.certificates()
+        let outcome = verifyAgainstPinned()
+        guard outcome.isValid, let match = match(certificatesIn: outcome.chain) else {
+            refuse(&findings, outcome, untrustedMeansMismatch: true)
+            return findings
+        }
+        accept(&findings, chain: outcome.chain)
+        if isForbidden(&findings) { return findings }
+        findings.matchedPin = match.publicKeyPin
+        findings.verdict = .pass
+        return findings
+    }
+
+    /// Mode `publicKey`: chain and host, and a pinned key in the validated chain.
+    private func pinnedKey() -> Findings {
+        var findings = validated()
+        guard findings.isChainValidated, !isForbidden(&findings) else { return findings }
+        guard match(keysIn: findings.chain, &findings) else {
+            mismatch(&findings, verifyError: X509_V_OK)
+            return findings
+        }
+        findings.verdict = .pass
+        return findings
+    }
+
+    /// Mode `publicKey` with invalid certificates allowed: the leaf holds a pinned key, or the path verifies up to a
+    /// certificate that holds one. The host still counts, dates do not.
+    private func pinnedKeyAlone() -> Findings {
+        var findings = Findings()
+        findings.chain = presented.certificates()
+        let leaf = Certificate(retaining: presented.leaf)
+        let leafAnchors = CertificateStack([leaf])
+        let holdsPin = policy.pins.contains { $0.key == leaf.publicKeyPin && $0.counts(at: 0) }
+        var outcome: ChainVerification.Outcome
+        if holdsPin {
+            // The key is the identity: the handshake proves its possession, and no path is needed.
+            outcome = verification(ignoringDates: true).verify(
+                presented,
+                anchors: .stack(leafAnchors.pointer),
+                alone: true
+            )
+        } else if settings.validatesDomainName {
+            outcome = verifyUpToPinnedKey(sent: findings.chain)
+        } else {
+            outcome = .init(error: X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY)
+        }
+        guard outcome.isValid, match(keysIn: outcome.chain, &findings) else {
+            refuse(&findings, outcome, untrustedMeansMismatch: true)
+            return findings
+        }
+        findings.chain = outcome.chain
+        findings.isChainValidated = true
+        if isForbidden(&findings) { return findings }
+        findings.verdict = .pass
+        return findings
+    }
+
+    /// After the last day of the pin set.
+    private func expired() -> Findings {
+        let day = settings.expiration.map { "\($0)" } ?? ""
+        func expire(_ findings: inout Findings) {
+            findings.verdict = .fail
+            findings.failure = .pinSetExpired
+            findings.reason = "the pin set of \(policy.domain ?? host) held until \(day)"
+            findings.remedy = "check the server's pins, renew the set and its expiration in the pin file"
+        }
+        var findings: Findings
+        switch (settings.onExpiration, settings.enforcePinning) {
+        case (.unpinned, _):
+            findings = validated(checksHost: true)
+            guard findings.isChainValidated, !isForbidden(&findings) else { return findings }
+            findings.verdict = .expired
+        case (.deny, false):
+            findings = validated()
+            guard findings.isChainValidated, !isForbidden(&findings) else { return findings }
+            expire(&findings)
+            findings.verdict = .reportOnly
+        case (.deny, true):
+            findings = Findings()
+            findings.chain = presented.certificates()
+            expire(&findings)
+        }
+        return findings
+    }
+
+    // MARK: - Verifications
+
+    private func verification(ignoringDates: Bool = false, checksHost: Bool? = nil) -> ChainVerification {
+        ChainVerification(
+            host: checksHost ?? settings.validatesDomainName ? host : nil,
+            now: now,
+            ignoresDates: ignoringDates,
+            revocationLists: settings.revocationLists,
+            revocationScope: settings.revocationScope
+        )
+    }
+
+    /// Chain to the trust anchors, and host.
+    private func validated(checksHost: Bool? = nil) -> Findings {
+        var findings = Findings()
+        let outcome = verification(checksHost: checksHost).verify(presented, anchors: .store(anchors.store))
+        if outcome.isValid {
+            accept(&findings, chain: outcome.chain)
+        } else {
+            findings.chain = presented.certificates()
+            refuse(&findings, outcome, untrustedMeansMismatch: false)
+        }
+        return findings
+    }
+
+    /// With the pinned certificates as the only anchors. A leaf that is pinned needs no path.
+    private func verifyAgainstPinned() -> ChainVerification.Outcome {
+        guard let stack = policy.pinnedStack else {
+            return .init(error: X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY)
+        }
+        let leaf = Certificate(retaining: presented.leaf)
+        let isLeafPinned = policy.pinnedCertificates.contains { $0.isSame(as: leaf) }
+        if !isLeafPinned, !settings.validatesDomainName {
+            return .init(error: X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY)
+        }
+        var verification = verification()
+        // The path to the trust anchors has been checked against the lists; this one ends wherever the pin stands.
+        verification.revocationLists = nil
+        return verification.verify(presented, anchors: .stack(stack.pointer), alone: isLeafPinned)
+    }
+
+    /// A path up to a certificate with a pinned key: one that was sent or given in the pin file, taken as the anchor,
+    /// or one on the way to the trust anchors.
+    private func verifyUpToPinnedKey(sent: [Certificate]) -> ChainVerification.Outcome {
+        let candidates = (sent.dropFirst() + policy.pinnedCertificates).filter { certificate in
+            policy.pins.contains { $0.key == certificate.publicKeyPin && $0.counts(at: 1) }
+        }
+        let verification = verification(ignoringDates: true)
+        var first = ChainVerification.Outcome(error: X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY)
+        if !candidates.isEmpty {
+            let stack = CertificateStack(candidates)
+            first = withExtendedLifetime(stack) { verification.verify(presented, anchors: .stack(stack.pointer)) }
+            if first.isValid { return first }
+        }
+        let second = verification.verify(presented, anchors: .store(anchors.store))
+        if second.isValid { return second }
+        // Of two refusals the one that says more than "no path": the host, the purpose, the strength.
+        return VerifyError(first.error).isMissingPath ? second : first
+    }
+
+    // MARK: - Matching
+
+    /// Looks for the pins in a validated chain; without a host check in the leaf alone.
+    private func match(keysIn chain: [Certificate], _ findings: inout Findings) -> Bool {
+        var backup: PublicKeyPin?
+        for (depth, certificate) in chain.enumerated() {
+            if depth > 0, !settings.validatesDomainName { break }
+            for pin in policy.pins where pin.key == certificate.publicKeyPin && pin.counts(at: depth) {
+                if pin.isBackup {
+                    backup = backup ?? pin.key
+                } else {
+                    findings.matchedPin = pin.key
+                    findings.matchedBackupOnly = false
+                    return true
+                }
+            }
+        }
+        findings.matchedPin = backup
+        findings.matchedBackupOnly = backup != nil
+        return backup != nil
+    }
+
+    private func match(certificatesIn chain: [Certificate]) -> Certificate? {
+        let counted = settings.validatesDomainName ? chain[...] : chain.prefix(1)
+        return counted.first { certificate in
+            policy.pinnedCertificates.contains { $0.isSame(as: certificate) }
+        }
+    }
+
+    /// Whether a forbidden key stands in the chain; the findings then say so.
+    private func isForbidden(_ findings: inout Findings) -> Bool {
+        for (depth, certificate) in findings.chain.enumerated() {
+            guard
+                let pin = settings.forbiddenPins.first(where: {
+                    $0.key == certificate.publicKeyPin && $0.counts(at: depth)
+                })
+            else { continue }
+            findings.failure = .pinForbidden
+            findings.reason = "the key \(pin.key) of \"\(certificate.subject)\" is forbidden"
+            findings.remedy = "have the server use another key; the pin file's forbiddenPins names this one"
+            findings.verdict = settings.enforcePinning ? .fail : .reportOnly
+            return true
+        }
+        return false
+    }
+
+    // MARK: - Findings
+
+    private func accept(_ findings: inout Findings, chain: [Certificate]) {
+        findings.chain = chain
+        findings.isChainValidated = true
+        age(&findings, by: chain)
+        if let lists = settings.revocationLists {
+            findings.goodUntil = min(findings.goodUntil, lists.earliestNextUpdate)
+        }
+    }
+
+    private func age(_ findings: inout Findings, by chain: [Certificate]) {
+        for certificate in chain { findings.goodUntil = min(findings.goodUntil, certificate.notAfter) }
+    }
+
+    /// A chain that holds, and no pin in it.
+    private func mismatch(_ findings: inout Findings, verifyError: Int32) {
+        findings.verdict = settings.enforcePinning ? .fail : .reportOnly
+        findings.failure = .pinMismatch
+        findings.verifyError = verifyError
+        let what = settings.pinningMode == .certificate ? "certificates" : "keys"
+        findings.reason = "\(host) offered none of the pinned \(what)"
+        findings.remedy = "ask the server's operator whether the \(what) changed, then add the new pin to the pin file"
+    }
+
+    private func refuse(
+        _ findings: inout Findings,
+        _ outcome: ChainVerification.Outcome,
+        untrustedMeansMismatch: Bool
+    ) {
+        let error = VerifyError(outcome.error)
+        if untrustedMeansMismatch, error.isMissingPath || outcome.isValid {
+            mismatch(&findings, verifyError: outcome.error)
+            findings.verdict = .fail
+            return
+        }
+        findings.verdict = .fail
+        findings.failure = error.failure
+        findings.verifyError = outcome.error
+        findings.reason = error.reason(host: host, subject: outcome.failedSubject)
+        findings.remedy = error.remedy
+    }
+}

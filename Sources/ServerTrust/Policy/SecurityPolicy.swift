@@ -1,0 +1,89 @@
+public import HTTPCore
+
+/// What a server has to prove before a request may be sent to it: AFSecurityPolicy's idea, for OpenSSL.
+///
+/// A policy is made once, checked for contradictions in its initialiser, and never changed. `evaluate` judges a chain
+/// offline; `TLSVerification` puts the same judgement inside a TLS handshake.
+public final class SecurityPolicy: Sendable {
+    public let configuration: Configuration
+
+    /// The pins that count: those given, and in `publicKey` mode the keys of the pinned certificates.
+    let pins: [Pin]
+    let pinnedStack: CertificateStack?
+
+    /// A policy from its settings.
+    ///
+    /// - Throws: every contradiction in them at once.
+    public init(_ configuration: Configuration) throws(Faults) {
+        let faults = configuration.faults()
+        guard faults.isEmpty else { throw Faults(faults: faults) }
+        self.configuration = configuration
+        var pins = configuration.pins
+        if configuration.pinningMode == .publicKey {
+            for certificate in configuration.pinnedCertificates
+            where !pins.contains(where: { $0.key == certificate.publicKeyPin && $0.scope == .any }) {
+                pins.append(Pin(certificate.publicKeyPin, comment: certificate.subject))
+            }
+        }
+        self.pins = pins
+        let pinned = configuration.pinnedCertificates
+        pinnedStack = pinned.isEmpty ? nil : CertificateStack(pinned)
+    }
+
+    /// The policy of a host that no pin file names: chain and host checks against the given anchors.
+    public static let unpinned = SecurityPolicy(unpinned: Configuration())
+
+    /// For settings that hold no pins and waive nothing.
+    private init(unpinned configuration: Configuration) {
+        self.configuration = configuration
+        pins = []
+        pinnedStack = nil
+    }
+
+    /// The policy for the ports that a domain's `ports` does not list: chain and host checks, with the domain's
+    /// anchors and TLS version.
+    func forOtherPorts() -> SecurityPolicy {
+        var configuration = Configuration()
+        configuration.domain = self.configuration.domain
+        configuration.trustAnchors = self.configuration.trustAnchors
+        configuration.minTLSVersion = self.configuration.minTLSVersion
+        return SecurityPolicy(unpinned: configuration)
+    }
+
+    public var pinningMode: SSLPinningMode { configuration.pinningMode }
+    public var allowInvalidCertificates: Bool { configuration.allowInvalidCertificates }
+    public var validatesDomainName: Bool { configuration.validatesDomainName }
+    public var pinnedCertificates: [Certificate] { configuration.pinnedCertificates }
+    /// The domain of the pin file that this policy belongs to.
+    public var domain: Host? { configuration.domain }
+
+    /// Whether a server may pass unidentified: its verdict is `unverified`, and every start warns of it.
+    public var isUnverified: Bool {
+        pinningMode == .none && (allowInvalidCertificates || !validatesDomainName)
+    }
+
+    /// The keys that were expected, for reports: the pins, or in `certificate` mode the keys of the pinned certificates.
+    public var expectedPins: [PublicKeyPin] {
+        switch pinningMode {
+        case .none: []
+        case .certificate: pinnedCertificates.map(\.publicKeyPin)
+        case .publicKey: pins.map(\.key)
+        }
+    }
+
+    /// A contradiction in a policy's settings.
+    public struct Fault: Hashable, Sendable {
+        /// The setting, as its key in a pin file, with an index where it is one of a list: `pins/1`.
+        public var key: String
+        public var message: String
+        public var remedy: String
+    }
+
+    public struct Faults: Error, Hashable, Sendable, CustomStringConvertible {
+        public var faults: [Fault]
+
+        public var description: String {
+            faults.map { "\($0.key): \($0.message) (\($0.remedy))" }.joined(separator: "\n")
+        }
+    }
+}

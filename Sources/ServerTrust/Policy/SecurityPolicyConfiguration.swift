@@ -1,0 +1,148 @@
+public import HTTPCore
+
+extension SecurityPolicy {
+    /// The settings of a policy, named as in a pin file. The defaults: chain and host checks, no pins.
+    public struct Configuration: Sendable {
+        /// The domain that the policy was written for; it is for reports, and is not matched against anything.
+        public var domain: Host?
+        public var pinningMode: SSLPinningMode = .none
+        /// Waives the chain to the trust anchors, never the pins; see the mode table in the documentation.
+        public var allowInvalidCertificates = false
+        /// Whether the certificate must be made out to the host. Without it only the leaf counts as a match.
+        public var validatesDomainName = true
+        public var pins: [Pin] = []
+        public var pinnedCertificates: [Certificate] = []
+        /// Keys that are refused wherever they stand in the chain that is judged.
+        public var forbiddenPins: [Pin] = []
+        /// The last day on which the pins hold, in UTC.
+        public var expiration: CalendarDate?
+        public var onExpiration: OnExpiration = .deny
+        /// Whether a pin that does not match refuses the server; otherwise it is only reported.
+        public var enforcePinning = true
+        public var allowSinglePin = false
+        public var minTLSVersion: TLSVersion = .tls12
+        /// Replaces the anchors that the caller gives; `nil` takes those.
+        public var trustAnchors: TrustAnchors?
+        public var clientCertificate: ClientIdentity?
+        public var revocationLists: RevocationLists?
+        public var revocationScope: RevocationLists.Scope = .leaf
+
+        /// What holds after the pin set's last day.
+        public enum OnExpiration: String, Sendable, CaseIterable {
+            /// Every server is refused.
+            case deny
+            /// Chain and host checks remain, whatever else the policy waives.
+            case unpinned
+        }
+
+        public init() {}
+
+        /// Every contradiction in the settings; empty for good ones.
+        public func faults() -> [Fault] {
+            var faults: [Fault] = []
+            func fault(_ key: String, _ message: String, _ remedy: String) {
+                faults.append(Fault(key: key, message: message, remedy: remedy))
+            }
+            switch pinningMode {
+            case .none: checkNone(fault)
+            case .certificate: checkCertificate(fault)
+            case .publicKey: checkPublicKey(fault)
+            }
+            checkPinLists(fault)
+            checkWaivers(fault)
+            return faults
+        }
+
+        private typealias Report = (_ key: String, _ message: String, _ remedy: String) -> Void
+
+        private func checkNone(_ fault: Report) {
+            if allowInvalidCertificates, validatesDomainName {
+                fault(
+                    "allowInvalidCertificates",
+                    "mode none with invalid certificates allowed would check a name that nobody vouches for",
+                    "pin the certificate or its key instead (mode certificate or publicKey)"
+                )
+            }
+            if !pins.isEmpty {
+                fault("pins", "mode none looks at no pin", "use mode publicKey, or take the pins out")
+            }
+            if !pinnedCertificates.isEmpty {
+                fault("pinnedCertificates", "mode none looks at no certificate", "use mode certificate or publicKey")
+            }
+            if expiration != nil {
+                fault("expiration", "mode none has no pins that could expire", "take it out")
+            }
+            if !enforcePinning, forbiddenPins.isEmpty {
+                fault("enforcePinning", "mode none has no pins to report on", "take it out")
+            }
+        }
+
+        private func checkCertificate(_ fault: Report) {
+            if !pins.isEmpty {
+                fault("pins", "mode certificate looks at certificates, not at pins", "use mode publicKey")
+            }
+            if pinnedCertificates.isEmpty {
+                fault("pinnedCertificates", "no certificate is pinned", "name at least one certificate file")
+            }
+        }
+
+        private func checkPublicKey(_ fault: Report) {
+            let keys = Set(pins.map(\.key)).union(pinnedCertificates.map(\.publicKeyPin))
+            if keys.isEmpty {
+                fault(
+                    "pins",
+                    "no key is pinned",
+                    "add two pins (pinproxy pins show HOST prints them), or use mode none"
+                )
+            } else if keys.count < 2, enforcePinning, !allowSinglePin {
+                fault(
+                    "pins",
+                    "only one key is pinned: when it is lost or replaced, every request fails",
+                    "add a backup pin, or say \"allowSinglePin\": true"
+                )
+            }
+        }
+
+        private func checkPinLists(_ fault: Report) {
+            for (name, list) in [("pins", pins), ("forbiddenPins", forbiddenPins)] {
+                for (index, pin) in list.enumerated()
+                where list[..<index].contains(where: { $0.key == pin.key && $0.scope == pin.scope }) {
+                    fault("\(name)/\(index)", "the pin stands in the list already", "keep one of the two")
+                }
+            }
+            for (index, pin) in pins.enumerated() {
+                if forbiddenPins.contains(where: { $0.key == pin.key }) {
+                    fault("pins/\(index)", "the pin is a forbidden one too", "take it out of one of the lists")
+                }
+                if !validatesDomainName, pin.scope == .ca {
+                    fault(
+                        "pins/\(index)",
+                        "a CA's pin without the host check would let in every name of that CA",
+                        "pin the leaf's key, or validate the domain name"
+                    )
+                }
+            }
+            for (index, certificate) in pinnedCertificates.enumerated()
+            where forbiddenPins.contains(where: { $0.key == certificate.publicKeyPin }) {
+                fault("pinnedCertificates/\(index)", "its key is a forbidden one", "take it out of one of the lists")
+            }
+        }
+
+        private func checkWaivers(_ fault: Report) {
+            if !enforcePinning, allowInvalidCertificates {
+                fault(
+                    "enforcePinning",
+                    "only reporting while invalid certificates are allowed would let anything pass",
+                    "enforce the pins, or demand a valid chain"
+                )
+            }
+            if allowInvalidCertificates, revocationLists != nil {
+                fault(
+                    "revocation",
+                    "revocation lists need a valid chain, and invalid certificates are allowed",
+                    "take one of the two out"
+                )
+            }
+        }
+    }
+}

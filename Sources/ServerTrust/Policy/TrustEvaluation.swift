@@ -1,0 +1,111 @@
+public import HTTPCore
+
+/// Why a server was refused, or would have been: the stable codes of log and error answers.
+public enum TrustFailure: String, Sendable, CaseIterable {
+    case pinMismatch = "pin_mismatch"
+    case pinSetExpired = "pin_set_expired"
+    case pinForbidden = "pin_forbidden"
+    case certificateUntrusted = "certificate_untrusted"
+    case certificateExpired = "certificate_expired"
+    case certificateHostMismatch = "certificate_host_mismatch"
+    case certificateRevoked = "certificate_revoked"
+    case stapleMissing = "staple_missing"
+}
+
+/// The report of one evaluation: the verdict, what was offered, what was expected, what matched, and why not.
+public final class TrustEvaluation: Sendable {
+    /// The word for the log.
+    public enum Verdict: String, Sendable, CaseIterable {
+        /// A pin matched, and everything else that the policy demands holds.
+        case pass
+        /// Refused: no byte of a request may be sent.
+        case fail
+        /// No pin matched, and the policy only reports that.
+        case reportOnly
+        /// Chain and host were checked; no pin applies.
+        case notPinned
+        /// Let through unidentified, because the policy says so.
+        case unverified
+        /// The pin set has expired and the policy falls back to chain and host, which were checked.
+        case expired
+    }
+
+    public let verdict: Verdict
+    /// Why it failed; for `reportOnly`, why it would have failed.
+    public let failure: TrustFailure?
+    /// The failure for people, without a full stop; empty without a failure.
+    public let reason: String
+    /// What to do about the failure, without a full stop.
+    public let remedy: String
+    public let mode: SSLPinningMode
+    /// The domain whose policy was applied.
+    public let domain: Host?
+    /// The host that the server was asked to prove.
+    public let host: Host
+    /// The certificates judged, leaf first: the chain as OpenSSL validated it, or as sent (at most 32) where none was.
+    public let chain: [Certificate]
+    public let isChainValidated: Bool
+    /// The pins that would have matched.
+    public let expectedPins: [PublicKeyPin]
+    /// The pin that matched; in mode `certificate` the key of the certificate that matched.
+    public let matchedPin: PublicKeyPin?
+    /// Whether nothing but backup pins matched: time to make the file say so.
+    public let matchedBackupOnly: Bool
+    /// OpenSSL's code of the verification that decided (`X509_V_OK` is 0; see X509_STORE_CTX_get_error(3)).
+    public let verifyError: Int32
+    /// The second from which the verdict holds no more (seconds since 1970): the first end of a certificate's validity
+    /// in the validated chain, of the pin set, or of a revocation list. `Int64.max`: never.
+    public let goodUntil: Int64
+
+    /// Whether requests may be sent.
+    public var isAccepted: Bool { verdict != .fail }
+
+    /// Whether the verdict still lets a request through: asked again for each request on a connection that lives on.
+    ///
+    /// - Parameter now: seconds since 1970.
+    public func isStillGood(at now: Int64) -> Bool { verdict != .fail && now < goodUntil }
+
+    /// What the server offered, leaf first.
+    public var offeredPins: [(pin: PublicKeyPin, subject: String)] {
+        chain.map { ($0.publicKeyPin, $0.subject) }
+    }
+
+    init(_ findings: Findings, policy: SecurityPolicy, host: Host) {
+        verdict = findings.verdict
+        failure = findings.failure
+        reason = findings.reason
+        remedy = findings.remedy
+        mode = policy.pinningMode
+        domain = policy.domain
+        self.host = host
+        chain = findings.chain
+        isChainValidated = findings.isChainValidated
+        expectedPins = policy.expectedPins
+        matchedPin = findings.matchedPin
+        matchedBackupOnly = findings.matchedBackupOnly
+        verifyError = findings.verifyError
+        goodUntil = findings.goodUntil
+    }
+
+    /// What an evaluation has found so far; it starts as a refusal.
+    struct Findings {
+        var verdict: Verdict = .fail
+        var failure: TrustFailure?
+        var reason = ""
+        var remedy = ""
+        var chain: [Certificate] = []
+        var isChainValidated = false
+        var matchedPin: PublicKeyPin?
+        var matchedBackupOnly = false
+        var verifyError: Int32 = 0
+        var goodUntil = Int64.max
+    }
+}
+
+extension TrustEvaluation: CustomStringConvertible {
+    /// One line for people: verdict, code, reason, remedy.
+    public var description: String {
+        guard let failure else { return verdict.rawValue }
+        return "\(verdict.rawValue): \(failure.rawValue): \(reason) (\(remedy))"
+    }
+}

@@ -1,0 +1,63 @@
+import COpenSSL
+import HTTPCore
+
+/// OpenSSL's verification error (X509_STORE_CTX_get_error(3)) in this program's codes and in words.
+struct VerifyError {
+    let code: Int32
+
+    init(_ code: Int32) {
+        self.code = code
+    }
+
+    /// Whether no path to an anchor was found, as against one that was found and refused.
+    var isMissingPath: Bool {
+        switch code {
+        case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
+            X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE, X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT,
+            X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN, X509_V_ERR_CERT_UNTRUSTED:
+            true
+        default: false
+        }
+    }
+
+    var failure: TrustFailure {
+        switch code {
+        case X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED:
+            .certificateExpired
+        case X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH:
+            .certificateHostMismatch
+        case X509_V_ERR_CERT_REVOKED, X509_V_ERR_UNABLE_TO_GET_CRL, X509_V_ERR_CRL_HAS_EXPIRED,
+            X509_V_ERR_CRL_NOT_YET_VALID, X509_V_ERR_CRL_SIGNATURE_FAILURE, X509_V_ERR_UNABLE_TO_GET_CRL_ISSUER,
+            X509_V_ERR_UNABLE_TO_DECRYPT_CRL_SIGNATURE, X509_V_ERR_ERROR_IN_CRL_LAST_UPDATE_FIELD,
+            X509_V_ERR_ERROR_IN_CRL_NEXT_UPDATE_FIELD, X509_V_ERR_DIFFERENT_CRL_SCOPE,
+            X509_V_ERR_KEYUSAGE_NO_CRL_SIGN, X509_V_ERR_UNHANDLED_CRITICAL_CRL_EXTENSION,
+            X509_V_ERR_CRL_PATH_VALIDATION_ERROR:
+            .certificateRevoked
+        default:
+            .certificateUntrusted
+        }
+    }
+
+    func reason(host: Host, subject: String?) -> String {
+        let said = String(cString: X509_verify_cert_error_string(Int(code)))
+        switch code {
+        case X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH:
+            return "the certificate is not made out to \(host)"
+        default:
+            return subject.map { "\(said), at \"\($0)\"" } ?? said
+        }
+    }
+
+    var remedy: String {
+        switch failure {
+        case .certificateExpired: "renew the certificate, or set the clock of this machine right"
+        case .certificateHostMismatch: "use a name that the certificate holds, or have it reissued with this name"
+        case .certificateRevoked:
+            code == X509_V_ERR_CERT_REVOKED
+                ? "have the server use another certificate" : "refresh the files under revocation.crlFiles"
+        case .certificateUntrusted where isMissingPath:
+            "have the server send its whole chain, or name its CA under trustAnchors"
+        default: "have the certificate reissued by the rules for TLS servers"
+        }
+    }
+}
