@@ -1,0 +1,182 @@
+"""The figures: medians over rounds, ratios to nginx of the same round, as a table and as JSON."""
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+
+from workloads import WORKLOADS, Figures, Workload
+
+REFERENCE = "nginx"
+MEBIBYTE = 1024 * 1024
+
+
+class Results:
+    """Figures by workload, round and peer."""
+
+    def __init__(self) -> None:
+        self.rounds: dict[str, dict[int, dict[str, Figures]]] = {}
+        self.failures: list[dict[str, object]] = []
+        self.tls: dict[str, dict[str, str]] = {}
+
+    def add(self, workload: str, turn: int, peer: str, figures: Figures) -> None:
+        self.rounds.setdefault(workload, {}).setdefault(turn, {})[peer] = figures
+
+    def fail(self, workload: str, turn: int, peer: str, reason: str) -> None:
+        self.failures.append({"workload": workload, "round": turn, "peer": peer, "reason": reason})
+
+    def of(self, workload: str, peer: str) -> list[Figures]:
+        return [by_peer[peer] for _, by_peer in sorted(self.rounds.get(workload, {}).items()) if peer in by_peer]
+
+    def median(self, workload: str, peer: str) -> Figures:
+        rounds = self.of(workload, peer)
+        return {key: statistics.median(figures[key] for figures in rounds) for key in rounds[0]} if rounds else {}
+
+    def ratio(self, workload: str, peer: str, figure: str) -> float | None:
+        """The median of the ratios within each round: what slows a whole round down cancels out."""
+        ratios = [by_peer[peer][figure] / by_peer[REFERENCE][figure]
+                  for by_peer in self.rounds.get(workload, {}).values()
+                  if peer in by_peer and by_peer.get(REFERENCE, {}).get(figure)]
+        return statistics.median(ratios) if ratios else None
+
+
+@dataclass
+class Budget:
+    """What pinproxy must reach: a ratio to nginx of the same round, or a number of its own."""
+
+    workload: str
+    figure: str
+    limit: float
+    text: str
+    is_ratio: bool = True
+
+    def value(self, results: Results) -> float | None:
+        if self.is_ratio:
+            return results.ratio(self.workload, "pinproxy", self.figure)
+        return results.median(self.workload, "pinproxy").get(self.figure)
+
+
+BUDGETS = (
+    Budget("1k", "cpuMicrosecondsPerRequest", 1.25, "CPU a request"),
+    Budget("100k", "cpuMicrosecondsPerRequest", 0.7, "CPU a request"),
+    Budget("tls", "cpuMicrosecondsPerRequest", 1.5, "CPU a request"),
+    Budget("1g", "seconds", 1.0, "time"),
+    Budget("1g", "rssAnonGrowthBytes", 5 * MEBIBYTE, "memory over idle", is_ratio=False),
+    Budget("memory", "rssAnonIdleBytes", 8 * MEBIBYTE, "idle memory", is_ratio=False),
+    Budget("clients", "rssAnon10000ClientsBytes", 60 * MEBIBYTE, "10,000 idle clients", is_ratio=False),
+    Budget("clients", "clientsLost", 0, "clients lost", is_ratio=False),
+)
+
+
+def cell(figure: str, value: float) -> str:
+    if figure.endswith("Bytes"):
+        return f"{value / MEBIBYTE:.1f}"
+    if figure == "cpuShare":
+        return f"{value * 100:.0f}"
+    if figure in ("requestsPerSecond", "megabytesPerSecond", "bytesPerClient", "clientsLost"):
+        return f"{value:,.0f}"
+    return f"{value:.2f}" if abs(value) < 100 else f"{value:.1f}"
+
+
+def _rows(results: Results, workload: Workload, peers: list[str]) -> list[list[str]]:
+    header = [workload.title]
+    for figure, heading in workload.columns:
+        header.append(heading)
+        if figure in workload.ratios:
+            header.append("× nginx")
+    rows = [header]
+    for peer in peers:
+        figures = results.median(workload.name, peer)
+        if not figures:
+            continue
+        row = ["  " + peer]
+        for figure, _ in workload.columns:
+            row.append(cell(figure, figures[figure]))
+            if figure in workload.ratios:
+                ratio = results.ratio(workload.name, peer, figure)
+                row.append("–" if ratio is None else f"{ratio:.2f}")
+        rows.append(row)
+    return rows
+
+
+def table(results: Results, peers: list[str], workloads: list[str], notes: list[str]) -> str:
+    lines = []
+    for name in workloads:
+        rows = _rows(results, WORKLOADS[name], peers)
+        title, rows[0][0] = rows[0][0], ""
+        lines += ["", title]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        for row in rows:
+            cells = [row[0].ljust(max(widths[0], 10))]
+            cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]
+            lines.append("  ".join(cells).rstrip())
+        if len(rows) == 1:
+            lines.append("  no figures")
+    budget = _budget_lines(results)
+    if budget:
+        lines += ["", "pinproxy's budget", *budget]
+    if results.failures:
+        lines += ["", "failed"]
+        lines += [f"  {failure['workload']}, round {failure['round']}, {failure['peer']}: {failure['reason']}"
+                  for failure in results.failures]
+    lines += ["", *notes]
+    return "\n".join(lines)
+
+
+def _budget_lines(results: Results) -> list[str]:
+    lines = []
+    for budget in BUDGETS:
+        value = budget.value(results)
+        if value is None:
+            continue
+        verdict = "reached" if value <= budget.limit else "MISSED"
+        if budget.is_ratio:
+            has, may = f"{value:.2f} × nginx", f"{budget.limit:g}"
+        else:
+            has, may = cell(budget.figure, value), cell(budget.figure, budget.limit)
+            if budget.figure.endswith("Bytes"):
+                has, may = has + " MB", may + " MB"
+        lines.append(f"  {budget.workload:<8} {budget.text:<20} {has:>14}  (≤ {may})  {verdict}")
+    return lines
+
+
+def machine() -> dict[str, object]:
+    model = "unknown"
+    with open("/proc/cpuinfo") as information:
+        for line in information:
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    return {"cores": os.cpu_count(), "processor": model, "kernel": platform.release(),
+            "memoryBytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            "loadAverageAtStart": os.getloadavg()[0]}
+
+
+def document(results: Results, peers: list[str], workloads: list[str], facts: dict[str, object],
+             notes: list[str]) -> dict[str, object]:
+    described = {}
+    for name in workloads:
+        workload = WORKLOADS[name]
+        described[name] = {"title": workload.title, "peers": {
+            peer: {
+                "median": results.median(name, peer),
+                "ratioToNginx": {figure: results.ratio(name, peer, figure) for figure in workload.ratios},
+                "rounds": results.of(name, peer),
+                "tls": results.tls.get(name, {}).get(peer),
+            } for peer in peers if results.of(name, peer)}}
+    budgets = []
+    for budget in BUDGETS:
+        value = budget.value(results)
+        if value is not None:
+            budgets.append({"workload": budget.workload, "figure": budget.figure, "ratioToNginx": budget.is_ratio,
+                            "value": value, "limit": budget.limit, "reached": value <= budget.limit})
+    return {"version": 1, **facts, "workloads": described, "budgets": budgets, "failures": results.failures,
+            "notes": notes}
+
+
+def write(path: Path, value: dict[str, object]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
