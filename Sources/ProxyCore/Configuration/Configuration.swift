@@ -1,0 +1,98 @@
+/// What `config.json` says, with every default filled in, every path made absolute to the file's folder, and every
+/// name in its normal form (DESIGN section 4; `docs/configuration.md` explains each key).
+///
+/// A value: `ConfigurationLoader` makes it from a file, tests and the demo make it by hand.
+package struct Configuration: Sendable {
+    /// Event loops, one a thread; 0 is one a core.
+    package var workers = 0
+    package var listeners: [ListenerConfiguration] = [.standard]
+    /// The folder of pin files, ready to open; nil when the configuration names none.
+    package var pins: String?
+    package var trustAnchors = TrustAnchorsConfiguration()
+    package var unpinnedHosts = UnpinnedHosts.allow
+    package var log = LogConfiguration()
+    package var access = AccessConfiguration()
+    package var limits = LimitsConfiguration()
+    /// What holds for a host without an entry of its own.
+    package var defaults = HostConfiguration()
+    /// One entry a host, in the order of the file.
+    package var hosts: [HostConfiguration] = []
+
+    package init() {}
+}
+
+/// What happens to a host that no pin file names.
+package enum UnpinnedHosts: String, CaseIterable, Sendable {
+    /// It is reached; over TLS, chain and host are checked.
+    case allow
+    /// It is refused with `unpinned_denied`.
+    case deny
+}
+
+/// Which certificates a chain may end in, where a pin file does not say otherwise for its domain.
+package struct TrustAnchorsConfiguration: Hashable, Sendable {
+    /// The anchors of the operating system.
+    package var system = true
+    /// PEM or DER files beside them, ready to open.
+    package var files: [String] = []
+
+    package init() {}
+}
+
+package struct LogConfiguration: Hashable, Sendable {
+    /// Where the task log goes.
+    package enum Destination: Hashable, Sendable {
+        case stdout
+        case stderr
+        case off
+        case file(path: String)
+    }
+
+    /// The least severe event that is still written.
+    package enum Level: String, CaseIterable, Comparable, Sendable {
+        case debug
+        case info
+        case warning
+        case error
+
+        package static func < (left: Level, right: Level) -> Bool { left.rank < right.rank }
+
+        private var rank: Int {
+            switch self {
+            case .debug: 0
+            case .info: 1
+            case .warning: 2
+            case .error: 3
+            }
+        }
+    }
+
+    package var tasks = Destination.stdout
+    package var level = Level.info
+    /// Query parameters whose values never reach the log.
+    package var redact: [String] = []
+
+    package init() {}
+}
+
+/// The `access` rules as written; `AccessRules` is what the request path asks.
+package struct AccessConfiguration: Hashable, Sendable {
+    package var denyAddresses: [AddressRule] = AddressGroup.deniedByDefault.map(AddressRule.group)
+    package var denyHosts: [HostPattern] = []
+    package var allowHosts: [HostPattern] = [.any]
+
+    package init() {}
+}
+
+package struct LimitsConfiguration: Hashable, Sendable {
+    /// Bytes of a request head, request line and fields together.
+    package var headBytes = 64 * 1024
+    /// Client connections open at once, over all listeners.
+    package var connections = 10_000
+    /// Connections to one origin open at once, over all workers.
+    package var connectionsPerHost = 256
+    /// Bytes of a request body; nil is no bound.
+    package var requestBodyBytes: Int?
+
+    package init() {}
+}

@@ -1,0 +1,96 @@
+import HTTPCore
+import ServerTrust
+
+extension ConfigurationReader {
+    mutating func readDefaults(_ object: DocumentObject) {
+        comment(object)
+        if let flag = object.bool("rewriteUpgraded") { configuration.defaults.rewriteUpgraded = flag }
+        if let object = object.object("timeouts") {
+            readTimeouts(object, into: &configuration.defaults.timeouts, ofHost: false)
+        }
+        for (name, element) in object.entries where Self.keysOfHostsAlone.contains(name) {
+            _ = object[name]
+            element.report("\"\(name)\" is said for a host", remedy: "put it into the entries of hosts that it is for")
+        }
+        UnsupportedKeys.check(object, in: .defaults)
+        object.finish()
+    }
+
+    private static let keysOfHostsAlone = [
+        "includeSubdomains", "upgrade", "httpVersion", "resolve", "connectionsPerHost",
+    ]
+
+    mutating func readHosts(_ object: DocumentObject) {
+        var places: [Host: String] = [:]
+        for (name, element) in object.entries {
+            guard let host = HostName.read(name, on: element) else {
+                // What stands in it is looked at all the same.
+                if let object = element.object() { _ = readHost(object, HostConfiguration()) }
+                continue
+            }
+            if let first = places[host] {
+                element.report(
+                    "the host \(host) has an entry already, at \(first)",
+                    remedy: "put both into one; case, a trailing dot and the A-label form make no difference"
+                )
+            } else {
+                places[host] = element.pointer
+            }
+            guard let object = element.object() else { continue }
+            let entry = readHost(object, HostConfiguration(host: host, over: configuration.defaults))
+            if places[host] == element.pointer { hosts.append(Placed(value: entry, element: element)) }
+        }
+        configuration.hosts = hosts.map(\.value)
+    }
+
+    private mutating func readHost(_ object: DocumentObject, _ start: HostConfiguration) -> HostConfiguration {
+        comment(object)
+        var entry = start
+        if let element = object["includeSubdomains"], let flag = element.bool() {
+            entry.includeSubdomains = flag
+            if flag, let host = entry.host, host.kind != .name {
+                element.report("nothing lies below an IP address", remedy: "take it out")
+            }
+        }
+        if let flag = object.bool("rewriteUpgraded") { entry.rewriteUpgraded = flag }
+        if let version = object["httpVersion"]?.choice(OriginHTTPVersion.self) { entry.httpVersion = version }
+        if let element = object["resolve"], let address = element.addressAndPort(allowsFreePort: false) {
+            entry.resolve = address
+            resolves.append(Placed(value: address, element: element))
+        }
+        if let count = object.int("connectionsPerHost", in: 1...65_535) { entry.connectionsPerHost = count }
+        if let object = object.object("timeouts") { readTimeouts(object, into: &entry.timeouts, ofHost: true) }
+        if let element = object["upgrade"], let flag = element.bool() {
+            entry.upgrade = flag
+            if !flag { refusedUpgrades.append(Placed(value: entry, element: element)) }
+        }
+        if let element = object["connect"], case .string("tunnel") = element.value.content {
+            tunnels.append(Placed(value: entry, element: element))
+        }
+        UnsupportedKeys.check(object, in: .host)
+        object.finish()
+        return entry
+    }
+
+    private func readTimeouts(_ object: DocumentObject, into timeouts: inout Timeouts, ofHost: Bool) {
+        comment(object)
+        if let value = object["connect"]?.duration() { timeouts.connect = value }
+        if let value = object["firstByte"]?.duration() { timeouts.firstByte = value }
+        if let value = object["stall"]?.duration() { timeouts.stall = value }
+        if let value = object["total"]?.duration() { timeouts.total = value }
+        if ofHost {
+            for (name, element) in object.entries where ["head", "idle", "drain"].contains(name) {
+                _ = object[name]
+                element.report(
+                    "\"\(name)\" concerns the client's connection, before its host is known",
+                    remedy: "put it into defaults"
+                )
+            }
+        } else {
+            if let value = object["head"]?.duration() { timeouts.head = value }
+            if let value = object["idle"]?.duration() { timeouts.idle = value }
+            if let value = object["drain"]?.duration() { timeouts.drain = value }
+        }
+        object.finish()
+    }
+}

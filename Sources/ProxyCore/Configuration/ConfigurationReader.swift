@@ -1,0 +1,168 @@
+import HTTPCore
+import ServerTrust
+
+/// Reads `config.json` into a `Configuration`, and remembers where the values stand that can only be judged together
+/// with the pin files.
+///
+/// It never stops at an error: whatever cannot be read keeps its default, and `reader.issues` says so.
+struct ConfigurationReader {
+    /// A value and the element that it came from.
+    struct Placed<Value> {
+        var value: Value
+        var element: DocumentElement
+    }
+
+    let reader: DocumentReader
+    var configuration = Configuration()
+
+    // What later checks report on.
+    var pins: Placed<String>?
+    var trustAnchors: DocumentElement?
+    var anchorFiles: [Placed<String>] = []
+    var listeners: [Placed<ListenerConfiguration>] = []
+    var hosts: [Placed<HostConfiguration>] = []
+    var resolves: [Placed<AddressAndPort>] = []
+    var upstreams: [Placed<ListenerConfiguration.Upstream>] = []
+    /// Entries of `hosts` that say `"upgrade": false`.
+    var refusedUpgrades: [Placed<HostConfiguration>] = []
+    /// Entries of `hosts` that say `"connect": "tunnel"`.
+    var tunnels: [Placed<HostConfiguration>] = []
+
+    init(_ reader: DocumentReader) {
+        self.reader = reader
+    }
+
+    mutating func read() {
+        guard let root = reader.rootObject() else { return }
+        _ = root.string("$schema")
+        comment(root)
+        if let version = root.required("version") { _ = readVersion(version) }
+        if let workers = root.int("workers", in: 0...256) { configuration.workers = workers }
+        if let element = root["listeners"] { readListeners(element) }
+        if let element = root["pins"], let path = element.path() {
+            configuration.pins = path
+            pins = Placed(value: path, element: element)
+        }
+        if let object = root.object("trustAnchors") { readTrustAnchors(object) }
+        if let choice = root["unpinnedHosts"]?.choice(UnpinnedHosts.self) { configuration.unpinnedHosts = choice }
+        if let object = root.object("log") { readLog(object) }
+        if let object = root.object("access") { readAccess(object) }
+        if let object = root.object("limits") { readLimits(object) }
+        if let object = root.object("defaults") { readDefaults(object) }
+        if let object = root.object("hosts") { readHosts(object) }
+        UnsupportedKeys.check(root, in: .document)
+        root.finish()
+        checkTogether()
+    }
+
+    /// A word for people, which every object may hold.
+    func comment(_ object: DocumentObject) {
+        _ = object.string("comment")
+    }
+
+    private func readVersion(_ element: DocumentElement) -> Int? {
+        guard case .number(let text) = element.value.content, text != "1" else { return element.int(in: 1...1) }
+        element.report("version \(text) is not known", remedy: "write 1, or run the pinproxy that this file is for")
+        return nil
+    }
+
+    private mutating func readTrustAnchors(_ object: DocumentObject) {
+        trustAnchors = object.element
+        comment(object)
+        if let system = object.bool("system") { configuration.trustAnchors.system = system }
+        if let files = object.elements("files") {
+            for element in files {
+                if let path = element.path() { anchorFiles.append(Placed(value: path, element: element)) }
+            }
+            configuration.trustAnchors.files = anchorFiles.map(\.value)
+            if files.isEmpty, !configuration.trustAnchors.system { warnOfNoAnchors(object) }
+        } else if !configuration.trustAnchors.system, !object.has("files") {
+            warnOfNoAnchors(object)
+        }
+        object.finish()
+    }
+
+    private func warnOfNoAnchors(_ object: DocumentObject) {
+        object.element.warn(
+            "no certificate authority is trusted: only hosts whose pin file names anchors can be reached over TLS",
+            remedy: "name files, or leave system true"
+        )
+    }
+
+    private mutating func readLog(_ object: DocumentObject) {
+        comment(object)
+        if let element = object["tasks"], let text = element.string() {
+            switch text {
+            case "stdout": configuration.log.tasks = .stdout
+            case "stderr": configuration.log.tasks = .stderr
+            case "off": configuration.log.tasks = .off
+            default: if let path = element.path() { configuration.log.tasks = .file(path: path) }
+            }
+        }
+        if let level = object["level"]?.choice(LogConfiguration.Level.self) { configuration.log.level = level }
+        if let elements = object.elements("redact") {
+            configuration.log.redact = elements.compactMap { element in
+                guard let name = element.string() else { return nil }
+                if !name.isEmpty { return name }
+                element.report("names no query parameter", remedy: "write the parameter's name")
+                return nil
+            }
+        }
+        object.finish()
+    }
+
+    private mutating func readAccess(_ object: DocumentObject) {
+        comment(object)
+        if let elements = object.elements("denyAddresses") {
+            configuration.access.denyAddresses = elements.compactMap { $0.addressRule() }
+        }
+        if let patterns = object["denyHosts"]?.hostPatterns() { configuration.access.denyHosts = patterns }
+        if let patterns = object["allowHosts"]?.allowingHostPatterns() { configuration.access.allowHosts = patterns }
+        UnsupportedKeys.check(object, in: .access)
+        object.finish()
+    }
+
+    private mutating func readLimits(_ object: DocumentObject) {
+        comment(object)
+        var limits = configuration.limits
+        if let bytes = object["headBytes"]?.size(in: (4 << 10)...(1 << 20)) { limits.headBytes = bytes }
+        if let count = object.int("connections", in: 1...1_000_000) { limits.connections = count }
+        if let count = object.int("connectionsPerHost", in: 1...65_535) { limits.connectionsPerHost = count }
+        limits.requestBodyBytes = object["requestBodyBytes"]?.size()
+        configuration.limits = limits
+        object.finish()
+    }
+
+    /// What no value shows alone.
+    private func checkTogether() {
+        let own = configuration.listeners.compactMap { listener -> AddressAndPort? in
+            guard case .address(let address) = listener.endpoint, address.port != 0 else { return nil }
+            return address
+        }
+        let rules = AccessRules(configuration.access, ownListeners: own)
+        for resolve in resolves
+        where rules.judge(resolve.value.address, port: resolve.value.port) == .deniedOwnListener {
+            resolve.element.report(
+                "leads to one of pinproxy's own listeners",
+                remedy: "name the origin's address and port"
+            )
+        }
+        for upstream in upstreams {
+            if let literal = upstream.value.exemption,
+                rules.judge(literal.address, port: literal.port) == .deniedOwnListener
+            {
+                upstream.element.report(
+                    "leads to one of pinproxy's own listeners",
+                    remedy: "name the origin's address and port"
+                )
+            }
+            let verdict = rules.judge(upstream.value.host)
+            if verdict != .allowed {
+                upstream.element.report(
+                    "the access rules deny this upstream: \(rules.describe(verdict))",
+                    remedy: "let access take it in, or take the listener out"
+                )
+            }
+        }
+    }
+}

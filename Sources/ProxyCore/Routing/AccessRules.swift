@@ -1,0 +1,78 @@
+package import HTTPCore
+
+/// The `access` rules, compiled: which names may be asked for, and which addresses may be dialled. Deny wins over
+/// allow (invariant 14).
+package struct AccessRules: Sendable {
+    package enum HostVerdict: Hashable, Sendable {
+        case allowed
+        /// By the entry of `denyHosts` at this index.
+        case denied(rule: Int)
+        /// No entry of `allowHosts` takes the host in.
+        case notAllowed
+    }
+
+    package let denyHosts: HostPatternSet
+    package let allowHosts: HostPatternSet
+    package let addresses: AddressRules
+
+    package init(
+        _ configuration: AccessConfiguration,
+        ownListeners: [AddressAndPort] = [],
+        localAddresses: [IPAddress] = []
+    ) {
+        denyHosts = HostPatternSet(configuration.denyHosts)
+        allowHosts = HostPatternSet(configuration.allowHosts)
+        addresses = AddressRules(
+            denying: configuration.denyAddresses,
+            ownListeners: ownListeners,
+            localAddresses: localAddresses
+        )
+    }
+
+    private init(denyHosts: HostPatternSet, allowHosts: HostPatternSet, addresses: AddressRules) {
+        self.denyHosts = denyHosts
+        self.allowHosts = allowHosts
+        self.addresses = addresses
+    }
+
+    /// The same rules with this program's listeners, known once they are bound.
+    package func with(ownListeners: [AddressAndPort], localAddresses: [IPAddress]) -> AccessRules {
+        AccessRules(
+            denyHosts: denyHosts,
+            allowHosts: allowHosts,
+            addresses: addresses.with(ownListeners: ownListeners, localAddresses: localAddresses)
+        )
+    }
+
+    /// Whether `host` may be asked for at all. An IP literal's address is judged too, before anything is dialled.
+    package func judge(_ host: Host) -> HostVerdict {
+        if let rule = denyHosts.match(host) { return .denied(rule: rule) }
+        return allowHosts.contains(host) ? .allowed : .notAllowed
+    }
+
+    /// Whether `address` may be dialled; see `AddressRules.judge`.
+    package func judge(
+        _ address: IPAddress,
+        port: UInt16,
+        exempting exemption: AddressAndPort? = nil
+    ) -> AddressRules.Verdict {
+        addresses.judge(address, port: port, exempting: exemption)
+    }
+
+    /// For error answers and the log: which rule it was, and where it stands.
+    package func describe(_ verdict: HostVerdict) -> String {
+        switch verdict {
+        case .allowed: "allowed"
+        case .denied(let rule): "access.denyHosts has \"\(denyHosts.patterns[rule])\""
+        case .notAllowed: "no entry of access.allowHosts takes the host in"
+        }
+    }
+
+    package func describe(_ verdict: AddressRules.Verdict) -> String {
+        switch verdict {
+        case .allowed: "allowed"
+        case .denied(let rule): "access.denyAddresses has \"\(addresses.rules[rule])\""
+        case .deniedOwnListener: "the address is one of pinproxy's own listeners"
+        }
+    }
+}

@@ -1,0 +1,61 @@
+package import HTTPCore
+
+/// A pattern for hosts: a name (or IP literal), `*.example.com` for any depth below that name but not itself, or `*`.
+package enum HostPattern: Hashable, Sendable {
+    case any
+    case exactly(Host)
+    case below(Host)
+}
+
+extension HostPattern: CustomStringConvertible {
+    package var description: String {
+        switch self {
+        case .any: "*"
+        case .exactly(let host): host.description
+        case .below(let host): "*.\(host)"
+        }
+    }
+}
+
+/// Patterns compiled for the request path: the cost of a look-up depends on the labels of the host, not on the number
+/// of patterns, and nothing is allocated.
+package struct HostPatternSet: Sendable {
+    /// As written, in order.
+    package let patterns: [HostPattern]
+    private let anyIndex: Int?
+    private var exact = HostTable<Int>()
+    private var below = HostTable<Int>()
+
+    package init(_ patterns: [HostPattern]) {
+        self.patterns = patterns
+        anyIndex = patterns.firstIndex(of: .any)
+        for (index, pattern) in patterns.enumerated() {
+            // A pattern that stands twice is found by its first place.
+            switch pattern {
+            case .any: break
+            case .exactly(let host): _ = exact.insert(host, includeSubdomains: false, index)
+            case .below(let host): _ = below.insert(host, includeSubdomains: true, index)
+            }
+        }
+    }
+
+    /// Every host.
+    package static var any: HostPatternSet { HostPatternSet([.any]) }
+
+    package var isEmpty: Bool { patterns.isEmpty }
+
+    /// The index of a pattern that takes in `host`, or nil.
+    package func match(_ host: Host) -> Int? {
+        if let anyIndex { return anyIndex }
+        if let index = exact.lookup(host) { return index }
+        guard host.kind == .name else { return nil }
+        // What lies below a name is what has that name, or one below it, as its parent.
+        let bytes = host.bytes.span
+        var place = 0
+        while place < bytes.count, bytes[place] != UInt8(ascii: ".") { place += 1 }
+        guard place + 1 < bytes.count else { return nil }
+        return below.lookup(bytes: bytes.extracting((place + 1)...), isName: true)
+    }
+
+    package func contains(_ host: Host) -> Bool { match(host) != nil }
+}

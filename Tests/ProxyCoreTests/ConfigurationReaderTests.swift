@@ -1,0 +1,185 @@
+import HTTPCore
+import ServerTrust
+import Testing
+
+@testable import ProxyCore
+
+/// What the reader makes of a text, as if it stood in /etc/pinproxy/config.json.
+func readConfiguration(
+    _ text: String
+) -> (configuration: Configuration, issues: [DocumentIssue], warnings: [DocumentIssue]) {
+    let reader = DocumentReader(JSONDocument(text: text, file: "/etc/pinproxy/config.json"))
+    var configurationReader = ConfigurationReader(reader)
+    configurationReader.read()
+    return (configurationReader.configuration, reader.issues, reader.warnings)
+}
+
+@Suite("the configuration as read")
+struct ConfigurationReaderTests {
+    private func read(_ text: String, sourceLocation: SourceLocation = #_sourceLocation) throws -> Configuration {
+        let (configuration, issues, _) = readConfiguration(text)
+        try #require(issues.isEmpty, "\(issues)", sourceLocation: sourceLocation)
+        return configuration
+    }
+
+    @Test("the smallest configuration has every default")
+    func defaults() throws {
+        let configuration = try read(#"{ "version": 1 }"#)
+        #expect(configuration.workers == 0)
+        #expect(configuration.listeners.map(\.endpoint.description) == ["127.0.0.1:8080"])
+        #expect(configuration.listeners[0].mode == .forward)
+        #expect(configuration.listeners[0].allowHosts.patterns == [.any])
+        #expect(configuration.pins == nil)
+        #expect(configuration.trustAnchors == TrustAnchorsConfiguration())
+        #expect(configuration.trustAnchors.system)
+        #expect(configuration.unpinnedHosts == .allow)
+        #expect(configuration.log.tasks == .stdout)
+        #expect(configuration.log.level == .info)
+        #expect(
+            configuration.access.denyAddresses.map(\.description)
+                == ["loopback", "link-local", "metadata", "multicast", "unspecified"]
+        )
+        #expect(configuration.access.denyHosts.isEmpty)
+        #expect(configuration.access.allowHosts == [.any])
+        #expect(configuration.limits.headBytes == 65_536)
+        #expect(configuration.limits.connections == 10_000)
+        #expect(configuration.limits.connectionsPerHost == 256)
+        #expect(configuration.limits.requestBodyBytes == nil)
+        let timeouts = configuration.defaults.timeouts
+        #expect(timeouts.connect.count == 10_000)
+        #expect(timeouts.head.count == 10_000)
+        #expect(timeouts.firstByte.count == 60_000)
+        #expect(timeouts.stall.count == 300_000)
+        #expect(timeouts.idle.count == 60_000)
+        #expect(timeouts.total == nil)
+        #expect(timeouts.drain.count == 30_000)
+        #expect(configuration.defaults.rewriteUpgraded)
+        #expect(!configuration.defaults.upgrade)
+        #expect(configuration.defaults.httpVersion == .http11)
+        #expect(configuration.hosts.isEmpty)
+    }
+
+    @Test("every key is read")
+    func everyKey() throws {
+        let configuration = try read(
+            #"""
+            {
+              "$schema": "x", "comment": "c", "version": 1, "workers": 3,
+              "listeners": [
+                { "address": "[::1]:0", "mode": "forward", "http2": false, "allowHosts": ["*.example.com", "a.test"] },
+                { "unixSocket": "run/proxy.sock", "comment": "c" },
+                { "address": "0.0.0.0:9001", "mode": "gateway", "upstream": "https://API.Example.com:8443/",
+                  "allowedHosts": ["api.local", "192.0.2.1"], "allowRemoteClients": true },
+                { "address": "127.0.0.1:9002", "mode": "gateway", "upstream": "https://[2001:db8::1]" }
+              ],
+              "pins": "pins",
+              "trustAnchors": { "system": false, "files": ["ca.pem", "/abs/ca.der"] },
+              "unpinnedHosts": "deny",
+              "log": { "tasks": "log/tasks.json", "level": "debug", "redact": ["token", "key"] },
+              "access": { "denyAddresses": ["private", "198.51.100.0/24"], "denyHosts": ["bad.test"],
+                          "allowHosts": ["*.test", "*.example.com", "192.0.2.1", "2001:db8::1"],
+                          "connectPorts": [443] },
+              "limits": { "headBytes": "32KB", "connections": 5, "connectionsPerHost": 6, "requestBodyBytes": "1MB" },
+              "defaults": { "connect": "deny", "redirects": { "policy": "return" }, "rewriteUpgraded": false,
+                            "timeouts": { "connect": "1s", "head": "2s", "firstByte": "3s", "stall": "4s",
+                                          "idle": "5s", "total": "6s", "drain": "7s" } },
+              "hosts": {
+                "Example.COM.": { "includeSubdomains": true, "upgrade": true, "httpVersion": "2",
+                                  "resolve": "192.0.2.9:8443", "connect": "deny", "redirects": { "policy": "return" },
+                                  "timeouts": { "connect": "8s", "firstByte": "9s", "stall": "10s", "total": "11s" },
+                                  "connectionsPerHost": 7 },
+                "192.0.2.1": { "rewriteUpgraded": true },
+                "[2001:DB8::1]": {}
+              }
+            }
+            """#
+        )
+        #expect(configuration.workers == 3)
+        let listeners = configuration.listeners
+        #expect(
+            listeners.map(\.endpoint.description)
+                == ["[::1]:0", "/etc/pinproxy/run/proxy.sock", "0.0.0.0:9001", "127.0.0.1:9002"]
+        )
+        #expect(listeners.map(\.mode) == [.forward, .forward, .gateway, .gateway])
+        #expect(listeners[0].allowHosts.patterns.map(\.description) == ["*.example.com", "a.test"])
+        #expect(listeners[2].upstream == ListenerConfiguration.Upstream(host: try Host("api.example.com"), port: 8443))
+        #expect(listeners[2].upstream?.exemption == nil)
+        #expect(listeners[2].allowedHosts.map(\.description) == ["api.local", "192.0.2.1"])
+        #expect(listeners[2].allowRemoteClients)
+        #expect(listeners[3].upstream?.exemption?.description == "[2001:db8::1]:443")
+        #expect(configuration.pins == "/etc/pinproxy/pins")
+        #expect(!configuration.trustAnchors.system)
+        #expect(configuration.trustAnchors.files == ["/etc/pinproxy/ca.pem", "/abs/ca.der"])
+        #expect(configuration.unpinnedHosts == .deny)
+        #expect(configuration.log.tasks == .file(path: "/etc/pinproxy/log/tasks.json"))
+        #expect(configuration.log.level == .debug)
+        #expect(configuration.log.redact == ["token", "key"])
+        #expect(configuration.access.denyAddresses.map(\.description) == ["private", "198.51.100.0/24"])
+        #expect(configuration.access.denyHosts.map(\.description) == ["bad.test"])
+        #expect(configuration.access.allowHosts.count == 4)
+        #expect(configuration.limits.headBytes == 32_768)
+        #expect(configuration.limits.connections == 5)
+        #expect(configuration.limits.connectionsPerHost == 6)
+        #expect(configuration.limits.requestBodyBytes == 1_048_576)
+        let common = configuration.defaults.timeouts
+        #expect(
+            [common.connect, common.head, common.firstByte, common.stall, common.idle, common.total, common.drain]
+                .map { $0?.count } == [1000, 2000, 3000, 4000, 5000, 6000, 7000]
+        )
+        let hosts = configuration.hosts
+        #expect(hosts.map { $0.host?.description } == ["example.com", "192.0.2.1", "2001:db8::1"])
+        #expect(hosts[0].includeSubdomains)
+        #expect(hosts[0].upgrade)
+        #expect(hosts[0].httpVersion == .http2)
+        #expect(hosts[0].resolve?.description == "192.0.2.9:8443")
+        #expect(hosts[0].connectionsPerHost == 7)
+        #expect(!hosts[0].rewriteUpgraded, "an entry is laid over defaults")
+        let own = hosts[0].timeouts
+        #expect(
+            [own.connect, own.head, own.firstByte, own.stall, own.idle, own.total, own.drain]
+                .map { $0?.count } == [8000, 2000, 9000, 10_000, 5000, 11_000, 7000]
+        )
+        #expect(hosts[1].rewriteUpgraded)
+        #expect(hosts[1].timeouts == common)
+        #expect(!hosts[2].upgrade)
+    }
+
+    @Test(
+        "the task log's words are not taken for files",
+        arguments: [
+            ("stdout", LogConfiguration.Destination.stdout), ("stderr", .stderr), ("off", .off),
+            ("./off", .file(path: "/etc/pinproxy/./off")),
+        ]
+    )
+    func logDestinations(text: String, destination: LogConfiguration.Destination) throws {
+        #expect(try read(#"{ "version": 1, "log": { "tasks": "\#(text)" } }"#).log.tasks == destination)
+    }
+
+    @Test("defaults hold for hosts wherever they stand in the file")
+    func defaultsAfterHosts() throws {
+        let configuration = try read(
+            #"{ "version": 1, "hosts": { "a.test": {} }, "defaults": { "timeouts": { "connect": "3s" } } }"#
+        )
+        #expect(configuration.hosts[0].timeouts.connect.count == 3000)
+    }
+
+    @Test("listeners that do not collide may be many")
+    func listenersBesideEachOther() throws {
+        let configuration = try read(
+            #"""
+            { "version": 1, "listeners": [
+              { "address": "127.0.0.1:8080" }, { "address": "[::1]:8080" }, { "address": "127.0.0.2:8080" },
+              { "address": "127.0.0.1:0" }, { "address": "127.0.0.1:0" }, { "unixSocket": "/a" }, { "unixSocket": "/b" }
+            ] }
+            """#
+        )
+        #expect(configuration.listeners.count == 7)
+    }
+
+    @Test("no certificate authority at all is warned of")
+    func noAnchors() {
+        let (_, issues, warnings) = readConfiguration(#"{ "version": 1, "trustAnchors": { "system": false } }"#)
+        #expect(issues.isEmpty)
+        #expect(warnings.map(\.pointer) == ["/trustAnchors"])
+    }
+}

@@ -1,0 +1,117 @@
+import Foundation
+import ServerTrust
+import Testing
+
+@testable import ProxyCore
+
+/// docs/schema/config.schema.json and the loader must say the same.
+@Suite("the schema of the configuration")
+struct ConfigurationSchemaTests {
+    private static let repository = URL(fileURLWithPath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+
+    private func schema() throws -> [String: Any] {
+        let data = try Data(contentsOf: Self.repository.appendingPathComponent("docs/schema/config.schema.json"))
+        return try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
+    }
+
+    private func properties(_ definition: String?) throws -> [String: Any] {
+        let schema = try schema()
+        guard let definition else { return try #require(schema["properties"] as? [String: Any]) }
+        let definitions = try #require(schema["$defs"] as? [String: Any])
+        let object = try #require(definitions[definition] as? [String: Any])
+        #expect(object["additionalProperties"] as? Bool == false, "\(definition) is closed, as the loader is")
+        return try #require(object["properties"] as? [String: Any])
+    }
+
+    /// A document that holds one unknown key in the object that a definition describes, and that object's pointer.
+    private static let objects: [(definition: String?, document: String, pointer: String)] = [
+        (nil, #"{ "version": 1, "\#(unknown)": 0 }"#, ""),
+        ("listener", document(#""listeners": [{ "address": "127.0.0.1:1", "\#(unknown)": 0 }]"#), "/listeners/0"),
+        ("trustAnchors", document(#""trustAnchors": { "\#(unknown)": 0 }"#), "/trustAnchors"),
+        ("log", document(#""log": { "\#(unknown)": 0 }"#), "/log"),
+        ("access", document(#""access": { "\#(unknown)": 0 }"#), "/access"),
+        ("limits", document(#""limits": { "\#(unknown)": 0 }"#), "/limits"),
+        ("defaults", document(#""defaults": { "\#(unknown)": 0 }"#), "/defaults"),
+        ("timeouts", document(#""defaults": { "timeouts": { "\#(unknown)": 0 } }"#), "/defaults/timeouts"),
+        (
+            "redirects", document(#""defaults": { "redirects": { "policy": "return", "\#(unknown)": 0 } }"#),
+            "/defaults/redirects"
+        ),
+        ("host", document(#""hosts": { "a.test": { "\#(unknown)": 0 } }"#), "/hosts/a.test"),
+        (
+            "hostTimeouts", document(#""hosts": { "a.test": { "timeouts": { "\#(unknown)": 0 } } }"#),
+            "/hosts/a.test/timeouts"
+        ),
+    ]
+
+    private static let unknown = "qqqqqqqqqqqqqqqqqqqqqqqq"
+
+    private static func document(_ members: String) -> String { "{ \"version\": 1, \(members) }" }
+
+    @Test("the keys of each object are those that the loader knows", arguments: objects.indices)
+    func keys(index: Int) throws {
+        let (definition, document, pointer) = Self.objects[index]
+        let (_, issues, _) = readConfiguration(document)
+        let issue = try #require(issues.first { $0.pointer == "\(pointer)/\(Self.unknown)" })
+        // "take it out; known here: "a", "b"": every second piece between quotation marks is a key.
+        let pieces = issue.remedy.split(separator: "\"", omittingEmptySubsequences: false)
+        let known = Set(pieces.enumerated().filter { $0.offset % 2 == 1 }.map { String($0.element) })
+        #expect(!known.isEmpty)
+        #expect(known == Set(try properties(definition).keys), "\(definition ?? "the document")")
+    }
+
+    @Test("every object of the schema is compared")
+    func allObjectsCompared() throws {
+        let definitions = try #require(try schema()["$defs"] as? [String: Any])
+        let objects = definitions.filter { ($0.value as? [String: Any])?["properties"] != nil }
+        #expect(Set(objects.keys) == Set(Self.objects.compactMap(\.definition)))
+    }
+
+    @Test(
+        "the words of the schema are those of the loader",
+        arguments: [
+            ("log", "level", LogConfiguration.Level.allCases.map(\.rawValue)),
+            ("listener", "mode", ListenerConfiguration.Mode.allCases.map(\.rawValue)),
+            ("host", "httpVersion", OriginHTTPVersion.allCases.map(\.rawValue)),
+        ]
+    )
+    func words(definition: String, key: String, words: [String]) throws {
+        let property = try #require(try properties(definition)[key] as? [String: Any])
+        #expect(property["enum"] as? [String] == words)
+    }
+
+    @Test("the groups of the schema are those of the loader")
+    func groups() throws {
+        let property = try #require(try properties("access")["denyAddresses"] as? [String: Any])
+        let items = try #require((property["items"] as? [String: Any])?["anyOf"] as? [[String: Any]])
+        #expect(items.first?["enum"] as? [String] == AddressGroup.allCases.map(\.rawValue))
+        #expect(property["default"] as? [String] == AddressGroup.deniedByDefault.map(\.rawValue))
+        let unpinned = try #require(try properties(nil)["unpinnedHosts"] as? [String: Any])
+        #expect(unpinned["enum"] as? [String] == UnpinnedHosts.allCases.map(\.rawValue))
+    }
+
+    @Test("the defaults of the schema are those of the loader")
+    func defaults() throws {
+        func text(_ definition: String, _ key: String) throws -> String? {
+            let property = try properties(definition)[key] as? [String: Any]
+            return (property?["default"] as? String) ?? (property?["default"] as? Int).map(String.init)
+        }
+        let configuration = Configuration()
+        let limits = configuration.limits
+        #expect(try text("limits", "headBytes") == ByteCount.describe(limits.headBytes))
+        #expect(try text("limits", "connections") == "\(limits.connections)")
+        #expect(try text("limits", "connectionsPerHost") == "\(limits.connectionsPerHost)")
+        let timeouts = configuration.defaults.timeouts
+        let pairs = [
+            ("connect", timeouts.connect), ("head", timeouts.head), ("firstByte", timeouts.firstByte),
+            ("stall", timeouts.stall), ("idle", timeouts.idle), ("drain", timeouts.drain),
+        ]
+        for (key, value) in pairs {
+            let text = try #require(try text("timeouts", key))
+            #expect(Milliseconds(parsing: text) == value, "\(key)")
+        }
+        #expect(try text("timeouts", "total") == nil)
+        #expect(timeouts.total == nil)
+    }
+}
