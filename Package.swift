@@ -67,7 +67,7 @@ let package = Package(
         .testTarget(name: "HTTPCoreTests", dependencies: ["HTTPCore", "IOCore"], swiftSettings: strict),
         .testTarget(
             name: "ServerTrustTests",
-            dependencies: ["ServerTrust", "HTTPCore", "TestSupport"],
+            dependencies: ["ServerTrust", "HTTPCore", "CShims", "COpenSSL", "TestSupport"],
             swiftSettings: strict
         ),
         .testTarget(name: "HTTPCachingTests", dependencies: ["HTTPCaching", "HTTPCore"], swiftSettings: strict),

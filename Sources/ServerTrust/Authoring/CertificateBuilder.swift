@@ -1,0 +1,248 @@
+import COpenSSL
+
+/// A certificate with its private key: what signs other certificates, or serves TLS.
+package struct Identity: Sendable {
+    package var certificate: Certificate
+    package var key: KeyPair
+
+    package init(certificate: Certificate, key: KeyPair) {
+        self.certificate = certificate
+        self.key = key
+    }
+}
+
+/// Makes certificates: for the demo, for the local CA, for tests, which need odd ones too.
+///
+/// The defaults make a server certificate by the usual rules; `authority` one that signs others.
+package struct CertificateBuilder: Sendable {
+    /// A subject alternative name to be written.
+    package enum Name: Hashable, Sendable {
+        case dns(String)
+        /// Bytes as they are, for names that no rule allows.
+        case dnsBytes([UInt8])
+        /// A textual IPv4 or IPv6 address.
+        case ip(String)
+        case uri(String)
+        case email(String)
+    }
+
+    /// The subject's attributes in order, by OpenSSL's short names (`CN`, `O`).
+    package var subject: [(attribute: String, value: String)] = []
+    package var names: [Name] = []
+    /// Seconds since 1970.
+    package var notBefore: Int64
+    package var notAfter: Int64
+    package var isCA = false
+    /// How many more CAs may stand below it; `nil` does not say.
+    package var pathLength: Int?
+    /// Whether the basic constraints are written at all.
+    package var writesBasicConstraints = true
+    /// OpenSSL's short names; empty leaves the extension out. `nil` takes what fits a CA or a server.
+    package var keyUsage: [String]?
+    /// `serverAuth`, `clientAuth` and so on; empty leaves the extension out.
+    package var extendedKeyUsage = ["serverAuth"]
+    /// DNS names and their subdomains that a CA's certificates may hold; empty permits all.
+    package var permittedNames: [String] = []
+    /// DNS names that a CA's certificates must not hold.
+    package var excludedNames: [String] = []
+    /// `nil` draws 127 random bits.
+    package var serialNumber: UInt64?
+    package var signatureDigest = "SHA256"
+
+    /// A server certificate for host names and IP addresses, told apart by their form.
+    ///
+    /// - Parameter validity: seconds since 1970.
+    package static func server(hosts: [String], validity: Range<Int64>) -> CertificateBuilder {
+        var builder = CertificateBuilder(validity: validity)
+        builder.subject = [("CN", hosts.first ?? "server")]
+        builder.names = hosts.map { isAddress($0) ? .ip($0) : .dns($0) }
+        return builder
+    }
+
+    /// A certificate that signs others.
+    package static func authority(_ commonName: String, validity: Range<Int64>) -> CertificateBuilder {
+        var builder = CertificateBuilder(validity: validity)
+        builder.subject = [("CN", commonName)]
+        builder.isCA = true
+        builder.extendedKeyUsage = []
+        return builder
+    }
+
+    package init(validity: Range<Int64>) {
+        notBefore = validity.lowerBound
+        notAfter = validity.upperBound
+    }
+
+    /// Makes the certificate of `key`.
+    ///
+    /// - Parameter issuer: who signs it; `nil` signs it with its own key.
+    package func certificate(for key: KeyPair, issuer: Identity? = nil) throws(OpenSSLError) -> Certificate {
+        guard let draft = X509_new() else { throw OpenSSLError(draining: "X509_new") }
+        do throws(OpenSSLError) {
+            try fill(draft, key, issuer)
+            let signer = issuer?.key ?? key
+            guard X509_sign(draft, signer.pointer, signer.signatureDigest(signatureDigest)) > 0 else {
+                throw OpenSSLError(draining: "X509_sign")
+            }
+        } catch {
+            X509_free(draft)
+            throw error
+        }
+        // Read back, so that what was written is judged and not what was kept from writing.
+        let der = Certificate(owning: draft).derBytes
+        do {
+            return try Certificate(der: der)
+        } catch {
+            throw error.underlying ?? OpenSSLError(draining: "d2i_X509")
+        }
+    }
+
+    /// Makes a key and its certificate.
+    package func identity(_ kind: KeyPair.Kind = .p256, issuer: Identity? = nil) throws(OpenSSLError) -> Identity {
+        let key = try KeyPair(kind)
+        return Identity(certificate: try certificate(for: key, issuer: issuer), key: key)
+    }
+
+    // MARK: - Filling in
+
+    private func fill(_ draft: OpaquePointer, _ key: KeyPair, _ issuer: Identity?) throws(OpenSSLError) {
+        guard X509_set_version(draft, 2) == 1, X509_set_pubkey(draft, key.pointer) == 1 else {
+            throw OpenSSLError(draining: "X509_set_pubkey")
+        }
+        try setSerialNumber(draft)
+        try setSubject(draft)
+        let issuerName = X509_get_subject_name(issuer?.certificate.pointer ?? draft)
+        guard X509_set_issuer_name(draft, issuerName) == 1 else { throw OpenSSLError(draining: "X509_set_issuer_name") }
+        try setTime(draft, notBefore, X509_set1_notBefore)
+        try setTime(draft, notAfter, X509_set1_notAfter)
+        try addExtensions(draft, issuer?.certificate.pointer ?? draft, key)
+        try addNames(draft)
+    }
+
+    private func setSerialNumber(_ draft: OpaquePointer) throws(OpenSSLError) {
+        guard let number = BN_new() else { throw OpenSSLError(draining: "BN_new") }
+        defer { BN_free(number) }
+        let isSet =
+            if let serialNumber {
+                BN_set_word(number, UInt(serialNumber))
+            } else {
+                BN_rand(number, 127, Int32(BN_RAND_TOP_ANY), Int32(BN_RAND_BOTTOM_ANY))
+            }
+        guard isSet == 1, BN_to_ASN1_INTEGER(number, X509_get_serialNumber(draft)) != nil else {
+            throw OpenSSLError(draining: "BN_to_ASN1_INTEGER")
+        }
+    }
+
+    private func setSubject(_ draft: OpaquePointer) throws(OpenSSLError) {
+        let name = X509_get_subject_name(draft)
+        for (attribute, value) in subject {
+            let bytes = Array(value.utf8)
+            guard
+                X509_NAME_add_entry_by_txt(name, attribute, MBSTRING_FLAG, bytes, Int32(bytes.count), -1, 0) == 1
+            else { throw OpenSSLError(draining: "X509_NAME_add_entry_by_txt") }
+        }
+    }
+
+    private func setTime(
+        _ draft: OpaquePointer,
+        _ seconds: Int64,
+        _ set: (OpaquePointer?, UnsafePointer<ASN1_TIME>?) -> Int32
+    ) throws(OpenSSLError) {
+        guard let time = ASN1_TIME_set(nil, Int(seconds)) else { throw OpenSSLError(draining: "ASN1_TIME_set") }
+        defer { ASN1_STRING_free(time) }
+        guard set(draft, time) == 1 else { throw OpenSSLError(draining: "X509_set1_notBefore") }
+    }
+
+    private func addExtensions(
+        _ draft: OpaquePointer,
+        _ issuer: OpaquePointer,
+        _ key: KeyPair
+    ) throws(OpenSSLError) {
+        if writesBasicConstraints {
+            let length = pathLength.map { ",pathlen:\($0)" } ?? ""
+            try add(NID_basic_constraints, isCA ? "critical,CA:TRUE\(length)" : "CA:FALSE", draft, issuer)
+        }
+        let usage = keyUsage ?? (isCA ? ["keyCertSign", "cRLSign"] : CertificateBuilder.serverUsage(key.kind))
+        if !usage.isEmpty {
+            try add(NID_key_usage, (["critical"] + usage).joined(separator: ","), draft, issuer)
+        }
+        if !extendedKeyUsage.isEmpty {
+            try add(NID_ext_key_usage, extendedKeyUsage.joined(separator: ","), draft, issuer)
+        }
+        let constraints = permittedNames.map { "permitted;DNS:\($0)" } + excludedNames.map { "excluded;DNS:\($0)" }
+        if !constraints.isEmpty {
+            try add(NID_name_constraints, "critical," + constraints.joined(separator: ","), draft, issuer)
+        }
+        try add(NID_subject_key_identifier, "hash", draft, issuer)
+        if issuer != draft { try add(NID_authority_key_identifier, "keyid", draft, issuer) }
+    }
+
+    private static func serverUsage(_ kind: KeyPair.Kind) -> [String] {
+        if case .rsa = kind { ["digitalSignature", "keyEncipherment"] } else { ["digitalSignature"] }
+    }
+
+    private func add(
+        _ identifier: Int32,
+        _ value: String,
+        _ draft: OpaquePointer,
+        _ issuer: OpaquePointer
+    ) throws(OpenSSLError) {
+        var context = X509V3_CTX()
+        X509V3_set_ctx(&context, issuer, draft, nil, nil, 0)
+        guard let part = X509V3_EXT_nconf_nid(nil, &context, identifier, value) else {
+            throw OpenSSLError(draining: "X509V3_EXT_nconf_nid")
+        }
+        defer { X509_EXTENSION_free(part) }
+        guard X509_add_ext(draft, part, -1) == 1 else { throw OpenSSLError(draining: "X509_add_ext") }
+    }
+
+    private func addNames(_ draft: OpaquePointer) throws(OpenSSLError) {
+        guard !names.isEmpty else { return }
+        guard let stack = OPENSSL_sk_new_null() else { throw OpenSSLError(draining: "OPENSSL_sk_new_null") }
+        defer { GENERAL_NAMES_free(stack) }
+        for name in names {
+            guard let entry = CertificateBuilder.generalName(name) else {
+                throw OpenSSLError(draining: "GENERAL_NAME_set0_value")
+            }
+            OPENSSL_sk_push(stack, entry)
+        }
+        guard
+            X509_add1_ext_i2d(
+                draft,
+                NID_subject_alt_name,
+                UnsafeMutableRawPointer(stack),
+                subject.isEmpty ? 1 : 0,
+                UInt(X509V3_ADD_APPEND)
+            ) == 1
+        else { throw OpenSSLError(draining: "X509_add1_ext_i2d") }
+    }
+
+    private static func generalName(_ name: Name) -> UnsafeMutablePointer<GENERAL_NAME>? {
+        let (kind, bytes): (Int32, [UInt8]) =
+            switch name {
+            case .dns(let text): (GEN_DNS, Array(text.utf8))
+            case .dnsBytes(let bytes): (GEN_DNS, bytes)
+            case .uri(let text): (GEN_URI, Array(text.utf8))
+            case .email(let text): (GEN_EMAIL, Array(text.utf8))
+            case .ip(let text): (GEN_IPADD, address(text))
+            }
+        guard !bytes.isEmpty, let entry = GENERAL_NAME_new() else { return nil }
+        guard let string = ASN1_STRING_type_new(kind == GEN_IPADD ? V_ASN1_OCTET_STRING : V_ASN1_IA5STRING),
+            ASN1_STRING_set(string, bytes, Int32(bytes.count)) == 1
+        else {
+            GENERAL_NAME_free(entry)
+            return nil
+        }
+        GENERAL_NAME_set0_value(entry, kind, string)
+        return entry
+    }
+
+    private static func isAddress(_ text: String) -> Bool { !address(text).isEmpty }
+
+    /// The address in network order; empty when it is none.
+    private static func address(_ text: String) -> [UInt8] {
+        guard let octets = a2i_IPADDRESS(text) else { return [] }
+        defer { ASN1_STRING_free(octets) }
+        return Array(UnsafeBufferPointer(start: ASN1_STRING_get0_data(octets), count: Int(ASN1_STRING_length(octets))))
+    }
+}

@@ -1,0 +1,75 @@
+public import HTTPCore
+
+/// The domains of all pin files: which policy a host is held to. Immutable once loaded.
+public struct PinnedDomains: Sendable {
+    /// A domain as a pin file names it.
+    public struct Domain: Sendable {
+        public let host: Host
+        public let includeSubdomains: Bool
+        /// The ports that `policy` covers; `nil` covers every one.
+        public let ports: [UInt16]?
+        /// For the covered ports; `nil` for a domain that is excluded from its parent's policy.
+        public let policy: SecurityPolicy?
+        /// The file that names it.
+        public let file: String
+    }
+
+    /// What a lookup finds, in one retain.
+    private final class Entry: Sendable {
+        let ports: [UInt16]?
+        let policy: SecurityPolicy
+        let policyOfOtherPorts: SecurityPolicy?
+
+        init(ports: [UInt16]?, policy: SecurityPolicy) {
+            self.ports = ports
+            self.policy = policy
+            policyOfOtherPorts = ports == nil ? nil : policy.forOtherPorts()
+        }
+
+        func policy(port: UInt16) -> SecurityPolicy {
+            guard let ports, let policyOfOtherPorts, !ports.contains(port) else { return policy }
+            return policyOfOtherPorts
+        }
+    }
+
+    /// `nil` marks a domain that its parent's policy does not reach.
+    private var table = HostTable<Entry?>()
+    /// In the order of the files.
+    public private(set) var domains: [Domain] = []
+
+    public init() {}
+
+    /// - Returns: false, and nothing changes, when the host has an entry already.
+    mutating func insert(_ domain: Domain) -> Bool {
+        let entry = domain.policy.map { Entry(ports: domain.ports, policy: $0) }
+        guard table.insert(domain.host, includeSubdomains: domain.includeSubdomains, entry) else { return false }
+        domains.append(domain)
+        return true
+    }
+
+    /// The policy of a host and port, by the most specific domain: exact, then the longest parent with
+    /// `includeSubdomains`.
+    ///
+    /// - Returns: `nil` when no pin file names the host, or when its domain is excluded from the parent's policy. On a
+    ///   port that the domain's `ports` does not list, a policy of mode `none`: the host is named all the same, and is
+    ///   never reached without TLS.
+    public func policy(host: Host, port: UInt16) -> SecurityPolicy? {
+        table.lookup(host)??.policy(port: port)
+    }
+
+    /// The same for a host's bytes in normal form; it allocates nothing.
+    ///
+    /// - Parameter isName: false for an IP literal.
+    package func policy(host bytes: borrowing Span<UInt8>, isName: Bool, port: UInt16) -> SecurityPolicy? {
+        table.lookup(bytes: bytes, isName: isName)??.policy(port: port)
+    }
+
+    /// A copy with one more domain, for a policy that is made and not loaded (the demo's origin).
+    ///
+    /// - Returns: `nil` when the host has an entry already.
+    package func adding(_ policy: SecurityPolicy, host: Host, source: String) -> PinnedDomains? {
+        var copy = self
+        let domain = Domain(host: host, includeSubdomains: false, ports: nil, policy: policy, file: source)
+        return copy.insert(domain) ? copy : nil
+    }
+}

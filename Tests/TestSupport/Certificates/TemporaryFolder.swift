@@ -1,0 +1,34 @@
+import Foundation
+
+/// A folder of a test's own, gone with the object.
+package final class TemporaryFolder: Sendable {
+    package let path: String
+
+    package init() throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("pinproxy-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        path = folder.path
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: path) }
+
+    /// Writes a file (mode 0600) and makes the folders on the way.
+    ///
+    /// - Returns: its path.
+    @discardableResult
+    package func write(_ text: String, as name: String) throws -> String {
+        try write(bytes: Array(text.utf8), as: name)
+    }
+
+    @discardableResult
+    package func write(bytes: [UInt8], as name: String) throws -> String {
+        let file = URL(fileURLWithPath: path).appendingPathComponent(name)
+        try FileManager.default.createDirectory(
+            at: file.deletingLastPathComponent(),
+            withIntermediateDirectories: true
+        )
+        try Data(bytes).write(to: file)
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
+        return file.path
+    }
+}

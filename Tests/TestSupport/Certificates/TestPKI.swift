@@ -1,0 +1,97 @@
+package import ServerTrust
+
+/// A small public key infrastructure for tests: a root, an intermediate, and servers below it.
+///
+/// Validity is far around now, so that tests over real connections hold on any day; tests of dates judge at a time of
+/// their own.
+package struct TestPKI: Sendable {
+    /// From 2020 to 2099, in seconds since 1970.
+    package static let validity: Range<Int64> = 1_577_836_800..<4_070_908_800
+
+    package let root: Identity
+    package let intermediate: Identity
+
+    package init(_ name: String = "pinproxy test") throws {
+        root = try CertificateBuilder.authority("\(name) root", validity: Self.validity).identity()
+        intermediate = try CertificateBuilder.authority("\(name) intermediate", validity: Self.validity)
+            .identity(issuer: root)
+    }
+
+    /// Anchors that trust the root alone.
+    package var anchors: TrustAnchors { TrustAnchors(certificates: [root.certificate]) }
+
+    /// A server certificate under the intermediate.
+    package func server(_ hosts: String..., key: KeyPair.Kind = .p256) throws -> TestServer {
+        try server(CertificateBuilder.server(hosts: hosts, validity: Self.validity), key: key)
+    }
+
+    /// A server certificate of any shape under the intermediate.
+    package func server(_ builder: CertificateBuilder, key: KeyPair.Kind = .p256) throws -> TestServer {
+        let identity = try builder.identity(key, issuer: intermediate)
+        return TestServer(identity: identity, chain: [identity.certificate, intermediate.certificate])
+    }
+
+    /// A second certificate for the key of a server: what a renewal does.
+    package func renewed(_ server: TestServer, hosts: String...) throws -> TestServer {
+        let certificate = try CertificateBuilder.server(hosts: hosts, validity: Self.validity)
+            .certificate(for: server.identity.key, issuer: intermediate)
+        return TestServer(
+            identity: Identity(certificate: certificate, key: server.identity.key),
+            chain: [certificate, intermediate.certificate]
+        )
+    }
+}
+
+/// What a TLS server of a test serves with.
+package struct TestServer: Sendable {
+    package var identity: Identity
+    /// As sent: the server's certificate, then the intermediates.
+    package var chain: [Certificate]
+
+    package init(identity: Identity, chain: [Certificate]) {
+        self.identity = identity
+        self.chain = chain
+    }
+
+    package var certificate: Certificate { identity.certificate }
+    package var pin: PublicKeyPin { identity.key.pin }
+
+    /// The chain as a server program's certificate file wants it.
+    package var chainPEM: String { chain.map(\.pem).joined() }
+    package var privateKeyPEM: String { identity.key.privateKeyPEM }
+
+    /// Writes `NAME.pem` (the chain) and `NAME.key` into a folder.
+    ///
+    /// - Returns: the two paths.
+    package func write(to folder: TemporaryFolder, name: String) throws -> (certificate: String, key: String) {
+        (try folder.write(chainPEM, as: "\(name).pem"), try folder.write(privateKeyPEM, as: "\(name).key"))
+    }
+}
+
+extension PublicKeyPin {
+    /// A pin that no key of a test has, for the place of the second pin.
+    package static func unrelated(_ number: UInt8 = 1) -> PublicKeyPin {
+        PublicKeyPin(digest: [UInt8](repeating: number, count: 32))!
+    }
+}
+
+extension SecurityPolicy {
+    /// A policy in mode `publicKey` with a spare pin, for the pins given.
+    package static func pinning(_ pins: PublicKeyPin...) throws -> SecurityPolicy {
+        var configuration = Configuration()
+        configuration.pinningMode = .publicKey
+        configuration.pins = pins.map { Pin($0) } + [Pin(.unrelated(), isBackup: true)]
+        return try SecurityPolicy(configuration)
+    }
+}
+
+/// A pin file's text, for tests of programs that load one.
+package enum PinFileText {
+    /// One domain in mode `publicKey` with a spare pin.
+    package static func pinning(_ domain: String, to pins: PublicKeyPin...) -> String {
+        let list = (pins + [.unrelated()]).map { "\"\($0)\"" }.joined(separator: ", ")
+        return """
+            { "version": 1, "pinnedDomains": { "\(domain)": { "pinningMode": "publicKey", "pins": [\(list)] } } }
+            """
+    }
+}
