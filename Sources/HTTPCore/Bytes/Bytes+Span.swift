@@ -1,12 +1,5 @@
 import IOCore
 
-extension [UInt8] {
-    /// Appends a copy of its own bytes at `range`.
-    mutating func appendOwn(_ range: Range<Int>) {
-        for index in range { append(self[index]) }
-    }
-}
-
 extension Span where Element == UInt8 {
     /// Whether both hold the same bytes.
     @inline(__always)
@@ -42,6 +35,14 @@ extension Span where Element == UInt8 {
     @inline(__always)
     package func equals(_ text: StaticString) -> Bool {
         equals(text.bytes)
+    }
+
+    /// Whether it begins with `text` but for the case of ASCII letters.
+    @inline(__always)
+    package func hasPrefixIgnoringCase(_ text: StaticString) -> Bool {
+        let prefix = text.bytes
+        guard count >= prefix.count else { return false }
+        return extracting(0..<prefix.count).equalsIgnoringCase(prefix)
     }
 
     /// Where `byte` first stands at or after `start`.

@@ -1,0 +1,213 @@
+import IOCore
+
+/// The bounds of what a chunked body may hold beside its data.
+package struct ChunkLimits: Hashable, Sendable {
+    /// One chunk's size line, extensions included, in bytes.
+    package var sizeLineBytes: Int
+    /// The trailer section, in bytes.
+    package var trailerBytes: Int
+    /// Trailer fields, those that are dropped included.
+    package var trailerCount: Int
+
+    package init(sizeLineBytes: Int = 1024, trailerBytes: Int = 8192, trailerCount: Int = 64) {
+        self.sizeLineBytes = sizeLineBytes
+        self.trailerBytes = trailerBytes
+        self.trailerCount = trailerCount
+    }
+}
+
+/// Takes the chunked coding off a body, byte by byte and strictly (RFC 9112 7.1; rules 38–43).
+///
+/// It says where the data stands in the bytes that it is given and copies none of it. Extensions are judged and
+/// forgotten; trailers are kept apart from the head's fields.
+package struct ChunkedDecoder: Sendable {
+    package enum Step: Hashable, Sendable {
+        /// The bytes at the range are data; feed on behind them (`consumed` is the range's end).
+        case data(Range<Int>, consumed: Int)
+        /// All was consumed.
+        case needMore(consumed: Int)
+        /// The body is over. What follows the consumed bytes belongs to the next message.
+        case end(consumed: Int)
+        case failed(ChunkFault)
+    }
+
+    private enum State: UInt8 {
+        case size, spaceBeforeExtension, extensionName, insideName, spaceAfterName, extensionValue, insideToken
+        case insideQuotes, escaped, behindQuotes, sizeLineFeed, data, dataCarriageReturn, dataLineFeed, trailer, end
+        case failed
+    }
+
+    private let limits: ChunkLimits
+    private var state = State.size
+    private var fault = ChunkFault.sizeInvalid
+    /// Of the chunk: while the size line is read the size so far, then what is left of the data.
+    private var remaining = 0
+    private var hasDigits = false
+    private var lineBytes = 0
+    private var line: [UInt8] = []
+    private var trailerBytes = 0
+    private var trailerCount = 0
+    /// The trailer fields that may be passed on, once the end has come.
+    package private(set) var trailers = HTTPFields()
+
+    package init(limits: ChunkLimits = ChunkLimits()) {
+        self.limits = limits
+    }
+
+    package var isEnded: Bool { state == .end }
+
+    /// Takes bytes up to the end of the next run of data, or all of them.
+    package mutating func next(_ bytes: borrowing Span<UInt8>) -> Step {
+        var index = 0
+        while index < bytes.count {
+            switch state {
+            case .data:
+                let end = index &+ min(remaining, bytes.count &- index)
+                remaining &-= end &- index
+                if remaining == 0 { state = .dataCarriageReturn }
+                return .data(index..<end, consumed: end)
+            case .dataCarriageReturn:
+                guard bytes[index] == ASCII.carriageReturn else { return fail(.dataEndInvalid) }
+                state = .dataLineFeed
+                index &+= 1
+            case .dataLineFeed:
+                guard bytes[index] == ASCII.lineFeed else { return fail(.dataEndInvalid) }
+                state = .size
+                index &+= 1
+            case .trailer:
+                if let fault = takeTrailer(bytes[index]) { return fail(fault) }
+                index &+= 1
+                if state == .end { return .end(consumed: index) }
+            case .end:
+                return .end(consumed: index)
+            case .failed:
+                return .failed(fault)
+            default:
+                if let fault = takeSizeLine(bytes[index]) { return fail(fault) }
+                index &+= 1
+            }
+        }
+        switch state {
+        case .end: return .end(consumed: index)
+        case .failed: return .failed(fault)
+        default: return .needMore(consumed: index)
+        }
+    }
+
+    private mutating func fail(_ fault: ChunkFault) -> Step {
+        state = .failed
+        self.fault = fault
+        line = []
+        return .failed(fault)
+    }
+
+    // MARK: - Size and extensions
+
+    private mutating func takeSizeLine(_ byte: UInt8) -> ChunkFault? {
+        lineBytes &+= 1
+        if lineBytes > limits.sizeLineBytes { return .extensionTooLong }
+        switch state {
+        case .size:
+            if let digit = ASCII.hexadecimalValue(byte) {
+                guard remaining <= (Int.max &- 15) / 16 else { return .sizeOverflow }
+                remaining = remaining &* 16 &+ Int(digit)
+                hasDigits = true
+                return nil
+            }
+            guard hasDigits else { return byte == ASCII.lineFeed ? .lineEndInvalid : .sizeInvalid }
+            return takeEndOfPart(byte, otherwise: .sizeInvalid)
+        case .spaceBeforeExtension:
+            if byte == ASCII.semicolon { state = .extensionName }
+            return byte == ASCII.semicolon || ASCII.isBlank(byte) ? nil : .extensionInvalid
+        case .extensionName:
+            if ASCII.isToken(byte) { state = .insideName }
+            return ASCII.isToken(byte) || ASCII.isBlank(byte) ? nil : .extensionInvalid
+        case .insideName:
+            if ASCII.isToken(byte) { return nil }
+            if byte == ASCII.equals {
+                state = .extensionValue
+                return nil
+            }
+            if ASCII.isBlank(byte) {
+                state = .spaceAfterName
+                return nil
+            }
+            return takeEndOfPart(byte, otherwise: .extensionInvalid)
+        case .spaceAfterName:
+            if byte == ASCII.equals { state = .extensionValue }
+            if byte == ASCII.semicolon { state = .extensionName }
+            return byte == ASCII.equals || byte == ASCII.semicolon || ASCII.isBlank(byte) ? nil : .extensionInvalid
+        case .extensionValue:
+            if ASCII.isToken(byte) { state = .insideToken }
+            if byte == ASCII.quote { state = .insideQuotes }
+            return ASCII.isToken(byte) || byte == ASCII.quote || ASCII.isBlank(byte) ? nil : .extensionInvalid
+        case .insideToken:
+            return ASCII.isToken(byte) ? nil : takeEndOfPart(byte, otherwise: .extensionInvalid)
+        case .insideQuotes:
+            if byte == ASCII.quote { state = .behindQuotes }
+            if byte == ASCII.backslash { state = .escaped }
+            return ASCII.isFieldValue(byte) ? nil : .extensionInvalid
+        case .escaped:
+            state = .insideQuotes
+            return ASCII.isFieldValue(byte) ? nil : .extensionInvalid
+        case .behindQuotes:
+            return takeEndOfPart(byte, otherwise: .extensionInvalid)
+        case .sizeLineFeed:
+            guard byte == ASCII.lineFeed else { return .lineEndInvalid }
+            state = remaining == 0 ? .trailer : .data
+            hasDigits = false
+            lineBytes = 0
+            return nil
+        case .data, .dataCarriageReturn, .dataLineFeed, .trailer, .end, .failed:
+            return fault
+        }
+    }
+
+    /// Behind a size, a name or a value: the line's end, the next extension, or white space before one.
+    private mutating func takeEndOfPart(_ byte: UInt8, otherwise fault: ChunkFault) -> ChunkFault? {
+        switch byte {
+        case ASCII.carriageReturn: state = .sizeLineFeed
+        case ASCII.semicolon: state = .extensionName
+        case ASCII.space, ASCII.tab: state = .spaceBeforeExtension
+        case ASCII.lineFeed: return .lineEndInvalid
+        default: return fault
+        }
+        return nil
+    }
+
+    // MARK: - Trailers
+
+    /// What may stand in a trailer section and be passed on (RFC 9110 6.5.1): of the names known here only those that
+    /// neither frame, route, authenticate, nor change how the message is read.
+    private static let permittedTrailers: FieldNameSet = [.other, .etag, .proxyStatus, .cacheStatus]
+
+    private mutating func takeTrailer(_ byte: UInt8) -> ChunkFault? {
+        trailerBytes &+= 1
+        if trailerBytes > limits.trailerBytes { return .trailersTooLarge }
+        line.append(byte)
+        guard byte == ASCII.lineFeed else { return nil }
+        let end = line.count - 2
+        guard end >= 0, line[end] == ASCII.carriageReturn else { return .lineEndInvalid }
+        if end == 0 {
+            state = .end
+            line = []
+            return nil
+        }
+        trailerCount += 1
+        if trailerCount > limits.trailerCount { return .trailersTooLarge }
+        var whole: [UInt8] = []
+        swap(&whole, &line)
+        let taken = FieldLine.take(whole.span, into: &trailers)
+        whole.removeAll(keepingCapacity: true)
+        swap(&whole, &line)
+        switch taken {
+        case .failure(.carriageReturn): return .lineEndInvalid
+        case .failure: return .trailerInvalid
+        case .success(let name):
+            let last = trailers.count - 1
+            let isProxyField = name == .other && trailers.name(at: last).hasPrefixIgnoringCase("proxy-")
+            if !Self.permittedTrailers.contains(name) || isProxyField { trailers.remove(at: last) }
+        }
+        return nil
+    }
+}

@@ -1,0 +1,56 @@
+import IOCore
+
+/// Which fields belong to one connection and are not forwarded (rule 44; RFC 9110 7.6.1).
+extension HTTPFields {
+    private static let hopByHopNames: FieldNameSet = [
+        .connection, .keepAlive, .proxyConnection, .proxyAuthorization, .proxyAuthenticate, .proxyAuthenticationInfo,
+        .te,
+        .transferEncoding, .upgrade, .http2Settings,
+    ]
+
+    /// Whether the field at `index` stays behind. TE is one of them: where `acceptsTrailers`, `TE: trailers` is made
+    /// anew.
+    ///
+    /// A Connection field removes only names that this program does not know: naming Host, Content-Length,
+    /// Authorization, Forwarded or another end-to-end field there is an attempt to take it from under the next reader.
+    package func isHopByHop(at index: Int, _ options: ConnectionOptions) -> Bool {
+        let id = id(at: index)
+        if id != .other { return Self.hopByHopNames.contains(id) }
+        let name = name(at: index)
+        if name.hasPrefixIgnoringCase("proxy-") { return true }
+        guard options.namesFields, !name.hasPrefixIgnoringCase("x-forwarded-") else { return false }
+        return isNamedInConnection(name)
+    }
+
+    private func isNamedInConnection(_ name: borrowing Span<UInt8>) -> Bool {
+        var place = first(.connection)
+        while let index = place {
+            let value = value(at: index)
+            var members = ListMembers()
+            while let range = members.next(in: value) {
+                if value.extracting(range).equalsIgnoringCase(name) { return true }
+            }
+            place = next(.connection, after: index)
+        }
+        return false
+    }
+
+    /// Whether TE has the member `trailers` (RFC 9110 10.1.4).
+    package var acceptsTrailers: Bool { hasMember("trailers", of: .te) }
+
+    /// Whether some field of that name has `member` in its list, parameters aside.
+    package func hasMember(_ member: StaticString, of id: FieldName) -> Bool {
+        var place = first(id)
+        while let index = place {
+            let value = value(at: index)
+            var members = ListMembers()
+            while let range = members.next(in: value) {
+                let text = value.extracting(range)
+                let end = text.firstIndex(of: ASCII.semicolon) ?? text.count
+                if text.extracting(text.trimmingBlanks(0..<end)).equalsIgnoringCase(member) { return true }
+            }
+            place = next(id, after: index)
+        }
+        return false
+    }
+}

@@ -1,0 +1,76 @@
+/// Why the head of an origin's response is refused; the client gets a 502 (rule 54).
+package enum ResponseFault: UInt8, Error, CaseIterable, Sendable {
+    case bareLineFeed, bareCarriageReturn, statusLineInvalid, versionUnsupported, statusInvalid, foldedField
+    case spaceBeforeColon, fieldNameInvalid, fieldWithoutColon, fieldValueInvalid, headTooLarge, tooManyFields
+    case underscoredFraming, lengthAndTransferEncoding, contentLengthRepeated, contentLengthInvalid
+    case transferEncodingRepeated, transferEncodingNotChunked, transferCodingUnknown, transferEncodingInvalid
+    case transferEncodingInVersion
+
+    /// A stable identifier for logs and metrics.
+    package var rule: StaticString {
+        switch self {
+        case .bareLineFeed: "response-bare-line-feed"
+        case .bareCarriageReturn: "response-bare-carriage-return"
+        case .statusLineInvalid: "response-status-line"
+        case .versionUnsupported: "response-version"
+        case .statusInvalid: "response-status"
+        case .foldedField: "response-folded-field"
+        case .spaceBeforeColon: "response-space-before-colon"
+        case .fieldNameInvalid: "response-field-name"
+        case .fieldWithoutColon: "response-field-without-colon"
+        case .fieldValueInvalid: "response-field-value"
+        case .headTooLarge: "response-head-too-large"
+        case .tooManyFields: "response-too-many-fields"
+        case .underscoredFraming: "response-underscored-framing-field"
+        case .lengthAndTransferEncoding: "response-length-and-transfer-encoding"
+        case .contentLengthRepeated: "response-content-length-repeated"
+        case .contentLengthInvalid: "response-content-length"
+        case .transferEncodingRepeated: "response-transfer-encoding-repeated"
+        case .transferEncodingNotChunked: "response-transfer-encoding-not-chunked"
+        case .transferCodingUnknown: "response-transfer-coding-unknown"
+        case .transferEncodingInvalid: "response-transfer-encoding"
+        case .transferEncodingInVersion: "response-transfer-encoding-version"
+        }
+    }
+
+    /// A sentence for the person who runs the origin.
+    package var message: StaticString {
+        switch self {
+        case .bareLineFeed: "The origin ended a line of its head with LF alone."
+        case .bareCarriageReturn: "The origin sent a CR that does not end a line."
+        case .statusLineInvalid: "The origin's status line is malformed."
+        case .versionUnsupported: "The origin answered in a version of HTTP that is not spoken here."
+        case .statusInvalid: "The origin's status is not a number from 100 to 599."
+        case .foldedField: "The origin sent a field that goes on over a second line."
+        case .spaceBeforeColon: "The origin sent white space between a field name and its colon."
+        case .fieldNameInvalid: "The origin sent a field name that is empty or no token."
+        case .fieldWithoutColon: "The origin sent a field line without a colon."
+        case .fieldValueInvalid: "The origin sent a field value with NUL or another control character."
+        case .headTooLarge: "The origin's head is larger than the limit."
+        case .tooManyFields: "The origin's head has more fields than the limit."
+        case .underscoredFraming: "The origin sent Transfer_Encoding or Content_Length."
+        case .lengthAndTransferEncoding: "The origin sent both Content-Length and Transfer-Encoding."
+        case .contentLengthRepeated: "The origin sent more than one Content-Length."
+        case .contentLengthInvalid: "The origin's Content-Length is no plain decimal number."
+        case .transferEncodingRepeated: "The origin sent Transfer-Encoding more than once."
+        case .transferEncodingNotChunked: "The origin's final transfer coding is not chunked."
+        case .transferCodingUnknown: "The origin used a transfer coding that is not known here; chunked alone is."
+        case .transferEncodingInvalid: "The origin's Transfer-Encoding is malformed."
+        case .transferEncodingInVersion: "The origin sent Transfer-Encoding in a version of HTTP that has none."
+        }
+    }
+}
+
+extension ResponseFault {
+    init(_ fault: FieldLine.Fault) {
+        switch fault {
+        case .leadingBlank: self = .foldedField
+        case .noColon: self = .fieldWithoutColon
+        case .blankBeforeColon: self = .spaceBeforeColon
+        case .name: self = .fieldNameInvalid
+        case .value: self = .fieldValueInvalid
+        case .carriageReturn: self = .bareCarriageReturn
+        case .underscoredFraming: self = .underscoredFraming
+        }
+    }
+}

@@ -1,0 +1,38 @@
+/// The head of a response as it was found valid.
+package struct ResponseHead: Sendable {
+    /// 100 to 599.
+    package internal(set) var status = 200
+    package internal(set) var majorVersion: UInt8 = 1
+    package internal(set) var minorVersion: UInt8 = 1
+    package var fields = HTTPFields()
+    /// Of the body that follows on the wire: none for HEAD, 1xx, 204 and 304, whatever the fields say.
+    package internal(set) var framing = BodyFraming.none
+    /// What Content-Length says, also where no body follows (HEAD, 304).
+    package internal(set) var contentLength: Int?
+    package internal(set) var connection = ConnectionOptions()
+    /// How many bytes the head had on the wire.
+    package internal(set) var byteCount = 0
+
+    package init() {}
+
+    /// Empties it for the next response and keeps the memory.
+    package mutating func removeAll() {
+        status = 200
+        majorVersion = 1
+        minorVersion = 1
+        fields.removeAll(keepingCapacity: true)
+        framing = .none
+        contentLength = nil
+        connection = ConnectionOptions()
+        byteCount = 0
+    }
+
+    /// Whether another head follows (100, 102, 103; 101 is final for HTTP).
+    package var isInterim: Bool { status < 200 && status != 101 }
+
+    /// Whether the answer to `method` has a body at all (RFC 9112 6.3, rule 50).
+    static func allowsBody(status: Int, to method: HTTPMethod) -> Bool {
+        if method == .head || status < 200 || status == 204 || status == 304 { return false }
+        return !(method == .connect && status < 300)
+    }
+}

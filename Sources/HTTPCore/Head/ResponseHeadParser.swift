@@ -1,0 +1,130 @@
+import IOCore
+
+/// Judges the head of a response line by line, as libcurl's header callback hands the lines over
+/// (CURLOPT_HEADERFUNCTION(3)): libcurl itself is lenient, so nothing of its own reading is trusted.
+///
+/// The status line begins a head, the empty line completes it; after an interim response the next head follows. After
+/// a fault it stays failed until `reset`.
+package struct ResponseHeadParser: Sendable {
+    package enum Outcome: Hashable, Sendable {
+        case needMore, complete
+        case failed(ResponseFault)
+    }
+
+    private enum State: Hashable {
+        case statusLine, fields
+        case failed(ResponseFault)
+    }
+
+    /// Of these `headBytes` and `fieldCount` count.
+    package let limits: HeadLimits
+    private var state = State.statusLine
+
+    package init(limits: HeadLimits = HeadLimits()) {
+        self.limits = limits
+    }
+
+    /// Whether a status line has come and the empty line has not.
+    package var isInsideHead: Bool { state == .fields }
+
+    /// Stands at the beginning of a response again.
+    package mutating func reset() { state = .statusLine }
+
+    /// Takes one complete line, its CRLF included. `head` is emptied with a status line.
+    package mutating func take(
+        line: borrowing Span<UInt8>,
+        answering method: HTTPMethod,
+        into head: inout ResponseHead
+    ) -> Outcome {
+        if case .failed(let fault) = state { return .failed(fault) }
+        if state == .statusLine { head.removeAll() }
+        head.byteCount += line.count
+        let outcome = judge(line, method, &head)
+        switch outcome {
+        case .needMore: state = .fields
+        case .complete: state = .statusLine
+        case .failed(let fault): state = .failed(fault)
+        }
+        return outcome
+    }
+
+    private func judge(_ line: borrowing Span<UInt8>, _ method: HTTPMethod, _ head: inout ResponseHead) -> Outcome {
+        if head.byteCount > limits.headBytes { return .failed(.headTooLarge) }
+        let end = line.count - 2
+        guard end >= 0, line[end] == ASCII.carriageReturn, line[end + 1] == ASCII.lineFeed,
+            line.firstIndex(of: ASCII.lineFeed) == end + 1
+        else { return .failed(.bareLineFeed) }
+
+        if state == .statusLine {
+            if let fault = Self.takeStatusLine(line.extracting(0..<end), into: &head) { return .failed(fault) }
+            return .needMore
+        }
+        if end == 0 {
+            if let fault = head.conclude(answering: method) { return .failed(fault) }
+            return .complete
+        }
+        if head.fields.count >= limits.fieldCount { return .failed(.tooManyFields) }
+        switch FieldLine.take(line, into: &head.fields) {
+        case .success: return .needMore
+        case .failure(let fault): return .failed(ResponseFault(fault))
+        }
+    }
+
+    /// `HTTP/1.1 200 OK`, the reason left out or not, and libcurl's own `HTTP/2 200 `.
+    private static func takeStatusLine(_ line: borrowing Span<UInt8>, into head: inout ResponseHead) -> ResponseFault? {
+        for index in 0..<line.count where !ASCII.isFieldValue(line[index]) {
+            return line[index] == ASCII.carriageReturn ? .bareCarriageReturn : .statusLineInvalid
+        }
+        guard line.count >= 10, line.extracting(0..<5).equals("HTTP/"), ASCII.isDigit(line[5]) else {
+            return .statusLineInvalid
+        }
+        head.majorVersion = line[5] - UInt8(ascii: "0")
+        var index = 6
+        if line[6] == ASCII.dot {
+            guard ASCII.isDigit(line[7]) else { return .statusLineInvalid }
+            head.minorVersion = line[7] - UInt8(ascii: "0")
+            index = 8
+        } else {
+            head.minorVersion = 0
+        }
+        guard head.majorVersion == 2 || (head.majorVersion == 1 && index == 8) else { return .versionUnsupported }
+        guard line[index] == ASCII.space, line.count >= index + 4 else { return .statusLineInvalid }
+        index += 1
+        guard line.count == index + 3 || line[index + 3] == ASCII.space,
+            let status = DecimalNumber.parse(line.extracting(index..<index + 3)), status >= 100, status <= 599
+        else { return .statusInvalid }
+        head.status = status
+        return nil
+    }
+}
+
+extension ResponseHead {
+    /// Judges framing once every field is there.
+    mutating func conclude(answering method: HTTPMethod) -> ResponseFault? {
+        connection = ConnectionOptions(fields)
+        let allowsBody = Self.allowsBody(status: status, to: method)
+        let length = fields.first(.contentLength)
+        if let length {
+            if fields.next(.contentLength, after: length) != nil { return .contentLengthRepeated }
+            switch FramingFields.contentLength(fields.value(at: length)) {
+            case .value(let count): contentLength = count
+            case .list: return .contentLengthRepeated
+            case .invalid, .leadingZero, .overflow: return .contentLengthInvalid
+            }
+        }
+        if let coding = fields.first(.transferEncoding) {
+            if majorVersion != 1 || minorVersion == 0 { return .transferEncodingInVersion }
+            if length != nil { return .lengthAndTransferEncoding }
+            if fields.next(.transferEncoding, after: coding) != nil { return .transferEncodingRepeated }
+            switch FramingFields.transferEncoding(fields.value(at: coding)) {
+            case .chunked: framing = allowsBody ? .chunked : .none
+            case .finalNotChunked: return .transferEncodingNotChunked
+            case .unknown: return .transferCodingUnknown
+            case .invalid: return .transferEncodingInvalid
+            }
+        } else if allowsBody {
+            framing = contentLength.map { .length($0) } ?? .untilClose
+        }
+        return nil
+    }
+}

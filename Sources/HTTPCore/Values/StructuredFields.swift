@@ -1,0 +1,60 @@
+package import IOCore
+
+/// Writes structured field values (RFC 8941 4.1): what Proxy-Status and Cache-Status are made of.
+extension ByteBuffer {
+    /// A token, such as an error type. It must be one: a letter or `*`, then token characters, `:` and `/`.
+    package mutating func appendStructured(token: StaticString) {
+        append(token)
+    }
+
+    /// A string in quotes, with `"` and `\` escaped. What a string cannot hold (control characters and bytes above
+    /// 0x7E) becomes `?`, so that text from elsewhere cannot leave the quotes or the line.
+    package mutating func appendStructured(string: borrowing Span<UInt8>) {
+        append(ASCII.quote)
+        var index = 0
+        while index < string.count {
+            let byte = string[index]
+            if byte == ASCII.quote || byte == ASCII.backslash { append(ASCII.backslash) }
+            append(byte >= 0x20 && byte < ASCII.delete ? byte : ASCII.questionMark)
+            index &+= 1
+        }
+        append(ASCII.quote)
+    }
+
+    package mutating func appendStructured(string: StaticString) {
+        appendStructured(string: string.bytes)
+    }
+
+    /// An integer of at most 15 digits; what is larger is written as the largest.
+    package mutating func appendStructured(integer: Int) {
+        append(decimal: max(-999_999_999_999_999, min(999_999_999_999_999, integer)))
+    }
+
+    /// What stands before a parameter's value: `; key=`. A key is lower case.
+    package mutating func appendStructuredParameter(key: StaticString) {
+        append("; ")
+        append(key)
+        append(ASCII.equals)
+    }
+
+    package mutating func appendStructuredParameter(key: StaticString, token: StaticString) {
+        appendStructuredParameter(key: key)
+        append(token)
+    }
+
+    package mutating func appendStructuredParameter(key: StaticString, string: borrowing Span<UInt8>) {
+        appendStructuredParameter(key: key)
+        appendStructured(string: string)
+    }
+
+    package mutating func appendStructuredParameter(key: StaticString, integer: Int) {
+        appendStructuredParameter(key: key)
+        appendStructured(integer: integer)
+    }
+
+    /// A parameter that is true: `; key`.
+    package mutating func appendStructuredFlag(key: StaticString) {
+        append("; ")
+        append(key)
+    }
+}
