@@ -1,0 +1,177 @@
+import HTTPCore
+import ServerTrust
+
+/// What applies to each host that the configuration or a pin file names, for people: what `pinproxy check` prints.
+package struct EffectivePolicy: Sendable, CustomStringConvertible {
+    package struct Row: Hashable, Sendable {
+        package var label: String
+        package var text: String
+    }
+
+    package struct Section: Hashable, Sendable {
+        package var title: String
+        package var rows: [Row]
+    }
+
+    /// The listeners, what holds for all hosts, then one section a host, sorted by name.
+    package let sections: [Section]
+
+    package init(_ snapshot: PolicySnapshot) {
+        let entries = snapshot.configuration.hosts.compactMap(\.host)
+        let hosts = Set(entries).union(snapshot.pinnedDomains.domains.map(\.host))
+        let sorted = hosts.sorted { $0.description < $1.description }
+        sections =
+            [Self.listeners(snapshot), Self.others(snapshot)] + sorted.map { Self.host($0, snapshot) }
+    }
+
+    /// One line a row, the texts of each section in one column.
+    package var description: String {
+        sections.map { section in
+            let width = section.rows.map(\.label.count).max() ?? 0
+            let lines = section.rows.map { row in
+                "  \(row.label)\(String(repeating: " ", count: width - row.label.count))  \(row.text)\n"
+            }
+            return section.title + "\n" + lines.joined()
+        }.joined(separator: "\n")
+    }
+
+    private static func listeners(_ snapshot: PolicySnapshot) -> Section {
+        let rows = snapshot.configuration.listeners.map { listener in
+            var text = listener.endpoint.description
+            if let upstream = listener.upstream {
+                text += " to https://\(upstream.host.authorityText):\(upstream.port)"
+            }
+            if listener.allowRemoteClients { text += ", remote clients allowed" }
+            return Row(label: listener.mode.rawValue, text: text)
+        }
+        return Section(title: "listeners", rows: rows)
+    }
+
+    private static func others(_ snapshot: PolicySnapshot) -> Section {
+        let configuration = snapshot.configuration
+        let unpinned =
+            switch configuration.unpinnedHosts {
+            case .allow: "allowed; over TLS, chain and host are checked"
+            case .deny: "denied"
+            }
+        func list(_ texts: [String], none: String) -> String { texts.isEmpty ? none : texts.joined(separator: ", ") }
+        let access = configuration.access
+        return Section(
+            title: "all hosts",
+            rows: [
+                Row(label: "unpinned hosts", text: unpinned),
+                Row(label: "anchors", text: anchors(configuration.trustAnchors)),
+                Row(label: "allowed hosts", text: list(access.allowHosts.map(\.description), none: "none")),
+                Row(label: "denied hosts", text: list(access.denyHosts.map(\.description), none: "none")),
+                Row(label: "denied addresses", text: list(access.denyAddresses.map(\.description), none: "none")),
+                Row(label: "CONNECT", text: "denied, with the alternatives in the answer"),
+            ]
+        )
+    }
+
+    private static func anchors(_ configuration: TrustAnchorsConfiguration) -> String {
+        let system = configuration.system ? ["system"] : []
+        let all = system + configuration.files
+        return all.isEmpty ? "none" : all.joined(separator: ", ")
+    }
+
+    // MARK: - A host
+
+    private static func host(_ host: Host, _ snapshot: PolicySnapshot) -> Section {
+        let entry = snapshot.policy(for: host).configuration
+        let domain = governingDomain(of: host, in: snapshot.pinnedDomains)
+        var rows: [Row] = []
+        func row(_ label: String, _ text: String) { rows.append(Row(label: label, text: text)) }
+
+        row("upgrade", upgrade(host, entry, snapshot))
+        if let domain, let policy = domain.policy {
+            rows += pinning(policy, domain, host)
+        } else if domain != nil {
+            row("pinning", "excluded from the policy of its parent: chain and host are checked")
+        } else {
+            let isDenied = snapshot.configuration.unpinnedHosts == .deny
+            row("pinning", isDenied ? "not pinned: denied" : "not pinned: chain and host are checked")
+        }
+        row("anchors", anchors(of: domain?.policy, snapshot))
+        row("includeSubdomains", subdomains(host, entry, domain))
+        if let resolve = entry.resolve { row("resolve", resolve.description) }
+        row("httpVersion", entry.httpVersion == .http2 ? "2 by ALPN, else 1.1" : "1.1")
+        let verdict = snapshot.access.judge(host)
+        if verdict != .allowed { row("access", "denied: \(snapshot.access.describe(verdict))") }
+        return Section(title: host.description, rows: rows)
+    }
+
+    /// The domain whose policy a host is held to: its own, else the longest parent's.
+    private static func governingDomain(of host: Host, in pinned: PinnedDomains) -> PinnedDomains.Domain? {
+        if let own = pinned.domains.first(where: { $0.host == host }) { return own }
+        guard host.kind == .name else { return nil }
+        let name = host.description
+        return pinned.domains
+            .filter { $0.includeSubdomains && name.hasSuffix(".\($0.host)") }
+            .max { $0.host.bytes.count < $1.host.bytes.count }
+    }
+
+    private static func upgrade(_ host: Host, _ entry: HostConfiguration, _ snapshot: PolicySnapshot) -> String {
+        let rewritten = entry.rewriteUpgraded ? "" : "; answers are not rewritten"
+        if snapshot.isPinned(host) { return "always: a pin file names the host\(rewritten)" }
+        return entry.upgrade ? "yes\(rewritten)" : "no: http:// goes out without TLS"
+    }
+
+    private static func pinning(_ policy: SecurityPolicy, _ domain: PinnedDomains.Domain, _ host: Host) -> [Row] {
+        let configuration = policy.configuration
+        var rows: [Row] = []
+        var mode = configuration.pinningMode.rawValue
+        if policy.isUnverified {
+            mode += ": UNVERIFIED, servers may pass unidentified"
+        } else if configuration.pinningMode == .none {
+            mode += ": chain and host are checked"
+        } else {
+            mode += configuration.enforcePinning ? ", enforced" : ", only reported"
+            if configuration.allowInvalidCertificates { mode += ", invalid certificates allowed" }
+            if !configuration.validatesDomainName { mode += ", host not checked" }
+        }
+        if domain.host != host { mode += " (by \(domain.host))" }
+        rows.append(Row(label: "pinning", text: mode))
+        if let ports = domain.ports {
+            let listed = ports.map(String.init).joined(separator: ", ")
+            rows.append(Row(label: "ports", text: "\(listed); on others chain and host are checked"))
+        }
+        if !configuration.pins.isEmpty {
+            let backups = configuration.pins.count { $0.isBackup }
+            rows.append(Row(label: "pins", text: "\(configuration.pins.count), of them backups: \(backups)"))
+        }
+        if !configuration.pinnedCertificates.isEmpty {
+            rows.append(Row(label: "certificates", text: "\(configuration.pinnedCertificates.count)"))
+        }
+        if !configuration.forbiddenPins.isEmpty {
+            rows.append(Row(label: "forbidden", text: "\(configuration.forbiddenPins.count)"))
+        }
+        if configuration.pinningMode != .none {
+            let after = configuration.onExpiration == .deny ? "denied" : "unpinned"
+            let expiry = configuration.expiration.map { "\($0) is the last day, then \(after)" } ?? "never"
+            rows.append(Row(label: "expires", text: expiry))
+        }
+        return rows
+    }
+
+    private static func anchors(of policy: SecurityPolicy?, _ snapshot: PolicySnapshot) -> String {
+        if let own = policy?.configuration.trustAnchors { return "of the pin file (\(own.count))" }
+        return anchors(snapshot.configuration.trustAnchors)
+    }
+
+    /// Pins and entry may differ in how far they reach.
+    private static func subdomains(
+        _ host: Host,
+        _ entry: HostConfiguration,
+        _ domain: PinnedDomains.Domain?
+    ) -> String {
+        let pins = domain.map(\.includeSubdomains)
+        let configured = entry.host == nil ? nil : entry.includeSubdomains
+        switch (pins, configured) {
+        case (let pins?, let configured?) where pins != configured:
+            return pins ? "yes for the pins, no for the entry of hosts" : "no for the pins, yes for the entry of hosts"
+        default:
+            return (pins ?? configured ?? false) ? "yes" : "no"
+        }
+    }
+}

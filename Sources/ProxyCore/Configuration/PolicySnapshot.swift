@@ -1,0 +1,100 @@
+package import HTTPCore
+package import ServerTrust
+
+/// What a `PolicySnapshot` is made of: read from files, then perhaps changed in memory (the demo adds a host and its
+/// pins, a start adds the addresses that its listeners got) before the snapshot is made.
+package struct PolicyParts: Sendable {
+    package var configuration: Configuration
+    package var pinnedDomains: PinnedDomains
+    /// The anchors of every domain that has none of its own.
+    package var trustAnchors: TrustAnchors
+    /// Where this program really listens; until it does, what the configuration says of fixed ports.
+    package var ownListeners: [AddressAndPort]
+    /// The addresses of this machine's interfaces, which a listener on a wildcard address is reached by.
+    package var localAddresses: [IPAddress] = []
+
+    package init(configuration: Configuration, pinnedDomains: PinnedDomains, trustAnchors: TrustAnchors) {
+        self.configuration = configuration
+        self.pinnedDomains = pinnedDomains
+        self.trustAnchors = trustAnchors
+        ownListeners = configuration.listeners.compactMap { listener in
+            guard case .address(let address) = listener.endpoint, address.port != 0 else { return nil }
+            return address
+        }
+    }
+}
+
+/// What holds for one request's host, found once and then passed along by reference.
+package final class HostPolicy: Sendable {
+    package let configuration: HostConfiguration
+    /// Connections to the host open at once.
+    package let connectionsPerHost: Int
+
+    init(_ configuration: HostConfiguration, limits: LimitsConfiguration) {
+        self.configuration = configuration
+        connectionsPerHost = configuration.connectionsPerHost ?? limits.connectionsPerHost
+    }
+}
+
+/// The whole policy at one time: immutable, shared by all threads, and replaced whole by a reload (DESIGN section 2).
+package final class PolicySnapshot: Sendable {
+    /// Counts up with each reload; connections belong to one generation (invariant 4).
+    package let generation: Int
+    /// What it was made of, to make the next one from.
+    package let parts: PolicyParts
+    package let access: AccessRules
+    /// What holds for a host without an entry.
+    package let defaults: HostPolicy
+    private let hosts: HostTable<HostPolicy>
+
+    package var configuration: Configuration { parts.configuration }
+    package var pinnedDomains: PinnedDomains { parts.pinnedDomains }
+    package var trustAnchors: TrustAnchors { parts.trustAnchors }
+
+    package init(_ parts: PolicyParts, generation: Int) {
+        self.generation = generation
+        self.parts = parts
+        access = AccessRules(
+            parts.configuration.access,
+            ownListeners: parts.ownListeners,
+            localAddresses: parts.localAddresses
+        )
+        defaults = HostPolicy(parts.configuration.defaults, limits: parts.configuration.limits)
+        var hosts = HostTable<HostPolicy>()
+        for entry in parts.configuration.hosts {
+            guard let host = entry.host else { continue }
+            let policy = HostPolicy(entry, limits: parts.configuration.limits)
+            // The first entry of a host counts; the loader lets no second one through.
+            hosts.insert(host, includeSubdomains: entry.includeSubdomains, policy)
+        }
+        self.hosts = hosts
+    }
+
+    /// A snapshot of the same parts with a change, of the same generation unless another is given.
+    package func changed(generation: Int? = nil, _ change: (inout PolicyParts) -> Void) -> PolicySnapshot {
+        var parts = self.parts
+        change(&parts)
+        return PolicySnapshot(parts, generation: generation ?? self.generation)
+    }
+
+    /// Whether a pin file names the host, in whatever mode: it is never reached without TLS and never tunnelled
+    /// (invariant 8). Allocates nothing.
+    package func isPinned(_ host: Host) -> Bool {
+        isPinned(bytes: host.bytes.span, isName: host.kind == .name)
+    }
+
+    /// The same for a host's normal form, as `Host.bytes` holds it.
+    package func isPinned(bytes: borrowing Span<UInt8>, isName: Bool) -> Bool {
+        parts.pinnedDomains.policy(host: bytes, isName: isName, port: 443) != nil
+    }
+
+    /// The entry of the most specific host, or the defaults. Allocates nothing.
+    package func policy(for host: Host) -> HostPolicy {
+        hosts.lookup(host) ?? defaults
+    }
+
+    /// The same for a host's normal form, as `Host.bytes` holds it.
+    package func policy(bytes: borrowing Span<UInt8>, isName: Bool) -> HostPolicy {
+        hosts.lookup(bytes: bytes, isName: isName) ?? defaults
+    }
+}

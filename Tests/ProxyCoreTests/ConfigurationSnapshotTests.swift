@@ -1,0 +1,179 @@
+import HTTPCore
+import ServerTrust
+import Testing
+
+@testable import ProxyCore
+
+@Suite("policy snapshots")
+struct ConfigurationSnapshotTests {
+    private func snapshot(_ text: String, pinning pins: [String: SecurityPolicy.Configuration] = [:]) throws
+        -> PolicySnapshot
+    {
+        let (configuration, issues, _) = readConfiguration(text)
+        try #require(issues.isEmpty, "\(issues)")
+        var pinned = PinnedDomains()
+        for (name, var settings) in pins {
+            let host = try Host(name)
+            settings.domain = host
+            pinned = try #require(pinned.adding(try SecurityPolicy(settings), host: host, source: "test"))
+        }
+        let parts = PolicyParts(
+            configuration: configuration,
+            pinnedDomains: pinned,
+            trustAnchors: TrustAnchors(certificates: [])
+        )
+        return PolicySnapshot(parts, generation: 1)
+    }
+
+    private func twoPins() throws -> SecurityPolicy.Configuration {
+        var settings = SecurityPolicy.Configuration()
+        settings.pinningMode = .publicKey
+        settings.pins = [
+            Pin(try #require(PublicKeyPin(digest: [UInt8](repeating: 1, count: 32)))),
+            Pin(try #require(PublicKeyPin(digest: [UInt8](repeating: 2, count: 32))), isBackup: true),
+        ]
+        settings.expiration = CalendarDate("2031-05-06")
+        return settings
+    }
+
+    @Test("the most specific entry decides, whole, and defaults hold for the rest")
+    func mostSpecificEntry() throws {
+        let snapshot = try snapshot(
+            #"""
+            { "version": 1, "limits": { "connectionsPerHost": 9 }, "hosts": {
+              "api.test": { "resolve": "127.0.0.1:8443", "includeSubdomains": true },
+              "x.api.test": { "connectionsPerHost": 3 },
+              "own.test": { "upgrade": true } } }
+            """#
+        )
+        func policy(_ name: String) throws -> HostPolicy { snapshot.policy(for: try Host(name)) }
+        #expect(try policy("api.test").configuration.resolve?.port == 8443)
+        #expect(try policy("api.test").connectionsPerHost == 9)
+        #expect(try policy("a.b.api.test").configuration.resolve?.port == 8443)
+        #expect(try policy("x.api.test").configuration.resolve == nil)
+        #expect(try policy("x.api.test").connectionsPerHost == 3)
+        #expect(try policy("y.x.api.test").configuration.resolve?.port == 8443)
+        #expect(try policy("own.test").configuration.upgrade)
+        #expect(try policy("a.own.test") === snapshot.defaults)
+        #expect(try policy("evilapi.test") === snapshot.defaults)
+        #expect(snapshot.defaults.connectionsPerHost == 9)
+        let host = try Host("y.api.test")
+        let found = snapshot.policy(bytes: host.bytes.span, isName: true)
+        #expect(found.configuration.resolve?.port == 8443)
+    }
+
+    @Test("a host is pinned when a pin file names it, in whatever mode")
+    func pinnedHosts() throws {
+        let snapshot = try snapshot(
+            #"{ "version": 1 }"#,
+            pinning: ["a.test": twoPins(), "b.test": SecurityPolicy.Configuration()]
+        )
+        #expect(snapshot.isPinned(try Host("a.test")))
+        #expect(snapshot.isPinned(try Host("b.test")))
+        #expect(!snapshot.isPinned(try Host("c.test")))
+        #expect(!snapshot.isPinned(try Host("x.a.test")))
+        let host = try Host("a.test")
+        let isPinned = snapshot.isPinned(bytes: host.bytes.span, isName: true)
+        #expect(isPinned)
+    }
+
+    @Test("fixed ports of listeners are denied from the start, free ones when they are known")
+    func ownListeners() throws {
+        let snapshot = try snapshot(
+            #"{ "version": 1, "listeners": [{ "address": "127.0.0.1:8080" }, { "address": "127.0.0.1:0" }] }"#
+        )
+        let loopback = try #require(IPAddress("127.0.0.1"))
+        #expect(snapshot.parts.ownListeners == [AddressAndPort(loopback, 8080)])
+        #expect(snapshot.access.judge(loopback, port: 8080) == .deniedOwnListener)
+        let bound = AddressAndPort(loopback, 40_123)
+        let running = snapshot.changed { $0.ownListeners.append(bound) }
+        #expect(running.access.judge(loopback, port: 40_123, exempting: bound) == .deniedOwnListener)
+        #expect(snapshot.access.judge(loopback, port: 40_123, exempting: bound) == .allowed)
+    }
+
+    @Test("what is added in memory is in the new snapshot, and not in the old one")
+    func changedInMemory() throws {
+        let snapshot = try snapshot(#"{ "version": 1, "defaults": { "timeouts": { "connect": "3s" } } }"#)
+        let host = try Host("demo.pinproxy.test")
+        let policy = try SecurityPolicy(try twoPins())
+        let pinned = try #require(snapshot.pinnedDomains.adding(policy, host: host, source: "demo"))
+        let changed = snapshot.changed { parts in
+            var entry = HostConfiguration(host: host, over: parts.configuration.defaults)
+            entry.httpVersion = .http2
+            parts.configuration.hosts.append(entry)
+            parts.pinnedDomains = pinned
+        }
+        #expect(changed.generation == snapshot.generation)
+        #expect(changed.policy(for: host).configuration.httpVersion == .http2)
+        #expect(changed.policy(for: host).configuration.timeouts.connect.count == 3000)
+        #expect(changed.isPinned(host))
+        #expect(!snapshot.isPinned(host))
+        #expect(snapshot.policy(for: host) === snapshot.defaults)
+        #expect(snapshot.changed(generation: 2) { _ in }.generation == 2)
+    }
+
+    @Test("the effective policy is told host by host, sorted and in columns")
+    func effectivePolicy() throws {
+        var reported = try twoPins()
+        reported.enforcePinning = false
+        reported.expiration = nil
+        let snapshot = try snapshot(
+            #"""
+            { "version": 1,
+              "listeners": [{ "address": "127.0.0.1:1", "mode": "gateway", "upstream": "https://b.test" }],
+              "unpinnedHosts": "deny", "access": { "denyHosts": ["z.test"], "denyAddresses": ["private"] },
+              "hosts": { "z.test": { "upgrade": true }, "b.test": { "resolve": "127.0.0.1:8443", "httpVersion": "2" } }
+            }
+            """#,
+            pinning: ["b.test": twoPins(), "a.test": reported, "n.test": SecurityPolicy.Configuration()]
+        )
+        let expected = """
+            listeners
+              gateway  127.0.0.1:1 to https://b.test:443
+
+            all hosts
+              unpinned hosts    denied
+              anchors           system
+              allowed hosts     *
+              denied hosts      z.test
+              denied addresses  private
+              CONNECT           denied, with the alternatives in the answer
+
+            a.test
+              upgrade            always: a pin file names the host
+              pinning            publicKey, only reported
+              pins               2, of them backups: 1
+              expires            never
+              anchors            system
+              includeSubdomains  no
+              httpVersion        1.1
+
+            b.test
+              upgrade            always: a pin file names the host
+              pinning            publicKey, enforced
+              pins               2, of them backups: 1
+              expires            2031-05-06 is the last day, then denied
+              anchors            system
+              includeSubdomains  no
+              resolve            127.0.0.1:8443
+              httpVersion        2 by ALPN, else 1.1
+
+            n.test
+              upgrade            always: a pin file names the host
+              pinning            none: chain and host are checked
+              anchors            system
+              includeSubdomains  no
+              httpVersion        1.1
+
+            z.test
+              upgrade            yes
+              pinning            not pinned: denied
+              anchors            system
+              includeSubdomains  no
+              httpVersion        1.1
+              access             denied: access.denyHosts has "z.test"
+
+            """
+        #expect(EffectivePolicy(snapshot).description == expected)
+    }
+}
