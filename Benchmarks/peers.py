@@ -84,7 +84,6 @@ class Nginx(Peer):
             proxy_set_header Host {host};
             proxy_set_header Connection "{"" if host == KEPT_HOST else "close"}";
             proxy_ssl_name {host};
-            proxy_ssl_session_reuse {"on" if host == KEPT_HOST else "off"};
         }}
     }}""" for host, port in self.ports.items())
         configuration = folder / "nginx.conf"
@@ -110,6 +109,8 @@ http {{
     proxy_ssl_verify_depth 2;
     proxy_ssl_trusted_certificate {self.ca};
     proxy_ssl_server_name on;
+    # nginx 1.22 sets TCP_NODELAY towards the origin only together with this; without it 40 ms pass at times.
+    proxy_ssl_session_reuse on;
     proxy_ssl_protocols TLSv1.2 TLSv1.3;
 {servers}
 }}
