@@ -66,7 +66,7 @@ static curl_socket_t on_open(void *data, curlsocktype purpose, struct curl_socka
                                     address->socktype, address->protocol);
 }
 
-CURL *pinproxy_easy_create(const struct pinproxy_transfer_callbacks *callbacks, void *owner, char *error_buffer,
+CURL *pinproxy_easy_create(const struct pinproxy_transfer_callbacks *callbacks, char *error_buffer,
                            int (*close_socket)(void *owner, int descriptor), void *close_owner) {
     struct transfer *data = OPENSSL_zalloc(sizeof *data);
     CURL *easy = curl_easy_init();
@@ -76,7 +76,6 @@ CURL *pinproxy_easy_create(const struct pinproxy_transfer_callbacks *callbacks, 
         return NULL;
     }
     data->callbacks = *callbacks;
-    data->owner = owner;
     data->easy = easy;
     curl_easy_setopt(easy, CURLOPT_PRIVATE, data);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, error_buffer);
@@ -117,6 +116,12 @@ CURL *pinproxy_easy_create(const struct pinproxy_transfer_callbacks *callbacks, 
     curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     curl_easy_setopt(easy, CURLOPT_ALTSVC_CTRL, 0L);
     return easy;
+}
+
+void pinproxy_easy_set_owner(CURL *easy, void *owner) {
+    struct transfer *transfer = NULL;
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, &transfer);
+    transfer->owner = owner;
 }
 
 void pinproxy_easy_destroy(CURL *easy) {

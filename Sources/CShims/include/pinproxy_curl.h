@@ -33,9 +33,11 @@ enum { PINPROXY_UPLOAD_PAUSE = -1, PINPROXY_UPLOAD_ABORT = -2 };
 bool pinproxy_curl_global_init(void);
 
 // An easy handle with all that is the same for every request of this program.
-CURL *pinproxy_easy_create(const struct pinproxy_transfer_callbacks *callbacks, void *owner, char *error_buffer,
+CURL *pinproxy_easy_create(const struct pinproxy_transfer_callbacks *callbacks, char *error_buffer,
                            int (*close_socket)(void *owner, int descriptor), void *close_owner);
 
+// Whom the callbacks are for; before the first use of the handle.
+void pinproxy_easy_set_owner(CURL *easy, void *owner);
 void pinproxy_easy_destroy(CURL *easy);
 
 // Where a request goes: set when a handle changes its endpoint.
@@ -90,7 +92,7 @@ CURLM *pinproxy_multi_create(pinproxy_socket_callback socket, pinproxy_timer_cal
 
 // The next finished transfer, or null.
 CURL *pinproxy_multi_next_finished(CURLM *multi, CURLcode *result);
-// The owner that `pinproxy_easy_create` was given.
+// The owner that `pinproxy_easy_set_owner` was given.
 void *pinproxy_easy_owner(CURL *easy);
 
 #endif

@@ -177,10 +177,6 @@ package struct ChunkedDecoder: Sendable {
 
     // MARK: - Trailers
 
-    /// What may stand in a trailer section and be passed on (RFC 9110 6.5.1): of the names known here only those that
-    /// neither frame, route, authenticate, nor change how the message is read.
-    private static let permittedTrailers: FieldNameSet = [.other, .etag, .proxyStatus, .cacheStatus]
-
     private mutating func takeTrailer(_ byte: UInt8) -> ChunkFault? {
         trailerBytes &+= 1
         if trailerBytes > limits.trailerBytes { return .trailersTooLarge }
@@ -206,7 +202,7 @@ package struct ChunkedDecoder: Sendable {
         case .success(let name):
             let last = trailers.count - 1
             let isProxyField = name == .other && trailers.name(at: last).hasPrefixIgnoringCase("proxy-")
-            if !Self.permittedTrailers.contains(name) || isProxyField { trailers.remove(at: last) }
+            if !name.isPermittedInTrailers || isProxyField { trailers.remove(at: last) }
         }
         return nil
     }

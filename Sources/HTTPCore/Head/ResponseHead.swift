@@ -1,14 +1,14 @@
 /// The head of a response as it was found valid.
-package struct ResponseHead: Sendable {
+public struct ResponseHead: Sendable {
     /// 100 to 599.
-    package internal(set) var status = 200
-    package internal(set) var majorVersion: UInt8 = 1
-    package internal(set) var minorVersion: UInt8 = 1
-    package var fields = HTTPFields()
+    public internal(set) var status = 200
+    public internal(set) var majorVersion: UInt8 = 1
+    public internal(set) var minorVersion: UInt8 = 1
+    public internal(set) var fields = HTTPFields()
     /// Of the body that follows on the wire: none for HEAD, 1xx, 204 and 304, whatever the fields say.
     package internal(set) var framing = BodyFraming.none
     /// What Content-Length says, also where no body follows (HEAD, 304).
-    package internal(set) var contentLength: Int?
+    public internal(set) var contentLength: Int?
     package internal(set) var connection = ConnectionOptions()
     /// How many bytes the head had on the wire.
     package internal(set) var byteCount = 0

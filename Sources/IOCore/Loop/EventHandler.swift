@@ -1,10 +1,10 @@
 import CShims
 
 /// What a descriptor is ready for.
-package struct Readiness: OptionSet, Sendable {
-    package let rawValue: UInt32
+public struct Readiness: OptionSet, Sendable {
+    public let rawValue: UInt32
     @inline(__always)
-    package init(rawValue: UInt32) { self.rawValue = rawValue }
+    public init(rawValue: UInt32) { self.rawValue = rawValue }
 
     package static let readable = Readiness(rawValue: PINPROXY_EVENT_IN)
     package static let writable = Readiness(rawValue: PINPROXY_EVENT_OUT)
@@ -24,7 +24,7 @@ open class EventHandler {
     package init() {}
 
     /// Called on the loop's thread.
-    package func ready(_ readiness: Readiness) {
+    open func ready(_ readiness: Readiness) {
         preconditionFailure("a handler answers its events")
     }
 }

@@ -1,0 +1,10 @@
+import Synchronization
+
+/// Task identifiers, unique in the process.
+enum TaskIdentifiers {
+    private static let last = Atomic<UInt64>(0)
+
+    static func next() -> UInt64 {
+        last.wrappingAdd(1, ordering: .relaxed).newValue
+    }
+}

@@ -1,0 +1,57 @@
+package import IOCore
+
+/// Makes tasks and carries them out on one loop, as `AFURLSessionManager` does on a session.
+///
+/// All members are for the loop's thread. Connections are pooled within the manager and never leave it: the tasks of
+/// one policy generation belong to one manager, so that no connection outlives its policy.
+public final class URLSessionManager {
+    package let loop: EventLoop
+    let transfers: TransferPool
+    private var count = 0
+    private var invalidated = false
+    /// Called once, when an invalidated manager has no task left.
+    package var sessionDidBecomeInvalid: (() -> Void)?
+
+    /// - Throws: `SessionError` when libcurl cannot be set up.
+    package init(loop: EventLoop, configuration: SessionConfiguration = SessionConfiguration()) throws(SessionError) {
+        self.loop = loop
+        transfers = try TransferPool(loop: loop, configuration: configuration)
+    }
+
+    /// How many tasks are not yet complete.
+    public var taskCount: Int { count }
+
+    /// Makes a task; it starts with `SessionTask.resume`.
+    public func dataTask(with request: SessionRequest, delegate: TaskDelegate) -> SessionTask {
+        precondition(!invalidated, "the session has been invalidated")
+        count += 1
+        return SessionTask(
+            identifier: TaskIdentifiers.next(),
+            request: request,
+            delegate: delegate,
+            manager: self
+        )
+    }
+
+    func forget(_ task: SessionTask) {
+        count -= 1
+        if invalidated, count == 0 { becomeInvalid() }
+    }
+
+    /// Takes no new tasks; those that are there are finished, or cancelled if so asked. Then all connections close.
+    public func invalidateSession(cancelingTasks: Bool) {
+        guard !invalidated else { return }
+        invalidated = true
+        if cancelingTasks { transfers.cancelAll() }
+        if count == 0 { becomeInvalid() }
+    }
+
+    private func becomeInvalid() {
+        let tell = sessionDidBecomeInvalid
+        sessionDidBecomeInvalid = nil
+        loop.atEndOfTurn { [transfers] in
+            transfers.close()
+            tell?()
+        }
+    }
+}

@@ -1,0 +1,66 @@
+public import HTTPCore
+package import IOCore
+public import ServerTrust
+
+/// Where requests go: scheme, host and port, how to get there, and what is asked of the server's certificate.
+///
+/// Made once for a host of a policy snapshot and shared by all its requests, so that nothing of it is worked out
+/// again on the request path.
+public final class Endpoint: Sendable {
+    public enum Scheme: Sendable { case http, https }
+    public enum HTTPVersion: Sendable { case http1, http2 }
+
+    public let scheme: Scheme
+    public let host: Host
+    public let port: UInt16
+    public let httpVersion: HTTPVersion
+    /// What the certificate is held to; unused for `http`.
+    public let policy: SecurityPolicy
+    /// Where chains may end, unless the policy has anchors of its own.
+    public let anchors: TrustAnchors
+    /// The generation of the snapshot that this belongs to.
+    public let generation: UInt64
+    package let timeouts: TaskTimeouts
+    /// Decides on each address before it is dialled; nil allows all.
+    package let dialRule: (@Sendable (SocketAddress) -> DialRefusal?)?
+    /// The URL without path, as libcurl reads it: `https://api.example.com:443/`.
+    let url: [CChar]
+    /// Where connections really go, when that is not the host.
+    let connectTo: ConnectTo?
+
+    /// - Parameters:
+    ///   - resolve: a fixed host and port to connect to; the TLS name stays `host`.
+    package init(
+        scheme: Scheme,
+        host: Host,
+        port: UInt16,
+        resolve: (host: Host, port: UInt16)? = nil,
+        httpVersion: HTTPVersion = .http1,
+        policy: SecurityPolicy,
+        anchors: TrustAnchors,
+        generation: UInt64,
+        timeouts: TaskTimeouts = TaskTimeouts(),
+        dialRule: (@Sendable (SocketAddress) -> DialRefusal?)? = nil
+    ) {
+        self.scheme = scheme
+        self.host = host
+        self.port = port
+        self.httpVersion = httpVersion
+        self.policy = policy
+        self.anchors = anchors
+        self.generation = generation
+        self.timeouts = timeouts
+        self.dialRule = dialRule
+        let name = host.authorityText
+        url = Array("\(scheme == .https ? "https" : "http")://\(name):\(port)/".utf8CString)
+        connectTo = resolve.map { ConnectTo(host: $0.host, port: $0.port) }
+    }
+}
+
+/// Why an address may not be dialled.
+package struct DialRefusal: Sendable {
+    /// The rule's name, for people.
+    package let rule: String
+
+    package init(rule: String) { self.rule = rule }
+}

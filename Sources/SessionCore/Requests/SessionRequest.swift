@@ -1,0 +1,37 @@
+public import HTTPCore
+
+/// How long a request's body is.
+public enum RequestBodyLength: Sendable, Equatable {
+    /// There is no body.
+    case none
+    /// That many bytes; the request has a Content-Length.
+    case bytes(Int)
+    /// Not known beforehand; chunked in HTTP/1.1.
+    case unknown
+}
+
+/// A request as it goes to the origin: where to, what is asked for, and the fields.
+///
+/// `Host` and the framing fields are not among `fields`: they are made from `endpoint` and `bodyLength`.
+public struct SessionRequest: Sendable {
+    public var endpoint: Endpoint
+    public var method: HTTPMethod
+    /// The request target in origin form, as it stands on the wire: `/v1/items?page=2`, or `*` with OPTIONS.
+    package var target: [UInt8]
+    package var fields: HTTPFields
+    public var bodyLength: RequestBodyLength
+
+    package init(
+        endpoint: Endpoint,
+        method: HTTPMethod,
+        target: [UInt8],
+        fields: HTTPFields,
+        bodyLength: RequestBodyLength = .none
+    ) {
+        self.endpoint = endpoint
+        self.method = method
+        self.target = target
+        self.fields = fields
+        self.bodyLength = bodyLength
+    }
+}

@@ -1,0 +1,127 @@
+import HTTPCore
+import IOCore
+public import ServerTrust
+
+/// One request and its answer, from creation to the end of its metrics.
+///
+/// Belongs to its manager's loop, like its delegate: all members are for that thread.
+public final class SessionTask {
+    /// Unique among the tasks of a process.
+    public let taskIdentifier: UInt64
+    public let request: SessionRequest
+    public let delegate: TaskDelegate
+    public internal(set) var metrics = TaskMetrics()
+    /// Why the task failed; nil before the end and after a whole answer.
+    public internal(set) var error: SessionError?
+
+    private unowned let manager: URLSessionManager
+    private var machine = TaskMachine()
+    /// Nanoseconds of the loop's clock at the resumption.
+    private(set) var startedAt: UInt64 = 0
+    private(set) var transfer: Transfer?
+
+    /// Bytes of the request body that libcurl has not taken yet.
+    var upload = ByteBuffer()
+    /// The end of the body has been given.
+    var uploadEnded = false
+    /// The last call of libcurl for bytes found none.
+    var uploadPaused = false
+    /// The delegate wants no more of the response for now.
+    var receivePaused = false
+
+    init(identifier: UInt64, request: SessionRequest, delegate: TaskDelegate, manager: URLSessionManager) {
+        taskIdentifier = identifier
+        self.request = request
+        self.delegate = delegate
+        self.manager = manager
+        uploadEnded = request.bodyLength == .none
+    }
+
+    public var state: TaskState { machine.state }
+
+    /// Starts the task, or lets a suspended one go on.
+    public func resume() {
+        switch machine.resume() {
+        case .start:
+            metrics.fetchStart = manager.loop.wallClock
+            startedAt = Clock.monotonic
+            let transfer = manager.transfers.borrow()
+            self.transfer = transfer
+            transfer.start(self)
+        case .unpause:
+            resumeReceiving()
+        default:
+            break
+        }
+    }
+
+    /// Takes no more of the response until `resume`.
+    public func suspend() {
+        if machine.suspend() == .pause { receivePaused = true }
+    }
+
+    /// Ends the task; the delegate is told with the error `cancelled`.
+    public func cancel() {
+        guard machine.cancel() == .cancel else { return }
+        finish(SessionError(.cancelled, "The task was cancelled."))
+    }
+
+    // MARK: Request body
+
+    /// How many bytes of the body wait to be sent; hold back when it grows large.
+    public var pendingBodyBytes: Int { upload.count }
+
+    /// Adds bytes of the request body.
+    public func send(_ bytes: borrowing Span<UInt8>) {
+        guard transfer != nil || machine.state == .suspended, !uploadEnded else { return }
+        upload.append(bytes)
+        wakeUpload()
+    }
+
+    /// Says that the request body is whole.
+    public func finishSending() {
+        guard !uploadEnded else { return }
+        uploadEnded = true
+        wakeUpload()
+    }
+
+    private func wakeUpload() {
+        guard uploadPaused, let transfer else { return }
+        uploadPaused = false
+        transfer.continueLater()
+    }
+
+    // MARK: Response body
+
+    /// Lets the origin send on after `BodyFlow.pause`.
+    public func resumeReceiving() {
+        guard receivePaused else { return }
+        receivePaused = false
+        transfer?.continueLater()
+    }
+
+    // MARK: The end
+
+    /// Called once by the transfer, by `cancel`, or by whatever ends the task.
+    func finish(_ error: SessionError?) {
+        guard machine.finish() == .complete else { return }
+        self.error = error
+        if let transfer {
+            transfer.collectMetrics(into: &metrics)
+            self.transfer = nil
+            transfer.end()
+        }
+        if startedAt != 0 { metrics.duration = Int64((Clock.monotonic - startedAt) / 1000) }
+        upload.release()
+        delegate.taskDidComplete(self, error: error)
+        manager.forget(self)
+    }
+
+    /// Microseconds since the resumption.
+    var elapsed: Int64 { Int64((Clock.monotonic - startedAt) / 1000) }
+
+    /// What the security policy found for the connection that carries the task; nil before, and without TLS.
+    public var evaluation: TrustEvaluation? {
+        metrics.transaction.connection?.evaluation ?? transfer?.evaluation
+    }
+}

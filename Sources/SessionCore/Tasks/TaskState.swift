@@ -1,0 +1,56 @@
+/// Where a task is in its life; the names are those of `URLSessionTask.State`.
+///
+/// A value: an event goes in, what is to be done comes out, and what the state forbids is ignored.
+public enum TaskState: Sendable, Equatable {
+    /// Made, or held back.
+    case suspended
+    case running
+    /// Told to stop, not yet told to its delegate.
+    case canceling
+    case completed
+}
+
+/// The task's machine.
+struct TaskMachine: Sendable, Equatable {
+    private(set) var state: TaskState = .suspended
+    /// True once the transfer has been started: a suspended task that was started is paused, not new.
+    private(set) var started = false
+
+    enum Action: Equatable {
+        case nothing
+        case start
+        case pause
+        case unpause
+        /// End the transfer, if there is one, and tell the delegate that the task was cancelled.
+        case cancel
+        /// Tell the delegate how it ended.
+        case complete
+    }
+
+    mutating func resume() -> Action {
+        guard state == .suspended else { return .nothing }
+        state = .running
+        if started { return .unpause }
+        started = true
+        return .start
+    }
+
+    mutating func suspend() -> Action {
+        guard state == .running else { return .nothing }
+        state = .suspended
+        return .pause
+    }
+
+    mutating func cancel() -> Action {
+        guard state == .suspended || state == .running else { return .nothing }
+        state = .canceling
+        return .cancel
+    }
+
+    /// The transfer is over, well or not.
+    mutating func finish() -> Action {
+        guard state != .completed else { return .nothing }
+        state = .completed
+        return .complete
+    }
+}

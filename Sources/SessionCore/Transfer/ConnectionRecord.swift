@@ -1,0 +1,74 @@
+import COpenSSL
+import CShims
+import IOCore
+import ServerTrust
+import Synchronization
+
+/// What is kept with a TLS connection of libcurl's, in the ex-data of its `SSL` (SSL_set_ex_data(3)): found again for
+/// each request that the connection carries, and let go of with it.
+final class ConnectionRecord: Sendable {
+    let info: ConnectionInfo
+    /// The handshake's result, as it was when the connection was new.
+    let trust: ConnectionTrust
+    private let closeNotify = Atomic<Bool>(false)
+
+    init(info: ConnectionInfo, trust: ConnectionTrust) {
+        self.info = info
+        self.trust = trust
+    }
+
+    /// Whether the peer has said, through TLS, that it ends the connection.
+    var receivedCloseNotify: Bool { closeNotify.load(ordering: .relaxed) }
+
+    /// The record of a connection; made now if the connection is new.
+    ///
+    /// - Returns: nil when the connection was not judged: nothing may be sent on it.
+    static func of(_ ssl: OpaquePointer, remoteAddress: @autoclosure () -> SocketAddress) -> ConnectionRecord? {
+        if let known = SSL_get_ex_data(ssl, index) {
+            return Unmanaged<ConnectionRecord>.fromOpaque(known).takeUnretainedValue()
+        }
+        guard let trust = TLSVerification.evaluation(of: ssl) else { return nil }
+        let info = ConnectionInfo(
+            remoteAddress: remoteAddress(),
+            tlsVersion: ShortName(cString: SSL_get_version(ssl)),
+            cipher: ShortName(cString: SSL_CIPHER_get_name(SSL_get_current_cipher(ssl))),
+            evaluation: trust.evaluation
+        )
+        let record = Unmanaged.passRetained(ConnectionRecord(info: info, trust: trust))
+        guard SSL_set_ex_data(ssl, index, record.toOpaque()) == 1 else {
+            record.release()
+            return nil
+        }
+        return record.takeUnretainedValue()
+    }
+
+    /// Has the end of TLS connections noticed: a body that only the connection's end delimits needs to know.
+    static func watchForCloseNotify(_ context: OpaquePointer) {
+        SSL_CTX_set_info_callback(context) { ssl, place, value in
+            // SSL_CB_READ_ALERT with the description close_notify, which is 0 (RFC 8446, section 6).
+            guard place & 0x4004 == 0x4004, value & 0xFF == 0, let ssl,
+                let known = SSL_get_ex_data(ssl, ConnectionRecord.index)
+            else { return }
+            Unmanaged<ConnectionRecord>.fromOpaque(known).takeUnretainedValue().closeNotify
+                .store(true, ordering: .relaxed)
+        }
+    }
+
+    private static let index = CRYPTO_get_ex_new_index(
+        CRYPTO_EX_INDEX_SSL,
+        0,
+        nil,
+        nil,
+        nil,
+        { _, record, _, _, _, _ in
+            if let record { Unmanaged<ConnectionRecord>.fromOpaque(record).release() }
+        }
+    )
+}
+
+extension ShortName {
+    init?(cString: UnsafePointer<CChar>?) {
+        guard let cString else { return nil }
+        self.init(Array(String(cString: cString).utf8))
+    }
+}

@@ -1,0 +1,66 @@
+import CLibcurl
+import HTTPCore
+import IOCore
+import ServerTrust
+
+/// What libcurl's error code means for a task.
+struct TransferFailure {
+    let result: CURLcode
+    /// libcurl's own words; may be empty.
+    let details: String
+    let endpoint: Endpoint
+    let evaluation: TrustEvaluation?
+    let refusedAddress: (address: SocketAddress, refusal: DialRefusal)?
+    let headReceived: Bool
+
+    var error: SessionError {
+        if let evaluation, evaluation.verdict == .fail { return trustError(evaluation) }
+        switch result {
+        case CURLE_COULDNT_RESOLVE_HOST:
+            return SessionError(
+                .dnsFailed,
+                "\(endpoint.host) has no address: \(words). Check the name, or give the host a \"resolve\" address."
+            )
+        case CURLE_COULDNT_CONNECT:
+            if let refusedAddress {
+                return SessionError(
+                    .addressDenied,
+                    "\(endpoint.host) is at \(refusedAddress.address), which may not be dialled: \(refusedAddress.refusal.rule). "
+                        + "Change access.denyAddresses if it should be, or give the host this address as its \"resolve\"."
+                )
+            }
+            return SessionError(.connectFailed, "\(place) could not be reached: \(words).")
+        case CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CIPHER, CURLE_SSL_CERTPROBLEM,
+            CURLE_SSL_ENGINE_INITFAILED, CURLE_USE_SSL_FAILED:
+            return SessionError(.tlsHandshakeFailed, "The TLS handshake with \(place) failed: \(words).")
+        case CURLE_PARTIAL_FILE, CURLE_GOT_NOTHING, CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_HTTP2,
+            CURLE_HTTP2_STREAM, CURLE_SSL_SHUTDOWN_FAILED:
+            return SessionError(
+                .responseTruncated,
+                headReceived
+                    ? "\(place) broke off its answer: \(words)."
+                    : "\(place) closed the connection without an answer: \(words)."
+            )
+        case CURLE_WEIRD_SERVER_REPLY, CURLE_UNSUPPORTED_PROTOCOL, CURLE_BAD_CONTENT_ENCODING,
+            CURLE_OUT_OF_MEMORY:
+            return SessionError(.responseInvalid, "The answer of \(place) is not valid HTTP: \(words).")
+        default:
+            let name = String(cString: curl_easy_strerror(result))
+            return SessionError(.internal, "The transfer from \(place) failed: \(details.isEmpty ? name : details).")
+        }
+    }
+
+    private func trustError(_ evaluation: TrustEvaluation) -> SessionError {
+        let code = evaluation.failure.flatMap { SessionError.Code(rawValue: $0.rawValue) } ?? .certificateUntrusted
+        let remedy = evaluation.remedy.isEmpty ? "" : " \(evaluation.remedy)."
+        return SessionError(code, "\(evaluation.reason).\(remedy)", evaluation: evaluation)
+    }
+
+    private var place: String { "\(endpoint.host.authorityText):\(endpoint.port)" }
+
+    private var words: String {
+        var text = details.isEmpty ? String(cString: curl_easy_strerror(result)) : details
+        while text.hasSuffix(".") || text.hasSuffix("\n") { text.removeLast() }
+        return text
+    }
+}

@@ -1,0 +1,230 @@
+import CLibcurl
+import CShims
+import Glibc
+import IOCore
+
+/// libcurl's multi handle on our loop: owns it, the idle easy handles and the sockets.
+///
+/// libcurl is driven by `curl_multi_socket_action`: it says which descriptors and which timer it waits for, and is
+/// told when they are due (libcurl-multi(3)).
+final class TransferPool {
+    let loop: EventLoop
+    private var multi: UnsafeMutableRawPointer?
+    private var idle: [Transfer] = []
+    /// The transfers under way, at `Transfer.slot`.
+    private var active: [Transfer] = []
+    /// By descriptor.
+    private var sockets: [CurlSocket?] = []
+    private var timer: LoopTimer!
+    private var kickPlanned = false
+    /// What could not be done while libcurl was on the stack, or is done once for many.
+    private var toAdd: [Transfer] = []
+    private var toRemove: [Transfer] = []
+    private var toContinue: [Transfer] = []
+    private var workPlanned = false
+    /// libcurl is on the stack: handles may not be added or removed.
+    private var inside = 0
+
+    static let globalReady: Bool = pinproxy_curl_global_init()
+
+    init(loop: EventLoop, configuration: SessionConfiguration) throws(SessionError) {
+        self.loop = loop
+        guard Self.globalReady else { throw SessionError(.internal, "libcurl could not be set up.") }
+        timer = LoopTimer { [unowned self] in act(on: CURL_SOCKET_BAD, 0) }
+        multi = pinproxy_multi_create(
+            { _, descriptor, what, owner, _ in
+                Unmanaged<TransferPool>.fromOpaque(owner!).takeUnretainedValue().watch(descriptor, what)
+                return 0
+            },
+            { _, milliseconds, owner in
+                Unmanaged<TransferPool>.fromOpaque(owner!).takeUnretainedValue().plan(milliseconds)
+                return 0
+            },
+            Unmanaged.passUnretained(self).toOpaque(),
+            configuration.connectionPoolSize,
+            configuration.connectionsPerHost
+        )
+        guard multi != nil else { throw SessionError(.internal, "libcurl has no memory for a multi handle.") }
+    }
+
+    deinit {
+        close()
+    }
+
+    /// Ends what is under way and closes all connections.
+    func close() {
+        guard let closing = multi else { return }
+        cancelAll()
+        doPlannedWork()
+        for transfer in idle { transfer.destroy() }
+        idle = []
+        multi = nil
+        curl_multi_cleanup(closing)
+        loop.remove(timer)
+        for socket in sockets { socket?.unregister() }
+        sockets = []
+    }
+
+    func cancelAll() {
+        for transfer in active { transfer.task?.cancel() }
+    }
+
+    // MARK: Transfers
+
+    func borrow() -> Transfer {
+        idle.popLast() ?? Transfer(pool: self)
+    }
+
+    /// Adds a transfer that is set up. libcurl starts it at the end of this turn, with all others of the turn.
+    func add(_ transfer: Transfer) {
+        guard let multi else { return }
+        guard inside == 0 else {
+            toAdd.append(transfer)
+            planWork()
+            return
+        }
+        transfer.slot = active.count
+        active.append(transfer)
+        inside += 1
+        let result = curl_multi_add_handle(multi, transfer.easy)
+        inside -= 1
+        precondition(result == CURLM_OK, "libcurl refused a handle")
+    }
+
+    /// Takes a transfer out of libcurl and back into the pool; one that is under way has its connection closed.
+    func retire(_ transfer: Transfer) {
+        guard inside == 0 else {
+            transfer.isRetiring = true
+            toRemove.append(transfer)
+            planWork()
+            return
+        }
+        transfer.isRetiring = false
+        withdraw(transfer)
+        transfer.forgetTask()
+        if multi == nil || idle.count >= 256 { transfer.destroy() } else { idle.append(transfer) }
+    }
+
+    /// Takes a transfer out of libcurl.
+    func withdraw(_ transfer: Transfer) {
+        guard let multi, transfer.slot >= 0 else { return }
+        let slot = transfer.slot
+        transfer.slot = -1
+        let last = active.removeLast()
+        if last !== transfer {
+            active[slot] = last
+            last.slot = slot
+        }
+        inside += 1
+        curl_multi_remove_handle(multi, transfer.easy)
+        inside -= 1
+    }
+
+    /// Lets a paused transfer go on at the end of this turn.
+    func continueLater(_ transfer: Transfer) {
+        toContinue.append(transfer)
+        planWork()
+    }
+
+    private func planWork() {
+        guard !workPlanned else { return }
+        workPlanned = true
+        loop.atEndOfTurn { [unowned self] in
+            workPlanned = false
+            doPlannedWork()
+        }
+    }
+
+    private func doPlannedWork() {
+        let removed = toRemove
+        toRemove.removeAll(keepingCapacity: true)
+        for transfer in removed where transfer.isRetiring { retire(transfer) }
+        let added = toAdd
+        toAdd.removeAll(keepingCapacity: true)
+        for transfer in added where !transfer.isRetiring && transfer.task != nil { add(transfer) }
+        let continued = toContinue
+        toContinue.removeAll(keepingCapacity: true)
+        inside += 1
+        for transfer in continued { transfer.continueNow() }
+        inside -= 1
+        reap()
+    }
+
+    // MARK: libcurl's events
+
+    func act(on descriptor: Int32, _ mask: Int32) {
+        guard let multi else { return }
+        var running: Int32 = 0
+        inside += 1
+        curl_multi_socket_action(multi, descriptor, mask, &running)
+        inside -= 1
+        reap()
+    }
+
+    private func reap() {
+        guard inside == 0, let multi else { return }
+        var result = CURLE_OK
+        while let easy = pinproxy_multi_next_finished(multi, &result) {
+            Unmanaged<Transfer>.fromOpaque(pinproxy_easy_owner(easy)).takeUnretainedValue().finished(result)
+        }
+    }
+
+    private func plan(_ milliseconds: Int) {
+        if milliseconds < 0 {
+            loop.disarm(timer)
+        } else if milliseconds == 0 {
+            guard !kickPlanned else { return }
+            kickPlanned = true
+            loop.atEndOfTurn { [unowned self] in
+                kickPlanned = false
+                act(on: CURL_SOCKET_BAD, 0)
+            }
+        } else {
+            loop.arm(timer, after: .milliseconds(milliseconds))
+        }
+    }
+
+    private func watch(_ descriptor: Int32, _ what: Int32) {
+        if what == CURL_POLL_REMOVE {
+            guard let socket = socket(descriptor) else { return }
+            socket.wantNothing()
+            if !socket.isOwn { sockets[Int(descriptor)] = nil }
+            return
+        }
+        let socket = socket(descriptor) ?? remember(CurlSocket(descriptor: descriptor, isOwn: false, pool: self))
+        switch what {
+        case CURL_POLL_IN: socket.want(.readable)
+        case CURL_POLL_OUT: socket.want(.writable)
+        case CURL_POLL_INOUT: socket.want([.readable, .writable])
+        default: socket.wantNothing()
+        }
+    }
+
+    // MARK: Sockets
+
+    private func socket(_ descriptor: Int32) -> CurlSocket? {
+        Int(descriptor) < sockets.count ? sockets[Int(descriptor)] : nil
+    }
+
+    private func remember(_ socket: CurlSocket) -> CurlSocket {
+        while sockets.count <= Int(socket.descriptor) { sockets.append(nil) }
+        sockets[Int(socket.descriptor)] = socket
+        return socket
+    }
+
+    /// A socket for a connection of libcurl's; -1 when the system has none.
+    func open(family: Int32) -> Int32 {
+        let descriptor = pinproxy_stream_socket(family)
+        guard descriptor >= 0 else { return -1 }
+        _ = remember(CurlSocket(descriptor: descriptor, isOwn: true, pool: self))
+        return descriptor
+    }
+
+    func closeSocket(_ descriptor: Int32) {
+        if let socket = socket(descriptor) {
+            socket.unregister()
+            sockets[Int(descriptor)] = nil
+        }
+        Glibc.close(descriptor)
+    }
+}
