@@ -1,1 +1,8 @@
-print("pinproxy")
+import CShims
+import Glibc
+import HTTPCore
+import IOCore
+import ProxyCore
+import ServerTrust
+
+pinproxy_block_signals()

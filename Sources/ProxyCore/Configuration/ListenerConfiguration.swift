@@ -1,4 +1,5 @@
 package import HTTPCore
+package import IOCore
 
 /// One entry of `listeners`: where clients come in, and what they may ask for there.
 package struct ListenerConfiguration: Sendable {
@@ -62,6 +63,15 @@ package struct ListenerConfiguration: Sendable {
     /// What a configuration without `listeners` gets: a forward listener at 127.0.0.1:8080.
     package static var standard: ListenerConfiguration {
         ListenerConfiguration(endpoint: .address(AddressAndPort(IPAddress(ipv4: 0x7F00_0001), 8080)))
+    }
+}
+
+extension ListenerConfiguration.Endpoint {
+    package var socketAddress: SocketAddress {
+        switch self {
+        case .address(let address): address.socketAddress
+        case .unixSocket(let path): SocketAddress(unixPath: path)
+        }
     }
 }
 

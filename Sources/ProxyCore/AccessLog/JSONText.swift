@@ -1,0 +1,48 @@
+import IOCore
+
+extension ByteBuffer {
+    /// The inside of a JSON string (RFC 8259, section 7): quotes, backslashes and controls escaped, and bytes that
+    /// are not ASCII as they are.
+    mutating func append(jsonEscaping text: borrowing Span<UInt8>) {
+        var start = 0
+        for index in 0..<text.count {
+            let byte = text[index]
+            guard byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") || byte == 0x7F else {
+                continue
+            }
+            append(text.extracting(start..<index))
+            start = index + 1
+            switch byte {
+            case UInt8(ascii: "\""): append("\\\"")
+            case UInt8(ascii: "\\"): append("\\\\")
+            case UInt8(ascii: "\n"): append("\\n")
+            default:
+                append("\\u00")
+                append(byte >> 4 < 10 ? byte >> 4 + 48 : byte >> 4 + 87)
+                append(byte & 15 < 10 ? byte & 15 + 48 : byte & 15 + 87)
+            }
+        }
+        append(text.extracting(start..<text.count))
+    }
+
+    /// A whole JSON string, for texts off the request path.
+    mutating func append(jsonString text: String) {
+        append(UInt8(ascii: "\""))
+        append(jsonEscaping: Array(text.utf8).span)
+        append(UInt8(ascii: "\""))
+    }
+
+    /// Microseconds as milliseconds with up to three decimals: `12.4`.
+    mutating func append(milliseconds microseconds: Int64) {
+        append(decimal: Int(microseconds / 1000))
+        var rest = Int(microseconds % 1000)
+        guard rest > 0 else { return }
+        append(UInt8(ascii: "."))
+        var scale = 100
+        while rest > 0 {
+            append(UInt8(ascii: "0") + UInt8(rest / scale))
+            rest %= scale
+            scale /= 10
+        }
+    }
+}

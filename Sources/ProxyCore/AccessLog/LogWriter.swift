@@ -1,0 +1,114 @@
+import CShims
+import Glibc
+package import IOCore
+import Synchronization
+
+/// Writes log lines to a descriptor, off the loops that make them.
+///
+/// Each worker gathers lines in a buffer of its own and hands it over when it is large or old enough; a thread of the
+/// log's own does the writing, so that a slow reader of the log holds up nobody's requests. What a reader leaves lying
+/// is bounded: beyond that lines are dropped, counted, and the count is logged when there is room again.
+package final class LogWriter: Sendable {
+    private let descriptor: Int32
+    private let ownsDescriptor: Bool
+    private let loop: EventLoop
+    private let thread: LoopThread
+    private let waiting = Atomic<Int>(0)
+    private let dropped = Atomic<Int>(0)
+    private let bound = 16 << 20
+
+    /// - Parameter closing: whether the descriptor is closed at the end.
+    package init(descriptor: Int32, closing: Bool) throws(IOFailure) {
+        let loop = try EventLoop()
+        self.loop = loop
+        self.descriptor = descriptor
+        ownsDescriptor = closing
+        thread = try LoopThread(name: "log") { loop.run() }
+    }
+
+    /// Opens `path` for appending.
+    package convenience init(path: String) throws(IOFailure) {
+        let descriptor = pinproxy_open_append(path)
+        guard descriptor >= 0 else { throw IOFailure(code: -descriptor, during: "open") }
+        try self.init(descriptor: descriptor, closing: true)
+    }
+
+    /// Takes over whole lines. Any thread.
+    package func write(_ lines: [UInt8], count: Int) {
+        guard waiting.load(ordering: .relaxed) < bound else {
+            dropped.add(count, ordering: .relaxed)
+            return
+        }
+        waiting.add(lines.count, ordering: .relaxed)
+        loop.submit { [self] in
+            put(lines)
+            waiting.subtract(lines.count, ordering: .relaxed)
+            let lost = dropped.exchange(0, ordering: .relaxed)
+            if lost > 0 { put(Array("{\"event\":\"log_lines_dropped\",\"count\":\(lost)}\n".utf8)) }
+        }
+    }
+
+    /// The log's thread. A reader that has gone is no reason to stop serving.
+    private func put(_ bytes: [UInt8]) {
+        bytes.withUnsafeBytes { all in
+            var rest = all[...]
+            while !rest.isEmpty {
+                let part = UnsafeRawBufferPointer(rebasing: rest)
+                let written = pinproxy_write_file(descriptor, part.baseAddress!, part.count)
+                if written > 0 {
+                    rest = rest.dropFirst(written)
+                } else if written == -Int(EAGAIN) {
+                    var waiting = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+                    poll(&waiting, 1, 1000)
+                } else {
+                    return
+                }
+            }
+        }
+    }
+
+    /// Writes what was handed over and ends the thread.
+    package func close() {
+        loop.submit { [loop] in loop.stop() }
+        thread.join()
+        if ownsDescriptor { Glibc.close(descriptor) }
+    }
+}
+
+/// A worker's lines on their way to the writer.
+final class LogBuffer {
+    private let writer: LogWriter
+    private unowned let loop: EventLoop
+    private var lines = ByteBuffer()
+    private var count = 0
+    private var timer: LoopTimer!
+
+    private static let enough = 32 << 10
+    private static let age = TimeSpan.milliseconds(100)
+
+    init(writer: LogWriter, loop: EventLoop) {
+        self.writer = writer
+        self.loop = loop
+        timer = LoopTimer { [unowned self] in flush() }
+    }
+
+    /// Lets `body` append one line, its newline included.
+    @inline(__always)
+    func line(_ body: (inout ByteBuffer) -> Void) {
+        body(&lines)
+        count += 1
+        if lines.count >= Self.enough {
+            flush()
+        } else if count == 1 {
+            loop.arm(timer, after: Self.age)
+        }
+    }
+
+    func flush() {
+        guard count > 0 else { return }
+        loop.disarm(timer)
+        writer.write(lines.withUnsafeBytes { Array($0) }, count: count)
+        lines.removeAll()
+        count = 0
+    }
+}

@@ -1,0 +1,221 @@
+import HTTPCore
+import IOCore
+import ServerTrust
+import SessionCore
+
+/// Writes the task log: one JSON object a line, names and units as in `docs/task-log.md`.
+struct TaskLogLine {
+    /// Query parameters whose values are masked.
+    private let redacted: [[UInt8]]
+    private var pinning = PinningTexts()
+    private var clock = CachedTimestamp()
+
+    init(redacting parameters: [String]) {
+        redacted = parameters.map { Array($0.utf8) }
+    }
+
+    /// Appends the line of one request.
+    ///
+    /// - Parameters:
+    ///   - task: nil when the request was refused before there was one.
+    ///   - now: the loop's time in nanoseconds.
+    mutating func write(
+        _ exchange: Exchange,
+        _ task: SessionTask?,
+        client: [UInt8],
+        now: UInt64,
+        to line: inout ByteBuffer
+    ) {
+        line.append("{\"time\":\"")
+        clock.append(unixMilliseconds: Int(exchange.startedWall / 1000), to: &line)
+        line.append("\",\"event\":\"task\"")
+        if let task {
+            line.append(",\"taskIdentifier\":")
+            line.append(decimal: Int(task.taskIdentifier))
+        }
+        line.append(",\"client\":\"")
+        line.append(jsonEscaping: client.span)
+        line.append("\"")
+        writeRequest(exchange.head, exchange.route, to: &line)
+        if exchange.answer.hasBegun {
+            line.append(",\"status\":")
+            line.append(decimal: exchange.answer.status)
+        }
+        line.append(",\"bytesSent\":")
+        line.append(decimal: exchange.bytesFromClient)
+        line.append(",\"bytesReceived\":")
+        line.append(decimal: exchange.bytesToClient)
+        line.append(",\"duration\":")
+        line.append(milliseconds: task?.metrics.duration ?? Int64((now - exchange.startedAt) / 1000))
+        if let problem = exchange.problem {
+            line.append(",\"error\":\"")
+            line.append(text: problem.code.rawValue)
+            line.append("\",\"errorDetails\":")
+            line.append(jsonString: problem.details)
+        }
+        if let task {
+            line.append(",\"redirectCount\":")
+            line.append(decimal: task.metrics.redirectCount)
+            if let evaluation = task.evaluation { line.append(pinning.text(evaluation)) }
+            line.append(",\"transactions\":[")
+            for transaction in task.metrics.earlierTransactions {
+                write(transaction, exchange.head, exchange.route, to: &line)
+                line.append(",")
+            }
+            write(task.metrics.transaction, exchange.head, exchange.route, to: &line)
+            line.append("]")
+        }
+        line.append("}\n")
+    }
+
+    private func writeRequest(_ head: borrowing RequestHead, _ route: Route?, to line: inout ByteBuffer) {
+        guard head.byteCount > 0 else { return }
+        line.append(",\"method\":\"")
+        switch head.method {
+        case .other(let bytes): line.append(jsonEscaping: bytes.span)
+        default: line.append(head.method.knownText)
+        }
+        line.append("\",\"url\":\"")
+        writeURL(head, route, to: &line)
+        line.append("\"")
+    }
+
+    private func writeURL(_ head: borrowing RequestHead, _ route: Route?, to line: inout ByteBuffer) {
+        if let route {
+            let prefix = route.logPrefix
+            line.append(jsonEscaping: prefix.span)
+            writeTarget(head.target, to: &line)
+        } else {
+            writeTarget(head.rawTarget, to: &line)
+        }
+    }
+
+    /// The target, with the values of secret query parameters masked.
+    private func writeTarget(_ target: borrowing Span<UInt8>, to line: inout ByteBuffer) {
+        guard !redacted.isEmpty, let query = target.firstIndex(of: UInt8(ascii: "?")) else {
+            line.append(jsonEscaping: target)
+            return
+        }
+        var position = query + 1
+        line.append(jsonEscaping: target.extracting(0..<position))
+        while position < target.count {
+            let end = target.firstIndex(of: UInt8(ascii: "&"), from: position) ?? target.count
+            let parameter = target.extracting(position..<end)
+            if let equals = parameter.firstIndex(of: UInt8(ascii: "=")), isRedacted(parameter.extracting(0..<equals)) {
+                line.append(jsonEscaping: parameter.extracting(0..<(equals + 1)))
+                line.append("***")
+            } else {
+                line.append(jsonEscaping: parameter)
+            }
+            if end < target.count { line.append("&") }
+            position = end + 1
+        }
+    }
+
+    private func isRedacted(_ name: borrowing Span<UInt8>) -> Bool {
+        for parameter in redacted where name.equalsIgnoringCase(parameter.span) { return true }
+        return false
+    }
+
+    private func write(
+        _ transaction: TransactionMetrics,
+        _ head: borrowing RequestHead,
+        _ route: Route?,
+        to line: inout ByteBuffer
+    ) {
+        line.append("{\"url\":\"")
+        writeURL(head, route, to: &line)
+        line.append("\"")
+        if transaction.status > 0 {
+            line.append(",\"status\":")
+            line.append(decimal: transaction.status)
+        }
+        time(",\"fetchStart\":", transaction.fetchStart, &line)
+        time(",\"domainLookupStart\":", transaction.domainLookupStart, &line)
+        time(",\"domainLookupEnd\":", transaction.domainLookupEnd, &line)
+        time(",\"connectStart\":", transaction.connectStart, &line)
+        time(",\"secureConnectionStart\":", transaction.secureConnectionStart, &line)
+        time(",\"secureConnectionEnd\":", transaction.secureConnectionEnd, &line)
+        time(",\"connectEnd\":", transaction.connectEnd, &line)
+        time(",\"requestStart\":", transaction.requestStart, &line)
+        time(",\"requestEnd\":", transaction.requestEnd, &line)
+        time(",\"responseStart\":", transaction.responseStart, &line)
+        time(",\"responseEnd\":", transaction.responseEnd, &line)
+        line.append(",\"requestHeaderBytesSent\":")
+        line.append(decimal: Int(transaction.requestHeaderBytesSent))
+        line.append(",\"requestBodyBytesSent\":")
+        line.append(decimal: Int(transaction.requestBodyBytesSent))
+        line.append(",\"responseHeaderBytesReceived\":")
+        line.append(decimal: Int(transaction.responseHeaderBytesReceived))
+        line.append(",\"responseBodyBytesReceived\":")
+        line.append(decimal: Int(transaction.responseBodyBytesReceived))
+        switch transaction.protocolVersion {
+        case 20: line.append(",\"networkProtocolName\":\"h2\"")
+        case 11: line.append(",\"networkProtocolName\":\"http/1.1\"")
+        case 10: line.append(",\"networkProtocolName\":\"http/1.0\"")
+        default: break
+        }
+        line.append(transaction.isReusedConnection ? ",\"reusedConnection\":true" : ",\"reusedConnection\":false")
+        if let connection = transaction.connection {
+            line.append(",\"remoteAddress\":\"")
+            connection.remoteAddress.append(to: &line)
+            line.append("\"")
+            if let version = connection.tlsVersion, let cipher = connection.cipher {
+                line.append(",\"tlsVersion\":\"")
+                line.append(version.bytes)
+                line.append("\",\"cipher\":\"")
+                line.append(cipher.bytes)
+                line.append("\"")
+            }
+        }
+        line.append("}")
+    }
+
+    @inline(__always)
+    private func time(_ name: StaticString, _ value: Int64, _ line: inout ByteBuffer) {
+        guard value != TransactionMetrics.absent else { return }
+        line.append(name)
+        line.append(milliseconds: value)
+    }
+}
+
+/// What the log says of an evaluation, worked out once for a connection and not for each of its requests.
+private struct PinningTexts {
+    private struct Entry {
+        let evaluation: TrustEvaluation
+        let text: [UInt8]
+    }
+
+    private var entries: [Entry?] = Array(repeating: nil, count: 64)
+
+    mutating func text(_ evaluation: TrustEvaluation) -> [UInt8] {
+        let place = ObjectIdentifier(evaluation).hashValue & 63
+        if let entry = entries[place], entry.evaluation === evaluation { return entry.text }
+        let text = Self.make(evaluation)
+        entries[place] = Entry(evaluation: evaluation, text: text)
+        return text
+    }
+
+    private static func make(_ evaluation: TrustEvaluation) -> [UInt8] {
+        var text = ByteBuffer()
+        text.append(",\"pinning\":{\"mode\":")
+        text.append(jsonString: evaluation.mode.rawValue)
+        text.append(",\"verdict\":")
+        text.append(jsonString: evaluation.verdict.rawValue)
+        if let domain = evaluation.domain {
+            text.append(",\"domain\":")
+            text.append(jsonString: domain.description)
+        }
+        if let matched = evaluation.matchedPin {
+            text.append(",\"matched\":")
+            text.append(jsonString: matched.description)
+        }
+        if evaluation.matchedBackupOnly { text.append(",\"matchedBackupOnly\":true") }
+        if let failure = evaluation.failure, evaluation.verdict == .reportOnly {
+            text.append(",\"wouldFail\":")
+            text.append(jsonString: failure.rawValue)
+        }
+        text.append("}")
+        return text.withUnsafeBytes { Array($0) }
+    }
+}

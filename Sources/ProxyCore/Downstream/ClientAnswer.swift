@@ -1,0 +1,138 @@
+import HTTPCore
+import IOCore
+import SessionCore
+
+/// What decides how an answer is written for the client.
+struct AnswerContext {
+    let route: Route
+    let listener: WorkerListener
+    let worker: Worker
+    /// Host and port as the client wrote them in Host.
+    let clientAuthority: [UInt8]
+    /// The request body has been taken whole: else the connection cannot be used again.
+    let requestIsWhole: Bool
+}
+
+/// The answer to one request as it goes to the client: its head, the framing of its body, its end.
+///
+/// A value: it is told what comes from the origin and writes bytes for the client.
+struct ClientAnswer {
+    private enum Framing {
+        /// The bytes as they are: a length was announced, or there is no body.
+        case plain
+        case chunked
+        /// HTTP/1.0, and the length is not known: the end of the connection is the end of the body.
+        case untilClose
+    }
+
+    private var framing = Framing.plain
+    private var trailers: HTTPFields?
+    private(set) var hasBegun = false
+    private(set) var status = 0
+    /// Whether the connection can carry another request after this answer.
+    private(set) var persists = true
+
+    /// Writes the head for the client: end-to-end fields, Via, Date, and the framing that this hop has.
+    mutating func begin(
+        _ response: borrowing ResponseHead,
+        to request: borrowing RequestHead,
+        context: borrowing AnswerContext,
+        output: inout ByteBuffer
+    ) {
+        hasBegun = true
+        status = response.status
+        persists = request.keepAlive && context.requestIsWhole && !context.worker.isDraining
+        output.appendStatusLine(response.status)
+        let rewriter = AnswerRewriter(context)
+        var hasDate = false
+        for index in 0..<response.fields.count {
+            let id = response.fields.id(at: index)
+            if id == .date { hasDate = true }
+            if response.fields.isHopByHop(at: index, response.connection) { continue }
+            if rewriter.rewrite(id, at: index, of: response.fields, to: &output) { continue }
+            response.fields.serializeField(at: index, into: &output)
+        }
+        ViaField.write(of: response, pseudonym: context.worker.pseudonym, to: &output)
+        if !hasDate {
+            output.append("Date: ")
+            output.append(context.worker.httpDate)
+            output.append("\r\n")
+        }
+        switch response.framing {
+        case .none, .length:
+            framing = .plain
+        case .chunked, .untilClose:
+            if request.minorVersion >= 1 {
+                framing = .chunked
+                output.append("Transfer-Encoding: chunked\r\n")
+            } else {
+                framing = .untilClose
+                persists = false
+            }
+        }
+        if !persists {
+            output.append("Connection: close\r\n")
+        } else if request.minorVersion == 0 {
+            output.append("Connection: keep-alive\r\n")
+        }
+        output.append("\r\n")
+    }
+
+    /// A 1xx head, but not to HTTP/1.0, which knows none (rule 49).
+    func relay(
+        _ informational: borrowing ResponseHead,
+        to request: borrowing RequestHead,
+        output: inout ByteBuffer,
+        pseudonym: [UInt8]
+    ) {
+        guard request.minorVersion >= 1 else { return }
+        output.appendStatusLine(informational.status)
+        for index in 0..<informational.fields.count {
+            if !informational.fields.isHopByHop(at: index, informational.connection) {
+                informational.fields.serializeField(at: index, into: &output)
+            }
+        }
+        ViaField.write(of: informational, pseudonym: pseudonym, to: &output)
+        output.append("\r\n")
+    }
+
+    /// What precedes a piece of the body.
+    func beginPiece(_ count: Int, output: inout ByteBuffer) {
+        if case .chunked = framing { output.appendChunkHead(size: count) }
+    }
+
+    /// What follows it.
+    func endPiece(output: inout ByteBuffer) {
+        if case .chunked = framing { output.appendChunkEnd() }
+    }
+
+    mutating func add(_ fields: borrowing HTTPFields) {
+        trailers = copy fields
+    }
+
+    /// What follows the body.
+    func end(output: inout ByteBuffer) {
+        guard case .chunked = framing else { return }
+        if let trailers { output.appendLastChunk(trailers: trailers) } else { output.appendLastChunk() }
+    }
+
+    /// An answer of our own.
+    mutating func refuse(
+        _ problem: Problem,
+        head: borrowing RequestHead,
+        keepAlive: Bool,
+        to output: inout ByteBuffer,
+        date: [UInt8]
+    ) {
+        hasBegun = true
+        status = problem.status
+        persists = keepAlive
+        ErrorAnswer.write(
+            problem,
+            to: &output,
+            isHead: head.method == .head,
+            keepAlive: keepAlive,
+            date: date.span
+        )
+    }
+}

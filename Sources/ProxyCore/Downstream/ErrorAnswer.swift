@@ -1,0 +1,90 @@
+import HTTPCore
+import IOCore
+import ServerTrust
+
+/// Writes the answer for a problem: status, `Proxy-Status` (RFC 9209) and a problem document (RFC 9457).
+enum ErrorAnswer {
+    /// - Parameters:
+    ///   - isHead: the answer to HEAD has the same fields and no body.
+    ///   - keepAlive: whether the connection lives on.
+    static func write(
+        _ problem: Problem,
+        to output: inout ByteBuffer,
+        isHead: Bool = false,
+        keepAlive: Bool,
+        date: borrowing Span<UInt8>
+    ) {
+        var body = ByteBuffer()
+        writeDocument(problem, to: &body)
+        output.appendStatusLine(problem.status)
+        output.append("Date: ")
+        output.append(date)
+        output.append("\r\nContent-Type: application/problem+json\r\nContent-Length: ")
+        output.append(decimal: body.count)
+        output.append("\r\nCache-Control: no-store\r\nProxy-Status: pinproxy; error=")
+        output.append(problem.code.proxyStatusError)
+        output.append("; details=\"")
+        output.append(text: quotable(problem.details))
+        output.append("\"\r\n")
+        if let allow = problem.allow {
+            output.append("Allow: ")
+            output.append(allow)
+            output.append("\r\n")
+        }
+        output.append(keepAlive ? "\r\n" : "Connection: close\r\n\r\n")
+        if !isHead { output.append(body.bytes) }
+    }
+
+    private static func writeDocument(_ problem: Problem, to body: inout ByteBuffer) {
+        body.append("{\"type\":\"urn:pinproxy:error:")
+        body.append(text: problem.code.rawValue)
+        body.append("\",\"title\":\"")
+        body.append(problem.code.title)
+        body.append("\",\"status\":")
+        body.append(decimal: problem.status)
+        body.append(",\"error\":\"")
+        body.append(text: problem.code.rawValue)
+        body.append("\",\"detail\":")
+        body.append(jsonString: problem.details)
+        if let evaluation = problem.evaluation { writePins(evaluation, to: &body) }
+        body.append("}\n")
+    }
+
+    /// What the server offered and what the pin file expects: what an operator needs to judge a mismatch.
+    private static func writePins(_ evaluation: TrustEvaluation, to body: inout ByteBuffer) {
+        body.append(",\"host\":")
+        body.append(jsonString: evaluation.host.description)
+        body.append(",\"offeredPins\":[")
+        var first = true
+        for offer in evaluation.offeredPins {
+            if !first { body.append(",") }
+            first = false
+            body.append("{\"pin\":")
+            body.append(jsonString: offer.pin.description)
+            body.append(",\"subject\":")
+            body.append(jsonString: offer.subject)
+            body.append("}")
+        }
+        body.append("],\"expectedPins\":[")
+        first = true
+        for pin in evaluation.expectedPins {
+            if !first { body.append(",") }
+            first = false
+            body.append(jsonString: pin.description)
+        }
+        body.append("]")
+    }
+
+    /// A quoted string of RFC 8941 holds printable ASCII only.
+    private static func quotable(_ text: String) -> String {
+        var result = ""
+        for scalar in text.unicodeScalars.prefix(400) {
+            switch scalar {
+            case "\"", "\\": result += "\\\(scalar)"
+            case " "..."~": result.unicodeScalars.append(scalar)
+            default: result += scalar == "\n" ? " " : "?"
+            }
+        }
+        return result
+    }
+}

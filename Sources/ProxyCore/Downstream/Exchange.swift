@@ -1,0 +1,272 @@
+import HTTPCore
+import IOCore
+import SessionCore
+
+/// One request of a client and its answer: the delegate of the task that carries it to the origin.
+///
+/// Used again for one request after another; what it holds between them is memory, nothing else.
+final class Exchange: TaskDelegate {
+    var parser: RequestParser
+    var head = RequestHead()
+    private(set) var body = RequestBody()
+    private(set) var answer = ClientAnswer()
+    private(set) var task: SessionTask?
+    private(set) var route: Route?
+    private(set) var problem: Problem?
+    /// Body bytes taken from the client, and delivered to it.
+    private(set) var bytesFromClient = 0
+    private(set) var bytesToClient = 0
+    private(set) var startedAt: UInt64 = 0
+    private(set) var startedWall: Int64 = 0
+    private unowned var connection: ClientConnection
+    private let worker: Worker
+    private var isOver = true
+    /// The origin was paused because the client does not keep up.
+    private var isHeldBack = false
+
+    /// This much of the request body waits for the origin before the client is held back.
+    private static let uploadHighWater = 128 << 10
+    /// Smaller pieces of an answer are gathered before they are written.
+    private static let directWrite = 4 << 10
+
+    init(worker: Worker, connection: ClientConnection) {
+        self.worker = worker
+        self.connection = connection
+        parser = RequestParser(limits: worker.headLimits)
+    }
+
+    /// Takes it up for a connection.
+    func attach(_ connection: ClientConnection) {
+        self.connection = connection
+        parser = RequestParser(limits: worker.headLimits)
+    }
+
+    // MARK: From the client
+
+    /// The head is there: find out where it goes, and send it.
+    func begin() {
+        reset()
+        if let problem = body.begin(head.framing, limit: worker.snapshot.configuration.limits.requestBodyBytes) {
+            refuse(problem, keepAlive: false)
+            return
+        }
+        switch connection.listener.route(for: head, on: connection, worker: worker) {
+        case .refused(let problem, let route):
+            self.route = route
+            refuse(problem, keepAlive: head.keepAlive && body.isComplete)
+        case .route(let route):
+            self.route = route
+            guard case .origin(let endpoint) = route.destination else { preconditionFailure("a route leads somewhere") }
+            if OriginFields.comesFromUs(head.fields, pseudonym: worker.pseudonym) {
+                refuse(
+                    Problem(
+                        .loopDetected,
+                        "The request's Via field holds this proxy's own name: it was sent here by itself. Check http_proxy of the programs behind it."
+                    ),
+                    keepAlive: head.keepAlive && body.isComplete
+                )
+                return
+            }
+            start(endpoint)
+        }
+    }
+
+    private func reset() {
+        isOver = false
+        isHeldBack = false
+        problem = nil
+        route = nil
+        bytesFromClient = 0
+        bytesToClient = 0
+        startedAt = worker.loop.now
+        startedWall = worker.loop.wallClock
+        answer = ClientAnswer()
+    }
+
+    private func start(_ endpoint: Endpoint) {
+        let length: RequestBodyLength =
+            switch head.framing {
+            case .none, .untilClose: .none
+            case .length(let count): .bytes(count)
+            case .chunked: .unknown
+            }
+        let request = SessionRequest(
+            endpoint: endpoint,
+            method: head.method,
+            target: Array(copying: head.target),
+            fields: OriginFields.make(from: head, pseudonym: worker.pseudonym),
+            bodyLength: length
+        )
+        let task = worker.manager.dataTask(with: request, delegate: self)
+        self.task = task
+        if body.isComplete { task.finishSending() }
+        task.resume()
+    }
+
+    /// Whether more of the request body can be taken now.
+    var wantsBody: Bool {
+        guard let task, !body.isComplete else { return false }
+        return task.pendingBodyBytes < Self.uploadHighWater
+    }
+
+    /// Takes bytes of the request body; returns how many.
+    func feedBody(_ bytes: borrowing Span<UInt8>) -> Int {
+        var position = 0
+        while position < bytes.count, !body.isComplete, let task {
+            let rest = bytes.extracting(position..<bytes.count)
+            switch body.next(rest) {
+            case .data(let range, let consumed):
+                bytesFromClient += range.count
+                task.send(rest.extracting(range))
+                position += consumed
+            case .needMore(let consumed), .end(let consumed):
+                position += consumed
+                if consumed == 0 { return position }
+            case .failed(let problem):
+                fail(problem)
+                return bytes.count
+            }
+        }
+        if body.isComplete { task?.finishSending() }
+        return position
+    }
+
+    /// The client has half-closed. A body without its end must not look whole to the origin (rule 36).
+    func inputEnded() {
+        guard !isOver, !body.isComplete else { return }
+        fail(Problem(.requestInvalid, "The connection ended before the request body did. Send all of it."))
+    }
+
+    /// The client is gone altogether: nobody waits for the answer.
+    func clientGone() {
+        guard !isOver else { return }
+        end(Problem(.clientClosed, "The client closed the connection before the answer was complete."))
+    }
+
+    /// The client reads again.
+    func outputHasRoom() {
+        guard isHeldBack, let task else { return }
+        isHeldBack = false
+        task.resumeReceiving()
+    }
+
+    // MARK: Problems
+
+    /// Answers in the origin's place, before anything was sent to it.
+    func refuse(_ problem: Problem, keepAlive: Bool) {
+        if isOver { reset() }
+        answer.refuse(problem, head: head, keepAlive: keepAlive, to: &connection.output, date: worker.httpDate)
+        end(problem)
+        connection.finished(self, persists: keepAlive, isWhole: true)
+    }
+
+    /// Gives up a request that is under way; the task is cancelled.
+    private func fail(_ problem: Problem) {
+        let canBeSaid = !answer.hasBegun
+        if canBeSaid {
+            answer.refuse(problem, head: head, keepAlive: false, to: &connection.output, date: worker.httpDate)
+        }
+        end(problem)
+        connection.finished(self, persists: false, isWhole: canBeSaid)
+    }
+
+    /// The bookkeeping of the end: the task goes, the log line is written.
+    private func end(_ problem: Problem?) {
+        isOver = true
+        self.problem = problem
+        let ended = task
+        ended?.cancel()
+        worker.log(self, ended, client: connection.addressText)
+        task = nil
+    }
+
+    // MARK: From the origin
+
+    override func taskDidConnect(_ task: SessionTask) {
+        guard !isOver, head.expectsContinue, !body.isComplete, bytesFromClient == 0 else { return }
+        connection.output.append("HTTP/1.1 100 Continue\r\n\r\n")
+        connection.flushLater()
+    }
+
+    override func taskNeedsBodyData(_ task: SessionTask) {
+        guard !isOver else { return }
+        connection.exchangeWantsBody()
+    }
+
+    override func task(_ task: SessionTask, didReceiveInformational informational: borrowing ResponseHead) {
+        // 100 was ours to give; 101 is not to be had without Upgrade, which is not forwarded.
+        guard !isOver, informational.status != 100, informational.status != 101 else { return }
+        answer.relay(informational, to: head, output: &connection.output, pseudonym: worker.pseudonym)
+        connection.flushLater()
+    }
+
+    override func task(
+        _ task: SessionTask,
+        didReceive response: borrowing ResponseHead
+    ) -> ResponseDisposition {
+        guard !isOver, let route else { return .cancel }
+        answer.begin(
+            response,
+            to: head,
+            context: AnswerContext(
+                route: route,
+                listener: connection.listener,
+                worker: worker,
+                clientAuthority: connection.listener.isGateway ? clientAuthority : [],
+                requestIsWhole: body.isComplete
+            ),
+            output: &connection.output
+        )
+        return .allow
+    }
+
+    private var clientAuthority: [UInt8] {
+        guard let index = head.fields.first(.host) else { return [] }
+        var value: [UInt8] = []
+        head.fields.appendValue(at: index, to: &value)
+        return value
+    }
+
+    override func task(_ task: SessionTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
+        guard !isOver else { return .pause }
+        bytesToClient += data.count
+        if data.count >= Self.directWrite {
+            answer.beginPiece(data.count, output: &connection.output)
+            connection.write(data)
+            guard !isOver else { return .pause }
+            answer.endPiece(output: &connection.output)
+        } else {
+            answer.beginPiece(data.count, output: &connection.output)
+            connection.output.append(data)
+            answer.endPiece(output: &connection.output)
+            connection.flushLater()
+        }
+        if connection.hasRoom { return .proceed }
+        isHeldBack = true
+        return .pause
+    }
+
+    override func task(_ task: SessionTask, didReceiveTrailers trailers: borrowing HTTPFields) {
+        guard !isOver else { return }
+        answer.add(trailers)
+    }
+
+    override func taskDidComplete(_ task: SessionTask, error: SessionError?) {
+        guard !isOver else { return }
+        if let error {
+            fail(problem(for: error))
+            return
+        }
+        answer.end(output: &connection.output)
+        end(nil)
+        connection.finished(self, persists: answer.persists && body.isComplete, isWhole: true)
+    }
+
+    /// A stall is the client's when it is the client's body that does not come.
+    private func problem(for error: SessionError) -> Problem {
+        if error.code == .stalled, !body.isComplete, let task, task.pendingBodyBytes == 0 {
+            return Problem(.requestTimeout, "The request body stopped coming. Send it faster, or raise timeouts.stall.")
+        }
+        return Problem(error)
+    }
+}

@@ -1,0 +1,163 @@
+import HTTPCore
+import IOCore
+package import ServerTrust
+package import SessionCore
+
+/// Why the proxy answers in the origin's place: the table of errors that clients, logs and metrics share.
+package struct Problem: Sendable {
+    /// The stable codes. Raw values are what log and problem document hold.
+    package enum Code: String, Sendable, CaseIterable {
+        case pinMismatch = "pin_mismatch"
+        case pinSetExpired = "pin_set_expired"
+        case pinForbidden = "pin_forbidden"
+        case certificateUntrusted = "certificate_untrusted"
+        case certificateExpired = "certificate_expired"
+        case certificateHostMismatch = "certificate_host_mismatch"
+        case certificateRevoked = "certificate_revoked"
+        case stapleMissing = "staple_missing"
+        case tlsHandshakeFailed = "tls_handshake_failed"
+        case dnsFailed = "dns_failed"
+        case dnsTimeout = "dns_timeout"
+        case connectFailed = "connect_failed"
+        case connectTimeout = "connect_timeout"
+        case responseTimeout = "response_timeout"
+        case stalled = "stalled"
+        case responseInvalid = "response_invalid"
+        case responseTruncated = "response_truncated"
+        case responseTooLarge = "response_too_large"
+        case hostDenied = "host_denied"
+        case unpinnedDenied = "unpinned_denied"
+        case connectDenied = "connect_denied"
+        case addressDenied = "address_denied"
+        case loopDetected = "loop_detected"
+        case limitReached = "limit_reached"
+        case requestInvalid = "request_invalid"
+        case requestTimeout = "request_timeout"
+        case requestTooLarge = "request_too_large"
+        case misdirectedRequest = "misdirected_request"
+        case clientClosed = "client_closed"
+        case cancelled = "cancelled"
+        case `internal` = "internal"
+    }
+
+    package let code: Code
+    package let status: Int
+    /// What happened and what to do about it, for people.
+    package let details: String
+    /// The methods that are allowed, with 405.
+    package let allow: StaticString?
+    package let evaluation: TrustEvaluation?
+
+    package init(
+        _ code: Code,
+        status: Int? = nil,
+        _ details: String,
+        allow: StaticString? = nil,
+        evaluation: TrustEvaluation? = nil
+    ) {
+        self.code = code
+        self.status = status ?? code.status
+        self.details = details
+        self.allow = allow
+        self.evaluation = evaluation
+    }
+
+    /// What ended a task.
+    package init(_ error: SessionError) {
+        self.init(
+            Code(rawValue: error.code.rawValue) ?? .internal,
+            error.details,
+            evaluation: error.evaluation
+        )
+    }
+
+    /// What the parser refused.
+    init(_ fault: RequestFault) {
+        self.init(
+            .requestInvalid,
+            status: fault.status,
+            "\(fault.message) (rule \(fault.rule))",
+            allow: fault.status == 405 ? "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH" : nil
+        )
+    }
+}
+
+extension Problem.Code {
+    /// The usual status; faults of the request bring their own.
+    var status: Int {
+        switch self {
+        case .dnsTimeout, .connectTimeout, .responseTimeout, .stalled: 504
+        case .hostDenied, .unpinnedDenied, .connectDenied, .addressDenied: 403
+        case .loopDetected: 508
+        case .limitReached: 503
+        case .requestInvalid: 400
+        case .requestTimeout: 408
+        case .requestTooLarge: 413
+        case .misdirectedRequest: 421
+        case .internal: 500
+        default: 502
+        }
+    }
+
+    /// The error type of RFC 9209, section 2.3.
+    var proxyStatusError: StaticString {
+        switch self {
+        case .pinMismatch, .pinSetExpired, .pinForbidden, .certificateUntrusted, .certificateExpired,
+            .certificateHostMismatch, .certificateRevoked, .stapleMissing:
+            "tls_certificate_error"
+        case .tlsHandshakeFailed: "tls_protocol_error"
+        case .dnsFailed: "dns_error"
+        case .dnsTimeout: "dns_timeout"
+        case .connectFailed: "connection_refused"
+        case .connectTimeout: "connection_timeout"
+        case .responseTimeout: "http_response_timeout"
+        case .stalled: "connection_read_timeout"
+        case .responseInvalid: "http_protocol_error"
+        case .responseTruncated: "http_response_incomplete"
+        case .responseTooLarge: "http_response_body_size"
+        case .hostDenied, .unpinnedDenied, .connectDenied: "http_request_denied"
+        case .addressDenied: "destination_ip_prohibited"
+        case .loopDetected: "proxy_loop_detected"
+        case .limitReached: "connection_limit_reached"
+        case .requestInvalid, .requestTimeout, .requestTooLarge, .misdirectedRequest: "http_request_error"
+        case .clientClosed, .cancelled, .internal: "proxy_internal_error"
+        }
+    }
+
+    /// The title of the problem document: the same for every occurrence.
+    var title: StaticString {
+        switch self {
+        case .pinMismatch: "The server's key is none of the pinned ones"
+        case .pinSetExpired: "The pin set of this host has expired"
+        case .pinForbidden: "The server's key is a forbidden one"
+        case .certificateUntrusted: "The server's certificate chain is not trusted"
+        case .certificateExpired: "A certificate of the server is not valid at this time"
+        case .certificateHostMismatch: "The server's certificate is for another host"
+        case .certificateRevoked: "A certificate of the server has been revoked"
+        case .stapleMissing: "The server sent no valid revocation status"
+        case .tlsHandshakeFailed: "The TLS handshake with the server failed"
+        case .dnsFailed: "The host's name could not be resolved"
+        case .dnsTimeout: "Resolving the host's name took too long"
+        case .connectFailed: "The server could not be reached"
+        case .connectTimeout: "Connecting to the server took too long"
+        case .responseTimeout: "The server did not answer in time"
+        case .stalled: "The transfer stalled"
+        case .responseInvalid: "The server's answer is not valid HTTP"
+        case .responseTruncated: "The server's answer broke off"
+        case .responseTooLarge: "The server's answer is too large"
+        case .hostDenied: "This host may not be reached through this proxy"
+        case .unpinnedDenied: "Only pinned hosts may be reached through this proxy"
+        case .connectDenied: "CONNECT is not allowed"
+        case .addressDenied: "The host's address may not be dialled"
+        case .loopDetected: "The request has been through this proxy before"
+        case .limitReached: "A limit of this proxy is reached"
+        case .requestInvalid: "The request is not valid"
+        case .requestTimeout: "The request took too long to arrive"
+        case .requestTooLarge: "The request is too large"
+        case .misdirectedRequest: "This listener does not serve that host"
+        case .clientClosed: "The client went away"
+        case .cancelled: "The request was cancelled"
+        case .internal: "The proxy failed"
+        }
+    }
+}

@@ -1,0 +1,86 @@
+import HTTPCore
+
+/// The body of a client's request as it comes in: where it ends, and whether it may go on.
+///
+/// A value: bytes go in, what they are comes out.
+struct RequestBody {
+    private enum State {
+        case complete
+        case length(remaining: Int)
+        case chunked
+        case failed
+    }
+
+    enum Step {
+        /// These of the given bytes are body.
+        case data(Range<Int>, consumed: Int)
+        case needMore(consumed: Int)
+        case end(consumed: Int)
+        case failed(Problem)
+    }
+
+    private var state = State.complete
+    private var chunks = ChunkedDecoder()
+    private var received = 0
+    private var limit = Int.max
+
+    var isComplete: Bool {
+        if case .complete = state { return true }
+        return false
+    }
+
+    /// Begins a body.
+    ///
+    /// - Returns: a problem when it is known to be too large.
+    mutating func begin(_ framing: BodyFraming, limit: Int?) -> Problem? {
+        received = 0
+        self.limit = limit ?? Int.max
+        switch framing {
+        case .none, .length(0), .untilClose:
+            state = .complete
+        case .length(let count):
+            state = .length(remaining: count)
+            if count > self.limit { return tooLarge }
+        case .chunked:
+            state = .chunked
+            chunks = ChunkedDecoder()
+        }
+        return nil
+    }
+
+    private var tooLarge: Problem {
+        Problem(
+            .requestTooLarge,
+            "The request body is larger than limits.requestBodyBytes (\(limit) bytes). Send less, or raise the limit."
+        )
+    }
+
+    mutating func next(_ bytes: borrowing Span<UInt8>) -> Step {
+        switch state {
+        case .complete, .failed:
+            return .needMore(consumed: 0)
+        case .length(let remaining):
+            let count = min(remaining, bytes.count)
+            state = count == remaining ? .complete : .length(remaining: remaining - count)
+            return .data(0..<count, consumed: count)
+        case .chunked:
+            switch chunks.next(bytes) {
+            case .data(let range, let consumed):
+                received += range.count
+                if received > limit {
+                    state = .failed
+                    return .failed(tooLarge)
+                }
+                return .data(range, consumed: consumed)
+            case .needMore(let consumed):
+                return .needMore(consumed: consumed)
+            case .end(let consumed):
+                state = .complete
+                return .end(consumed: consumed)
+            case .failed(let fault):
+                state = .failed
+                return .failed(Problem(.requestInvalid, "\(fault.message) (rule \(fault.rule))"))
+            }
+        }
+    }
+}

@@ -1,0 +1,36 @@
+import HTTPCore
+import IOCore
+
+/// The Via field of this proxy (RFC 9110, section 7.6.3): protocol version and pseudonym.
+enum ViaField {
+    /// `1.1 pinproxy-k3v9qz`: what is added to a request from a client.
+    static func value(minorVersion: UInt8, pseudonym: [UInt8]) -> [UInt8] {
+        var value: [UInt8] = []
+        value.reserveCapacity(4 + pseudonym.count)
+        value.append(UInt8(ascii: "1"))
+        value.append(UInt8(ascii: "."))
+        value.append(UInt8(ascii: "0") + minorVersion)
+        value.append(UInt8(ascii: " "))
+        value.append(contentsOf: pseudonym)
+        return value
+    }
+
+    /// The whole field line of an answer.
+    static func write(of response: borrowing ResponseHead, pseudonym: [UInt8], to output: inout ByteBuffer) {
+        output.append("Via: ")
+        output.append(UInt8(ascii: "0") + response.majorVersion)
+        if response.majorVersion == 1 {
+            output.append(UInt8(ascii: "."))
+            output.append(UInt8(ascii: "0") + response.minorVersion)
+        }
+        output.append(" ")
+        output.append(pseudonym)
+        output.append("\r\n")
+    }
+
+    /// A name of this process: two proxies in a row are told apart.
+    static func makePseudonym() -> [UInt8] {
+        let letters = Array("abcdefghijklmnopqrstuvwxyz0123456789".utf8)
+        return Array("pinproxy-".utf8) + (0..<8).map { _ in letters.randomElement() ?? letters[0] }
+    }
+}

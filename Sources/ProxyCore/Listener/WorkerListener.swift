@@ -1,0 +1,150 @@
+import HTTPCore
+import IOCore
+import SessionCore
+
+/// One listener as one worker serves it: accepts its connections and finds the routes of their requests.
+final class WorkerListener: EventHandler {
+    let configuration: ListenerConfiguration
+    private let socket: ListeningSocket
+    private unowned let worker: Worker
+    private var routes = RouteCache()
+    private var gatewayRoute: Route?
+    private var retry: LoopTimer!
+    private var isStopped = false
+
+    /// A loop takes a few at a time, so that a burst spreads over the loops.
+    private static let acceptsATurn = 16
+
+    /// What becomes of a request's authority.
+    enum Decision {
+        case route(Route)
+        case refused(Problem, Route?)
+    }
+
+    init(socket: ListeningSocket, configuration: ListenerConfiguration, worker: Worker) {
+        self.socket = socket
+        self.configuration = configuration
+        self.worker = worker
+        super.init()
+        retry = LoopTimer { [unowned self] in try? register() }
+        gatewayRoute = configuration.upstream.map { worker.router.route(to: $0) }
+    }
+
+    var isGateway: Bool { configuration.mode == .gateway }
+
+    // MARK: Accepting
+
+    func start() throws(IOFailure) { try register() }
+
+    private func register() throws(IOFailure) {
+        guard !isStopped else { return }
+        try worker.loop.register(socket.descriptor, [.readable, .exclusive], self)
+    }
+
+    func stop() {
+        isStopped = true
+        worker.loop.unregister(socket.descriptor)
+        worker.loop.remove(retry)
+    }
+
+    override func ready(_ readiness: Readiness) {
+        for _ in 0..<Self.acceptsATurn {
+            switch socket.accept() {
+            case .connection(let descriptor, let address):
+                worker.adopt(descriptor, address, self)
+            case .wouldBlock:
+                return
+            case .exhausted:
+                // Out of descriptors: the listener would be ready for ever. Look again when some may be free.
+                worker.loop.unregister(socket.descriptor)
+                worker.loop.arm(retry, after: .milliseconds(100))
+                return
+            }
+        }
+    }
+
+    // MARK: Routing
+
+    func route(for head: borrowing RequestHead, on connection: ClientConnection, worker: Worker) -> Decision {
+        if head.method == .connect { return .refused(connectRefusal(head), nil) }
+        if head.form == .asterisk {
+            return .refused(
+                Problem(.requestInvalid, "OPTIONS * asks the proxy itself, which has nothing to tell."),
+                nil
+            )
+        }
+        return isGateway ? gateway(head, connection) : forward(head)
+    }
+
+    private func forward(_ head: borrowing RequestHead) -> Decision {
+        guard head.form == .absolute, let scheme = head.scheme, let port = head.port else {
+            return .refused(
+                Problem(
+                    .requestInvalid,
+                    "This is a forward proxy: the request line must hold the whole URL (GET http://host/path). "
+                        + "Point the client at it with http_proxy, or use a gateway listener for requests without one."
+                ),
+                nil
+            )
+        }
+        let isHTTPS = scheme == .https
+        if let known = routes.lookup(isHTTPS: isHTTPS, host: head.hostBytes, port: port) { return decision(known) }
+        guard let host = head.host else {
+            return .refused(Problem(.requestInvalid, "The request names no host."), nil)
+        }
+        let route = worker.router.route(
+            isHTTPS: isHTTPS,
+            host: host,
+            port: port,
+            allowHosts: configuration.allowHosts
+        )
+        routes.insert(route, isHTTPS: isHTTPS, host: head.hostBytes, port: port)
+        return decision(route)
+    }
+
+    private func decision(_ route: Route) -> Decision {
+        if case .refused(let problem) = route.destination { return .refused(problem, route) }
+        return .route(route)
+    }
+
+    private func gateway(_ head: borrowing RequestHead, _ connection: ClientConnection) -> Decision {
+        guard let gatewayRoute, let upstream = configuration.upstream else {
+            return .refused(Problem(.internal, "The gateway has no upstream."), nil)
+        }
+        guard isOwnName(head, connection, upstream) else {
+            return .refused(
+                Problem(
+                    .misdirectedRequest,
+                    "This gateway answers to its own address, localhost, \(upstream.host) and its allowedHosts; the request's Host is another. "
+                        + "Add the name to allowedHosts if clients may use it."
+                ),
+                nil
+            )
+        }
+        return decision(gatewayRoute)
+    }
+
+    /// Invariant 16: a name that an attacker's DNS points here must not be answered to.
+    private func isOwnName(
+        _ head: borrowing RequestHead,
+        _ connection: ClientConnection,
+        _ upstream: ListenerConfiguration.Upstream
+    ) -> Bool {
+        guard let kind = head.hostKind else { return false }
+        if head.hostBytes.equals("localhost") || head.hostBytes.equals(upstream.host.bytes.span) { return true }
+        if kind != .name, let local = connection.localAddress.flatMap({ AddressAndPort($0) }) {
+            if head.hostBytes.equals(Host(local.address).bytes.span) { return true }
+        }
+        for host in configuration.allowedHosts where head.hostBytes.equals(host.bytes.span) { return true }
+        return false
+    }
+
+    private func connectRefusal(_ head: borrowing RequestHead) -> Problem {
+        let host = head.host?.authorityText ?? "host"
+        return Problem(
+            .connectDenied,
+            "A tunnel would hide the server's certificate from this proxy, so no pin could be enforced. "
+                + "Send https:// requests in absolute form, ask for http://\(host)/ (a pinned host, or one with \"upgrade\": true, is reached over TLS), or use a gateway listener."
+        )
+    }
+}

@@ -1,0 +1,36 @@
+import HTTPCore
+
+/// The fields of a client's request as they go to the origin.
+enum OriginFields {
+    /// End-to-end fields in their order, then Via (RFC 9110, section 7.6). Host and framing are the session's to make.
+    static func make(from head: borrowing RequestHead, pseudonym: [UInt8]) -> HTTPFields {
+        var fields = HTTPFields()
+        for index in 0..<head.fields.count {
+            let id = head.fields.id(at: index)
+            switch id {
+            case .host, .contentLength, .expect: continue
+            default: break
+            }
+            if head.fields.isHopByHop(at: index, head.connection) { continue }
+            fields.append(contentsOf: head.fields, at: index)
+        }
+        fields.append(.via, ViaField.value(minorVersion: head.minorVersion, pseudonym: pseudonym).span)
+        return fields
+    }
+
+    /// Whether a Via field names this process (rule 45).
+    static func comesFromUs(_ fields: borrowing HTTPFields, pseudonym: [UInt8]) -> Bool {
+        var place = fields.first(.via)
+        while let index = place {
+            let value = fields.value(at: index)
+            let last = value.count - pseudonym.count
+            if last >= 0 {
+                for start in 0...last where value.extracting(start..<(start + pseudonym.count)).equals(pseudonym.span) {
+                    return true
+                }
+            }
+            place = fields.next(.via, after: index)
+        }
+        return false
+    }
+}

@@ -1,0 +1,143 @@
+import HTTPCore
+import IOCore
+import ServerTrust
+import SessionCore
+
+/// Finds out where an authority leads under one policy snapshot, or why it may not be reached.
+struct Router: Sendable {
+    let snapshot: PolicySnapshot
+
+    /// The route of a forward listener's request.
+    ///
+    /// - Parameters:
+    ///   - isHTTPS: the scheme that the client wrote.
+    ///   - allowHosts: the listener's own rule, beside those of `access`.
+    func route(isHTTPS: Bool, host: Host, port: UInt16, allowHosts: HostPatternSet) -> Route {
+        if let refusal = hostRefusal(host, allowHosts) {
+            return refused(refusal, isHTTPS: isHTTPS, host: host, port: port)
+        }
+        let settings = snapshot.policy(for: host).configuration
+        // Rule 8: a host that a pin file names is never reached without TLS, on whatever port.
+        let isUpgraded = !isHTTPS && wouldUpgrade(host)
+        let secure = isHTTPS || isUpgraded
+        let originPort = isUpgraded && port == 80 ? 443 : port
+        return route(
+            secure: secure,
+            isUpgraded: isUpgraded,
+            host: host,
+            port: originPort,
+            settings: settings,
+            exemption: settings.resolve
+        )
+    }
+
+    /// The route of a gateway listener: TLS to its upstream.
+    func route(to upstream: ListenerConfiguration.Upstream) -> Route {
+        let settings = snapshot.policy(for: upstream.host).configuration
+        if let refusal = hostRefusal(upstream.host, .any) {
+            return refused(refusal, isHTTPS: true, host: upstream.host, port: upstream.port)
+        }
+        return route(
+            secure: true,
+            isUpgraded: false,
+            host: upstream.host,
+            port: upstream.port,
+            settings: settings,
+            exemption: settings.resolve ?? upstream.exemption
+        )
+    }
+
+    private func route(
+        secure: Bool,
+        isUpgraded: Bool,
+        host: Host,
+        port: UInt16,
+        settings: HostConfiguration,
+        exemption: AddressAndPort?
+    ) -> Route {
+        let pinned = snapshot.pinnedDomains.policy(host: host, port: port)
+        if pinned == nil, snapshot.configuration.unpinnedHosts == .deny {
+            return refused(
+                Problem(
+                    .unpinnedDenied,
+                    "No pin file names \(host) and unpinnedHosts is \"deny\". "
+                        + "Add the host to a pin file (pinproxy pins show \(host) helps), or set unpinnedHosts to \"allow\"."
+                ),
+                isHTTPS: secure,
+                host: host,
+                port: port
+            )
+        }
+        let rules = snapshot.access
+        let endpoint = Endpoint(
+            scheme: secure ? .https : .http,
+            host: host,
+            port: port,
+            resolve: settings.resolve.map { (Host($0.address), $0.port) },
+            httpVersion: secure && settings.httpVersion == .http2 ? .http2 : .http1,
+            policy: pinned ?? SecurityPolicy.unpinned,
+            anchors: snapshot.trustAnchors,
+            generation: UInt64(snapshot.generation),
+            timeouts: TaskTimeouts(settings.timeouts),
+            dialRule: { address in
+                guard let dialled = AddressAndPort(address) else { return DialRefusal(rule: "not an IP address") }
+                let verdict = rules.judge(dialled.address, port: dialled.port, exempting: exemption)
+                return verdict == .allowed ? nil : DialRefusal(rule: rules.describe(verdict))
+            }
+        )
+        return Route(
+            destination: .origin(endpoint),
+            isUpgraded: isUpgraded,
+            rewritesUpgraded: settings.rewriteUpgraded,
+            logPrefix: Self.prefix(isHTTPS: secure, host: host, port: port)
+        )
+    }
+
+    private func hostRefusal(_ host: Host, _ allowHosts: HostPatternSet) -> Problem? {
+        let verdict = snapshot.access.judge(host)
+        if verdict != .allowed {
+            return Problem(
+                .hostDenied,
+                "\(host) may not be reached: \(snapshot.access.describe(verdict)). Change access in the configuration if it should be."
+            )
+        }
+        if !allowHosts.contains(host) {
+            return Problem(
+                .hostDenied,
+                "\(host) may not be reached through this listener: its allowHosts does not take the host in."
+            )
+        }
+        return nil
+    }
+
+    private func refused(_ problem: Problem, isHTTPS: Bool, host: Host, port: UInt16) -> Route {
+        Route(
+            destination: .refused(problem),
+            isUpgraded: false,
+            rewritesUpgraded: false,
+            logPrefix: Self.prefix(isHTTPS: isHTTPS, host: host, port: port)
+        )
+    }
+
+    private static func prefix(isHTTPS: Bool, host: Host, port: UInt16) -> [UInt8] {
+        let usual: UInt16 = isHTTPS ? 443 : 80
+        return Array("\(isHTTPS ? "https" : "http")://\(host.authorityText)\(port == usual ? "" : ":\(port)")".utf8)
+    }
+}
+
+extension TaskTimeouts {
+    init(_ timeouts: Timeouts) {
+        self.init()
+        connect = .milliseconds(timeouts.connect.count)
+        firstByte = .milliseconds(timeouts.firstByte.count)
+        stall = .milliseconds(timeouts.stall.count)
+        total = timeouts.total.map { .milliseconds($0.count) }
+    }
+}
+
+extension Router {
+    /// Whether plain http to that host would go out over TLS.
+    func wouldUpgrade(_ host: Host) -> Bool {
+        snapshot.isPinned(host) || snapshot.policy(for: host).configuration.upgrade
+    }
+}
