@@ -100,7 +100,8 @@ struct ChainVerification {
         else { return false }
         X509_VERIFY_PARAM_set_auth_level(parameters, 2)
         X509_VERIFY_PARAM_set_depth(parameters, ChainVerification.depth)
-        X509_VERIFY_PARAM_set_time(parameters, time_t(now))
+        // A time given would win over X509_V_FLAG_NO_CHECK_TIME.
+        if !ignoresDates { X509_VERIFY_PARAM_set_time(parameters, time_t(now)) }
         X509_VERIFY_PARAM_set_hostflags(
             parameters,
             UInt32(X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT)

@@ -1,0 +1,282 @@
+import HTTPCore
+
+/// Reads one domain of a pin file: the value of a member of `pinnedDomains`.
+struct DomainReader {
+    let object: DocumentObject
+    /// `nil` when the name itself is at fault; the rest is looked at all the same.
+    let host: Host?
+    let time: Int64
+    let library: TrustAnchorLibrary
+
+    private var configuration = SecurityPolicy.Configuration()
+    /// Where each pin, forbidden pin and pinned certificate stands, by its index in the configuration.
+    private var places: [String: [DocumentElement]] = [:]
+    /// Lists that could not be read whole: what they lack is not reported on top of it.
+    private var incomplete: Set<String> = []
+
+    init(object: DocumentObject, host: Host?, time: Int64, library: TrustAnchorLibrary) {
+        self.object = object
+        self.host = host
+        self.time = time
+        self.library = library
+    }
+
+    /// The domain, if nothing is wrong with it; every issue goes to the document's reader.
+    mutating func read() -> PinnedDomains.Domain? {
+        let issues = object.reader.issues.count
+        let includeSubdomains = readIncludeSubdomains()
+        if object.bool("excludeFromParentPolicy") ?? false {
+            checkNothingElse()
+            guard object.reader.issues.count == issues, let host else { return nil }
+            return domain(host, includeSubdomains, ports: nil, policy: nil)
+        }
+        configuration.domain = host
+        let ports = readPorts()
+        readMode()
+        readPins()
+        readCertificates()
+        readExpiration()
+        readConnection()
+        readRevocation()
+        refuseReports()
+        object.finish()
+        reportFaults()
+        guard object.reader.issues.count == issues, let host else { return nil }
+        do {
+            let policy = try SecurityPolicy(configuration)
+            warn(policy)
+            return domain(host, includeSubdomains, ports: ports, policy: policy)
+        } catch {
+            // The faults were looked for above; should the two ever differ, the file is refused.
+            object.element.report("\(error)", remedy: "mend the domain's policy")
+            return nil
+        }
+    }
+
+    private func domain(
+        _ host: Host,
+        _ includeSubdomains: Bool,
+        ports: [UInt16]?,
+        policy: SecurityPolicy?
+    ) -> PinnedDomains.Domain {
+        .init(
+            host: host,
+            includeSubdomains: includeSubdomains,
+            ports: ports,
+            policy: policy,
+            file: object.reader.file
+        )
+    }
+
+    // MARK: - Which hosts
+
+    private func readIncludeSubdomains() -> Bool {
+        guard let element = object["includeSubdomains"], element.bool() == true else { return false }
+        if let host, host.kind != .name {
+            element.report("an IP address has no subdomains", remedy: "take it out")
+        } else if let host, DomainName.isPublicSuffix(host) {
+            element.report(
+                "\(host) is a public suffix: this would pin other people's domains",
+                remedy: "name your own domain below it"
+            )
+        }
+        return true
+    }
+
+    /// An excluded domain has no policy, so that nothing else may be said of it.
+    private func checkNothingElse() {
+        for (name, element) in object.entries
+        where name != "excludeFromParentPolicy" && name != "includeSubdomains" {
+            element.report(
+                "\"\(JSONScanner.shown(name))\" on a domain that is excluded from its parent's policy",
+                remedy: "take it out, or set \"excludeFromParentPolicy\" to false"
+            )
+        }
+    }
+
+    private func readPorts() -> [UInt16]? {
+        guard let element = object["ports"], let elements = element.elements() else { return nil }
+        if elements.isEmpty {
+            element.report("an empty list covers no port", remedy: "name a port, or take \"ports\" out to cover all")
+        }
+        var ports: [UInt16] = []
+        for element in elements {
+            guard let port = element.int(in: 1...65_535).map({ UInt16($0) }) else { continue }
+            if ports.contains(port) {
+                element.report("port \(port) stands in the list already", remedy: "keep one of the two")
+            }
+            ports.append(port)
+        }
+        return ports
+    }
+
+    // MARK: - Mode and pins
+
+    private mutating func readMode() {
+        configuration.pinningMode = object["pinningMode"]?.choice() ?? .publicKey
+        configuration.allowInvalidCertificates = object.bool("allowInvalidCertificates") ?? false
+        configuration.validatesDomainName = object.bool("validatesDomainName") ?? true
+        configuration.enforcePinning = object.bool("enforcePinning") ?? true
+        configuration.allowSinglePin = object.bool("allowSinglePin") ?? false
+    }
+
+    private mutating func readPins() {
+        configuration.pins = readPins("pins", allowsBackup: true)
+        configuration.forbiddenPins = readPins("forbiddenPins", allowsBackup: false)
+    }
+
+    private mutating func readPins(_ key: String, allowsBackup: Bool) -> [Pin] {
+        guard let element = object[key] else { return [] }
+        guard let elements = element.elements() else {
+            incomplete.insert(key)
+            return []
+        }
+        var pins: [Pin] = []
+        for element in elements {
+            if let pin = PinReader.read(element, allowsBackup: allowsBackup) {
+                pins.append(pin)
+                places[key, default: []].append(element)
+            } else {
+                incomplete.insert(key)
+            }
+        }
+        return pins
+    }
+
+    private mutating func readCertificates() {
+        let key = "pinnedCertificates"
+        guard let element = object[key] else { return }
+        guard let elements = element.elements() else {
+            incomplete.insert(key)
+            return
+        }
+        for element in elements {
+            guard let bytes = element.fileContents(),
+                let certificates = element.reported({ () throws(CertificateFault) in
+                    try Certificate.certificates(in: bytes)
+                })
+            else {
+                incomplete.insert(key)
+                continue
+            }
+            for certificate in certificates {
+                if configuration.pinnedCertificates.contains(where: { $0.isSame(as: certificate) }) {
+                    element.report(
+                        "the certificate \"\(certificate.subject)\" is pinned already",
+                        remedy: "keep one of the two"
+                    )
+                }
+                configuration.pinnedCertificates.append(certificate)
+                places[key, default: []].append(element)
+            }
+        }
+    }
+
+    private mutating func readExpiration() {
+        if let element = object["expiration"], let text = element.string() {
+            configuration.expiration = CalendarDate(text)
+            if configuration.expiration == nil {
+                element.report(
+                    "\"\(JSONScanner.shown(text))\" is no date",
+                    remedy: "write a day of the calendar as YYYY-MM-DD"
+                )
+            }
+        }
+        guard let element = object["onExpiration"] else { return }
+        configuration.onExpiration = element.choice() ?? .deny
+        if !object.has("expiration") {
+            element.report("without \"expiration\" it never applies", remedy: "add the date, or take it out")
+        }
+    }
+
+    // MARK: - The connection
+
+    private mutating func readConnection() {
+        configuration.minTLSVersion = object["minTLSVersion"]?.choice() ?? .tls12
+        if let element = object["trustAnchors"] {
+            configuration.trustAnchors = TrustAnchorReader.read(
+                element,
+                library: library,
+                mayBeEmpty: configuration.allowInvalidCertificates
+            )
+        }
+        guard let identity = object.object("clientCertificate") else { return }
+        let certificate = identity.required("certificate")
+        let key = identity.required("key")
+        identity.finish()
+        guard let certificate, let certificateBytes = certificate.fileContents(), let key,
+            let keyBytes = key.fileContents()
+        else { return }
+        configuration.clientCertificate = identity.element.reported { () throws(CertificateFault) in
+            try ClientIdentity(certificate: certificateBytes, privateKey: keyBytes)
+        }
+    }
+
+    private mutating func readRevocation() {
+        guard let revocation = object.object("revocation") else { return }
+        configuration.revocationScope = revocation["crlScope"]?.choice() ?? .leaf
+        if let element = revocation["requireStaple"], element.bool() == true {
+            element.report("required staples are not supported in this version", remedy: "set it to false")
+        }
+        let files = revocation.elements("crlFiles") ?? []
+        revocation.finish()
+        let contents = files.compactMap { $0.fileContents() }
+        guard !files.isEmpty, contents.count == files.count else { return }
+        // One file at a time first, so that the issue stands at the file that is at fault.
+        for (element, bytes) in zip(files, contents) {
+            _ = element.reported { () throws(CertificateFault) in try RevocationLists(contents: [bytes]) }
+        }
+        configuration.revocationLists = try? RevocationLists(contents: contents)
+    }
+
+    private func refuseReports() {
+        guard let element = object["reportUris"], let elements = element.elements(), !elements.isEmpty else { return }
+        element.report("reports are not supported in this version", remedy: "leave the list empty")
+    }
+
+    // MARK: - The whole
+
+    /// Contradictions between settings, put where they stand in the file.
+    private func reportFaults() {
+        for fault in configuration.faults() where !incomplete.contains(fault.key) {
+            // A list that is short because another one could not be read is no fault of its own.
+            if fault.key == "pins", incomplete.contains("pinnedCertificates") { continue }
+            let parts = fault.key.split(separator: "/").map(String.init)
+            if parts.count == 2, let index = Int(parts[1]), let list = places[parts[0]], index < list.count {
+                list[index].report(fault.message, remedy: fault.remedy)
+            } else {
+                (object[parts[0]] ?? object.element).report(fault.message, remedy: fault.remedy)
+            }
+        }
+    }
+
+    private func warn(_ policy: SecurityPolicy) {
+        let name = policy.domain.map { "\($0)" } ?? ""
+        if policy.isUnverified {
+            let key = policy.allowInvalidCertificates ? "allowInvalidCertificates" : "validatesDomainName"
+            (object[key] ?? object.element).warn(
+                "servers of \(name) are not identified: anybody on the way can read and change what is sent",
+                remedy: "pin the certificate or its key"
+            )
+        }
+        if !policy.configuration.enforcePinning {
+            object["enforcePinning"]?.warn(
+                "pins of \(name) are only reported, not enforced",
+                remedy: "set it to true when the reports are clean"
+            )
+        }
+        warnOfExpiration(policy, name)
+    }
+
+    private func warnOfExpiration(_ policy: SecurityPolicy, _ name: String) {
+        guard let expiration = policy.configuration.expiration else { return }
+        let left = expiration.end - time
+        guard left <= PinFile.expirationNotice else { return }
+        let effect = policy.configuration.onExpiration == .deny ? "every request is refused" : "no pin is looked at"
+        let message =
+            left > 0
+            ? "the pin set of \(name) holds until \(expiration); after that day \(effect)"
+            : "the pin set of \(name) held until \(expiration): \(effect)"
+        object["expiration"]?.warn(message, remedy: "check the server's pins and renew the date")
+    }
+}

@@ -1,0 +1,139 @@
+import HTTPCore
+
+/// Loads pin files: all of them or none. The form is described by `docs/schema/pin-file.schema.json`.
+public enum PinFile {
+    /// What a set of pin files says.
+    public struct Loaded: Sendable {
+        public var domains: PinnedDomains
+        /// What to tell at every start: servers let through unidentified, pin sets near their end.
+        public var warnings: [DocumentIssue]
+        /// The files that were read, in order.
+        public var files: [String]
+    }
+
+    /// How long before the end of a pin set its warnings begin, in seconds: 30 days.
+    public static let expirationNotice: Int64 = 30 * 86_400
+
+    /// Loads a file, or every `*.json` of a folder in the order of their names (hidden ones left out). Blocking disk
+    /// I/O: at start and on reload, never on a loop.
+    ///
+    /// - Parameters:
+    ///   - path: a file or a folder.
+    ///   - time: seconds since 1970, for the warnings of expiration.
+    ///   - library: where the trust anchors come from; give the same one for a whole configuration.
+    /// - Throws: every issue of every file at once.
+    public static func load(
+        path: String,
+        at time: Int64,
+        library: TrustAnchorLibrary = TrustAnchorLibrary()
+    ) throws(DocumentIssues) -> Loaded {
+        guard FileContents.isFolder(path) else { return try load(files: [path], at: time, library: library) }
+        switch FileContents.names(inFolder: path) {
+        case .failure(let fault):
+            throw DocumentIssues([fault.issue(file: path)])
+        case .success(let names):
+            let folder = path.hasSuffix("/") ? path : path + "/"
+            let files = names.filter { $0.hasSuffix(".json") }.map { folder + $0 }
+            guard !files.isEmpty else {
+                // An empty mount would otherwise unpin every host without a word.
+                throw DocumentIssues([
+                    DocumentIssue(
+                        file: path,
+                        message: "no pin file (*.json) in this folder",
+                        remedy: "add one, or take \"pins\" out of the configuration"
+                    )
+                ])
+            }
+            return try load(files: files, at: time, library: library)
+        }
+    }
+
+    /// Loads the files given.
+    public static func load(
+        files: [String],
+        at time: Int64,
+        library: TrustAnchorLibrary = TrustAnchorLibrary()
+    ) throws(DocumentIssues) -> Loaded {
+        try load(readers: files.map { DocumentReader(file: $0) }, at: time, library: library)
+    }
+
+    /// Loads one pin file's text.
+    ///
+    /// - Parameter file: the name for issues, and the place that paths in the text are relative to.
+    public static func load(
+        text: String,
+        file: String,
+        at time: Int64,
+        library: TrustAnchorLibrary = TrustAnchorLibrary()
+    ) throws(DocumentIssues) -> Loaded {
+        try load(readers: [DocumentReader(JSONDocument(text: text, file: file))], at: time, library: library)
+    }
+
+    private static func load(
+        readers: [DocumentReader],
+        at time: Int64,
+        library: TrustAnchorLibrary
+    ) throws(DocumentIssues) -> Loaded {
+        var collection = PinFileCollection(time: time, library: library)
+        for reader in readers { collection.read(reader) }
+        let issues = readers.flatMap(\.issues)
+        guard issues.isEmpty else { throw DocumentIssues(issues) }
+        return Loaded(
+            domains: collection.domains,
+            warnings: readers.flatMap(\.warnings),
+            files: readers.map(\.file)
+        )
+    }
+}
+
+/// The domains of several files while they are read.
+private struct PinFileCollection {
+    let time: Int64
+    let library: TrustAnchorLibrary
+    var domains = PinnedDomains()
+    /// Where each domain was named first, by its normal form.
+    private var places: [String: String] = [:]
+
+    init(time: Int64, library: TrustAnchorLibrary) {
+        self.time = time
+        self.library = library
+    }
+
+    mutating func read(_ reader: DocumentReader) {
+        guard let root = reader.rootObject() else { return }
+        if let version = root.required("version")?.int(in: 0...Int.max), version != 1 {
+            root["version"]?.report("version \(version) of the pin file is not known", remedy: "write 1")
+        }
+        if let pinned = root.required("pinnedDomains"), let object = pinned.object() {
+            if object.entries.isEmpty {
+                pinned.report("no domain is named", remedy: "name one, or delete the file")
+            }
+            for (name, element) in object.entries { read(name, element) }
+        }
+        root.finish()
+    }
+
+    private mutating func read(_ name: String, _ element: DocumentElement) {
+        let host: Host?
+        do throws(DomainName.Fault) {
+            host = try DomainName.host(name)
+        } catch {
+            element.report(error.message, remedy: error.remedy)
+            host = nil
+        }
+        guard let object = element.object() else { return }
+        var reader = DomainReader(object: object, host: host, time: time, library: library)
+        let domain = reader.read()
+        guard let host else { return }
+        let place = "\(element.reader.file): \(element.pointer)"
+        if let first = places[host.description] {
+            element.report(
+                "the domain \(host) is named already, at \(first)",
+                remedy: "keep one of the two: policies are not joined"
+            )
+            return
+        }
+        places[host.description] = place
+        if let domain { _ = domains.insert(domain) }
+    }
+}

@@ -1,0 +1,107 @@
+/// Reads one entry of `pins` or `forbiddenPins`: a `sha256/…` string or an object.
+enum PinReader {
+    /// The pin; `nil` after an issue.
+    static func read(_ element: DocumentElement, allowsBackup: Bool) -> Pin? {
+        if case .string(let text) = element.value.content {
+            guard text.hasPrefix("sha256/") else {
+                element.report(
+                    "a pin that is a string begins with \"sha256/\"",
+                    remedy: "write \"sha256/…\", or { \"spki-sha256\": \"…\" }"
+                )
+                return nil
+            }
+            return key(text, element).map { Pin($0) }
+        }
+        guard case .object = element.value.content, let object = element.object() else {
+            element.report(
+                "a pin is a string or an object, is \(element.value.kindForPeople)",
+                remedy: "write \"sha256/…\", or { \"spki-sha256\": \"…\" }"
+            )
+            return nil
+        }
+        let digest = object.required("spki-sha256")
+        let scope = object["scope"]?.choice(Pin.Scope.self)
+        let comment = object.string("comment")
+        let isBackup = allowsBackup ? object.bool("backup") ?? false : false
+        object.finish()
+        guard let digest, let text = digest.string(), let key = key(text, digest) else { return nil }
+        return Pin(key, scope: scope ?? .any, isBackup: isBackup, comment: comment ?? "")
+    }
+
+    private static func key(_ text: String, _ element: DocumentElement) -> PublicKeyPin? {
+        let remedy = "write the 44 base64 characters that pinproxy pins show prints"
+        do throws(PublicKeyPin.Fault) {
+            return try PublicKeyPin(text)
+        } catch {
+            switch error {
+            case .notBase64: element.report("the pin is not base64", remedy: remedy)
+            case .wrongLength(let count): element.report("the pin has \(count) bytes, not 32", remedy: remedy)
+            case .unknownDigest: element.report("the pin's digest is not SHA-256", remedy: remedy)
+            }
+            return nil
+        }
+    }
+}
+
+/// Reads `trustAnchors`: `{ "system": true, "files": [] }`, in pin files and in the configuration alike.
+package enum TrustAnchorReader {
+    /// The anchors; `nil` after an issue.
+    ///
+    /// - Parameter mayBeEmpty: whether a set without any anchor makes sense.
+    package static func read(
+        _ element: DocumentElement,
+        library: TrustAnchorLibrary,
+        mayBeEmpty: Bool = false
+    ) -> TrustAnchors? {
+        guard let object = element.object() else { return nil }
+        let system = object["system"]
+        let usesSystem = system.map { $0.bool() } ?? true
+        let files = object.elements("files") ?? []
+        object.finish()
+        let issues = element.reader.issues.count
+        let paths = files.compactMap { file -> String? in
+            guard let bytes = file.fileContents(),
+                file.reported({ () throws(CertificateFault) in try Certificate.certificates(in: bytes) }) != nil,
+                let path = file.string()
+            else { return nil }
+            return element.reader.resolve(path: path)
+        }
+        guard let usesSystem, paths.count == files.count, element.reader.issues.count == issues else { return nil }
+        if !usesSystem, paths.isEmpty, !mayBeEmpty {
+            element.report(
+                "no trust anchor at all: every server would be refused",
+                remedy: "name a file, or set \"system\" to true"
+            )
+            return nil
+        }
+        return (usesSystem ? system ?? element : element).reported { () throws(CertificateFault) in
+            try library.anchors(system: usesSystem, files: paths)
+        }
+    }
+}
+
+extension DocumentElement {
+    /// The contents of the file that this string names, relative to the document; `nil` after an issue.
+    package func fileContents() -> [UInt8]? {
+        guard let path = string() else { return nil }
+        switch FileContents.read(reader.resolve(path: path), limit: 16 << 20) {
+        case .success(let bytes): return bytes
+        case .failure(let fault):
+            report("the file \"\(JSONScanner.shown(path))\" \(fault.message)", remedy: fault.remedy)
+            return nil
+        }
+    }
+
+    /// Runs `body`; a fault becomes an issue here.
+    func reported<Result>(_ body: () throws(CertificateFault) -> Result) -> Result? {
+        do throws(CertificateFault) {
+            return try body()
+        } catch {
+            let file: String =
+                if case .string(let path) = value.content { "the file \"\(JSONScanner.shown(path))\": " } else { "" }
+            let cause = error.underlying?.entries.first.map { " [\($0.text)]" } ?? ""
+            report(file + error.message + cause, remedy: error.remedy)
+            return nil
+        }
+    }
+}

@@ -1,0 +1,262 @@
+import HTTPCore
+import ServerTrust
+import TestSupport
+import Testing
+
+/// Every cell of the mode table (scenarios 53 to 57): what each mode makes of each kind of server.
+@Suite("The mode table")
+struct ModeTableTests {
+    enum Server: String, CaseIterable, Sendable {
+        /// A valid chain to the anchors, made out to the host, pinned by the leaf.
+        case good
+        /// The same, and its certificate has expired.
+        case expired
+        /// The same, made out to another host.
+        case otherHost
+        /// A valid chain, and another key and certificate than the pinned ones.
+        case otherKey
+        /// Self-signed and pinned.
+        case selfSigned
+        /// Self-signed, and not pinned.
+        case selfSignedUnpinned
+        /// Self-signed and pinned, made out to another host.
+        case selfSignedOtherHost
+        /// Under a CA that the anchors do not hold, which sent its own certificate; the CA is pinned.
+        case privateCA
+        /// The same, made out to another host.
+        case privateCAOtherHost
+        /// The same, and the leaf has expired.
+        case privateCAExpired
+        /// Self-signed, pinned and expired.
+        case selfSignedExpired
+    }
+
+    struct Cell: CustomTestStringConvertible, Sendable {
+        var mode: SSLPinningMode
+        var allowInvalid: Bool
+        var validatesName: Bool
+        /// The servers that are let in, with their verdicts; all others are refused.
+        var accepted: [Server: TrustEvaluation.Verdict]
+        /// Why some of the others are refused.
+        var failures: [Server: TrustFailure]
+
+        var testDescription: String { "\(mode), invalid \(allowInvalid), name \(validatesName)" }
+    }
+
+    static let cells: [Cell] = [
+        Cell(
+            mode: .none,
+            allowInvalid: false,
+            validatesName: true,
+            accepted: [.good: .notPinned, .otherKey: .notPinned],
+            failures: [
+                .expired: .certificateExpired, .otherHost: .certificateHostMismatch,
+                .selfSigned: .certificateUntrusted, .privateCA: .certificateUntrusted,
+            ]
+        ),
+        Cell(
+            mode: .none,
+            allowInvalid: false,
+            validatesName: false,
+            accepted: [.good: .unverified, .otherKey: .unverified, .otherHost: .unverified],
+            failures: [.expired: .certificateExpired, .selfSigned: .certificateUntrusted]
+        ),
+        Cell(
+            mode: .none,
+            allowInvalid: true,
+            validatesName: false,
+            accepted: Dictionary(uniqueKeysWithValues: Server.allCases.map { ($0, .unverified) }),
+            failures: [:]
+        ),
+        Cell(
+            mode: .certificate,
+            allowInvalid: false,
+            validatesName: true,
+            accepted: [.good: .pass],
+            failures: [
+                .expired: .certificateExpired, .otherHost: .certificateHostMismatch, .otherKey: .pinMismatch,
+                .selfSigned: .certificateUntrusted, .privateCA: .certificateUntrusted,
+            ]
+        ),
+        Cell(
+            mode: .certificate,
+            allowInvalid: false,
+            validatesName: false,
+            accepted: [.good: .pass, .otherHost: .pass],
+            failures: [.expired: .certificateExpired, .otherKey: .pinMismatch, .privateCA: .certificateUntrusted]
+        ),
+        Cell(
+            mode: .certificate,
+            allowInvalid: true,
+            validatesName: true,
+            accepted: [.good: .pass, .selfSigned: .pass, .privateCA: .pass],
+            failures: [
+                .expired: .certificateExpired, .otherHost: .certificateHostMismatch, .otherKey: .pinMismatch,
+                .selfSignedUnpinned: .pinMismatch, .selfSignedOtherHost: .certificateHostMismatch,
+                .privateCAOtherHost: .certificateHostMismatch, .privateCAExpired: .certificateExpired,
+                .selfSignedExpired: .certificateExpired,
+            ]
+        ),
+        Cell(
+            mode: .certificate,
+            allowInvalid: true,
+            validatesName: false,
+            accepted: [.good: .pass, .selfSigned: .pass, .otherHost: .pass, .selfSignedOtherHost: .pass],
+            failures: [
+                .expired: .certificateExpired, .otherKey: .pinMismatch, .privateCA: .pinMismatch,
+                .privateCAOtherHost: .pinMismatch, .selfSignedExpired: .certificateExpired,
+            ]
+        ),
+        Cell(
+            mode: .publicKey,
+            allowInvalid: false,
+            validatesName: true,
+            accepted: [.good: .pass],
+            failures: [
+                .expired: .certificateExpired, .otherHost: .certificateHostMismatch, .otherKey: .pinMismatch,
+                .selfSigned: .certificateUntrusted, .privateCA: .certificateUntrusted,
+            ]
+        ),
+        Cell(
+            mode: .publicKey,
+            allowInvalid: false,
+            validatesName: false,
+            accepted: [.good: .pass, .otherHost: .pass],
+            failures: [.expired: .certificateExpired, .otherKey: .pinMismatch, .selfSigned: .certificateUntrusted]
+        ),
+        Cell(
+            mode: .publicKey,
+            allowInvalid: true,
+            validatesName: true,
+            accepted: [
+                .good: .pass, .expired: .pass, .selfSigned: .pass, .selfSignedExpired: .pass, .privateCA: .pass,
+                .privateCAExpired: .pass,
+            ],
+            failures: [
+                .otherHost: .certificateHostMismatch, .otherKey: .pinMismatch,
+                .selfSignedUnpinned: .pinMismatch, .selfSignedOtherHost: .certificateHostMismatch,
+                .privateCAOtherHost: .certificateHostMismatch,
+            ]
+        ),
+        Cell(
+            mode: .publicKey,
+            allowInvalid: true,
+            validatesName: false,
+            accepted: [
+                .good: .pass, .expired: .pass, .otherHost: .pass, .selfSigned: .pass, .selfSignedOtherHost: .pass,
+                .selfSignedExpired: .pass,
+            ],
+            failures: [
+                .otherKey: .pinMismatch, .selfSignedUnpinned: .pinMismatch, .privateCA: .pinMismatch,
+                .privateCAOtherHost: .pinMismatch,
+            ]
+        ),
+    ]
+
+    private let pki: TestPKI
+    private let other: TestPKI
+
+    init() throws {
+        pki = try TestPKI()
+        other = try TestPKI("private")
+    }
+
+    /// The chain that a server sends, and the certificate that is pinned for it.
+    private func make(_ server: Server) throws -> (chain: [Certificate], pinned: Certificate) {
+        let isOtherHost = [.otherHost, .selfSignedOtherHost, .privateCAOtherHost].contains(server)
+        let host = isOtherHost ? "other.example" : Scenario.host
+        var builder = CertificateBuilder.server(hosts: [host], validity: TestPKI.validity)
+        if [.expired, .privateCAExpired, .selfSignedExpired].contains(server) { builder.notAfter = Scenario.now - 1 }
+        switch server {
+        case .good, .expired, .otherHost, .otherKey:
+            let made = try pki.server(builder)
+            let pinned = server == .otherKey ? try pki.server(Scenario.host).certificate : made.certificate
+            return (made.chain, pinned)
+        case .selfSigned, .selfSignedUnpinned, .selfSignedOtherHost, .selfSignedExpired:
+            let made = try builder.identity()
+            let pinned = server == .selfSignedUnpinned ? try pki.server(Scenario.host).certificate : made.certificate
+            return ([made.certificate], pinned)
+        case .privateCA, .privateCAOtherHost, .privateCAExpired:
+            return (try other.server(builder).chain, other.intermediate.certificate)
+        }
+    }
+
+    @Test("55 every cell lets in exactly what the table says", arguments: cells)
+    func cell(cell: Cell) throws {
+        for server in Server.allCases {
+            let (chain, pinned) = try make(server)
+            var configuration = SecurityPolicy.Configuration()
+            configuration.pinningMode = cell.mode
+            configuration.allowInvalidCertificates = cell.allowInvalid
+            configuration.validatesDomainName = cell.validatesName
+            switch cell.mode {
+            case .none: break
+            case .certificate: configuration.pinnedCertificates = [pinned]
+            case .publicKey: configuration.pins = [Pin(pinned.publicKeyPin), Pin(.unrelated(200))]
+            }
+            let policy = try SecurityPolicy(configuration)
+            let report = policy.evaluate(
+                chain: chain,
+                host: try Host(Scenario.host),
+                anchors: pki.anchors,
+                at: Scenario.now
+            )
+            #expect(report.verdict == cell.accepted[server] ?? .fail, "\(server): \(report)")
+            if let failure = cell.failures[server] { #expect(report.failure == failure, "\(server): \(report)") }
+            #expect((report.failure == nil) == report.isAccepted, "\(server)")
+            #expect(policy.isUnverified == (report.verdict == .unverified) || report.verdict == .fail)
+        }
+    }
+
+    @Test("the one cell that the table forbids is refused when the policy is made")
+    func forbiddenCell() {
+        var configuration = SecurityPolicy.Configuration()
+        configuration.allowInvalidCertificates = true
+        #expect(configuration.faults().map(\.key) == ["allowInvalidCertificates"])
+        configuration.validatesDomainName = false
+        #expect(configuration.faults().isEmpty)
+    }
+
+    @Test("57 a private CA is trusted through the domain's own anchors, which replace the global ones")
+    func ownAnchors() throws {
+        let server = try other.server(Scenario.host)
+        let base = try Scenario(other.server(Scenario.host), other).with {
+            $0.chain = server.chain
+            $0.anchors = pki.anchors
+        }
+        let own = base.with { $0.configuration.trustAnchors = other.anchors }
+        try expect(base.pinning(server.pin), .certificateUntrusted, mended: own.pinning(server.pin))
+        // And the global ones do not count beside them.
+        let global = try pki.server(Scenario.host)
+        let replaced = own.with { $0.chain = global.chain }
+        #expect(try replaced.evaluation().failure == .certificateUntrusted)
+    }
+
+    @Test("in publicKey mode with invalid allowed, a rogue chain cannot borrow a pinned CA that it only sends along")
+    func borrowedCA() throws {
+        let rogue = try TestPKI("rogue").server(Scenario.host)
+        var scenario = Scenario(rogue, pki).pinning(other.intermediate.key.pin)
+        scenario.configuration.allowInvalidCertificates = true
+        scenario.chain.append(other.intermediate.certificate)
+        let mended = try scenario.with { $0.chain = try other.server(Scenario.host).chain }
+        try expect(scenario, .pinMismatch, mended: mended)
+    }
+
+    @Test("in publicKey mode with invalid allowed, an expired path to a pinned root among the anchors counts")
+    func expiredPathToAnchor() throws {
+        var builder = CertificateBuilder.server(hosts: [Scenario.host], validity: TestPKI.validity)
+        builder.notAfter = Scenario.now - 1
+        let expired = try Scenario(pki.server(builder), pki).pinning(pki.root.key.pin)
+        let mended = expired.with { $0.configuration.allowInvalidCertificates = true }
+        try expect(expired, .certificateExpired, mended: mended)
+        #expect(try mended.evaluation().goodUntil == .max)
+    }
+
+    @Test("a leaf pin does not make a CA of a certificate sent along")
+    func leafScopeOnCA() throws {
+        var scenario = try Scenario(other.server(Scenario.host), pki)
+            .pinning(other.intermediate.key.pin, .leaf)
+        scenario.configuration.allowInvalidCertificates = true
+        try expect(scenario, .pinMismatch, mended: scenario.pinning(other.intermediate.key.pin, .ca))
+    }
+}

@@ -1,0 +1,172 @@
+import HTTPCore
+import ServerTrust
+import TestSupport
+import Testing
+
+@Suite("Forbidden keys, reporting, revocation and age")
+struct PolicyRuleTests {
+    let pki: TestPKI
+    let server: TestServer
+    let base: Scenario
+
+    init() throws {
+        pki = try TestPKI()
+        server = try pki.server(Scenario.host)
+        base = Scenario(server, pki)
+    }
+
+    private func byCertificate(_ scenario: Scenario) -> Scenario {
+        scenario.with {
+            $0.configuration.pinningMode = .certificate
+            $0.configuration.pinnedCertificates = [server.certificate]
+        }
+    }
+
+    @Test("a forbidden key in the chain refuses in every mode, matching pins or not")
+    func forbidden() throws {
+        let pinned = base.pinning(server.pin)
+        for scenario in [base, pinned, byCertificate(base)] {
+            let refused = scenario.with { $0.configuration.forbiddenPins = [Pin(pki.intermediate.key.pin)] }
+            let verdict: TrustEvaluation.Verdict = scenario.configuration.pinningMode == .none ? .notPinned : .pass
+            try expect(refused, .pinForbidden, mended: scenario, verdict)
+        }
+        // With the chain waived the leaf is the validated chain; a forbidden CA above it proves nothing.
+        let alone = pinned.with {
+            $0.configuration.allowInvalidCertificates = true
+            $0.configuration.pins[0] = Pin(pki.intermediate.key.pin)
+        }
+        let refused = alone.with { $0.configuration.forbiddenPins = [Pin(server.pin, scope: .leaf)] }
+        try expect(refused, .pinForbidden, mended: alone)
+    }
+
+    @Test("a server let through unidentified is still refused for a forbidden key")
+    func forbiddenUnverified() throws {
+        let open = base.with {
+            $0.configuration.allowInvalidCertificates = true
+            $0.configuration.validatesDomainName = false
+        }
+        try expect(
+            open.with { $0.configuration.forbiddenPins = [Pin(server.pin)] },
+            .pinForbidden,
+            mended: open,
+            .unverified
+        )
+    }
+
+    @Test("76 and 77 reporting only lets a wrong pin pass, and never a bad chain")
+    func reportOnly() throws {
+        let reporting = base.pinning(.unrelated(1)).with { $0.configuration.enforcePinning = false }
+        let report = try reporting.evaluation()
+        #expect(report.verdict == .reportOnly && report.failure == .pinMismatch)
+        #expect(report.isAccepted && report.isStillGood(at: Scenario.now))
+        #expect(try reporting.pinning(server.pin).evaluation().verdict == .pass)
+        let wrongHost = try reporting.with { $0.host = "b.example.com" }.evaluation()
+        #expect(wrongHost.verdict == .fail && wrongHost.failure == .certificateHostMismatch)
+        let untrusted = try reporting.with { $0.chain.removeLast() }.evaluation()
+        #expect(untrusted.verdict == .fail && untrusted.failure == .certificateUntrusted)
+        let certificate = try byCertificate(base).with {
+            $0.configuration.pinnedCertificates = [try pki.server(Scenario.host).certificate]
+            $0.configuration.enforcePinning = false
+        }
+        #expect(try certificate.evaluation().verdict == .reportOnly)
+    }
+
+    @Test("an expired set that is only reported on passes with its report")
+    func expiredReportOnly() throws {
+        let expired = base.pinning(server.pin).with {
+            $0.configuration.enforcePinning = false
+            $0.configuration.expiration = CalendarDate("2026-05-14")
+        }
+        let report = try expired.evaluation()
+        #expect(report.verdict == .reportOnly && report.failure == .pinSetExpired)
+        #expect(try expired.with { $0.host = "b.example.com" }.evaluation().verdict == .fail)
+    }
+
+    @Test("the keys of pinned certificates count as pins in publicKey mode")
+    func certificateKeys() throws {
+        let scenario = base.pinning(.unrelated(1))
+        try expect(
+            scenario,
+            .pinMismatch,
+            mended: scenario.with { $0.configuration.pinnedCertificates = [pki.intermediate.certificate] }
+        )
+    }
+
+    @Test("a pinned CA lets its certificates in, in mode certificate")
+    func pinnedCA() throws {
+        let other = try TestPKI("other")
+        func pinned(_ certificate: Certificate) -> Scenario {
+            byCertificate(base).with { $0.configuration.pinnedCertificates = [certificate] }
+        }
+        try expect(pinned(other.intermediate.certificate), .pinMismatch, mended: pinned(pki.intermediate.certificate))
+        #expect(try pinned(pki.root.certificate).evaluation().matchedPin == pki.root.key.pin)
+    }
+
+    // MARK: - Revocation
+
+    private func revocation(
+        _ revoked: [Certificate] = [],
+        until nextUpdate: Int64 = Scenario.now + 1000,
+        issuer: Identity? = nil,
+        scope: RevocationLists.Scope = .leaf
+    ) throws -> Scenario {
+        let list = try RevocationListBuilder(validity: (Scenario.now - 1000)..<nextUpdate, revoked: revoked)
+            .pem(issuer: issuer ?? pki.intermediate)
+        return try base.pinning(server.pin).with {
+            $0.configuration.revocationLists = try RevocationLists(contents: [Array(list.utf8)])
+            $0.configuration.revocationScope = scope
+        }
+    }
+
+    @Test("80 a certificate on the list is revoked")
+    func revoked() throws {
+        try expect(revocation([server.certificate]), .certificateRevoked, mended: revocation())
+    }
+
+    @Test("a missing list fails, and so does a stale one")
+    func missingOrStale() throws {
+        try expect(revocation(issuer: pki.root), .certificateRevoked, mended: revocation())
+        try expect(revocation(until: Scenario.now), .certificateRevoked, mended: revocation(until: Scenario.now + 1))
+        #expect(try revocation(until: Scenario.now + 1).evaluation().goodUntil == Scenario.now + 1)
+    }
+
+    @Test("scope chain wants a list of every issuer")
+    func chainScope() throws {
+        let validity = (Scenario.now - 1000)..<(Scenario.now + 1000)
+        let lists = try [pki.intermediate, pki.root].map {
+            try RevocationListBuilder(validity: validity).pem(issuer: $0)
+        }
+        let whole = try revocation(scope: .chain).with {
+            $0.configuration.revocationLists = try RevocationLists(contents: lists.map { Array($0.utf8) })
+        }
+        try expect(revocation(scope: .chain), .certificateRevoked, mended: whole)
+    }
+
+    // MARK: - Age
+
+    @Test("a verdict holds until the first certificate of the chain or the pin set ends")
+    func age() throws {
+        let pinned = base.pinning(server.pin)
+        #expect(try pinned.evaluation().goodUntil == TestPKI.validity.upperBound)
+        let report = try pinned.with { $0.configuration.expiration = CalendarDate("2026-05-20") }.evaluation()
+        let end = try #require(CalendarDate("2026-05-20")).end
+        #expect(report.goodUntil == end)
+        #expect(report.isStillGood(at: end - 1) && !report.isStillGood(at: end))
+    }
+
+    @Test("a refusal never becomes good")
+    func refusalStays() throws {
+        let report = try base.pinning(.unrelated(1)).evaluation()
+        #expect(!report.isStillGood(at: 0) && !report.isStillGood(at: .min))
+    }
+
+    @Test("a hostile chain of hundreds of certificates is cut short in the report")
+    func boundedReport() throws {
+        let scenario = try base.pinning(.unrelated(1)).with {
+            let extra = pki.root.certificate
+            $0.chain = [server.certificate] + (0..<300).map { _ in extra }
+            $0.anchors = try TestPKI("other").anchors
+        }
+        #expect(try scenario.evaluation().chain.count <= 32)
+    }
+}
