@@ -61,7 +61,8 @@ struct AccessAddressRulesTests {
     @Test(
         "an IPv6 address that embeds an IPv4 address is judged as that one too",
         arguments: [
-            "::ffff:127.0.0.1", "::ffff:7f00:1", "64:ff9b::127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::",
+            "::ffff:127.0.0.1", "::ffff:7f00:1", "::127.0.0.1", "64:ff9b::127.0.0.1", "64:ff9b::7f00:1",
+            "2002:7f00:1::",
             "2002:7f00:0001:1234::5",
         ]
     )

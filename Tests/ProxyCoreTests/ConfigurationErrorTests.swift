@@ -52,7 +52,11 @@ struct ConfigurationErrorTests {
         arguments: [
             LoadError(document: "[]", at: "", says: "must be an object"),
             LoadError(document: "{}", at: "", says: "\"version\" is missing"),
-            LoadError(document: #"{ "version": 2 }"#, at: "/version", says: "version 2 is not known"),
+            LoadError(
+                document: #"{ "version": 2 }"#,
+                at: "/version",
+                says: "version 2 of the configuration is not known"
+            ),
             LoadError(document: #"{ "version": "1" }"#, at: "/version", says: "whole number"),
             LoadError(document: #"{ "version": 1, "version": 1 }"#, at: "/version", says: "duplicate"),
             LoadError(#""wrkers": 1"#, at: "/wrkers", says: "did you mean \"workers\""),
@@ -347,94 +351,5 @@ struct ConfigurationErrorTests {
                 "/hosts/a b", "/hosts/a b/upgrade", "/hosts/a.test/resolve", "/hosts/a.test/cache", "/cach",
             ]
         )
-    }
-}
-
-@Suite("what this version does not support")
-struct ConfigurationUnsupportedTests {
-    @Test(
-        "a key without function is refused, with what to do instead",
-        arguments: [
-            LoadError(#""admin": { "address": "127.0.0.1:8081" }"#, at: "/admin", says: "take it out"),
-            LoadError(#""cache": { "memory": "64MB" }"#, at: "/cache", says: "nothing is cached"),
-            LoadError(#""upstreamProxy": "http://p.test:3128""#, at: "/upstreamProxy", says: "directly"),
-            LoadError(#""reports": { "file": "r" }"#, at: "/reports", says: "task log"),
-            LoadError(#""authentication": {}"#, at: "/authentication", says: "trusted clients"),
-            LoadError(listener: #""address": "127.0.0.1:1", "http2": true"#, at: "/listeners/0/http2", says: "false"),
-            LoadError(listener: #""address": "127.0.0.1:1", "tls": {}"#, at: "/listeners/0/tls", says: "loopback"),
-            LoadError(
-                listener: #""address": "127.0.0.1:1", "authentication": {}"#,
-                at: "/listeners/0/authentication",
-                says: "trusted clients"
-            ),
-            LoadError(#""access": { "connectPorts": [443, 8443] }"#, at: "/access/connectPorts", says: "403"),
-            LoadError(#""access": { "connectPorts": [] }"#, at: "/access/connectPorts", says: "403"),
-            LoadError(#""defaults": { "connect": "tunnel" }"#, at: "/defaults/connect", says: "absolute form"),
-            LoadError(#""defaults": { "connect": "intercept" }"#, at: "/defaults/connect", says: "absolute form"),
-            LoadError(#""defaults": { "cache": {} }"#, at: "/defaults/cache", says: "nothing is cached"),
-            LoadError(host: #""connect": "tunnel""#, at: "/connect", says: "absolute form"),
-            LoadError(host: #""connect": "intercept""#, at: "/connect", says: "absolute form"),
-            LoadError(
-                host: #""redirects": { "policy": "follow" }"#,
-                at: "/redirects/policy",
-                says: "the client follows"
-            ),
-            LoadError(host: #""redirects": { "policy": "deny" }"#, at: "/redirects/policy", says: "the client follows"),
-            LoadError(
-                host: #""redirects": { "policy": "return", "max": 5 }"#,
-                at: "/redirects/max",
-                says: "the client follows"
-            ),
-            LoadError(
-                host: #""redirects": { "policy": "return", "rules": [] }"#,
-                at: "/redirects/rules",
-                says: "the client follows"
-            ),
-            LoadError(host: #""responses": {}"#, at: "/responses", says: "as they are"),
-            LoadError(host: #""headers": {}"#, at: "/headers", says: "as they are"),
-            LoadError(host: #""cache": {}"#, at: "/cache", says: "nothing is cached"),
-            LoadError(host: #""upstreamProxy": "x""#, at: "/upstreamProxy", says: "directly"),
-        ]
-    )
-    func refused(error: LoadError) {
-        let (_, issues, _) = readConfiguration(error.text)
-        #expect(issues.map(\.pointer) == [error.pointer], "\(issues)")
-        for issue in issues {
-            #expect(issue.message.contains("not supported by this version"), "\(issue)")
-            #expect(issue.remedy.contains(error.says), "\(issue)")
-        }
-    }
-
-    @Test(
-        "a wrong value is not called unsupported",
-        arguments: [
-            LoadError(
-                listener: #""address": "127.0.0.1:1", "http2": "no""#,
-                at: "/listeners/0/http2",
-                says: "true or false"
-            ),
-            LoadError(host: #""connect": "forbid""#, at: "/connect", says: "unknown value"),
-            LoadError(host: #""connect": true"#, at: "/connect", says: "a string"),
-            LoadError(host: #""redirects": "return""#, at: "/redirects", says: "an object"),
-            LoadError(host: #""redirects": {}"#, at: "/redirects", says: "missing"),
-            LoadError(host: #""redirects": { "policy": "bounce" }"#, at: "/redirects/policy", says: "unknown value"),
-            LoadError(host: #""redirects": { "policy": "return", "x": 1 }"#, at: "/redirects/x", says: "unknown key"),
-            LoadError(#""access": { "connectPorts": ["443"] }"#, at: "/access/connectPorts/0", says: "whole number"),
-        ]
-    )
-    func wrong(error: LoadError) {
-        let (_, issues, _) = readConfiguration(error.text)
-        #expect(issues.map(\.pointer) == [error.pointer], "\(issues)")
-        for issue in issues {
-            #expect(!issue.message.contains("not supported"), "\(issue)")
-            #expect((issue.message + issue.remedy).contains(error.says), "\(issue)")
-        }
-    }
-
-    @Test("no message recommends a key that this version refuses")
-    func neverRecommended() {
-        let (_, issues, _) = readConfiguration(#"{ "version": 1, "admn": {}, "xyzzy": {} }"#)
-        #expect(issues.count == 2)
-        for issue in issues { #expect(!issue.remedy.contains("admin"), "\(issue)") }
     }
 }

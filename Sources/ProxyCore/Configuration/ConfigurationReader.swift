@@ -36,7 +36,12 @@ struct ConfigurationReader {
         guard let root = reader.rootObject() else { return }
         _ = root.string("$schema")
         comment(root)
-        if let version = root.required("version") { _ = readVersion(version) }
+        if let element = root.required("version"), let version = element.int(in: 0...Int.max), version != 1 {
+            element.report(
+                "version \(version) of the configuration is not known",
+                remedy: "write 1, or run the pinproxy that this file is for"
+            )
+        }
         if let workers = root.int("workers", in: 0...256) { configuration.workers = workers }
         if let element = root["listeners"] { readListeners(element) }
         if let element = root["pins"], let path = element.path() {
@@ -58,12 +63,6 @@ struct ConfigurationReader {
     /// A word for people, which every object may hold.
     func comment(_ object: DocumentObject) {
         _ = object.string("comment")
-    }
-
-    private func readVersion(_ element: DocumentElement) -> Int? {
-        guard case .number(let text) = element.value.content, text != "1" else { return element.int(in: 1...1) }
-        element.report("version \(text) is not known", remedy: "write 1, or run the pinproxy that this file is for")
-        return nil
     }
 
     private mutating func readTrustAnchors(_ object: DocumentObject) {

@@ -120,7 +120,7 @@ extension DocumentElement {
     }
 }
 
-/// Host names as files write them.
+/// Host names as the configuration writes them: in the same forms, and with the same result, as in pin files.
 enum HostName {
     /// The normal form of `text`, which stands in or at `element`; nil after an issue on it.
     static func read(_ text: String, on element: DocumentElement) -> Host? {
@@ -138,9 +138,12 @@ enum HostName {
             return nil
         }
         do {
-            return try Host(text)
+            return try DomainName.host(text)
         } catch {
-            element.report("not a host: \(error)", remedy: "write a name as in api.example.com, or an IP address")
+            element.report(
+                "not a host: \(error.message)",
+                remedy: "write a name as in api.example.com, or an IP address"
+            )
             return nil
         }
     }

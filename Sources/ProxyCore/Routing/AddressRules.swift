@@ -98,8 +98,8 @@ package enum AddressRule: Hashable, Sendable, CustomStringConvertible {
 /// Which addresses may be dialled, compiled for the request path: judging an address compares integers and allocates
 /// nothing.
 ///
-/// An address that embeds an IPv4 address (v4-mapped, NAT64, 6to4) is judged as itself and as that IPv4 address: what
-/// either is denied, it is denied.
+/// An address that embeds an IPv4 address (v4-mapped, v4-compatible, NAT64, 6to4) is judged as itself and as that IPv4
+/// address: what either is denied, it is denied.
 package struct AddressRules: Sendable {
     package enum Verdict: Hashable, Sendable {
         case allowed

@@ -1,0 +1,144 @@
+import Glibc
+import HTTPCore
+package import ServerTrust
+
+/// Makes a `PolicySnapshot` of `config.json` and everything that it names, or says all that keeps it from being one.
+///
+/// Blocking disk I/O: at start, on reload and in commands, never on a loop.
+package enum ConfigurationLoader {
+    package struct Outcome: Sendable {
+        /// Nil when there is any issue.
+        package var snapshot: PolicySnapshot?
+        /// Every error of the configuration, its anchors and its pin files, in the order of files and lines.
+        package var issues: [DocumentIssue]
+        /// What works, but should be known; to be told at every start.
+        package var warnings: [DocumentIssue]
+        /// The configuration itself is not there (exit 66, where every other issue is exit 78).
+        package var configurationIsMissing = false
+    }
+
+    /// - Parameters:
+    ///   - path: the configuration file; the paths in it are relative to its folder.
+    ///   - generation: the number that the snapshot gets.
+    package static func load(path: String, generation: Int = 1) -> Outcome {
+        var outcome = load(DocumentReader(file: path), generation: generation)
+        if outcome.snapshot == nil, access(path, F_OK) != 0, errno == ENOENT { outcome.configurationIsMissing = true }
+        return outcome
+    }
+
+    /// The same for a document that is in memory; `reader.file` is where its relative paths start.
+    package static func load(_ reader: DocumentReader, generation: Int = 1) -> Outcome {
+        var read = ConfigurationReader(reader)
+        read.read()
+        let library = TrustAnchorLibrary()
+        let anchors = loadAnchors(read, library)
+        let (pinnedDomains, pinIssues, pinWarnings) = loadPins(read, library)
+        if let pinnedDomains { checkAgainstPins(read, pinnedDomains) }
+
+        let issues = inOrder(reader.issues) + pinIssues
+        let warnings = inOrder(reader.warnings) + pinWarnings
+        guard issues.isEmpty, let anchors, let pinnedDomains else {
+            return Outcome(snapshot: nil, issues: issues, warnings: warnings)
+        }
+        let parts = PolicyParts(
+            configuration: read.configuration,
+            pinnedDomains: pinnedDomains,
+            trustAnchors: anchors
+        )
+        return Outcome(
+            snapshot: PolicySnapshot(parts, generation: generation),
+            issues: [],
+            warnings: warnings
+        )
+    }
+
+    private static func loadAnchors(_ read: ConfigurationReader, _ library: TrustAnchorLibrary) -> TrustAnchors? {
+        var isWhole = true
+        // One by one first, so that each bad file is reported where it is named.
+        for file in read.anchorFiles {
+            do {
+                _ = try library.anchors(system: false, files: [file.value])
+            } catch {
+                isWhole = false
+                file.element.report(error.message, remedy: error.remedy)
+            }
+        }
+        guard isWhole else { return nil }
+        let wanted = read.configuration.trustAnchors
+        do {
+            return try library.anchors(system: wanted.system, files: wanted.files)
+        } catch {
+            let pointer = read.trustAnchors?.pointer ?? ""
+            read.reader.report(
+                error.message,
+                remedy: error.remedy,
+                pointer: pointer,
+                place: read.trustAnchors?.value.place
+            )
+            return nil
+        }
+    }
+
+    /// The pin files, with what is wrong with them; nil domains when anything is.
+    private static func loadPins(
+        _ read: ConfigurationReader,
+        _ library: TrustAnchorLibrary
+    ) -> (domains: PinnedDomains?, issues: [DocumentIssue], warnings: [DocumentIssue]) {
+        guard let folder = read.pins else {
+            // A folder that could not be read as a path has its issue already.
+            if read.configuration.pins == nil, read.reader.issues.isEmpty {
+                read.reader.warn(
+                    "no host is pinned: the configuration names no folder of pin files",
+                    remedy: "add \"pins\": \"pins\" and a pin file"
+                )
+            }
+            return (PinnedDomains(), [], [])
+        }
+        guard FileContents.isFolder(folder.value) else {
+            folder.element.report(
+                "\(folder.value) is not a folder that can be read",
+                remedy: "name the folder of the pin files, relative to this file or absolute"
+            )
+            return (nil, [], [])
+        }
+        do {
+            let loaded = try PinFile.load(path: folder.value, at: Int64(time(nil)), library: library)
+            return (loaded.domains, [], loaded.warnings)
+        } catch {
+            return (nil, error.issues, [])
+        }
+    }
+
+    /// What neither the configuration nor the pin files show alone.
+    private static func checkAgainstPins(_ read: ConfigurationReader, _ pinnedDomains: PinnedDomains) {
+        for entry in read.refusedUpgrades {
+            guard let host = entry.value.host, pinnedDomains.policy(host: host, port: 443) != nil else { continue }
+            entry.element.report(
+                "a pin file names \(host), and such a host is never reached without TLS",
+                remedy: "take it out, or take the host out of the pin files"
+            )
+        }
+        for entry in read.tunnels {
+            guard let host = entry.value.host, pinnedDomains.policy(host: host, port: 443) != nil else { continue }
+            entry.element.report(
+                "a pin file names \(host), and such a host is never tunnelled: its pins could not be checked",
+                remedy: "write \"deny\""
+            )
+        }
+        guard read.configuration.unpinnedHosts == .deny else { return }
+        for upstream in read.upstreams
+        where pinnedDomains.policy(host: upstream.value.host, port: upstream.value.port) == nil {
+            upstream.element.report(
+                "unpinnedHosts is deny, and no pin file names \(upstream.value.host): every request would be refused",
+                remedy: "pin the host, or let unpinnedHosts be allow"
+            )
+        }
+    }
+
+    private static func inOrder(_ issues: [DocumentIssue]) -> [DocumentIssue] {
+        issues.enumerated().sorted { left, right in
+            (left.element.line ?? 0, left.element.column ?? 0, left.offset)
+                < (right.element.line ?? 0, right.element.column ?? 0, right.offset)
+        }.map(\.element)
+    }
+}

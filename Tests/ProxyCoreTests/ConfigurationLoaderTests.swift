@@ -1,0 +1,182 @@
+import Foundation
+import HTTPCore
+import ServerTrust
+import Testing
+
+@testable import ProxyCore
+
+@Suite("loading the configuration and what it names")
+struct ConfigurationLoaderTests {
+    /// Without the system's anchors, so that the tests do not depend on the machine's bundle.
+    private static let noSystem = #""trustAnchors": { "system": false }"#
+
+    @Test("a good configuration with pins gives a snapshot")
+    func good() throws {
+        let folder = try ConfigurationFolder([
+            "config.json": """
+            { "version": 1, "pins": "pins", \(Self.noSystem),
+              "limits": { "connectionsPerHost": 9 },
+              "hosts": { "api.test": { "resolve": "127.0.0.1:8443", "includeSubdomains": true },
+                         "x.api.test": { "connectionsPerHost": 3 } } }
+            """,
+            "pins/api.json": pinFile("api.test"),
+            "pins/README": "no pin file",
+        ])
+        let outcome = ConfigurationLoader.load(path: folder.path("config.json"), generation: 7)
+        #expect(outcome.issues.isEmpty, "\(outcome.issues)")
+        let snapshot = try #require(outcome.snapshot)
+        #expect(snapshot.generation == 7)
+        #expect(snapshot.configuration.pins == folder.path("pins"))
+        #expect(snapshot.isPinned(try Host("api.test")))
+        #expect(!snapshot.isPinned(try Host("x.api.test")))
+        #expect(snapshot.policy(for: try Host("api.test")).configuration.resolve?.port == 8443)
+        #expect(snapshot.policy(for: try Host("api.test")).connectionsPerHost == 9)
+        #expect(snapshot.policy(for: try Host("y.api.test")).configuration.resolve?.port == 8443)
+        #expect(snapshot.policy(for: try Host("x.api.test")).configuration.resolve == nil)
+        #expect(snapshot.policy(for: try Host("x.api.test")).connectionsPerHost == 3)
+        #expect(snapshot.policy(for: try Host("other.test")) === snapshot.defaults)
+        let host = try Host("y.api.test")
+        #expect(snapshot.policy(bytes: host.bytes.span, isName: true).configuration.resolve?.port == 8443)
+    }
+
+    @Test("a configuration that is not there is told from a bad one")
+    func missing() throws {
+        let folder = try ConfigurationFolder(["bad.json": "{"])
+        let missing = ConfigurationLoader.load(path: folder.path("config.json"))
+        #expect(missing.snapshot == nil)
+        #expect(missing.configurationIsMissing)
+        #expect(missing.issues.map(\.file) == [folder.path("config.json")])
+        let bad = ConfigurationLoader.load(path: folder.path("bad.json"))
+        #expect(bad.snapshot == nil)
+        #expect(!bad.configurationIsMissing)
+        #expect(!bad.issues.isEmpty)
+    }
+
+    @Test("a pin folder that is not there, or is a file, is an error where it is named")
+    func pinFolder() throws {
+        let folder = try ConfigurationFolder([
+            "a.json": #"{ "version": 1, "pins": "nowhere" }"#,
+            "b.json": #"{ "version": 1, "pins": "a.json" }"#,
+        ])
+        for name in ["a.json", "b.json"] {
+            let outcome = ConfigurationLoader.load(path: folder.path(name))
+            #expect(outcome.snapshot == nil)
+            #expect(outcome.issues.map(\.pointer) == ["/pins"], "\(outcome.issues)")
+        }
+    }
+
+    @Test("no pin folder is warned of, an empty one is an error")
+    func noPins() throws {
+        let folder = try ConfigurationFolder([
+            "none.json": #"{ "version": 1 }"#,
+            "empty.json": #"{ "version": 1, "pins": "pins" }"#,
+        ])
+        try folder.makeFolder("pins")
+        let none = ConfigurationLoader.load(path: folder.path("none.json"))
+        #expect(none.snapshot != nil)
+        #expect(none.warnings.map(\.pointer) == [""])
+        #expect(none.warnings.allSatisfy { $0.message.contains("no host is pinned") })
+        let empty = ConfigurationLoader.load(path: folder.path("empty.json"))
+        #expect(empty.snapshot == nil)
+        #expect(empty.issues.map(\.file) == [folder.path("pins")])
+    }
+
+    @Test("errors of the configuration, its anchors and every pin file come in one run")
+    func everything() throws {
+        let folder = try ConfigurationFolder([
+            "config.json": #"""
+            {
+              "version": 1,
+              "hosts": { "a.test": { "upgrade": 1 } },
+              "workers": -1,
+              "pins": "pins",
+              "trustAnchors": { "files": ["missing.pem", "config.json"] }
+            }
+            """#,
+            "pins/a.json":
+                #"{ "version": 1, "pinnedDomains": { "a.test": { "pinningMode": "publicKey", "pins": [] } } }"#,
+            "pins/b.json": "{",
+        ])
+        let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
+        #expect(outcome.snapshot == nil)
+        let own = outcome.issues.filter { $0.file == folder.path("config.json") }.map(\.pointer)
+        #expect(own == ["/hosts/a.test/upgrade", "/workers", "/trustAnchors/files/0", "/trustAnchors/files/1"])
+        #expect(outcome.issues.contains { $0.file == folder.path("pins/a.json") })
+        #expect(outcome.issues.contains { $0.file == folder.path("pins/b.json") })
+        #expect(outcome.issues.allSatisfy { !$0.remedy.isEmpty })
+    }
+
+    @Test("what a pin file forbids is an error in the configuration")
+    func againstPins() throws {
+        let folder = try ConfigurationFolder([
+            "upgrade.json": #"{ "version": 1, "pins": "pins", "hosts": { "API.test.": { "upgrade": false } } }"#,
+            "below.json": #"{ "version": 1, "pins": "pins", "hosts": { "x.api.test": { "upgrade": false } } }"#,
+            "tunnel.json": #"{ "version": 1, "pins": "pins", "hosts": { "api.test": { "connect": "tunnel" } } }"#,
+            "fine.json": #"{ "version": 1, "pins": "pins", "hosts": { "b.test": { "upgrade": false } } }"#,
+            "pins/api.json": pinFile("api.test", members: #" "includeSubdomains": true,"#),
+        ])
+        func issues(_ name: String) -> [DocumentIssue] {
+            ConfigurationLoader.load(path: folder.path(name)).issues.filter { $0.file == folder.path(name) }
+        }
+        #expect(issues("upgrade.json").map(\.pointer) == ["/hosts/API.test./upgrade"])
+        #expect(issues("below.json").map(\.pointer) == ["/hosts/x.api.test/upgrade"])
+        #expect(issues("tunnel.json").contains { $0.message.contains("never tunnelled") })
+        #expect(issues("fine.json").isEmpty)
+    }
+
+    @Test("a gateway to an unpinned host is an error when unpinned hosts are denied")
+    func gatewayToUnpinned() throws {
+        func text(_ host: String) -> String {
+            #"""
+            { "version": 1, "pins": "pins", "unpinnedHosts": "deny", "listeners": [
+              { "address": "127.0.0.1:1", "mode": "gateway", "upstream": "https://\#(host)" }] }
+            """#
+        }
+        let folder = try ConfigurationFolder([
+            "pinned.json": text("api.test"), "unpinned.json": text("b.test"), "pins/api.json": pinFile("api.test"),
+        ])
+        func pointers(_ name: String) -> [String] {
+            ConfigurationLoader.load(path: folder.path(name)).issues
+                .filter { $0.file == folder.path(name) }.map(\.pointer)
+        }
+        #expect(pointers("pinned.json").isEmpty)
+        #expect(pointers("unpinned.json") == ["/listeners/0/upstream"])
+    }
+
+    @Test("international names are the same in every form, in files and requests alike")
+    func internationalNames() throws {
+        let folder = try ConfigurationFolder([
+            "config.json": #"""
+            { "version": 1, "pins": "pins", "access": { "denyHosts": ["*.M\u00DCNCHEN.test"] },
+              "hosts": { "b\u00FCcher.test": { "upgrade": true } } }
+            """#,
+            "twice.json":
+                #"{ "version": 1, "pins": "pins", "hosts": { "B\u00DCCHER.test": {}, "xn--bcher-kva.TEST.": {} } }"#,
+            "pins/a.json": pinFile("b\u{FC}cher.test"),
+        ])
+        let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
+        #expect(outcome.issues.isEmpty, "\(outcome.issues)")
+        let snapshot = try #require(outcome.snapshot)
+        let host = try Host("XN--BCHER-KVA.test")
+        #expect(snapshot.policy(for: host).configuration.upgrade)
+        #expect(snapshot.isPinned(host))
+        #expect(snapshot.access.judge(try Host("a.xn--mnchen-3ya.test")) == .denied(rule: 0))
+        let twice = ConfigurationLoader.load(path: folder.path("twice.json"))
+        #expect(twice.issues.map(\.pointer) == ["/hosts/xn--bcher-kva.TEST."], "\(twice.issues)")
+    }
+
+    @Test("the example in the repository loads as it is")
+    func example() throws {
+        let repository = URL(fileURLWithPath: #filePath)
+            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        let outcome = ConfigurationLoader.load(path: repository.appendingPathComponent("config.example.json").path)
+        #expect(outcome.issues.isEmpty, "\(outcome.issues)")
+        #expect(outcome.warnings.isEmpty, "\(outcome.warnings)")
+        let snapshot = try #require(outcome.snapshot)
+        #expect(snapshot.configuration.listeners.map(\.endpoint.description) == ["127.0.0.1:8080"])
+        #expect(snapshot.isPinned(try Host("letsencrypt.org")))
+        #expect(snapshot.isPinned(try Host("www.letsencrypt.org")))
+        #expect(snapshot.isPinned(try Host("api.example.com")))
+        #expect(!snapshot.isPinned(try Host("example.org")))
+    }
+}

@@ -1,0 +1,124 @@
+import ServerTrust
+import Testing
+
+@testable import ProxyCore
+
+@Suite("what this version does not support")
+struct ConfigurationUnsupportedTests {
+    @Test(
+        "a key without function is refused, with what to do instead",
+        arguments: [
+            LoadError(#""admin": { "address": "127.0.0.1:8081" }"#, at: "/admin", says: "take it out"),
+            LoadError(#""cache": { "memory": "64MB" }"#, at: "/cache", says: "nothing is cached"),
+            LoadError(#""upstreamProxy": "http://p.test:3128""#, at: "/upstreamProxy", says: "directly"),
+            LoadError(#""reports": { "file": "r" }"#, at: "/reports", says: "task log"),
+            LoadError(#""authentication": {}"#, at: "/authentication", says: "trusted clients"),
+            LoadError(listener: #""address": "127.0.0.1:1", "http2": true"#, at: "/listeners/0/http2", says: "false"),
+            LoadError(listener: #""address": "127.0.0.1:1", "tls": {}"#, at: "/listeners/0/tls", says: "loopback"),
+            LoadError(
+                listener: #""address": "127.0.0.1:1", "authentication": {}"#,
+                at: "/listeners/0/authentication",
+                says: "trusted clients"
+            ),
+            LoadError(#""access": { "connectPorts": [443, 8443] }"#, at: "/access/connectPorts", says: "403"),
+            LoadError(#""access": { "connectPorts": [] }"#, at: "/access/connectPorts", says: "403"),
+            LoadError(#""defaults": { "connect": "tunnel" }"#, at: "/defaults/connect", says: "absolute form"),
+            LoadError(#""defaults": { "connect": "intercept" }"#, at: "/defaults/connect", says: "absolute form"),
+            LoadError(#""defaults": { "cache": {} }"#, at: "/defaults/cache", says: "nothing is cached"),
+            LoadError(host: #""connect": "tunnel""#, at: "/connect", says: "absolute form"),
+            LoadError(host: #""connect": "intercept""#, at: "/connect", says: "absolute form"),
+            LoadError(
+                host: #""redirects": { "policy": "follow" }"#,
+                at: "/redirects/policy",
+                says: "the client follows"
+            ),
+            LoadError(host: #""redirects": { "policy": "deny" }"#, at: "/redirects/policy", says: "the client follows"),
+            LoadError(
+                host: #""redirects": { "policy": "return", "max": 5 }"#,
+                at: "/redirects/max",
+                says: "the client follows"
+            ),
+            LoadError(
+                host: #""redirects": { "policy": "return", "rules": [] }"#,
+                at: "/redirects/rules",
+                says: "the client follows"
+            ),
+            LoadError(host: #""responses": {}"#, at: "/responses", says: "as they are"),
+            LoadError(host: #""headers": {}"#, at: "/headers", says: "as they are"),
+            LoadError(host: #""cache": {}"#, at: "/cache", says: "nothing is cached"),
+            LoadError(host: #""upstreamProxy": "x""#, at: "/upstreamProxy", says: "directly"),
+        ]
+    )
+    func refused(error: LoadError) {
+        let (_, issues, _) = readConfiguration(error.text)
+        #expect(issues.map(\.pointer) == [error.pointer], "\(issues)")
+        for issue in issues {
+            #expect(issue.message.contains("not supported by this version"), "\(issue)")
+            #expect(issue.remedy.contains(error.says), "\(issue)")
+        }
+    }
+
+    @Test(
+        "a wrong value is not called unsupported",
+        arguments: [
+            LoadError(
+                listener: #""address": "127.0.0.1:1", "http2": "no""#,
+                at: "/listeners/0/http2",
+                says: "true or false"
+            ),
+            LoadError(host: #""connect": "forbid""#, at: "/connect", says: "unknown value"),
+            LoadError(host: #""connect": true"#, at: "/connect", says: "a string"),
+            LoadError(host: #""redirects": "return""#, at: "/redirects", says: "an object"),
+            LoadError(host: #""redirects": {}"#, at: "/redirects", says: "missing"),
+            LoadError(host: #""redirects": { "policy": "bounce" }"#, at: "/redirects/policy", says: "unknown value"),
+            LoadError(host: #""redirects": { "policy": "return", "x": 1 }"#, at: "/redirects/x", says: "unknown key"),
+            LoadError(#""access": { "connectPorts": ["443"] }"#, at: "/access/connectPorts/0", says: "whole number"),
+        ]
+    )
+    func wrong(error: LoadError) {
+        let (_, issues, _) = readConfiguration(error.text)
+        #expect(issues.map(\.pointer) == [error.pointer], "\(issues)")
+        for issue in issues {
+            #expect(!issue.message.contains("not supported"), "\(issue)")
+            #expect((issue.message + issue.remedy).contains(error.says), "\(issue)")
+        }
+    }
+
+    @Test("a configuration with everything that later versions take brings refusals only")
+    func everythingOfLaterVersions() {
+        let (_, issues, _) = readConfiguration(
+            #"""
+            {
+              "version": 1,
+              "listeners": [{ "address": "127.0.0.1:8080", "mode": "forward", "http2": true, "allowHosts": ["*"] }],
+              "admin": { "address": "127.0.0.1:8081" },
+              "access": { "connectPorts": [443, 993] },
+              "cache": { "shared": true, "memory": "64MB", "disk": { "path": "/var/cache/pinproxy", "size": "1GB" } },
+              "defaults": { "connect": "deny", "redirects": { "policy": "return" } },
+              "hosts": { "api.example.com": {
+                "connect": "intercept",
+                "redirects": { "policy": "follow", "max": 5, "rules": [{ "to": "cdn.example.com", "then": "follow" }] },
+                "responses": { "rules": [{ "contentType": "text/html", "then": "cancel" }] },
+                "cache": { "requestPolicy": "useProtocolCachePolicy" }
+              } }
+            }
+            """#
+        )
+        let host = "/hosts/api.example.com"
+        #expect(
+            Set(issues.map(\.pointer)) == [
+                "/listeners/0/http2", "/admin", "/access/connectPorts", "/cache", "\(host)/connect",
+                "\(host)/redirects/policy", "\(host)/redirects/max", "\(host)/redirects/rules", "\(host)/responses",
+                "\(host)/cache",
+            ]
+        )
+        for issue in issues { #expect(issue.message.contains("not supported by this version"), "\(issue)") }
+    }
+
+    @Test("no message recommends a key that this version refuses")
+    func neverRecommended() {
+        let (_, issues, _) = readConfiguration(#"{ "version": 1, "admn": {}, "xyzzy": {} }"#)
+        #expect(issues.count == 2)
+        for issue in issues { #expect(!issue.remedy.contains("admin"), "\(issue)") }
+    }
+}
