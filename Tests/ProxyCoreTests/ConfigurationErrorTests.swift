@@ -292,7 +292,6 @@ struct ConfigurationErrorTests {
             LoadError(host: #""resolve": "127.0.0.1:0""#, at: "/resolve", says: "port 0"),
             LoadError(host: #""resolve": "origin.test:443""#, at: "/resolve", says: "not looked up"),
             LoadError(host: #""resolve": "127.0.0.1:8080""#, at: "/resolve", says: "own listeners"),
-            LoadError(host: #""connectionsPerHost": 0"#, at: "/connectionsPerHost", says: "out of range"),
             LoadError(host: #""timeouts": { "head": "1s" }"#, at: "/timeouts/head", says: "put it into defaults"),
             LoadError(host: #""timeouts": { "idle": "1s" }"#, at: "/timeouts/idle", says: "put it into defaults"),
             LoadError(host: #""timeouts": { "drain": "1s" }"#, at: "/timeouts/drain", says: "put it into defaults"),

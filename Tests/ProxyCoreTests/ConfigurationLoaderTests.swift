@@ -15,9 +15,8 @@ struct ConfigurationLoaderTests {
         let folder = try ConfigurationFolder([
             "config.json": """
             { "version": 1, "pins": "pins", \(Self.noSystem),
-              "limits": { "connectionsPerHost": 9 },
               "hosts": { "api.test": { "resolve": "127.0.0.1:8443", "includeSubdomains": true },
-                         "x.api.test": { "connectionsPerHost": 3 } } }
+                         "x.api.test": { "httpVersion": "2" } } }
             """,
             "pins/api.json": pinFile("api.test"),
             "pins/README": "no pin file",
@@ -30,10 +29,9 @@ struct ConfigurationLoaderTests {
         #expect(snapshot.isPinned(try Host("api.test")))
         #expect(!snapshot.isPinned(try Host("x.api.test")))
         #expect(snapshot.policy(for: try Host("api.test")).configuration.resolve?.port == 8443)
-        #expect(snapshot.policy(for: try Host("api.test")).connectionsPerHost == 9)
         #expect(snapshot.policy(for: try Host("y.api.test")).configuration.resolve?.port == 8443)
         #expect(snapshot.policy(for: try Host("x.api.test")).configuration.resolve == nil)
-        #expect(snapshot.policy(for: try Host("x.api.test")).connectionsPerHost == 3)
+        #expect(snapshot.policy(for: try Host("x.api.test")).configuration.httpVersion == .http2)
         #expect(snapshot.policy(for: try Host("other.test")) === snapshot.defaults)
         let host = try Host("y.api.test")
         #expect(snapshot.policy(bytes: host.bytes.span, isName: true).configuration.resolve?.port == 8443)

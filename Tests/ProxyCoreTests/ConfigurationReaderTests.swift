@@ -86,8 +86,7 @@ struct ConfigurationReaderTests {
               "hosts": {
                 "Example.COM.": { "includeSubdomains": true, "upgrade": true, "httpVersion": "2",
                                   "resolve": "192.0.2.9:8443", "connect": "deny", "redirects": { "policy": "return" },
-                                  "timeouts": { "connect": "8s", "firstByte": "9s", "stall": "10s", "total": "11s" },
-                                  "connectionsPerHost": 7 },
+                                  "timeouts": { "connect": "8s", "firstByte": "9s", "stall": "10s", "total": "11s" } },
                 "192.0.2.1": { "rewriteUpgraded": true },
                 "[2001:DB8::1]": {}
               }
@@ -132,7 +131,6 @@ struct ConfigurationReaderTests {
         #expect(hosts[0].upgrade)
         #expect(hosts[0].httpVersion == .http2)
         #expect(hosts[0].resolve?.description == "192.0.2.9:8443")
-        #expect(hosts[0].connectionsPerHost == 7)
         #expect(!hosts[0].rewriteUpgraded, "an entry is laid over defaults")
         let own = hosts[0].timeouts
         #expect(

@@ -40,23 +40,21 @@ struct ConfigurationSnapshotTests {
     func mostSpecificEntry() throws {
         let snapshot = try snapshot(
             #"""
-            { "version": 1, "limits": { "connectionsPerHost": 9 }, "hosts": {
+            { "version": 1, "hosts": {
               "api.test": { "resolve": "127.0.0.1:8443", "includeSubdomains": true },
-              "x.api.test": { "connectionsPerHost": 3 },
+              "x.api.test": { "httpVersion": "2" },
               "own.test": { "upgrade": true } } }
             """#
         )
         func policy(_ name: String) throws -> HostPolicy { snapshot.policy(for: try Host(name)) }
         #expect(try policy("api.test").configuration.resolve?.port == 8443)
-        #expect(try policy("api.test").connectionsPerHost == 9)
         #expect(try policy("a.b.api.test").configuration.resolve?.port == 8443)
         #expect(try policy("x.api.test").configuration.resolve == nil)
-        #expect(try policy("x.api.test").connectionsPerHost == 3)
+        #expect(try policy("x.api.test").configuration.httpVersion == .http2)
         #expect(try policy("y.x.api.test").configuration.resolve?.port == 8443)
         #expect(try policy("own.test").configuration.upgrade)
         #expect(try policy("a.own.test") === snapshot.defaults)
         #expect(try policy("evilapi.test") === snapshot.defaults)
-        #expect(snapshot.defaults.connectionsPerHost == 9)
         let host = try Host("y.api.test")
         let found = snapshot.policy(bytes: host.bytes.span, isName: true)
         #expect(found.configuration.resolve?.port == 8443)

@@ -17,7 +17,7 @@ extension ConfigurationReader {
     }
 
     private static let keysOfHostsAlone = [
-        "includeSubdomains", "upgrade", "httpVersion", "resolve", "connectionsPerHost",
+        "includeSubdomains", "upgrade", "httpVersion", "resolve",
     ]
 
     mutating func readHosts(_ object: DocumentObject) {
@@ -58,7 +58,6 @@ extension ConfigurationReader {
             entry.resolve = address
             resolves.append(Placed(value: address, element: element))
         }
-        if let count = object.int("connectionsPerHost", in: 1...65_535) { entry.connectionsPerHost = count }
         if let object = object.object("timeouts") { readTimeouts(object, into: &entry.timeouts, ofHost: true) }
         if let element = object["upgrade"], let flag = element.bool() {
             entry.upgrade = flag

@@ -15,8 +15,6 @@ package struct HostConfiguration: Sendable {
     package var resolve: AddressAndPort?
     package var connect = ConnectPolicy.deny
     package var timeouts = Timeouts()
-    /// Connections to this origin open at once; nil is `limits.connectionsPerHost`.
-    package var connectionsPerHost: Int?
 
     package init() {}
 

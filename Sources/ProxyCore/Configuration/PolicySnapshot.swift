@@ -27,12 +27,9 @@ package struct PolicyParts: Sendable {
 /// What holds for one request's host, found once and then passed along by reference.
 package final class HostPolicy: Sendable {
     package let configuration: HostConfiguration
-    /// Connections to the host open at once.
-    package let connectionsPerHost: Int
 
-    init(_ configuration: HostConfiguration, limits: LimitsConfiguration) {
+    init(_ configuration: HostConfiguration) {
         self.configuration = configuration
-        connectionsPerHost = configuration.connectionsPerHost ?? limits.connectionsPerHost
     }
 }
 
@@ -59,13 +56,12 @@ package final class PolicySnapshot: Sendable {
             ownListeners: parts.ownListeners,
             localAddresses: parts.localAddresses
         )
-        defaults = HostPolicy(parts.configuration.defaults, limits: parts.configuration.limits)
+        defaults = HostPolicy(parts.configuration.defaults)
         var hosts = HostTable<HostPolicy>()
         for entry in parts.configuration.hosts {
             guard let host = entry.host else { continue }
-            let policy = HostPolicy(entry, limits: parts.configuration.limits)
             // The first entry of a host counts; the loader lets no second one through.
-            hosts.insert(host, includeSubdomains: entry.includeSubdomains, policy)
+            hosts.insert(host, includeSubdomains: entry.includeSubdomains, HostPolicy(entry))
         }
         self.hosts = hosts
     }
