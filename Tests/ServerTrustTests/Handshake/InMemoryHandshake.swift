@@ -4,40 +4,57 @@ import HTTPCore
 import ServerTrust
 import TestSupport
 
+/// A TLS server's side for handshakes in memory.
+final class InMemoryServer {
+    let context: OpaquePointer
+
+    /// - Parameters:
+    ///   - version: `TLS1_2_VERSION` or `TLS1_3_VERSION`, the only one that the server speaks.
+    ///   - clientAnchors: asks for a client certificate and verifies it with these.
+    init(_ identity: TestServer, version: Int32 = TLS1_3_VERSION, clientAnchors: Certificate? = nil) throws {
+        context = SSL_CTX_new(TLS_server_method())
+        // For weak keys to get as far as the client's judgement.
+        SSL_CTX_set_security_level(context, 0)
+        pinproxy_ssl_ctx_set_min_version(context, version)
+        SSL_CTX_ctrl(context, SSL_CTRL_SET_MAX_PROTO_VERSION, Int(version), nil)
+        let folder = try TemporaryFolder()
+        let files = try identity.write(to: folder, name: "server")
+        guard SSL_CTX_use_certificate_chain_file(context, files.certificate) == 1,
+            SSL_CTX_use_PrivateKey_file(context, files.key, SSL_FILETYPE_PEM) == 1
+        else { throw OpenSSLError(draining: "server identity") }
+        if let clientAnchors {
+            let path = try folder.write(clientAnchors.pem, as: "anchors.pem")
+            SSL_CTX_load_verify_locations(context, path, nil)
+            SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
+            SSL_CTX_set_session_id_context(context, [1], 1)
+        }
+    }
+
+    deinit { SSL_CTX_free(context) }
+}
+
+/// A client's `SSL_CTX`.
+final class InMemoryClient {
+    let context: OpaquePointer
+
+    init() { context = SSL_CTX_new(TLS_client_method()) }
+
+    deinit { SSL_CTX_free(context) }
+}
+
 /// A real TLS handshake between two ends in memory (BIO pair): OpenSSL's state machines without a socket.
 final class InMemoryHandshake {
-    let clientContext: OpaquePointer
-    private let serverContext: OpaquePointer
     let client: OpaquePointer
-    private let server: OpaquePointer
+    let server: OpaquePointer
     private(set) var clientFinished = false
     private(set) var serverFinished = false
 
-    /// Prepares both ends.
+    /// Runs the handshake as far as it goes.
     ///
-    /// - Parameters:
-    ///   - identity: what the server serves with.
-    ///   - version: `TLS1_2_VERSION` or `TLS1_3_VERSION`, the only one that the server speaks.
-    ///   - prepare: sets up the client's context: installs the policy.
-    init(
-        _ identity: TestServer,
-        version: Int32 = TLS1_3_VERSION,
-        prepare: (OpaquePointer) throws -> Void
-    ) throws {
-        clientContext = SSL_CTX_new(TLS_client_method())
-        serverContext = SSL_CTX_new(TLS_server_method())
-        try prepare(clientContext)
-        // For weak keys to get as far as the client's judgement.
-        SSL_CTX_set_security_level(serverContext, 0)
-        pinproxy_ssl_ctx_set_min_version(serverContext, version)
-        SSL_CTX_ctrl(serverContext, SSL_CTRL_SET_MAX_PROTO_VERSION, Int(version), nil)
-        let folder = try TemporaryFolder()
-        let files = try identity.write(to: folder, name: "server")
-        guard SSL_CTX_use_certificate_chain_file(serverContext, files.certificate) == 1,
-            SSL_CTX_use_PrivateKey_file(serverContext, files.key, SSL_FILETYPE_PEM) == 1
-        else { throw OpenSSLError(draining: "server identity") }
-        client = SSL_new(clientContext)
-        server = SSL_new(serverContext)
+    /// - Parameter session: what the client tries to resume.
+    init(_ clientSide: InMemoryClient, _ serverSide: InMemoryServer, resuming session: OpaquePointer? = nil) {
+        client = SSL_new(clientSide.context)
+        server = SSL_new(serverSide.context)
         var clientEnd: OpaquePointer?
         var serverEnd: OpaquePointer?
         BIO_new_bio_pair(&clientEnd, 0, &serverEnd, 0)
@@ -45,17 +62,7 @@ final class InMemoryHandshake {
         SSL_set_bio(server, serverEnd, serverEnd)
         SSL_set_connect_state(client)
         SSL_set_accept_state(server)
-    }
-
-    deinit {
-        SSL_free(client)
-        SSL_free(server)
-        SSL_CTX_free(clientContext)
-        SSL_CTX_free(serverContext)
-    }
-
-    /// Lets both ends talk until nothing moves any more.
-    func run() {
+        if let session { SSL_set_session(client, session) }
         for _ in 0..<50 where !(clientFinished && serverFinished) {
             clientFinished = SSL_do_handshake(client) == 1
             serverFinished = SSL_do_handshake(server) == 1
@@ -63,7 +70,12 @@ final class InMemoryHandshake {
         ERR_clear_error()
     }
 
-    /// What the server gets to read of what the client tries to send after the handshake.
+    deinit {
+        SSL_free(client)
+        SSL_free(server)
+    }
+
+    /// How many bytes the server gets of what the client tries to send after the handshake.
     func received(sending text: String) -> Int {
         _ = SSL_write(client, text, Int32(text.utf8.count))
         var buffer = [UInt8](repeating: 0, count: 1024)
@@ -72,6 +84,13 @@ final class InMemoryHandshake {
         return max(0, Int(count))
     }
 
-    var verifyResult: Int { SSL_get_verify_result(client) }
-    var version: Int32 { SSL_version(client) }
+    /// Lets the client read what comes after a handshake (session tickets of TLS 1.3).
+    func readTickets() {
+        var buffer = [UInt8](repeating: 0, count: 64)
+        SSL_read(client, &buffer, Int32(buffer.count))
+        ERR_clear_error()
+    }
+
+    var isFinished: Bool { clientFinished && serverFinished }
+    var verifyResult: Int32 { Int32(SSL_get_verify_result(client)) }
 }

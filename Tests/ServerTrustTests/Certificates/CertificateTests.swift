@@ -1,0 +1,142 @@
+import HTTPCore
+import ServerTrust
+import TestSupport
+import Testing
+
+@Suite("Certificates, keys and pins")
+struct CertificateTests {
+    private let pki: TestPKI
+    private let server: TestServer
+
+    init() throws {
+        pki = try TestPKI()
+        server = try pki.server("api.example.com", "192.0.2.1", "2001:db8::1")
+    }
+
+    @Test("a certificate says who it is for, who issued it, and for how long")
+    func fields() throws {
+        var builder = CertificateBuilder.server(hosts: ["api.example.com"], validity: 1_000_000_000..<2_600_000_000)
+        builder.serialNumber = 0xdead_beef
+        builder.subject = [("O", "Exämple\u{1b}[31m"), ("CN", "api.example.com")]
+        builder.names += [
+            .uri("https://x.example/"), .email("a@x.example"), .ip("192.0.2.1"), .dnsBytes([0x61, 0, 0x62]),
+        ]
+        let certificate = try pki.server(builder).certificate
+        #expect(certificate.subject == "O = Exämple\\1B[31m, CN = api.example.com")
+        #expect(certificate.issuer == "CN = pinproxy test intermediate")
+        #expect(certificate.notBefore == 1_000_000_000 && certificate.notAfter == 2_600_000_000)
+        #expect(certificate.serialNumber == "DEADBEEF")
+        #expect(!certificate.isCA && !certificate.isSelfIssued)
+        #expect(pki.root.certificate.isCA && pki.root.certificate.isSelfIssued)
+        #expect(
+            certificate.subjectAlternativeNames.map(\.description) == [
+                "DNS:api.example.com", "URI:https://x.example/", "email:a@x.example", "IP:192.0.2.1", "DNS:a?b",
+            ]
+        )
+    }
+
+    @Test("PEM and DER are the same certificate")
+    func encodings() throws {
+        let certificate = server.certificate
+        let fromPEM = try #require(Certificate.certificates(in: Array(certificate.pem.utf8)).first)
+        let fromDER = try Certificate(der: certificate.derBytes)
+        #expect(fromPEM.isSame(as: certificate) && fromDER.isSame(as: certificate))
+        #expect(fromPEM.publicKeyPin == server.pin)
+        #expect(try !pki.renewed(server, hosts: "api.example.com").certificate.isSame(as: certificate))
+        #expect(PublicKeyPin(subjectPublicKeyInfo: server.identity.key.publicKeyDER) == server.pin)
+    }
+
+    @Test("random bytes and mutated certificates are refused or read, and never crash")
+    func fuzz() throws {
+        var random = SplitMix(state: 7)
+        let der = server.certificate.derBytes
+        let pem = Array(server.chainPEM.utf8)
+        var read = 0
+        for round in 0..<4000 {
+            var bytes = round % 2 == 0 ? der : pem
+            for _ in 0...(random.next() % 4) {
+                bytes[Int(random.next() % UInt64(bytes.count))] = UInt8(truncatingIfNeeded: random.next())
+            }
+            if round % 5 == 0 { bytes.removeLast(Int(random.next() % UInt64(bytes.count))) }
+            guard let certificates = try? Certificate.certificates(in: bytes) else { continue }
+            read += 1
+            for certificate in certificates {
+                _ = (certificate.subject, certificate.notAfter, certificate.keyDescription, certificate.serialNumber)
+                _ = (certificate.subjectAlternativeNames, certificate.isCA, certificate.pem)
+            }
+            let report = SecurityPolicy.unpinned.evaluate(
+                chain: certificates,
+                host: try Host("api.example.com"),
+                anchors: pki.anchors,
+                at: Scenario.now
+            )
+            // A signature covers every bit that counts: whatever still passes is the certificate itself.
+            if report.isAccepted { #expect(certificates[0].isSame(as: server.certificate)) }
+        }
+        #expect(read > 100)
+    }
+
+    // MARK: - pins from
+
+    @Test(
+        "the pin of a certificate, a request, a public and a private key is the same, in PEM and DER",
+        arguments: [KeyPair.Kind.p256, .rsa(bits: 2048), .ed25519, .rsaPSS(bits: 2048)]
+    )
+    func pinsFrom(kind: KeyPair.Kind) throws {
+        let server = try pki.server("a.example", key: kind)
+        let key = server.identity.key
+        let inputs: [([UInt8], PublicKey.Source)] = [
+            (Array(server.certificate.pem.utf8), .certificate), (server.certificate.derBytes, .certificate),
+            (Array(try key.certificateRequestPEM(commonName: "a.example").utf8), .certificateRequest),
+            (Array(key.publicKeyPEM.utf8), .publicKey), (key.publicKeyDER, .publicKey),
+            (Array(key.privateKeyPEM.utf8), .privateKey), (key.privateKeyDER, .privateKey),
+        ]
+        for (bytes, source) in inputs {
+            let keys = try PublicKey.keys(in: bytes)
+            #expect(keys.map(\.pin) == [key.pin], "\(source)")
+            #expect(keys.map(\.source) == [source])
+        }
+        #expect(try PublicKey.keys(in: Array(server.chainPEM.utf8)).map(\.pin) == [key.pin, pki.intermediate.key.pin])
+    }
+
+    @Test("a key behind a password is refused with the way around it")
+    func protectedKey() throws {
+        let key = try KeyPair(.p256)
+        let fault = #expect(throws: CertificateFault.self) {
+            try PublicKey.keys(in: Array(key.privateKeyPEM(password: "secret").utf8))
+        }
+        #expect(fault?.message == "a private key that is protected by a password")
+        #expect(fault?.remedy.contains("openssl pkey") == true)
+    }
+
+    @Test(
+        "what holds no key is refused",
+        arguments: ["", "gibberish", "-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n"]
+    )
+    func noKey(text: String) {
+        #expect(throws: CertificateFault.self) { try PublicKey.keys(in: Array(text.utf8)) }
+    }
+
+    // MARK: - Pins as text
+
+    @Test("20 a pin is read strictly: 44 characters of base64, with or without the prefix")
+    func pinText() throws {
+        let pin = server.pin
+        #expect(try PublicKeyPin(pin.description) == pin)
+        #expect(try PublicKeyPin(pin.base64) == pin)
+        #expect(PublicKeyPin(digest: pin.digest) == pin)
+        #expect(
+            try PublicKeyPin("47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=") == PublicKeyPin(subjectPublicKeyInfo: [])
+        )
+        let zeros = String(repeating: "A", count: 42)
+        #expect(try PublicKeyPin(zeros + "A=").digest == [UInt8](repeating: 0, count: 32))
+        let bad = [
+            zeros + "B=": PublicKeyPin.Fault.notBase64, zeros + "A": .notBase64, zeros + "==": .wrongLength(31),
+            zeros + "AAA": .notBase64, zeros + "AAAAAA": .wrongLength(36), "": .notBase64, "sha256/": .notBase64,
+            "SHA256/" + zeros + "A=": .notBase64, " " + zeros + "A=": .notBase64, zeros + "A=\n": .notBase64,
+            zeros + "-=": .notBase64, "sha1/AAAAAAAAAAAAAAAAAAAAAAAAAAA=": .unknownDigest, "====": .notBase64,
+            "./pin.pem": .notBase64,
+        ]
+        for (text, fault) in bad { #expect(throws: fault, "\(text)") { try PublicKeyPin(text) } }
+    }
+}
