@@ -46,12 +46,46 @@ extension Span where Element == UInt8 {
     }
 
     /// Where `byte` first stands at or after `start`.
+    ///
+    /// Eight bytes at a step: a byte of `word ^ pattern` is zero where the byte stands, and the lowest zero byte is the
+    /// first whose subtraction borrows. (The load is checked against the bounds; only its type is the caller's word.)
     @inline(__always)
     package func firstIndex(of byte: UInt8, from start: Int = 0) -> Int? {
+        let pattern = WordOfBytes.repeating(byte)
+        let raw = self.bytes
         var index = start
+        while index &+ 8 <= count {
+            let word = UInt64(littleEndian: unsafe raw.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self))
+            let zeros = WordOfBytes.zeroBytes(word ^ pattern)
+            if zeros != 0 { return index &+ zeros.trailingZeroBitCount / 8 }
+            index &+= 8
+        }
         while index < count {
             if self[index] == byte { return index }
             index &+= 1
+        }
+        return nil
+    }
+
+    /// The first byte of `range` that a field value cannot hold (RFC 9110 5.5).
+    @inline(__always)
+    package func firstIndexOutsideFieldValue(in range: Range<Int>) -> Int? {
+        let raw = self.bytes
+        var index = range.lowerBound
+        while index < range.upperBound {
+            if index &+ 8 <= range.upperBound {
+                let word = unsafe raw.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
+                if !WordOfBytes.hasControl(word) {
+                    index &+= 8
+                    continue
+                }
+            }
+            // A TAB is a control character that is allowed: such a word is read byte by byte.
+            let end = Swift.min(index &+ 8, range.upperBound)
+            while index < end {
+                if !ASCII.isFieldValue(self[index]) { return index }
+                index &+= 1
+            }
         }
         return nil
     }
@@ -73,5 +107,25 @@ extension String {
         var bytes: [UInt8] = []
         bytes.append(span)
         self = String(decoding: bytes, as: UTF8.self)
+    }
+}
+
+/// Questions asked of eight bytes at once.
+enum WordOfBytes {
+    private static let ones: UInt64 = 0x0101_0101_0101_0101
+    private static let tops: UInt64 = 0x8080_8080_8080_8080
+
+    @inline(__always)
+    static func repeating(_ byte: UInt8) -> UInt64 { UInt64(byte) &* ones }
+
+    /// Marks the top bit of the lowest zero byte, and perhaps of bytes above it.
+    @inline(__always)
+    static func zeroBytes(_ word: UInt64) -> UInt64 { (word &- ones) & ~word & tops }
+
+    /// Whether some byte is below 0x20 or 0x7F; exact, since a false mark needs a true one below it.
+    @inline(__always)
+    static func hasControl(_ word: UInt64) -> Bool {
+        let low = (word &- repeating(0x20)) & ~word & tops
+        return low | zeroBytes(word ^ repeating(0x7F)) != 0
     }
 }

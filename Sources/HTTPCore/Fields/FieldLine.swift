@@ -27,13 +27,8 @@ enum FieldLine {
         guard line[index] == ASCII.colon, nameLength > 0 else { return .failure(fault(ofName: line, index)) }
 
         let value = line.trimmingBlanks(index &+ 1..<line.count &- 2)
-        index = value.lowerBound
-        while index < value.upperBound {
-            let byte = line[index]
-            guard ASCII.isFieldValue(byte) else {
-                return .failure(byte == ASCII.carriageReturn ? .carriageReturn : .value)
-            }
-            index &+= 1
+        if let index = line.firstIndexOutsideFieldValue(in: value) {
+            return .failure(line[index] == ASCII.carriageReturn ? .carriageReturn : .value)
         }
         let name = FieldNameTable.find(line, 0..<nameLength, hash)
         if name == .underscoredContentLength || name == .underscoredTransferEncoding {

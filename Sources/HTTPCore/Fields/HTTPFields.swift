@@ -264,11 +264,7 @@ public struct HTTPFields: Sendable {
 
     /// No control characters but HTAB, and no white space at the ends (RFC 9110 5.5).
     package static func isValidValue(_ value: borrowing Span<UInt8>) -> Bool {
-        var index = 0
-        while index < value.count {
-            if !ASCII.isFieldValue(value[index]) { return false }
-            index &+= 1
-        }
+        guard value.firstIndexOutsideFieldValue(in: 0..<value.count) == nil else { return false }
         guard value.count > 0 else { return true }
         return !ASCII.isBlank(value[0]) && !ASCII.isBlank(value[value.count - 1])
     }

@@ -7,43 +7,24 @@ import IOCore
 /// number of entries, and it allocates nothing. Hosts are compared in their normal form, and a subdomain begins at a
 /// dot: `evilexample.com` is none of `example.com`.
 package struct HostTable<Value> {
-    fileprivate struct Entry {
-        let host: Host
-        let hash: UInt32
-        let includesSubdomains: Bool
-        var value: Value
-    }
-
-    private var entries: [Entry] = []
-    /// Open addressing: the index of an entry plus one, 0 where free. Its size is a power of two, at most half full.
-    private var slots: [UInt32] = Array(repeating: 0, count: 16)
+    private var index = HostIndex()
+    private var hosts: [Host] = []
+    private var values: [Value] = []
 
     package init() {}
 
-    package var count: Int { entries.count }
+    package var count: Int { values.count }
 
-    package var isEmpty: Bool { entries.isEmpty }
+    package var isEmpty: Bool { values.isEmpty }
 
     /// - Returns: false, and nothing changes, when `host` is already there.
     @discardableResult
     package mutating func insert(_ host: Host, includeSubdomains: Bool, _ value: Value) -> Bool {
-        var hash = Self.seed
-        for byte in host.bytes.reversed() { hash = Self.mix(hash, byte) }
-        guard find(host.bytes.span, from: 0, hash) == nil else { return false }
-        entries.append(
-            Entry(
-                host: host,
-                hash: hash,
-                includesSubdomains: includeSubdomains && host.kind == .name,
-                value: value
-            )
-        )
-        if entries.count * 2 > slots.count {
-            slots = Array(repeating: 0, count: slots.count * 2)
-            for index in entries.indices { place(index) }
-        } else {
-            place(entries.count - 1)
+        guard index.insert(host.bytes.span, includesSubdomains: includeSubdomains && host.kind == .name) else {
+            return false
         }
+        hosts.append(host)
+        values.append(value)
         return true
     }
 
@@ -51,43 +32,96 @@ package struct HostTable<Value> {
         lookup(bytes: host.bytes.span, isName: host.kind == .name)
     }
 
-    /// Takes a host in its normal form, as `Host.bytes` and `RequestHead.host` hold it.
+    /// Takes a host in its normal form, as `Host.bytes` and `RequestHead.hostBytes` hold it.
     package func lookup(bytes: borrowing Span<UInt8>, isName: Bool) -> Value? {
-        guard let index = lookupIndex(bytes, isName: isName) else { return nil }
-        return entries[index].value
+        guard let found = index.lookup(bytes, isName: isName) else { return nil }
+        return values[found]
     }
 
     /// The value of exactly this host, subdomains aside.
     package func exact(_ host: Host) -> Value? {
-        var hash = Self.seed
-        for byte in host.bytes.reversed() { hash = Self.mix(hash, byte) }
-        guard let index = find(host.bytes.span, from: 0, hash) else { return nil }
-        return entries[index].value
+        guard let found = index.exact(host.bytes.span) else { return nil }
+        return values[found]
     }
 
     /// Every entry, in the order of insertion.
     package func forEach(_ body: (_ host: Host, _ includesSubdomains: Bool, _ value: Value) -> Void) {
-        for entry in entries { body(entry.host, entry.includesSubdomains, entry.value) }
+        for place in values.indices { body(hosts[place], index.includesSubdomains(place), values[place]) }
+    }
+}
+
+extension HostTable: Sendable where Value: Sendable {}
+
+/// The part of the table that does not depend on the values: from a host to the number of its entry.
+///
+/// Every name lies in one array, so that a lookup touches no reference count.
+struct HostIndex: Sendable {
+    private struct Entry: Sendable {
+        let start: UInt32
+        let count: UInt32
+        let hash: UInt32
+        let includesSubdomains: Bool
     }
 
-    // MARK: -
+    private var names: [UInt8] = []
+    private var entries: [Entry] = []
+    /// Open addressing: the number of an entry plus one, 0 where free. The size is a power of two, at most half full.
+    private var slots: [UInt32] = Array(repeating: 0, count: 16)
 
-    private func lookupIndex(_ bytes: borrowing Span<UInt8>, isName: Bool) -> Int? {
+    func includesSubdomains(_ entry: Int) -> Bool { entries[entry].includesSubdomains }
+
+    mutating func insert(_ host: borrowing Span<UInt8>, includesSubdomains: Bool) -> Bool {
+        let hash = Self.hash(host)
+        guard find(host, from: 0, hash) == nil else { return false }
+        entries.append(
+            Entry(
+                start: UInt32(names.count),
+                count: UInt32(host.count),
+                hash: hash,
+                includesSubdomains: includesSubdomains
+            )
+        )
+        names.append(host)
+        if entries.count * 2 > slots.count {
+            slots = Array(repeating: 0, count: slots.count * 2)
+            for entry in entries.indices { place(entry) }
+        } else {
+            place(entries.count - 1)
+        }
+        return true
+    }
+
+    func exact(_ host: borrowing Span<UInt8>) -> Int? {
+        find(host, from: 0, Self.hash(host))
+    }
+
+    func lookup(_ host: borrowing Span<UInt8>, isName: Bool) -> Int? {
         guard !entries.isEmpty else { return nil }
         var best: Int?
         var hash = Self.seed
-        var index = bytes.count
+        var index = host.count
         while index > 0 {
             index &-= 1
-            let byte = bytes[index]
-            if byte == ASCII.dot, isName, let found = find(bytes, from: index &+ 1, hash),
+            let byte = host[index]
+            if byte == ASCII.dot, isName, let found = find(host, from: index &+ 1, hash),
                 entries[found].includesSubdomains
             {
                 best = found
             }
             hash = Self.mix(hash, byte)
         }
-        return find(bytes, from: 0, hash) ?? best
+        return find(host, from: 0, hash) ?? best
+    }
+
+    /// From the end to the front, so that the hash of each parent comes up on the way.
+    private static func hash(_ host: borrowing Span<UInt8>) -> UInt32 {
+        var hash = seed
+        var index = host.count
+        while index > 0 {
+            index &-= 1
+            hash = mix(hash, host[index])
+        }
+        return hash
     }
 
     private static var seed: UInt32 { 2_166_136_261 }
@@ -97,28 +131,26 @@ package struct HostTable<Value> {
         (hash ^ UInt32(byte)) &* 16_777_619
     }
 
-    private mutating func place(_ index: Int) {
+    private mutating func place(_ entry: Int) {
         let mask = slots.count - 1
-        var slot = Int(entries[index].hash) & mask
+        var slot = Int(entries[entry].hash) & mask
         while slots[slot] != 0 { slot = (slot + 1) & mask }
-        slots[slot] = UInt32(index + 1)
+        slots[slot] = UInt32(entry + 1)
     }
 
     /// The entry whose host is the end of `bytes` from `start` on.
     private func find(_ bytes: borrowing Span<UInt8>, from start: Int, _ hash: UInt32) -> Int? {
-        let mask = slots.count - 1
+        let mask = slots.count &- 1
         var slot = Int(hash) & mask
         while slots[slot] != 0 {
-            let index = Int(slots[slot]) - 1
-            if entries[index].hash == hash {
-                let known = entries[index].host.bytes
-                if known.span.equals(bytes.extracting(start..<bytes.count)) { return index }
+            let found = Int(slots[slot]) &- 1
+            let entry = entries[found]
+            if entry.hash == hash {
+                let name = names.span.extracting(Int(entry.start)..<Int(entry.start &+ entry.count))
+                if name.equals(bytes.extracting(start..<bytes.count)) { return found }
             }
-            slot = (slot + 1) & mask
+            slot = (slot &+ 1) & mask
         }
         return nil
     }
 }
-
-extension HostTable: Sendable where Value: Sendable {}
-extension HostTable.Entry: Sendable where Value: Sendable {}
