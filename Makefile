@@ -1,0 +1,92 @@
+# pinproxy: `make` alone lists what there is.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+SWIFT ?= swift
+# What `make run` hands to `pinproxy run`.
+CONFIG ?= config.example.json
+RUN_ARGS ?= --demo-origin
+# What `make test` and `make sanitize` hand to `swift test`: FILTER="HTTPCoreTests" runs a part.
+FILTER ?=
+SANITIZE_FILTER ?= IOCoreTests|HTTPCoreTests|ServerTrustTests|SessionCoreTests|ProxyCoreTests
+
+# The Swift standard library is linked in: the binary needs no Swift on the machine that it runs on.
+RELEASE := -c release --static-swift-stdlib --product pinproxy
+BINARY := .build/release/pinproxy
+
+# A word is a Debian package, or COMMAND:PACKAGE.
+BUILD_PACKAGES := libssl-dev libcurl4-openssl-dev libidn2-dev libpsl-dev pkg-config:pkg-config ca-certificates
+TEST_PACKAGES := nginx:nginx openssl:openssl curl:curl python3:python3 git:git ps:procps
+
+FILTER_ARGS = $(if $(FILTER),--filter '$(FILTER)')
+DOC := $(DESTDIR)$(PREFIX)/share/doc/pinproxy
+
+.DEFAULT_GOAL := help
+.PHONY: help run demo build test lint format sanitize install uninstall clean build-packages test-packages
+
+help:
+	@echo 'make run          build, then start the proxy on config.example.json with the demo origin beside it'
+	@echo '                  (CONFIG=file.json RUN_ARGS= for a configuration of your own)'
+	@echo 'make demo         build, then see one pin hold and one pin fail; works offline'
+	@echo 'make test         every test (FILTER=HTTPCoreTests for a part)'
+	@echo 'make build        the release binary: $(BINARY)'
+	@echo 'make install      to PREFIX=$(PREFIX), under DESTDIR; make uninstall takes it away'
+	@echo 'make lint         style, warnings are errors; make format mends most of it'
+	@echo 'make sanitize     the tests under ThreadSanitizer, then under AddressSanitizer'
+	@echo 'make bench        pinproxy beside nginx, HAProxy and Squid; make bench-peers installs those'
+	@echo 'make clean        removes what was built'
+
+build-packages:
+	@.ci/install-packages $(BUILD_PACKAGES)
+
+test-packages:
+	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
+
+build: build-packages
+	$(SWIFT) build $(RELEASE)
+
+run: build
+	$(BINARY) run --config $(CONFIG) $(RUN_ARGS)
+
+demo: build
+	$(BINARY) demo
+
+test: test-packages
+	$(SWIFT) build --build-tests
+	$(SWIFT) test --skip-build --disable-xctest $(FILTER_ARGS)
+
+lint:
+	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests
+	@for script in .ci/install-packages .ci/run Benchmarks/install-peers.sh; do bash -n $$script || exit 1; done
+
+format:
+	$(SWIFT) format --in-place --parallel --recursive Package.swift Sources Tests
+
+# Each has a folder of its own, so that the ordinary build stays as it is. The system tests run the built binary as
+# another process under a clock, which an instrumented binary does not keep; SANITIZE_FILTER=. runs them too.
+sanitize: test-packages
+	$(SWIFT) test --disable-xctest --sanitize thread --scratch-path .build/thread --filter '$(SANITIZE_FILTER)'
+	$(SWIFT) test --disable-xctest --sanitize address --scratch-path .build/address --filter '$(SANITIZE_FILTER)'
+
+install:
+	@test -x $(BINARY) || { echo 'Nothing is built yet: make build (not as root), then make install.' >&2; exit 1; }
+	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/pinproxy
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's|/usr/local/bin|$(PREFIX)/bin|' deploy/pinproxy.service \
+	    > $(DESTDIR)$(PREFIX)/lib/systemd/system/pinproxy.service
+	chmod 644 $(DESTDIR)$(PREFIX)/lib/systemd/system/pinproxy.service
+	install -d $(DOC)/schema $(DOC)/examples/pins
+	install -m 644 README.md CHANGELOG.md LICENSE SECURITY.md docs/*.md $(DOC)
+	install -m 644 docs/schema/*.json $(DOC)/schema
+	install -m 644 config.example.json deploy/kubernetes-sidecar.yaml $(DOC)/examples
+	install -m 644 pins/*.json $(DOC)/examples/pins
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/pinproxy $(DESTDIR)$(PREFIX)/lib/systemd/system/pinproxy.service
+	rm -rf $(DOC)
+
+clean:
+	rm -rf .build
+
+BENCH_BUILD ?= $(MAKE) --no-print-directory build
+include Benchmarks/bench.mk
