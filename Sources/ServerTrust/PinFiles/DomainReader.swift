@@ -25,6 +25,7 @@ struct DomainReader {
     mutating func read() -> PinnedDomains.Domain? {
         let issues = object.reader.issues.count
         let includeSubdomains = readIncludeSubdomains()
+        _ = object.string("comment")
         if object.bool("excludeFromParentPolicy") ?? false {
             checkNothingElse()
             guard object.reader.issues.count == issues, let host else { return nil }
@@ -86,7 +87,7 @@ struct DomainReader {
     /// An excluded domain has no policy, so that nothing else may be said of it.
     private func checkNothingElse() {
         for (name, element) in object.entries
-        where name != "excludeFromParentPolicy" && name != "includeSubdomains" {
+        where !["excludeFromParentPolicy", "includeSubdomains", "comment"].contains(name) {
             element.report(
                 "\"\(JSONScanner.shown(name))\" on a domain that is excluded from its parent's policy",
                 remedy: "take it out, or set \"excludeFromParentPolicy\" to false"

@@ -101,6 +101,8 @@ private struct PinFileCollection {
 
     mutating func read(_ reader: DocumentReader) {
         guard let root = reader.rootObject() else { return }
+        // For editors and for people.
+        _ = (root.string("$schema"), root.string("comment"))
         if let version = root.required("version")?.int(in: 0...Int.max), version != 1 {
             root["version"]?.report("version \(version) of the pin file is not known", remedy: "write 1")
         }

@@ -203,7 +203,7 @@ struct PinnedDomainsTests {
             try load(
                 """
                 "api.example.com": {
-                  "ports": [443], "includeSubdomains": false, "pinningMode": "publicKey",
+                  "comment": "the API", "ports": [443], "includeSubdomains": false, "pinningMode": "publicKey",
                   "allowInvalidCertificates": false, "validatesDomainName": true,
                   "pins": [ { "spki-sha256": \(Self.a), "scope": "leaf", "comment": "2026 key" },
                             { "spki-sha256": "\(PublicKeyPin.unrelated(2).base64)", "backup": true } ],
@@ -212,7 +212,7 @@ struct PinnedDomainsTests {
                   "allowSinglePin": false, "reportUris": [], "minTLSVersion": "1.3",
                   "revocation": { "crlFiles": [], "crlScope": "leaf", "requireStaple": false }
                 },
-                "legacy.example.com": { "excludeFromParentPolicy": true }
+                "legacy.example.com": { "comment": "no TLS", "excludeFromParentPolicy": true }
                 """
             ).domains.policy(host: Host("api.example.com"), port: 443)
         )

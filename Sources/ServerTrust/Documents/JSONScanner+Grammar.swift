@@ -1,0 +1,43 @@
+extension JSONScanner {
+    /// What a literal or a number may be made of, good or bad: read in one piece, so that one issue covers it.
+    static func isWord(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
+            true
+        default: false
+        }
+    }
+
+    /// RFC 8259, section 6: `[-] int [frac] [exp]`.
+    static func isNumber(_ token: ArraySlice<UInt8>) -> Bool {
+        var rest = token
+        func isDigit(_ byte: UInt8?) -> Bool {
+            byte.map { $0 >= UInt8(ascii: "0") && $0 <= UInt8(ascii: "9") } ?? false
+        }
+        if rest.first == UInt8(ascii: "-") { rest = rest.dropFirst() }
+        guard isDigit(rest.first) else { return false }
+        rest = rest.first == UInt8(ascii: "0") ? rest.dropFirst() : rest.drop(while: isDigit)
+        if rest.first == UInt8(ascii: ".") {
+            rest = rest.dropFirst()
+            guard isDigit(rest.first) else { return false }
+            rest = rest.drop(while: isDigit)
+        }
+        if rest.first == UInt8(ascii: "e") || rest.first == UInt8(ascii: "E") {
+            rest = rest.dropFirst()
+            if rest.first == UInt8(ascii: "+") || rest.first == UInt8(ascii: "-") { rest = rest.dropFirst() }
+            guard isDigit(rest.first) else { return false }
+            rest = rest.drop(while: isDigit)
+        }
+        return rest.isEmpty
+    }
+
+    /// Outside text cut to a length that fits a message, without what would break its line.
+    static func shown(_ text: String) -> String {
+        var result = ""
+        for scalar in text.unicodeScalars.prefix(60) {
+            result.unicodeScalars.append(scalar.value < 0x20 || scalar.value == 0x7f ? "\u{fffd}" : scalar)
+        }
+        return text.unicodeScalars.count > 60 ? result + "…" : result
+    }
+}
