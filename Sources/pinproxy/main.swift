@@ -1,8 +1,7 @@
-import CShims
+import COpenSSL
 import Glibc
-import HTTPCore
-import IOCore
-import ProxyCore
-import ServerTrust
 
-pinproxy_block_signals()
+// OpenSSL's exit handler races the threads that still hold its objects, so there must be none: asked for before
+// anything else uses the library.
+OPENSSL_init_crypto(UInt64(OPENSSL_INIT_NO_ATEXIT), nil)
+exit(Program.run(Array(CommandLine.arguments.dropFirst())).rawValue)

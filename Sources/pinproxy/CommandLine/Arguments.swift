@@ -1,0 +1,96 @@
+import ServerTrust
+
+/// What stands behind a command's name, sorted into options and operands.
+struct Arguments: Sendable {
+    private(set) var values: [String: String] = [:]
+    private(set) var flags: Set<String> = []
+    private(set) var operands: [String] = []
+    /// Help was asked for instead: `--help` or `-h` before the operands of a program.
+    private(set) var wantsHelp = false
+
+    /// The value of an option that is required.
+    subscript(_ name: String) -> String { values[name] ?? "" }
+
+    func has(_ flag: String) -> Bool { flags.contains(flag) }
+
+    init(_ words: ArraySlice<String>, of command: Command) throws(CommandFailure) {
+        func wrong(_ message: String, _ remedy: String = "") -> CommandFailure {
+            CommandFailure(.usage, "\(command.name): \(message)", remedy: remedy, usageOf: command)
+        }
+        var rest = words
+        reading: while let word = rest.first {
+            rest = rest.dropFirst()
+            switch word {
+            case "--":
+                operands += rest
+                rest = []
+            case "--help", "-h":
+                wantsHelp = true
+                return
+            case _ where word.hasPrefix("-") && word != "-":
+                let (name, attached) = Arguments.split(word)
+                guard let option = command.options.first(where: { "--" + $0.name == name }) else {
+                    throw wrong("unknown option \(Arguments.shown(name))", Arguments.suggestion(name, command))
+                }
+                guard values[option.name] == nil, !flags.contains(option.name) else {
+                    throw wrong("\(name) is given twice")
+                }
+                guard let wanted = option.value else {
+                    guard attached == nil else { throw wrong("\(name) takes no value") }
+                    flags.insert(option.name)
+                    continue reading
+                }
+                guard let value = attached ?? rest.popFirst(), !value.isEmpty else {
+                    throw wrong("\(name) needs a value: \(name) \(wanted)")
+                }
+                values[option.name] = value
+            default:
+                operands.append(word)
+                if case .program = command.operands {
+                    operands += rest
+                    rest = []
+                }
+            }
+        }
+        try check(command, wrong)
+    }
+
+    private func check(
+        _ command: Command,
+        _ wrong: (String, String) -> CommandFailure
+    ) throws(CommandFailure) {
+        for option in command.options where option.isRequired && values[option.name] == nil {
+            throw wrong("--\(option.name) \(option.value ?? "") is missing", "")
+        }
+        let limits: (ClosedRange<Int>, String) =
+            switch command.operands {
+            case .none: (0...0, "")
+            case .optional(let name): (0...2, name)
+            case .one(let name): (1...1, name)
+            case .oneOrMore(let name), .program(let name): (1...Int.max, name)
+            }
+        if operands.count < limits.0.lowerBound { throw wrong("\(limits.1) is missing", "") }
+        if operands.count > limits.0.upperBound {
+            throw wrong("\(Arguments.shown(operands[limits.0.upperBound])) is one argument too many", "")
+        }
+    }
+
+    /// `--config=FILE` into name and value.
+    private static func split(_ word: String) -> (name: String, value: String?) {
+        guard let sign = word.firstIndex(of: "=") else { return (word, nil) }
+        return (String(word[..<sign]), String(word[word.index(after: sign)...]))
+    }
+
+    private static func suggestion(_ name: String, _ command: Command) -> String {
+        let known = command.options.map { "--" + $0.name } + ["--help"]
+        return Spelling.nearest(to: name, among: known).map { "did you mean \($0)?" } ?? ""
+    }
+
+    /// A word as a message may repeat it: control characters of a terminal are not played back to it.
+    static func shown(_ word: String) -> String {
+        let safe = word.unicodeScalars.map { scalar in
+            scalar.properties.generalCategory == .control ? "\u{fffd}" : Character(scalar)
+        }
+        return "\"\(String(safe.prefix(64)))\(safe.count > 64 ? "…" : "")\""
+    }
+}

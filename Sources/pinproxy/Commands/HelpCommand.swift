@@ -1,0 +1,16 @@
+extension Command {
+    static let help = Command(
+        name: "help",
+        summary: "the commands, or what one of them does",
+        operands: .optional("COMMAND"),
+        examples: [Example(line: "pinproxy help run", meaning: "The options of pinproxy run.")]
+    ) { arguments throws(CommandFailure) in
+        guard !arguments.operands.isEmpty else {
+            try Output.standard(Help.overview)
+            return .success
+        }
+        let (command, _) = try Program.find(arguments.operands[...])
+        try Output.standard(Help.text(of: command))
+        return .success
+    }
+}

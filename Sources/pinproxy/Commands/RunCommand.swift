@@ -1,0 +1,52 @@
+import CShims
+import Glibc
+import ProxyCore
+
+extension Command {
+    static let run = Command(
+        name: "run",
+        summary: "start the proxy",
+        options: [.config],
+        explanation: [
+            """
+            When all listeners are ready, one JSON line each goes to the standard error, in the order of the \
+            configuration: {"event":"listening","listener":"forward","address":"127.0.0.1:8080"}. The task log goes \
+            where log.tasks says, by default to the standard output.
+            """,
+            """
+            SIGTERM and SIGINT stop it cleanly: it accepts nothing new, lets requests finish for at most \
+            timeouts.drain, and ends with 0; a second signal ends it at once.
+            """,
+        ],
+        examples: [
+            Example(
+                line: "pinproxy run --config config.json",
+                meaning: "Then point programs at it: http_proxy=http://127.0.0.1:8080 curl http://HOST/"
+            )
+        ]
+    ) { arguments throws(CommandFailure) in
+        // Before any thread is started: they all inherit it, and the signals wait for this one.
+        pinproxy_block_signals()
+        let (snapshot, warnings) = try LoadedConfiguration.load(arguments["config"])
+        LoadedConfiguration.tell(warnings)
+        let proxy = try RunningProxy(snapshot)
+        proxy.tellListeners()
+        waitForTheEnd()
+        proxy.stop { milliseconds in isEnd(pinproxy_wait_signal(milliseconds)) }
+        return .success
+    }
+
+    private static func waitForTheEnd() {
+        while true {
+            let signal = pinproxy_wait_signal(-1)
+            if isEnd(signal) { return }
+            if signal == SIGHUP {
+                EventLine(event: "warning")
+                    .with("message", "SIGHUP: this version reads its configuration at the start only; restart it")
+                    .write()
+            }
+        }
+    }
+
+    private static func isEnd(_ signal: Int32) -> Bool { signal == SIGTERM || signal == SIGINT }
+}

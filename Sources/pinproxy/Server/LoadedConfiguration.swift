@@ -1,0 +1,31 @@
+import ProxyCore
+import ServerTrust
+
+/// The configuration that a command names, read whole, or the failure that the command ends with.
+enum LoadedConfiguration {
+    /// Prints every issue, one a line, when there is any.
+    ///
+    /// - Returns: the policy, and what is to be told at every start.
+    static func load(_ path: String) throws(CommandFailure) -> (PolicySnapshot, warnings: [DocumentIssue]) {
+        let outcome = ConfigurationLoader.load(path: path)
+        if outcome.configurationIsMissing {
+            throw CommandFailure(
+                .inputMissing,
+                "\(Arguments.shown(path)) does not exist",
+                remedy: "name a configuration file; config.example.json is one to start from"
+            )
+        }
+        guard let snapshot = outcome.snapshot else {
+            Output.error(outcome.issues.map { "\($0)\n" }.joined())
+            for warning in outcome.warnings { Output.error("warning: \(warning)\n") }
+            let count = outcome.issues.count
+            throw CommandFailure(.badConfiguration, count == 1 ? "1 error" : "\(count) errors in the configuration")
+        }
+        return (snapshot, outcome.warnings)
+    }
+
+    /// The warnings as a server tells them: one JSON line each.
+    static func tell(_ warnings: [DocumentIssue]) {
+        for warning in warnings { EventLine(event: "warning").with("message", warning.description).write() }
+    }
+}

@@ -1,0 +1,70 @@
+import CShims
+import Glibc
+import IOCore
+import ProxyCore
+
+/// A proxy that serves, from its start to its clean stop.
+struct RunningProxy {
+    let server: ProxyServer
+    private let drainTime: Int64
+
+    init(_ snapshot: PolicySnapshot) throws(CommandFailure) {
+        drainTime = Int64(snapshot.configuration.defaults.timeouts.drain.count)
+        do throws(ProxyServer.StartFailure) {
+            server = try ProxyServer(snapshot: snapshot)
+        } catch {
+            throw RunningProxy.failure(error)
+        }
+    }
+
+    private static func failure(_ failure: ProxyServer.StartFailure) -> CommandFailure {
+        switch failure {
+        case .bind(let listener, let cause):
+            let remedy =
+                switch cause.code {
+                case EADDRINUSE:
+                    "another program listens there: stop it (ss -ltnp names it), or change the address in listeners"
+                case EACCES: "let the user of this process listen there: ports below 1024 need CAP_NET_BIND_SERVICE"
+                case EADDRNOTAVAIL: "no network interface of this machine has that address"
+                case ENOENT: "make the folder of the socket first"
+                case EEXIST: "the path is a file that is no socket: remove it, or name another"
+                case ENAMETOOLONG: "a socket's path has room for 107 bytes: name a shorter one"
+                default: "change the address in listeners"
+                }
+            return CommandFailure(.cannotBind, "cannot listen on \(listener): \(cause.reason)", remedy: remedy)
+        case .log(let path, let cause):
+            return CommandFailure(
+                .badConfiguration,
+                "cannot open the task log \(Arguments.shown(path)): \(cause.reason)",
+                remedy: "name a file in log.tasks that the user of this process may write"
+            )
+        case .system(let message):
+            return CommandFailure(.internal, message)
+        }
+    }
+
+    /// One line a listener, in the order of the configuration.
+    func tellListeners() {
+        for (listener, address) in server.listening {
+            let line = EventLine(event: "listening").with("listener", listener.mode.rawValue)
+            switch listener.endpoint {
+            case .address: line.with("address", address.description).write()
+            case .unixSocket(let path): line.with("unixSocket", path).write()
+            }
+        }
+    }
+
+    /// Stops accepting, lets the requests under way finish as long as `timeouts.drain` allows, then ends the rest.
+    ///
+    /// - Parameter isHurried: asked again and again; true ends the wait.
+    func stop(hurriedBy isHurried: (_ waitingMilliseconds: Int32) -> Bool) {
+        server.drain()
+        let start = pinproxy_monotonic()
+        let limit = UInt64(drainTime) * 1_000_000
+        // At least once: a connection may be on its way from the kernel to its loop.
+        repeat {
+            if isHurried(10) { break }
+        } while server.connections > 0 && pinproxy_monotonic() - start < limit
+        server.stop()
+    }
+}
