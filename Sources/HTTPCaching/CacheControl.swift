@@ -1,0 +1,163 @@
+public import HTTPCore
+
+/// What the Cache-Control fields of a message say (RFC 9111 5.2, RFC 5861, RFC 8246).
+///
+/// Directives are read in any case, with their argument as a token or quoted. Unknown ones are ignored. Where a
+/// directive is there twice with different arguments, or its argument is no number of seconds, the strictest reading
+/// holds, as RFC 9111 4.2.1 advises: the response is stale.
+public struct CacheControl: Hashable, Sendable {
+    /// What `no-cache` and `private` apply to.
+    public enum Scope: Hashable, Sendable {
+        case wholeResponse
+        /// These field names, in lower case.
+        case fields([String])
+    }
+
+    /// How stale a response may be (`max-stale` of a request).
+    public enum StalenessLimit: Hashable, Sendable {
+        case any
+        case seconds(Int)
+    }
+
+    /// Seconds; a number above 2^31 counts as that (RFC 9111 1.2.2).
+    public private(set) var maxAge: Int?
+    /// Seconds; for shared caches it replaces `maxAge`.
+    public private(set) var sharedMaxAge: Int?
+    /// Of a request: how long the response must stay fresh, in seconds.
+    public private(set) var minFresh: Int?
+    /// Of a request: nil when no stale response is wanted.
+    public private(set) var maxStale: StalenessLimit?
+    /// How long a stale response may be used while it is revalidated, in seconds (RFC 5861 3).
+    public private(set) var staleWhileRevalidate: Int?
+    /// How long a stale response may stand in for an error, in seconds (RFC 5861 4).
+    public private(set) var staleIfError: Int?
+    public private(set) var noCache: Scope?
+    public private(set) var isPrivate: Scope?
+    public private(set) var noStore = false
+    public private(set) var noTransform = false
+    public private(set) var onlyIfCached = false
+    public private(set) var mustRevalidate = false
+    public private(set) var proxyRevalidate = false
+    public private(set) var mustUnderstand = false
+    public private(set) var isPublic = false
+    public private(set) var immutable = false
+    /// Whether some directive could not be read: then a directive that forbids may have been lost, and nothing is stored.
+    public private(set) var isMalformed = false
+
+    private static let largestSeconds = 2_147_483_648
+
+    public init(_ fields: HTTPFields) {
+        var place = fields.first(.cacheControl)
+        while let index = place {
+            let value = fields.value(at: index)
+            var members = ListMembers()
+            while let range = members.next(in: value) {
+                take(value.extracting(range))
+            }
+            place = fields.next(.cacheControl, after: index)
+        }
+    }
+
+    private mutating func take(_ directive: borrowing Span<UInt8>) {
+        // A list may have empty members (RFC 9110 5.6.1).
+        guard directive.count > 0 else { return }
+        let equals = directive.firstIndex(of: UInt8(ascii: "="))
+        let name = directive.extracting(0..<(equals ?? directive.count))
+        guard HTTPFields.isValidName(name) else {
+            isMalformed = true
+            return
+        }
+        var argument: [UInt8]?
+        if let equals {
+            argument = Self.unquoted(directive.extracting(equals + 1..<directive.count))
+            if argument == nil { isMalformed = true }
+        }
+        takeFlag(name, argument)
+        takeSeconds(name, argument)
+    }
+
+    private mutating func takeFlag(_ name: borrowing Span<UInt8>, _ argument: [UInt8]?) {
+        if name.equalsIgnoringCase("no-store") { noStore = true }
+        if name.equalsIgnoringCase("no-transform") { noTransform = true }
+        if name.equalsIgnoringCase("only-if-cached") { onlyIfCached = true }
+        if name.equalsIgnoringCase("must-revalidate") { mustRevalidate = true }
+        if name.equalsIgnoringCase("proxy-revalidate") { proxyRevalidate = true }
+        if name.equalsIgnoringCase("must-understand") { mustUnderstand = true }
+        if name.equalsIgnoringCase("public") { isPublic = true }
+        if name.equalsIgnoringCase("immutable") { immutable = true }
+        if name.equalsIgnoringCase("no-cache") { noCache = Self.merged(noCache, Self.scope(argument)) }
+        if name.equalsIgnoringCase("private") { isPrivate = Self.merged(isPrivate, Self.scope(argument)) }
+    }
+
+    private mutating func takeSeconds(_ name: borrowing Span<UInt8>, _ argument: [UInt8]?) {
+        if name.equalsIgnoringCase("max-age") { maxAge = Self.freshness(maxAge, argument) }
+        if name.equalsIgnoringCase("s-maxage") { sharedMaxAge = Self.freshness(sharedMaxAge, argument) }
+        if name.equalsIgnoringCase("stale-while-revalidate") {
+            staleWhileRevalidate = Self.freshness(staleWhileRevalidate, argument)
+        }
+        if name.equalsIgnoringCase("stale-if-error") { staleIfError = Self.freshness(staleIfError, argument) }
+        if name.equalsIgnoringCase("min-fresh") {
+            // The strictest reading is the longest time here.
+            minFresh = max(minFresh ?? 0, Self.seconds(argument) ?? Self.largestSeconds)
+        }
+        if name.equalsIgnoringCase("max-stale") {
+            let limit: StalenessLimit = argument == nil ? .any : .seconds(Self.seconds(argument) ?? 0)
+            maxStale = maxStale == nil || maxStale == limit ? limit : .seconds(0)
+        }
+    }
+
+    // MARK: - Arguments
+
+    /// The number of a directive that makes a response usable for longer: 0 where it is no number or there are two.
+    private static func freshness(_ known: Int?, _ argument: [UInt8]?) -> Int {
+        guard let seconds = seconds(argument) else { return 0 }
+        return known == nil || known == seconds ? seconds : 0
+    }
+
+    private static func seconds(_ argument: [UInt8]?) -> Int? {
+        guard let argument, !argument.isEmpty, argument.allSatisfy(ASCII.isDigit) else { return nil }
+        // More digits than an Int has are more than the largest number, too.
+        return min(DecimalNumber.parse(argument.span) ?? largestSeconds, largestSeconds)
+    }
+
+    private static func scope(_ argument: [UInt8]?) -> Scope {
+        guard let argument else { return .wholeResponse }
+        var names: [String] = []
+        var members = ListMembers()
+        while let range = members.next(in: argument.span) {
+            if !range.isEmpty { names.append(String(decoding: argument[range].map(ASCII.lowercased), as: UTF8.self)) }
+        }
+        return names.isEmpty ? .wholeResponse : .fields(names)
+    }
+
+    private static func merged(_ known: Scope?, _ scope: Scope) -> Scope {
+        guard let known else { return scope }
+        guard case .fields(let left) = known, case .fields(let right) = scope else { return .wholeResponse }
+        return .fields(left + right)
+    }
+
+    /// The text of an argument: a token as it is, a quoted string without quotes and backslashes; nil for neither.
+    private static func unquoted(_ text: borrowing Span<UInt8>) -> [UInt8]? {
+        var result: [UInt8] = []
+        guard text.count > 0, text[0] == UInt8(ascii: "\"") else {
+            guard HTTPFields.isValidName(text) else { return nil }
+            for index in 0..<text.count { result.append(text[index]) }
+            return result
+        }
+        var index = 1
+        while index < text.count {
+            switch text[index] {
+            case UInt8(ascii: "\""):
+                return index == text.count - 1 ? result : nil
+            case UInt8(ascii: "\\"):
+                index += 1
+                guard index < text.count else { return nil }
+                result.append(text[index])
+            default:
+                result.append(text[index])
+            }
+            index += 1
+        }
+        return nil
+    }
+}

@@ -1,0 +1,106 @@
+import HTTPCaching
+import HTTPCore
+import Testing
+
+@Suite("RFC 9111 section 4.2: freshness")
+struct FreshnessTests {
+    private static let now = 784_111_777
+    private static let date = "Sun, 06 Nov 1994 08:49:37 GMT"
+
+    private func freshness(
+        _ fields: HTTPFields,
+        status: Int = 200,
+        delay: Int = 0,
+        after: Int = 0,
+        isShared: Bool = true
+    ) -> Freshness {
+        Freshness(
+            status: status,
+            fields: fields,
+            requestTime: Self.now - delay,
+            responseTime: Self.now,
+            now: Self.now + after,
+            isShared: isShared
+        )
+    }
+
+    @Test("4.2.1: s-maxage comes first in a shared cache, then max-age, then Expires")
+    func precedence() throws {
+        var fields = try makeFields(("Date", Self.date), ("Expires", "Sun, 06 Nov 1994 08:50:37 GMT"))
+        #expect(freshness(fields).lifetime == 60)
+        #expect(freshness(fields).source == .expires)
+        try fields.append(name: "Cache-Control", value: "max-age=30")
+        #expect(freshness(fields).lifetime == 30)
+        try fields.append(name: "Cache-Control", value: "s-maxage=10")
+        #expect(freshness(fields).lifetime == 10)
+        #expect(freshness(fields).source == .sharedMaxAge)
+        #expect(freshness(fields, isShared: false).lifetime == 30)
+    }
+
+    @Test("4.2: a response is fresh while its lifetime exceeds its age")
+    func boundary() throws {
+        let fields = try makeFields(("Date", Self.date), ("Cache-Control", "max-age=30"))
+        #expect(freshness(fields, after: 29).isFresh)
+        #expect(!freshness(fields, after: 30).isFresh)
+        #expect(freshness(fields, after: 29).staleness == 0)
+        #expect(freshness(fields, after: 35).staleness == 5)
+    }
+
+    @Test(
+        "5.3: an Expires that is no date, lies in the past or contradicts another is stale",
+        arguments: ["0", "-1", "Sun, 06 Nov 1994 08:00:00 GMT", ""]
+    )
+    func expires(text: String) throws {
+        let fields = try makeFields(
+            ("Date", Self.date),
+            ("Expires", text),
+            ("Last-Modified", "Sun, 06 Nov 1993 08:49:37 GMT")
+        )
+        #expect(freshness(fields).lifetime == 0)
+        #expect(freshness(fields).source == .expires)
+        let two = try makeFields(
+            ("Date", Self.date),
+            ("Expires", "Sun, 06 Nov 1994 09:49:37 GMT"),
+            ("Expires", "Sun, 06 Nov 1994 10:49:37 GMT")
+        )
+        #expect(freshness(two).lifetime == 0)
+    }
+
+    @Test("4.2.2: a tenth of the time since the last modification, at most a day, where the status allows it")
+    func heuristic() throws {
+        let fields = try makeFields(("Date", Self.date), ("Last-Modified", "Sun, 06 Nov 1994 08:32:57 GMT"))
+        #expect(freshness(fields).lifetime == 100)
+        #expect(freshness(fields).source == .heuristic)
+        #expect(freshness(fields, status: 302).source == .none)
+        #expect(freshness(fields, status: 302).lifetime == 0)
+        let old = try makeFields(("Date", Self.date), ("Last-Modified", "Sat, 06 Nov 1993 08:32:57 GMT"))
+        #expect(freshness(old).lifetime == 86_400)
+        let future = try makeFields(("Date", Self.date), ("Last-Modified", "Sun, 06 Nov 1994 09:32:57 GMT"))
+        #expect(freshness(future).source == .none)
+        let marked = try makeFields(
+            ("Date", Self.date),
+            ("Last-Modified", "Sun, 06 Nov 1994 08:32:57 GMT"),
+            ("Cache-Control", "public")
+        )
+        #expect(freshness(marked, status: 302).lifetime == 100)
+    }
+
+    @Test("4.2.3: the age is the larger of what Date and what Age and the delay say, and the time since")
+    func age() throws {
+        #expect(freshness(try makeFields(("Date", Self.date))).age == 0)
+        #expect(freshness(try makeFields(("Date", "Sun, 06 Nov 1994 08:49:17 GMT")), delay: 5).age == 20)
+        #expect(freshness(try makeFields(("Date", "Sun, 06 Nov 1994 08:49:17 GMT"), ("Age", "30")), delay: 5).age == 35)
+        #expect(freshness(try makeFields(("Date", Self.date), ("Age", "30")), delay: 5, after: 7).age == 42)
+        // A clock ahead of ours makes nothing younger than 0.
+        #expect(freshness(try makeFields(("Date", "Sun, 06 Nov 1994 09:49:37 GMT"))).age == 0)
+        #expect(freshness(HTTPFields(), after: 3).age == 3)
+    }
+
+    @Test(
+        "5.1: of a list of ages the first counts, and none that is no number",
+        arguments: [("10, 20", 10), ("x", 0), ("-5", 0), ("", 0), ("99999999999999999999", 2_147_483_648), ("1.5", 0)]
+    )
+    func ageField(text: String, age: Int) throws {
+        #expect(freshness(try makeFields(("Date", Self.date), ("Age", text))).age == age)
+    }
+}
