@@ -120,7 +120,8 @@ public struct HTTPFields: Sendable {
 
     // MARK: - Writing
 
-    /// Takes a name and a value that are known to be valid: from a parser, or from another `HTTPFields`.
+    /// Takes a name and a value that are known to be valid: from a parser, or from another `HTTPFields`. Others stop the
+    /// program; ask `isValidName` and `isValidValue` before.
     package mutating func append(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) {
         append(id: FieldName(name), name: name, value: value)
     }

@@ -76,6 +76,11 @@ package struct RequestHead: Sendable {
         rawHostRange = 0..<0
     }
 
+    /// Empties it and gives the memory back: for a connection that goes idle.
+    package mutating func release() {
+        self = RequestHead()
+    }
+
     /// Path and query as they go into a request line to the origin: at least `/`, or `*`. The authority for CONNECT.
     package var target: Span<UInt8> {
         @_lifetime(borrow self) borrowing get { storage.span.extracting(targetRange) }

@@ -76,6 +76,8 @@ package struct RequestParser: Sendable {
                 lineBytes = 0
                 skippedEmptyLine = false
                 state = .requestLine
+                // Heads come whole as a rule; an idle connection shall not hold the memory of one that did not.
+                if pending.capacity > 0 { pending = [] }
                 return (position, .complete)
             case .failed(let fault):
                 state = .failed(fault)
