@@ -1,0 +1,127 @@
+import Foundation
+import Glibc
+
+/// Debian's nginx as an origin over TLS, with a configuration and a folder of its own.
+///
+/// - `/echo/…` answers with the request's method and target, `/plain` with fixed text, `/upload` takes a body and
+///   answers with its length, `/files/` serves the folder `files`, `/redirect` leads to `/plain` on its own https.
+package final class NginxOrigin: Sendable {
+    package let port: UInt16
+    package let folder: TemporaryFolder
+    private let process: ChildProcess
+
+    /// - Parameter files: served under `/files/`, by name.
+    package init(_ server: TestServer, http2: Bool = false, files: [String: [UInt8]] = [:]) throws {
+        let folder = try TemporaryFolder()
+        self.folder = folder
+        let identity = try server.write(to: folder, name: "server")
+        for (name, bytes) in files { try folder.write(bytes: bytes, as: "files/\(name)") }
+        try FileManager.default.createDirectory(atPath: "\(folder.path)/files", withIntermediateDirectories: true)
+        try FileManager.default.createDirectory(atPath: "\(folder.path)/temporary", withIntermediateDirectories: true)
+        // The socket is bound here and handed over as nginx hands it to its own successor (NGINX in the environment),
+        // so that no one can take the port in between.
+        let listening = try TestSocket.listen()
+        defer { close(listening.descriptor) }
+        port = listening.port
+        try folder.write(
+            Self.configuration(folder.path, port, http2: http2, identity.certificate, identity.key),
+            as: "nginx.conf"
+        )
+        process = try ChildProcess(
+            try Programs.path(of: "nginx"),
+            ["-p", folder.path, "-e", "stderr", "-c", "\(folder.path)/nginx.conf"],
+            environment: Programs.environment.merging(["NGINX": "3;"]) { $1 },
+            passing: [listening.descriptor]
+        )
+        try waitUntilReady()
+    }
+
+    private func waitUntilReady() throws {
+        let path = "\(folder.path)/status.sock"
+        try Patience.poll(for: "nginx to start") {
+            if let code = process.exitCode {
+                throw ChildProcess.Failure(description: "nginx ended with \(code): \(process.errors)")
+            }
+            guard let client = try? TestClient(unixPath: path) else { return nil as Bool? }
+            try client.send("GET / HTTP/1.1\r\nHost: status\r\nConnection: close\r\n\r\n")
+            return try client.readResponse().status == 200
+        }
+    }
+
+    /// How many requests it has begun to handle, those of this question included.
+    package func requestCount() throws -> Int {
+        let client = try TestClient(unixPath: "\(folder.path)/status.sock")
+        try client.send("GET / HTTP/1.1\r\nHost: status\r\nConnection: close\r\n\r\n")
+        let lines = try client.readResponse().text.split(separator: "\n")
+        // " accepts handled requests" in the line before.
+        guard lines.count > 2, let last = lines[2].split(separator: " ").last, let count = Int(last) else {
+            throw MessageReader.Malformed(description: "no status of nginx: \(lines)")
+        }
+        return count
+    }
+
+    /// A file of zeros that takes no room on the disk, served under `/files/`.
+    package func makeSparseFile(_ name: String, bytes: Int) throws {
+        let path = "\(folder.path)/files/\(name)"
+        guard FileManager.default.createFile(atPath: path, contents: nil), truncate(path, bytes) == 0 else {
+            throw TestSocket.Failure("truncate")
+        }
+    }
+
+    private static func configuration(
+        _ folder: String,
+        _ port: UInt16,
+        http2: Bool,
+        _ certificate: String,
+        _ key: String
+    ) -> String {
+        """
+        daemon off;
+        master_process off;
+        worker_rlimit_nofile 8192;
+        pid \(folder)/nginx.pid;
+        events { worker_connections 4096; }
+        http {
+            access_log off;
+            client_max_body_size 0;
+            client_body_temp_path \(folder)/temporary/body;
+            proxy_temp_path \(folder)/temporary/proxy;
+            fastcgi_temp_path \(folder)/temporary/fastcgi;
+            uwsgi_temp_path \(folder)/temporary/uwsgi;
+            scgi_temp_path \(folder)/temporary/scgi;
+            keepalive_requests 1000000;
+            default_type application/octet-stream;
+            sendfile on;
+            server_tokens off;
+            server {
+                listen 127.0.0.1:\(port) ssl\(http2 ? " http2" : "");
+                ssl_certificate \(certificate);
+                ssl_certificate_key \(key);
+                root \(folder);
+                location = / { return 200 "root\\n"; }
+                location = /plain {
+                    add_header X-Origin nginx;
+                    add_header Set-Cookie "a=1; Secure; Path=/";
+                    add_header Strict-Transport-Security max-age=600;
+                    return 200 "plain text from the origin\\n";
+                }
+                location /echo/ { return 200 "$request_method $request_uri\\n"; }
+                location = /upload {
+                    client_body_in_file_only clean;
+                    proxy_pass http://unix:\(folder)/status.sock:/taken;
+                    proxy_set_header X-Body-Length $request_length;
+                }
+                location = /redirect { return 302 https://$host/plain; }
+                location /files/ { }
+                location = /empty { return 204; }
+            }
+            server {
+                listen unix:\(folder)/status.sock;
+                location = / { stub_status; }
+                location = /taken { return 200 "$request_length\\n"; }
+            }
+        }
+
+        """
+    }
+}

@@ -1,0 +1,45 @@
+import ServerTrust
+
+/// `openssl s_server` as an origin: another TLS server than nginx, and one that prints what it receives.
+package final class OpenSSLServer: Sendable {
+    package enum Mode: String {
+        /// Serves the files of its folder, answers included: `-HTTP`.
+        case files = "-HTTP"
+        /// Prints what it receives and answers nothing.
+        case printing
+    }
+
+    package let port: UInt16
+    private let folder: TemporaryFolder
+    private let process: ChildProcess
+
+    /// - Parameter answers: files that hold a whole answer each, by name.
+    package init(_ server: TestServer, mode: Mode, answers: [String: String] = [:]) throws {
+        let folder = try TemporaryFolder()
+        self.folder = folder
+        let identity = try server.write(to: folder, name: "server")
+        try folder.write(server.chain.dropFirst().map(\.pem).joined(), as: "chain.pem")
+        for (name, answer) in answers { try folder.write(answer, as: name) }
+        let process = try ChildProcess(
+            try Programs.path(of: "openssl"),
+            [
+                "s_server", "-accept", "127.0.0.1:0", "-cert", identity.certificate, "-key", identity.key,
+                "-cert_chain", "\(folder.path)/chain.pem",
+            ] + (mode == .files ? [mode.rawValue] : []),
+            folder: folder.path
+        )
+        self.process = process
+        port = try process.waitForOutput("a line ACCEPT") { output in
+            output.split(separator: "\n").first { $0.hasPrefix("ACCEPT") }?
+                .split(separator: ":").last.flatMap { UInt16($0) }
+        }
+    }
+
+    /// All that it has printed.
+    package var output: String { process.output }
+
+    /// Waits until it has printed something.
+    package func waitForOutput(_ what: String, _ body: (String) -> Bool) throws {
+        _ = try process.waitForOutput(what) { body($0) ? true : nil }
+    }
+}

@@ -1,0 +1,140 @@
+import COpenSSL
+import Foundation
+import Glibc
+
+/// One connection of a scripted origin, for the thread that plays the origin's part on it.
+package final class OriginConnection {
+    /// The client went away, or did not do what the script waits for.
+    package struct Gone: Error {}
+
+    package enum Ending {
+        /// With close_notify, as a decent server ends.
+        case clean
+        /// The transport's end alone, as after a cut: no close_notify.
+        case cut
+        /// With a reset.
+        case reset
+    }
+
+    /// From 0, in the order of acceptance.
+    package let number: Int
+    private let descriptor: Int32
+    private let tls: OpaquePointer?
+    private let ledger: Monitor<[ScriptedOrigin.Record]>
+    private var reader = MessageReader()
+    private var isClosed = false
+
+    init(number: Int, descriptor: Int32, tls: OpaquePointer?, ledger: Monitor<[ScriptedOrigin.Record]>) {
+        self.number = number
+        self.descriptor = descriptor
+        self.tls = tls
+        self.ledger = ledger
+    }
+
+    func record(_ change: (inout ScriptedOrigin.Record) -> Void) {
+        ledger.with { change(&$0[number]) }
+    }
+
+    // MARK: Reading
+
+    /// Some bytes of what the client sent; empty at its end. Counted in the record.
+    package func read() -> [UInt8] {
+        let room = 64 << 10
+        let bytes = [UInt8](unsafeUninitializedCapacity: room) { buffer, count in
+            if let tls {
+                ERR_clear_error()
+                count = max(0, Int(SSL_read(tls, buffer.baseAddress!, Int32(room))))
+            } else {
+                count = max(0, recv(descriptor, buffer.baseAddress!, room, 0))
+            }
+        }
+        if !bytes.isEmpty { record { $0.applicationBytes += bytes.count } }
+        return bytes
+    }
+
+    /// The next request, whole; nil when the client has ended.
+    package func readRequest() throws -> HTTPMessage? {
+        guard let request = try reader.message(.request, from: { read() }) else { return nil }
+        record { $0.requests.append(request) }
+        return request
+    }
+
+    /// The head of the next request; the body is left to be read, or not.
+    package func readRequestHead() throws -> HTTPMessage? {
+        guard let head = try reader.message(.request, from: { read() }, withBody: false) else { return nil }
+        record { $0.requests.append(head) }
+        return head
+    }
+
+    /// The body that belongs to a head of `readRequestHead`.
+    package func readBody(of head: HTTPMessage) throws -> HTTPMessage {
+        var whole = head
+        try reader.body(of: &whole, .request) { read() }
+        record { $0.requests[$0.requests.count - 1] = whole }
+        return whole
+    }
+
+    /// Reads until the client ends.
+    package func readToEnd() {
+        while !read().isEmpty {}
+    }
+
+    // MARK: Writing
+
+    package func write(_ text: String) throws { try write(Array(text.utf8)) }
+
+    /// Writes all of it, or finds the client gone. The record counts what the connection has taken.
+    package func write(_ bytes: [UInt8]) throws {
+        var written = 0
+        while written < bytes.count {
+            let count = bytes.withUnsafeBytes { all in
+                let start = all.baseAddress! + written
+                let room = min(bytes.count - written, 16 << 10)
+                guard let tls else { return send(descriptor, start, room, Int32(MSG_NOSIGNAL)) }
+                ERR_clear_error()
+                return Int(SSL_write(tls, start, Int32(room)))
+            }
+            guard count > 0 else { throw Gone() }
+            written += count
+            record { $0.bytesWritten += count }
+        }
+    }
+
+    /// A whole answer with Content-Length.
+    package func answer(
+        _ body: String = "hello",
+        status: String = "200 OK",
+        fields: [String] = ["Content-Type: text/plain"]
+    ) throws {
+        try write(OriginAnswer.text(body, status: status, fields: fields))
+    }
+
+    /// Ends the connection; the script's end does so cleanly of itself.
+    package func close(_ ending: Ending = .clean) {
+        guard !isClosed else { return }
+        isClosed = true
+        ERR_clear_error()
+        if let tls {
+            if ending == .clean { SSL_shutdown(tls) }
+            SSL_free(tls)
+        }
+        // Under the lock, so that a stopping origin touches no descriptor that is another's by then.
+        record { record in
+            record.descriptor = -1
+            if ending == .reset { TestSocket.reset(descriptor) } else { Glibc.close(descriptor) }
+            record.isClosed = true
+        }
+    }
+}
+
+/// Answers as bytes.
+package enum OriginAnswer {
+    package static func text(
+        _ body: String,
+        status: String = "200 OK",
+        fields: [String] = ["Content-Type: text/plain"]
+    ) -> String {
+        let head = (["HTTP/1.1 \(status)"] + fields + ["Content-Length: \(body.utf8.count)"]).joined(separator: "\r\n")
+        return "\(head)\r\n\r\n\(body)"
+    }
+}

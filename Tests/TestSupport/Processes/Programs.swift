@@ -1,0 +1,62 @@
+import Foundation
+
+/// The programs of the machine that tests run.
+package enum Programs {
+    package struct Missing: Error, CustomStringConvertible {
+        package let description: String
+    }
+
+    /// Where a program is. Administrators' folders count too: Debian has nginx in one.
+    ///
+    /// - Throws: `Missing`, which says how to get it. A missing program fails a test and never skips it.
+    package static func path(of name: String) throws -> String {
+        let search = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":").map(String.init)
+        for folder in search + ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin"] {
+            let candidate = "\(folder)/\(name)"
+            if FileManager.default.isExecutableFile(atPath: candidate) { return candidate }
+        }
+        throw Missing(
+            description:
+                "\(name) is not installed; `make test` installs what the tests need (or: apt-get install \(name))"
+        )
+    }
+
+    /// A program that the build has made: it stands beside the tests' own executable.
+    package static func built(_ name: String) throws -> String {
+        let folder = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent()
+        let candidate = folder.appendingPathComponent(name).path
+        guard FileManager.default.isExecutableFile(atPath: candidate) else {
+            throw Missing(
+                description: "\(name) is not in \(folder.path); build it (`swift build`) before the tests run"
+            )
+        }
+        return candidate
+    }
+
+    /// The environment of this process without any proxy setting.
+    package static var environment: [String: String] {
+        ProcessInfo.processInfo.environment.filter { !$0.key.lowercased().hasSuffix("_proxy") }
+    }
+
+    /// Runs a program to its end.
+    ///
+    /// - Returns: its exit code and all that it wrote.
+    package static func run(
+        _ program: String,
+        _ arguments: [String],
+        environment: [String: String] = environment,
+        folder: String? = nil,
+        seconds: Double = Patience.seconds
+    ) throws -> Finished {
+        let path = program.contains("/") ? program : try path(of: program)
+        let child = try ChildProcess(path, arguments, environment: environment, folder: folder)
+        return try child.waitForExit(seconds: seconds)
+    }
+
+    /// What a program that has ended leaves.
+    package struct Finished: Sendable {
+        package let exitCode: Int32
+        package let output: String
+        package let errors: String
+    }
+}

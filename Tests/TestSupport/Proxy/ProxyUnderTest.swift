@@ -1,0 +1,125 @@
+import Foundation
+import Glibc
+
+/// The built `pinproxy run` with a configuration of its own; dead when the object is gone.
+package final class ProxyUnderTest {
+    package struct Listening: Sendable {
+        package let mode: String
+        /// Nil for a Unix socket.
+        package let port: UInt16?
+        package let unixPath: String?
+    }
+
+    package let folder: TemporaryFolder
+    package let listening: [Listening]
+    private let process: ChildProcess
+
+    /// Starts a proxy and waits until all its listeners are ready.
+    package init(_ settings: ProxySettings) throws {
+        folder = try TemporaryFolder()
+        let path = try settings.write(to: folder)
+        let count = settings.listeners.count
+        let process = try ChildProcess(try Programs.built("pinproxy"), ["run", "--config", path])
+        self.process = process
+        listening = try process.waitForErrors("\(count) listening lines") { text in
+            let lines = text.split(separator: "\n").compactMap { LogLine(String($0)) }
+                .filter { $0["event"] as? String == "listening" }
+            return lines.count < count ? nil : lines.map(Self.listener)
+        }
+    }
+
+    private static func listener(_ line: LogLine) -> Listening {
+        let address = line["address"] as? String
+        return Listening(
+            mode: line["listener"] as? String ?? "",
+            port: address?.split(separator: ":").last.flatMap { UInt16($0) },
+            unixPath: line["unixSocket"] as? String
+        )
+    }
+
+    package var identifier: Int32 { process.identifier }
+    /// Of the first listener.
+    package var port: UInt16 { port(of: 0) }
+
+    package func port(of listener: Int) -> UInt16 { listening[listener].port ?? 0 }
+
+    // MARK: Asking
+
+    package func connect(to listener: Int = 0) throws -> TestClient {
+        if let path = listening[listener].unixPath { return try TestClient(unixPath: path) }
+        return try TestClient(port: port(of: listener))
+    }
+
+    /// Sends bytes on a connection of its own and reads one answer.
+    package func exchange(_ request: String, method: String = "GET", on listener: Int = 0) throws -> HTTPMessage {
+        let client = try connect(to: listener)
+        try client.send(request)
+        return try client.readResponse(to: method)
+    }
+
+    /// GET of a URL in absolute form.
+    package func get(_ url: String, fields: [String] = []) throws -> HTTPMessage {
+        try exchange(Self.request("GET", url, fields: fields))
+    }
+
+    /// A request in absolute form, its Host made from the URL.
+    package static func request(
+        _ method: String,
+        _ url: String,
+        fields: [String] = [],
+        body: String? = nil
+    ) -> String {
+        let afterScheme = url.range(of: "://").map { url[$0.upperBound...] } ?? url[...]
+        let authority = afterScheme.prefix { $0 != "/" && $0 != "?" }
+        var lines = ["\(method) \(url) HTTP/1.1", "Host: \(authority)"] + fields
+        if let body { lines.append("Content-Length: \(body.utf8.count)") }
+        return lines.joined(separator: "\r\n") + "\r\n\r\n" + (body ?? "")
+    }
+
+    // MARK: Its log and its memory
+
+    package var output: String { process.output }
+    package var errors: String { process.errors }
+
+    /// The lines of the task log so far.
+    package var taskLines: [LogLine] { Self.taskLines(process.output) }
+
+    private static func taskLines(_ output: String) -> [LogLine] {
+        // The last piece may be half a line.
+        output.split(separator: "\n", omittingEmptySubsequences: false).dropLast()
+            .compactMap { LogLine(String($0)) }.filter { $0["event"] as? String == "task" }
+    }
+
+    /// Waits for that many lines of the task log.
+    package func waitForTaskLines(_ count: Int) throws -> [LogLine] {
+        try process.waitForOutput("\(count) task log lines") { output in
+            let lines = Self.taskLines(output)
+            return lines.count >= count ? lines : nil
+        }
+    }
+
+    /// Private resident memory in bytes: `RssAnon`.
+    package func residentMemory() throws -> Int {
+        let status = try String(contentsOfFile: "/proc/\(identifier)/status", encoding: .utf8)
+        guard let line = status.split(separator: "\n").first(where: { $0.hasPrefix("RssAnon:") }),
+            let kilobytes = line.split(separator: " ").compactMap({ Int($0) }).first
+        else { throw ChildProcess.Failure(description: "no RssAnon in /proc: \(status)") }
+        return kilobytes << 10
+    }
+
+    // MARK: The end
+
+    package func signal(_ number: Int32) { process.signal(number) }
+
+    @discardableResult
+    package func waitForExit(seconds: Double = Patience.seconds) throws -> Programs.Finished {
+        try process.waitForExit(seconds: seconds)
+    }
+
+    /// SIGTERM, and its end.
+    @discardableResult
+    package func terminate() throws -> Programs.Finished {
+        signal(SIGTERM)
+        return try waitForExit()
+    }
+}

@@ -1,0 +1,109 @@
+import Foundation
+import Glibc
+
+/// A client that sends exactly the bytes it is told to and reads answers with eyes of its own.
+package final class TestClient {
+    private var descriptor: Int32
+    private var reader = MessageReader()
+
+    package init(port: UInt16, receiveBuffer: Int32? = nil) throws {
+        descriptor = try TestSocket.connect(port: port, receiveBuffer: receiveBuffer)
+    }
+
+    package init(unixPath: String) throws {
+        descriptor = try TestSocket.connect(unixPath: unixPath)
+    }
+
+    deinit { close() }
+
+    // MARK: Sending
+
+    package func send(_ text: String) throws { try send(Array(text.utf8)) }
+
+    package func send(_ bytes: [UInt8]) throws {
+        var sent = 0
+        while sent < bytes.count {
+            let count = bytes.withUnsafeBytes { Glibc.send(descriptor, $0.baseAddress! + sent, $0.count - sent, 0) }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { throw TestSocket.Failure("send") }
+            sent += count
+        }
+    }
+
+    /// Sends what goes without waiting.
+    ///
+    /// - Returns: how many bytes went; 0 when the peer takes none now.
+    package func sendNow(_ bytes: [UInt8]) throws -> Int {
+        let count = bytes.withUnsafeBytes {
+            Glibc.send(descriptor, $0.baseAddress!, $0.count, Int32(MSG_DONTWAIT))
+        }
+        if count >= 0 { return count }
+        guard errno == EAGAIN else { throw TestSocket.Failure("send") }
+        return 0
+    }
+
+    /// Says that nothing more comes: a half-close.
+    package func finishSending() { shutdown(descriptor, Int32(SHUT_WR)) }
+
+    /// Goes away with a reset.
+    package func reset() {
+        guard descriptor >= 0 else { return }
+        TestSocket.reset(descriptor)
+        descriptor = -1
+    }
+
+    package func close() {
+        guard descriptor >= 0 else { return }
+        Glibc.close(descriptor)
+        descriptor = -1
+    }
+
+    // MARK: Receiving
+
+    /// Some bytes; empty at the end of the connection.
+    package func receive(upTo limit: Int = 64 << 10) throws -> [UInt8] {
+        var failure: TestSocket.Failure?
+        let bytes = [UInt8](unsafeUninitializedCapacity: limit) { room, count in
+            while true {
+                count = recv(descriptor, room.baseAddress!, limit, 0)
+                if count >= 0 { return }
+                if errno != EINTR {
+                    failure = TestSocket.Failure("recv")
+                    count = 0
+                    return
+                }
+            }
+        }
+        if let failure { throw failure }
+        return bytes
+    }
+
+    /// The next answer, whole.
+    package func readResponse(to method: String = "GET") throws -> HTTPMessage {
+        guard let response = try reader.message(.response(to: method), from: { try receive() }) else {
+            throw MessageReader.Malformed(description: "the connection ended without an answer")
+        }
+        return response
+    }
+
+    /// The head of the next answer; its body stays on the connection.
+    package func readResponseHead(to method: String = "GET") throws -> HTTPMessage {
+        guard let response = try reader.message(.response(to: method), from: { try receive() }, withBody: false) else {
+            throw MessageReader.Malformed(description: "the connection ended without an answer")
+        }
+        return response
+    }
+
+    /// All bytes up to the end of the connection that were in no answer so far.
+    package func readToEnd() throws -> [UInt8] {
+        var all = reader.rest
+        while true {
+            let bytes = try receive()
+            if bytes.isEmpty { return all }
+            all += bytes
+        }
+    }
+
+    /// Whether the peer has closed, without anything more to be read.
+    package func isAtEnd() throws -> Bool { try readToEnd().isEmpty }
+}

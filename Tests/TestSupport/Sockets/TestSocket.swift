@@ -1,0 +1,126 @@
+import Foundation
+import Glibc
+
+/// Plain blocking sockets for tests. Every call gives up after the tests' patience.
+package enum TestSocket {
+    package struct Failure: Error, CustomStringConvertible {
+        package let description: String
+        /// errno
+        package let code: Int32
+
+        package init(_ call: String) {
+            code = errno
+            description = "\(call): \(String(cString: strerror(errno)))"
+        }
+    }
+
+    /// Writing to a connection that is gone is an error to be told, and no reason to die of SIGPIPE.
+    package static let ready: Bool = {
+        Glibc.signal(SIGPIPE, SIG_IGN)
+        // Room for the tests with thousands of connections.
+        var limit = rlimit()
+        getrlimit(__rlimit_resource_t(7), &limit)
+        limit.rlim_cur = min(limit.rlim_max, 16_384)
+        setrlimit(__rlimit_resource_t(7), &limit)
+        return true
+    }()
+
+    /// A listening socket on a free port of 127.0.0.1.
+    package static func listen() throws -> (descriptor: Int32, port: UInt16) {
+        _ = ready
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { throw Failure("socket") }
+        var address = loopback(0)
+        let bound = withAddress(&address) { bind(descriptor, $0, $1) }
+        guard bound == 0, Glibc.listen(descriptor, 4096) == 0 else {
+            defer { close(descriptor) }
+            throw Failure("listen")
+        }
+        return (descriptor, try port(of: descriptor))
+    }
+
+    /// A port on 127.0.0.1 where nobody listens, held so that nobody will: connections to it are refused.
+    package static func reserveRefusingPort() throws -> (descriptor: Int32, port: UInt16) {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { throw Failure("socket") }
+        var address = loopback(0)
+        guard withAddress(&address, { bind(descriptor, $0, $1) }) == 0 else { throw Failure("bind") }
+        return (descriptor, try port(of: descriptor))
+    }
+
+    package static func connect(port: UInt16, receiveBuffer: Int32? = nil) throws -> Int32 {
+        _ = ready
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { throw Failure("socket") }
+        if var receiveBuffer {
+            setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &receiveBuffer, socklen_t(MemoryLayout<Int32>.size))
+        }
+        var address = loopback(port)
+        return try finish(descriptor, withAddress(&address) { Glibc.connect(descriptor, $0, $1) })
+    }
+
+    package static func connect(unixPath: String) throws -> Int32 {
+        _ = ready
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { throw Failure("socket") }
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        let bytes = Array(unixPath.utf8)
+        precondition(bytes.count < MemoryLayout.size(ofValue: address.sun_path), "\(unixPath) is too long")
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
+        return try finish(descriptor, withAddress(&address) { Glibc.connect(descriptor, $0, $1) })
+    }
+
+    private static func finish(_ descriptor: Int32, _ result: Int32) throws -> Int32 {
+        guard result == 0 else {
+            defer { close(descriptor) }
+            throw Failure("connect")
+        }
+        setTimeouts(descriptor)
+        return descriptor
+    }
+
+    /// Bounds every later read and write.
+    package static func setTimeouts(_ descriptor: Int32, seconds: Int = Int(Patience.seconds)) {
+        var time = timeval(tv_sec: seconds, tv_usec: 0)
+        let size = socklen_t(MemoryLayout<timeval>.size)
+        setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &time, size)
+        setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &time, size)
+    }
+
+    /// Closes so that the peer gets a reset.
+    package static func reset(_ descriptor: Int32) {
+        var linger = linger(l_onoff: 1, l_linger: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout<linger>.size))
+        close(descriptor)
+    }
+
+    private static func loopback(_ port: UInt16) -> sockaddr_in {
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        address.sin_port = port.bigEndian
+        return address
+    }
+
+    private static func port(of descriptor: Int32) throws -> UInt16 {
+        var address = sockaddr_in()
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let result = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(descriptor, $0, &length) }
+        }
+        guard result == 0 else { throw Failure("getsockname") }
+        return UInt16(bigEndian: address.sin_port)
+    }
+
+    private static func withAddress<Address, Result>(
+        _ address: inout Address,
+        _ body: (UnsafePointer<sockaddr>, socklen_t) -> Result
+    ) -> Result {
+        withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                body($0, socklen_t(MemoryLayout<Address>.size))
+            }
+        }
+    }
+}
