@@ -45,7 +45,7 @@ final class InMemoryClient {
 /// A real TLS handshake between two ends in memory (BIO pair): OpenSSL's state machines without a socket.
 final class InMemoryHandshake {
     let client: OpaquePointer
-    let server: OpaquePointer
+    private(set) var server: OpaquePointer
     private(set) var clientFinished = false
     private(set) var serverFinished = false
 
@@ -55,6 +55,21 @@ final class InMemoryHandshake {
     init(_ clientSide: InMemoryClient, _ serverSide: InMemoryServer, resuming session: OpaquePointer? = nil) {
         client = SSL_new(clientSide.context)
         server = SSL_new(serverSide.context)
+        run(resuming: session)
+    }
+
+    /// Resets the client's `SSL` (SSL_clear(3)) and connects it once more.
+    func reconnect(to serverSide: InMemoryServer, resuming session: OpaquePointer?) {
+        SSL_free(server)
+        server = SSL_new(serverSide.context)
+        // As after a proper end: SSL_clear would otherwise spoil the session.
+        SSL_set_shutdown(client, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN)
+        SSL_clear(client)
+        (clientFinished, serverFinished) = (false, false)
+        run(resuming: session)
+    }
+
+    private func run(resuming session: OpaquePointer?) {
         var clientEnd: OpaquePointer?
         var serverEnd: OpaquePointer?
         BIO_new_bio_pair(&clientEnd, 0, &serverEnd, 0)

@@ -168,6 +168,11 @@ struct TLSVerificationTests {
         #expect(second.clientFinished && SSL_session_reused(second.client) == 1)
         #expect(TLSVerification.evaluation(of: second.client) == nil)
         #expect(verification.lastTrust == nil)
+
+        // Nor has a reset SSL that still holds the verdict of the connection before.
+        first.reconnect(to: serverSide, resuming: session)
+        #expect(first.clientFinished && SSL_session_reused(first.client) == 1)
+        #expect(TLSVerification.evaluation(of: first.client) == nil)
     }
 
     @Test("without meddling nothing is resumed that install() has set up", arguments: [TLS1_2_VERSION, TLS1_3_VERSION])
@@ -194,6 +199,21 @@ struct TLSVerificationTests {
         try install(.pinning(.unrelated(9)), on: client)
         #expect(throws: OpenSSLError.self) { try install(.unpinned, on: client) }
         #expect(try !InMemoryHandshake(client, InMemoryServer(server)).clientFinished)
+    }
+
+    @Test("a duplicated SSL owns its record as well")
+    func duplicated() throws {
+        weak var trust: ConnectionTrust?
+        do {
+            let client = InMemoryClient()
+            try install(.unpinned, on: client)
+            let handshake = try InMemoryHandshake(client, InMemoryServer(server))
+            trust = TLSVerification.evaluation(of: handshake.client)
+            let copy = SSL_dup(handshake.client)
+            SSL_free(copy)
+            #expect(TLSVerification.evaluation(of: handshake.client) === trust)
+        }
+        #expect(trust == nil)
     }
 
     @Test("an SSL without a policy has no evaluation")

@@ -102,6 +102,20 @@ struct PolicyRuleTests {
         #expect(try pinned(pki.root.certificate).evaluation().matchedPin == pki.root.key.pin)
     }
 
+    @Test("without the host check a CA's key or certificate is no match, wherever it stands")
+    func leafAlone() throws {
+        for waived in [false, true] {
+            let open = base.pinning(server.pin).with {
+                $0.configuration.validatesDomainName = false
+                $0.configuration.allowInvalidCertificates = waived
+            }
+            try expect(open.pinning(pki.intermediate.key.pin), .pinMismatch, mended: open)
+            let byLeaf = byCertificate(open).with { $0.configuration.pins = [] }
+            let byCA = byLeaf.with { $0.configuration.pinnedCertificates = [pki.intermediate.certificate] }
+            try expect(byCA, .pinMismatch, mended: byLeaf)
+        }
+    }
+
     // MARK: - Revocation
 
     private func revocation(
@@ -152,6 +166,16 @@ struct PolicyRuleTests {
         let end = try #require(CalendarDate("2026-05-20")).end
         #expect(report.goodUntil == end)
         #expect(report.isStillGood(at: end - 1) && !report.isStillGood(at: end))
+    }
+
+    @Test("the chain to a pinned certificate ages a verdict too")
+    func ageOfPinnedChain() throws {
+        var builder = CertificateBuilder.authority("pinproxy test intermediate", validity: TestPKI.validity)
+        builder.notAfter = Scenario.now + 60
+        let twin = try builder.certificate(for: pki.intermediate.key, issuer: pki.root)
+        let pinned = byCertificate(base).with { $0.configuration.pinnedCertificates = [twin] }
+        #expect(try pinned.evaluation().verdict == .pass)
+        #expect(try pinned.evaluation().goodUntil == Scenario.now + 60)
     }
 
     @Test("a refusal never becomes good")
