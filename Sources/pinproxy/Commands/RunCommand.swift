@@ -6,7 +6,7 @@ extension Command {
     static let run = Command(
         name: "run",
         summary: "start the proxy",
-        options: [.config],
+        options: [.config, .demoOrigin],
         explanation: [
             """
             When all listeners are ready, one JSON line each goes to the standard error, in the order of the \
@@ -27,10 +27,15 @@ extension Command {
     ) { arguments throws(CommandFailure) in
         // Before any thread is started: they all inherit it, and the signals wait for this one.
         pinproxy_block_signals()
-        let (snapshot, warnings) = try LoadedConfiguration.load(arguments["config"])
+        var (snapshot, warnings) = try LoadedConfiguration.load(arguments["config"])
         LoadedConfiguration.tell(warnings)
+        let origin = arguments.has("demo-origin") ? try DemoOrigin.beside(&snapshot) : nil
+        defer { origin?.stop() }
         let proxy = try RunningProxy(snapshot)
         proxy.tellListeners()
+        if origin != nil {
+            EventLine(event: "demoOrigin").with("url", "http://\(DemoOrigin.hostBesideAProxy)/").write()
+        }
         waitForTheEnd()
         proxy.stop { milliseconds in isEnd(pinproxy_wait_signal(milliseconds)) }
         return .success
@@ -49,4 +54,31 @@ extension Command {
     }
 
     private static func isEnd(_ signal: Int32) -> Bool { signal == SIGTERM || signal == SIGINT }
+}
+
+extension Command.Option {
+    static let demoOrigin = Command.Option(
+        name: "demo-origin",
+        summary:
+            "start a TLS origin beside the proxy, reached as http://\(DemoOrigin.hostBesideAProxy)/ with a pinned key"
+    )
+}
+
+extension DemoOrigin {
+    static let hostBesideAProxy = "demo.pinproxy.test"
+
+    /// Starts one, and adds its host, with the key that was just made as its pin, to a policy in memory.
+    fileprivate static func beside(_ snapshot: inout PolicySnapshot) throws(CommandFailure) -> DemoOrigin {
+        do {
+            let origin = try DemoOrigin(hosts: [hostBesideAProxy])
+            var parts = snapshot.parts
+            try DemoHost(name: hostBesideAProxy, origin: origin, pin: origin.pin).add(to: &parts)
+            snapshot = PolicySnapshot(parts, generation: snapshot.generation)
+            return origin
+        } catch let failure as CommandFailure {
+            throw failure
+        } catch {
+            throw CommandFailure(.internal, "the demo's origin could not be started: \(error)")
+        }
+    }
 }

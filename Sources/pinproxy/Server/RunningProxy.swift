@@ -17,7 +17,7 @@ struct RunningProxy {
         }
     }
 
-    private static func failure(_ failure: ProxyServer.StartFailure) -> CommandFailure {
+    static func failure(_ failure: ProxyServer.StartFailure) -> CommandFailure {
         switch failure {
         case .bind(let listener, let cause):
             let remedy =

@@ -1,0 +1,64 @@
+import CShims
+import Glibc
+import IOCore
+
+/// The plainest of HTTP clients: it knows neither TLS nor pins, and sends what any client with `http_proxy` sends.
+enum DemoClient {
+    struct Answer {
+        var head: [String]
+        var body: String
+        var statusLine: String { head.first ?? "" }
+        /// The status code; 0 when there is none.
+        var status: Int { statusLine.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0 }
+
+        func field(_ name: String) -> String? {
+            let prefix = name.lowercased() + ":"
+            return head.first { $0.lowercased().hasPrefix(prefix) }.map { line in
+                String(line.dropFirst(prefix.count).drop { $0 == " " })
+            }
+        }
+    }
+
+    /// How long the proxy may be silent, in milliseconds.
+    private static let patience: Int32 = 20_000
+
+    /// Sends one GET in absolute form through the proxy and reads to the end of the connection.
+    static func get(host: String, path: String, proxy: SocketAddress) throws(IOFailure) -> Answer {
+        let descriptor = pinproxy_stream_socket(AF_INET)
+        guard descriptor >= 0 else { throw IOFailure(code: -descriptor, during: "socket") }
+        let socket = StreamSocket(adopting: descriptor)
+        // Non-blocking: the connection is there when the socket is writable.
+        _ = proxy.withSockaddr { connect(descriptor, $0, $1) }
+        var request = ByteBuffer()
+        request.append(text: "GET http://\(host)\(path) HTTP/1.1\r\nHost: \(host)\r\nConnection: close\r\n\r\n")
+        while !request.isEmpty {
+            try wait(descriptor, POLLOUT)
+            if case .failed(let failure) = socket.write(from: &request) { throw failure }
+        }
+        var response = ByteBuffer()
+        reading: while true {
+            switch socket.read(into: &response, upTo: 16 << 10) {
+            case .bytes: continue
+            case .wouldBlock: try wait(descriptor, POLLIN)
+            case .end: break reading
+            case .failed(let failure): throw failure
+            }
+        }
+        return parse(response.withUnsafeBytes { String(decoding: $0, as: UTF8.self) })
+    }
+
+    private static func wait(_ descriptor: Int32, _ event: Int32) throws(IOFailure) {
+        var waiting = pollfd(fd: descriptor, events: Int16(event), revents: 0)
+        guard poll(&waiting, 1, patience) > 0 else { throw IOFailure(code: ETIMEDOUT, during: "poll") }
+    }
+
+    private static func parse(_ text: String) -> Answer {
+        // A CRLF is one Character.
+        let lines = text.split(separator: "\r\n", omittingEmptySubsequences: false)
+        let end = lines.firstIndex(of: "") ?? lines.endIndex
+        return Answer(
+            head: lines[..<end].map(String.init),
+            body: lines[min(end + 1, lines.endIndex)...].joined(separator: "\r\n")
+        )
+    }
+}

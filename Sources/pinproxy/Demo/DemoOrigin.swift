@@ -1,0 +1,81 @@
+import HTTPCore
+import IOCore
+import ServerTrust
+import Synchronization
+
+/// A TLS origin inside this process: its certificate authority, its key and its certificate are made with it and end
+/// with it. It listens on a free port of loopback, answers with a few words, and counts what reaches it.
+final class DemoOrigin: Sendable {
+    /// Its authority's certificate, which nobody else trusts.
+    let anchor: Certificate
+    /// The key that it proves to have.
+    let pin: PublicKeyPin
+    var address: SocketAddress { listener.address }
+
+    private let listener: ListeningSocket
+    private let loop: EventLoop
+    private let thread: LoopThread
+    private let counts: RequestByteCounts
+
+    /// - Parameter hosts: the names in its certificate.
+    init(hosts: [String]) throws {
+        let now = Clock.realtime / 1_000_000
+        let validity = (now - 3600)..<(now + 365 * 86_400)
+        let authority = try CertificateBuilder.authority("pinproxy demo CA", validity: validity).identity()
+        let identity = try CertificateBuilder.server(hosts: hosts, validity: validity).identity(issuer: authority)
+        anchor = authority.certificate
+        pin = identity.key.pin
+        listener = try ListeningSocket(.loopback(port: 0))
+        counts = RequestByteCounts()
+        let loop = try EventLoop()
+        let acceptor = DemoOriginAcceptor(
+            socket: listener,
+            loop: loop,
+            context: try TLSServerContext(identity),
+            counts: counts
+        )
+        try loop.register(listener.descriptor, .readable, acceptor)
+        self.loop = loop
+        thread = try LoopThread(name: "demo origin") { loop.run() }
+    }
+
+    /// How many bytes of requests came in on connections that were made for `host`, inside TLS.
+    func requestBytes(for host: String) -> Int { counts[host] }
+
+    func stop() {
+        loop.stop()
+        thread.join()
+    }
+}
+
+/// Application bytes by the host that the client named in the handshake.
+final class RequestByteCounts: Sendable {
+    /// Written by the origin's thread, read by the one that shows the numbers.
+    private let counts = Mutex<[String: Int]>([:])
+
+    subscript(_ host: String) -> Int { counts.withLock { $0[host] ?? 0 } }
+
+    func add(_ count: Int, for host: String) { counts.withLock { $0[host, default: 0] += count } }
+}
+
+private final class DemoOriginAcceptor: EventHandler {
+    private let socket: ListeningSocket
+    private unowned let loop: EventLoop
+    private let context: TLSServerContext
+    private let counts: RequestByteCounts
+
+    init(socket: ListeningSocket, loop: EventLoop, context: TLSServerContext, counts: RequestByteCounts) {
+        self.socket = socket
+        self.loop = loop
+        self.context = context
+        self.counts = counts
+        super.init()
+    }
+
+    override func ready(_ readiness: Readiness) {
+        guard case .connection(let descriptor, _) = socket.accept() else { return }
+        let stream = StreamSocket(adopting: descriptor)
+        guard let session = context.session(on: descriptor) else { return }
+        DemoOriginConnection(stream: stream, session: session, loop: loop, counts: counts).open()
+    }
+}

@@ -1,0 +1,152 @@
+import HTTPCore
+import IOCore
+
+/// One connection to the demo's origin: TLS, then a request after the other. The loop's registration keeps it alive.
+final class DemoOriginConnection: EventHandler {
+    private let stream: StreamSocket
+    private let session: TLSServerSession
+    private unowned let loop: EventLoop
+    private let counts: RequestByteCounts
+
+    private var input = ByteBuffer()
+    private var output = ByteBuffer()
+    private var parser = RequestParser()
+    private var head = RequestHead()
+    private var body = Body.none
+    /// Nothing is read any more; what is in `output` still goes.
+    private var isEnding = false
+
+    /// What is left of the body of the request whose head is complete.
+    private enum Body {
+        case none
+        case bytes(Int)
+        case chunks(ChunkedDecoder)
+    }
+
+    init(stream: consuming StreamSocket, session: TLSServerSession, loop: EventLoop, counts: RequestByteCounts) {
+        self.stream = stream
+        self.session = session
+        self.loop = loop
+        self.counts = counts
+        super.init()
+    }
+
+    func open() {
+        stream.setNoDelay()
+        try? loop.register(stream.descriptor, .readable, self)
+    }
+
+    override func ready(_ readiness: Readiness) {
+        guard write() else { return }
+        while !isEnding {
+            let held = input.count
+            switch session.read(into: &input) {
+            case .bytes(let count):
+                counts.add(count, for: session.serverName)
+                take()
+                guard write() else { return }
+            case .wantsRead:
+                return
+            case .wantsWrite:
+                return loop.modify(stream.descriptor, [.readable, .writable])
+            case .ended:
+                precondition(input.count == held)
+                return close()
+            }
+        }
+    }
+
+    /// - Returns: false when the connection is closed.
+    private func write() -> Bool {
+        while !output.isEmpty {
+            switch session.write(from: &output) {
+            case .bytes: continue
+            case .wantsRead: return true
+            case .wantsWrite:
+                loop.modify(stream.descriptor, [.readable, .writable])
+                return true
+            case .ended:
+                close()
+                return false
+            }
+        }
+        loop.modify(stream.descriptor, .readable)
+        guard isEnding else { return true }
+        session.sendClose()
+        close()
+        return false
+    }
+
+    private func close() {
+        loop.unregister(stream.descriptor)
+    }
+
+    // MARK: Requests
+
+    private func take() {
+        while !input.isEmpty, !isEnding {
+            switch body {
+            case .none: takeHead()
+            case .bytes(let left):
+                let count = min(left, input.count)
+                input.consume(count)
+                body = .bytes(left - count)
+                if count == left { answer() }
+            case .chunks(var decoder):
+                switch decoder.next(input.bytes) {
+                case .data(_, let consumed), .needMore(let consumed):
+                    input.consume(consumed)
+                    body = .chunks(decoder)
+                case .end(let consumed):
+                    input.consume(consumed)
+                    answer()
+                case .failed:
+                    refuse()
+                }
+            }
+        }
+    }
+
+    private func takeHead() {
+        let (consumed, outcome) = parser.parse(input.bytes, into: &head)
+        input.consume(consumed)
+        switch outcome {
+        case .needMore: return
+        case .failed: refuse()
+        case .complete:
+            switch head.framing {
+            case .length(let count) where count > 0: body = .bytes(count)
+            case .chunked: body = .chunks(ChunkedDecoder())
+            default: answer()
+            }
+        }
+    }
+
+    private func answer() {
+        body = .none
+        var target: [UInt8] = []
+        for index in 0..<head.target.count { target.append(head.target[index]) }
+        let text = """
+            Hello from the origin of the demo. It was asked for
+            \(head.method) https://\(session.serverName)\(String(decoding: target, as: UTF8.self))
+            over \(session.version).
+
+            """
+        write(status: "200 OK", text, isHead: head.method == .head)
+        if !head.keepAlive { isEnding = true }
+    }
+
+    private func refuse() {
+        write(status: "400 Bad Request", "The origin of the demo did not understand the request.\n", isHead: false)
+        isEnding = true
+    }
+
+    private func write(status: String, _ text: String, isHead: Bool) {
+        output.append(text: "HTTP/1.1 \(status)\r\nDate: ")
+        output.append(HTTPDate.format(unixSeconds: Int(loop.wallClock / 1_000_000)))
+        output.append(text: "\r\nContent-Type: text/plain\r\nContent-Length: \(text.utf8.count)\r\n")
+        if !head.keepAlive || isEnding { output.append("Connection: close\r\n") }
+        output.append("\r\n")
+        if !isHead { output.append(text: text) }
+    }
+}

@@ -1,0 +1,26 @@
+import Glibc
+
+/// Colours and weights (ECMA-48, SGR), for a terminal and nobody else.
+struct TerminalStyle {
+    enum Mark: String {
+        case bold = "1"
+        case dim = "2"
+        case red = "31"
+        case green = "32"
+        case yellow = "33"
+    }
+
+    var isOn: Bool
+
+    /// For the standard output: off when it is no terminal, when the terminal is dumb, and when the user says so
+    /// (no-color.org).
+    static var standardOutput: TerminalStyle {
+        let isDumb = getenv("TERM").map { String(cString: $0) == "dumb" } ?? true
+        let refuses = getenv("NO_COLOR").map { $0.pointee != 0 } ?? false
+        return TerminalStyle(isOn: isatty(STDOUT_FILENO) == 1 && !isDumb && !refuses)
+    }
+
+    func callAsFunction(_ text: String, _ marks: Mark...) -> String {
+        isOn ? "\u{1b}[\(marks.map(\.rawValue).joined(separator: ";"))m\(text)\u{1b}[0m" : text
+    }
+}
