@@ -34,5 +34,5 @@ struct Command: Sendable {
     var action: @Sendable (Arguments) throws(CommandFailure) -> ExitCode
 
     /// The order in which the help lists them.
-    static let all: [Command] = [.run, .check, .demo, .version, .help]
+    static let all: [Command] = [.run, .check, .exec, .pinsShow, .pinsFrom, .demo, .version, .help]
 }

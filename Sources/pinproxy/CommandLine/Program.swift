@@ -61,7 +61,8 @@ enum Program {
         )
     }
 
-    private static func report(_ failure: CommandFailure) {
+    /// Tells a person why a command failed.
+    static func report(_ failure: CommandFailure) {
         if !failure.message.isEmpty {
             let remedy = failure.remedy.isEmpty ? "" : " (\(failure.remedy))"
             Output.error("pinproxy: \(failure.message)\(remedy)\n")

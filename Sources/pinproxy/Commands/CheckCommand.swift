@@ -15,7 +15,7 @@ extension Command {
         examples: [Example(line: "pinproxy check --config config.json", meaning: "Before every start and reload.")]
     ) { arguments throws(CommandFailure) in
         let (snapshot, warnings) = try LoadedConfiguration.load(arguments["config"])
-        for warning in warnings { Output.error("warning: \(warning)\n") }
+        LoadedConfiguration.show(warnings)
         try Output.standard(EffectivePolicy(snapshot).description)
         return .success
     }

@@ -17,11 +17,16 @@ enum LoadedConfiguration {
         }
         guard let snapshot = outcome.snapshot else {
             Output.error(outcome.issues.map { "\($0)\n" }.joined())
-            for warning in outcome.warnings { Output.error("warning: \(warning)\n") }
+            show(outcome.warnings)
             let count = outcome.issues.count
             throw CommandFailure(.badConfiguration, count == 1 ? "1 error" : "\(count) errors in the configuration")
         }
         return (snapshot, outcome.warnings)
+    }
+
+    /// The warnings for a person.
+    static func show(_ warnings: [DocumentIssue]) {
+        for warning in warnings { Output.error("pinproxy: warning: \(warning)\n") }
     }
 
     /// The warnings as a server tells them: one JSON line each.

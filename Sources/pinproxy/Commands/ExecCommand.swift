@@ -1,0 +1,106 @@
+import Glibc
+import HTTPCore
+import IOCore
+import ProxyCore
+
+extension Command {
+    static let exec = Command(
+        name: "exec",
+        summary: "run a program behind a proxy of its own",
+        options: [.config, .keepNoProxy],
+        operands: .program("CMD [ARGUMENT…]"),
+        explanation: [
+            """
+            Starts a forward listener on a free port of loopback, with everything of the configuration but its \
+            listeners, runs CMD with http_proxy, https_proxy and all_proxy set to it, and ends with the exit code of \
+            CMD: 128 and the number of the signal that ended it, 127 when CMD is not found, 126 when it cannot be run. \
+            Signals are handed on to CMD.
+            """,
+            """
+            Let CMD use http:// URLs: a pinned host is reached over TLS all the same. For an https:// URL most \
+            programs ask for a tunnel, through which no pin could be checked; the proxy refuses that with 403.
+            """,
+            """
+            The standard output belongs to CMD: a task log that the configuration sends to stdout goes to stderr.
+            """,
+        ],
+        examples: [
+            Example(
+                line: "pinproxy exec --config config.json -- curl http://api.example.com/",
+                meaning: "curl gets its answer over TLS, from a server with the pinned key, or not at all."
+            ),
+            Example(
+                line: "pinproxy exec --config config.json -- git clone http://HOST/repository",
+                meaning: "Redirects of the origin to its own https lead back through the proxy."
+            ),
+        ]
+    ) { arguments throws(CommandFailure) in
+        let signalMask = SignalForwarder.blockSignals()
+        let (loaded, warnings) = try LoadedConfiguration.load(arguments["config"])
+        LoadedConfiguration.show(warnings)
+        let proxy = try RunningProxy(loaded.changed { prepare(&$0.configuration) })
+        let forwarder = SignalForwarder()
+        let code: ExitCode
+        do throws(CommandFailure) {
+            let child = try start(arguments, proxy: proxy, signalMask)
+            do throws(IOFailure) {
+                try forwarder.start(child)
+            } catch {
+                child.send(SIGKILL)
+                throw CommandFailure(.internal, error.description)
+            }
+            child.waitForEnd()
+            forwarder.forgetChild()
+            code = ExitCode(rawValue: child.collect())
+        } catch {
+            proxy.stop { _ in true }
+            throw error
+        }
+        proxy.stop { milliseconds in
+            usleep(UInt32(milliseconds) * 1000)
+            return forwarder.wasHurried
+        }
+        return code
+    }
+
+    /// One listener on a free port; what the first forward listener of the file allows is allowed there.
+    private static func prepare(_ configuration: inout Configuration) {
+        let model = configuration.listeners.first { $0.mode == .forward }
+        configuration.listeners = [
+            ListenerConfiguration(
+                endpoint: .address(AddressAndPort(IPAddress(ipv4: 0x7F00_0001), 0)),
+                allowHosts: model?.allowHosts ?? .any
+            )
+        ]
+        if configuration.log.tasks == .stdout { configuration.log.tasks = .stderr }
+    }
+
+    private static func start(
+        _ arguments: Arguments,
+        proxy: RunningProxy,
+        _ signalMask: sigset_t
+    ) throws(CommandFailure) -> ChildProcess {
+        let environment = ProxyEnvironment.variables(
+            ProxyEnvironment.current,
+            proxy: "http://\(proxy.server.listening[0].address)",
+            keepsNoProxy: arguments.has("keep-no-proxy")
+        )
+        do throws(ChildProcess.SpawnFailure) {
+            return try ChildProcess(arguments.operands, environment: environment, signalMask: signalMask)
+        } catch {
+            let isMissing = error.code == ENOENT
+            throw CommandFailure(
+                ExitCode(rawValue: isMissing ? 127 : 126),
+                "cannot run \(Arguments.shown(arguments.operands[0])): \(String(cString: strerror(error.code)))",
+                remedy: isMissing ? "name a program in PATH, or its whole path" : ""
+            )
+        }
+    }
+}
+
+extension Command.Option {
+    fileprivate static let keepNoProxy = Command.Option(
+        name: "keep-no-proxy",
+        summary: "leave no_proxy and NO_PROXY to CMD; what they name goes past the proxy and its pins"
+    )
+}

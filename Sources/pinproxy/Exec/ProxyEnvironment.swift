@@ -1,0 +1,31 @@
+import Glibc
+
+/// The variables by which programs find their proxy.
+enum ProxyEnvironment {
+    /// `environment` with `proxy` as the proxy for everything.
+    ///
+    /// `https_proxy` and `all_proxy` name it too, so that an https URL of the child fails with the proxy's 403 and what
+    /// to do about it, and does not go past the pins. `HTTP_PROXY` is never set: in a CGI program it would be a field of
+    /// the request (httpoxy.org). The other spellings go, because some programs prefer them.
+    ///
+    /// - Parameter keepsNoProxy: leaves the child's exceptions alone; these go past the proxy and its pins.
+    static func variables(_ environment: [String], proxy: String, keepsNoProxy: Bool) -> [String] {
+        var replaced: Set = ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]
+        if !keepsNoProxy { replaced.formUnion(["no_proxy", "NO_PROXY"]) }
+        let kept = environment.filter { variable in
+            !replaced.contains(String(variable.prefix { $0 != "=" }))
+        }
+        return kept + ["http_proxy", "https_proxy", "all_proxy"].map { "\($0)=\(proxy)" }
+    }
+
+    /// The variables of this process.
+    static var current: [String] {
+        var variables: [String] = []
+        var next = environ
+        while let text = next.pointee {
+            variables.append(String(cString: text))
+            next += 1
+        }
+        return variables
+    }
+}

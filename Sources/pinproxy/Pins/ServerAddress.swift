@@ -1,0 +1,35 @@
+import HTTPCore
+import ServerTrust
+
+/// `HOST[:PORT]` of the command line, with or without `https://` before it.
+struct ServerAddress {
+    var host: Host
+    var port: UInt16
+
+    init(_ text: String) throws(CommandFailure) {
+        var rest = text[...]
+        if rest.hasPrefix("https://") { rest = rest.dropFirst("https://".count) }
+        if rest.hasSuffix("/") { rest = rest.dropLast() }
+        port = 443
+        // More than one colon outside of brackets is an IPv6 address without them.
+        let end = rest.lastIndex(of: "]").map { rest.index(after: $0) } ?? rest.startIndex
+        if rest[end...].filter({ $0 == ":" }).count == 1, let colon = rest[end...].firstIndex(of: ":") {
+            let digits = rest[rest.index(after: colon)...]
+            guard digits.utf8.allSatisfy({ (48...57).contains($0) }), let number = UInt16(digits), number > 0 else {
+                throw CommandFailure(.usage, "\(Arguments.shown(text)) has no port from 1 to 65535")
+            }
+            port = number
+            rest = rest[..<colon]
+        }
+        do throws(DomainName.Fault) {
+            host = try DomainName.host(String(rest))
+        } catch {
+            throw CommandFailure(.usage, "\(Arguments.shown(text)): \(error.message)", remedy: error.remedy)
+        }
+    }
+}
+
+extension ServerAddress: CustomStringConvertible {
+    /// `api.example.com:8443`
+    var description: String { "\(host.authorityText):\(port)" }
+}
