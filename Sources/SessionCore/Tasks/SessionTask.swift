@@ -120,8 +120,9 @@ public final class SessionTask {
     /// Microseconds since the resumption.
     var elapsed: Int64 { Int64((Clock.monotonic - startedAt) / 1000) }
 
-    /// What the security policy found for the connection that carries the task; nil before, and without TLS.
+    /// What the security policy found for the connection that carries the task, or for the one that it refused; nil
+    /// before, and without TLS.
     public var evaluation: TrustEvaluation? {
-        metrics.transaction.connection?.evaluation ?? transfer?.evaluation
+        metrics.transaction.connection?.evaluation ?? transfer?.evaluation ?? error?.evaluation
     }
 }

@@ -17,6 +17,9 @@ final class Transfer {
     /// Given back while libcurl was on the stack; waits to be taken out.
     var isRetiring = false
     private(set) var task: SessionTask?
+    /// The handle has failed or repeated a request: libcurl counts the repeats of a handle over all its transfers and
+    /// gives up at the sixth (`state.retrycount` in 7.88), so such a handle is not used again.
+    private(set) var isWorn = false
 
     private let errorText: UnsafeMutablePointer<CChar>
     private var fields = FieldList()
@@ -184,6 +187,7 @@ final class Transfer {
             pool.retire(self)
             return
         }
+        if result != CURLE_OK || attempts > 1 { isWorn = true }
         if needsFreshConnection {
             pool.withdraw(self)
             isFreshAttempt = true

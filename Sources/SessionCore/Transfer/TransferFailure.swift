@@ -41,6 +41,12 @@ struct TransferFailure {
                     ? "\(place) broke off its answer: \(words)."
                     : "\(place) closed the connection without an answer: \(words)."
             )
+        case CURLE_SEND_FAIL_REWIND:
+            return SessionError(
+                .responseTruncated,
+                "\(place) closed the kept connection while the request went out. "
+                    + "It is not sent again, because the origin may have acted on it; send it again if that is safe."
+            )
         case CURLE_WEIRD_SERVER_REPLY, CURLE_UNSUPPORTED_PROTOCOL, CURLE_BAD_CONTENT_ENCODING,
             CURLE_OUT_OF_MEMORY:
             return SessionError(.responseInvalid, "The answer of \(place) is not valid HTTP: \(words).")

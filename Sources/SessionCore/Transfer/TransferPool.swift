@@ -102,7 +102,7 @@ final class TransferPool {
         transfer.isRetiring = false
         withdraw(transfer)
         transfer.forgetTask()
-        if multi == nil || idle.count >= 256 { transfer.destroy() } else { idle.append(transfer) }
+        if multi == nil || idle.count >= 256 || transfer.isWorn { transfer.destroy() } else { idle.append(transfer) }
     }
 
     /// Takes a transfer out of libcurl.

@@ -1,0 +1,81 @@
+import Synchronization
+import TestSupport
+import Testing
+
+@Suite("Kept connections that the origin has closed")
+struct StaleConnectionTests {
+    /// What the origin does with the second request of a connection.
+    enum Treachery: CaseIterable {
+        /// Closes right after the first answer, so that the second request and the end cross on the way.
+        case closesAfterAnswer
+        case resetsAfterAnswer
+        /// Takes the second request, all of it, and closes without a word.
+        case closesAfterRequest
+        case resetsAfterRequest
+    }
+
+    private func stage(_ treachery: Treachery) throws -> Stage {
+        try Stage({ $0.members["workers"] = 1 }) { connection in
+            guard try connection.readRequest() != nil else { return }
+            try connection.answer("first")
+            switch treachery {
+            case .closesAfterAnswer: connection.close(connection.number % 2 == 0 ? .clean : .cut)
+            case .resetsAfterAnswer: connection.close(.reset)
+            case .closesAfterRequest, .resetsAfterRequest:
+                guard try connection.readRequest() != nil else { return }
+                connection.close(treachery == .closesAfterRequest ? .cut : .reset)
+            }
+        }
+    }
+
+    @Test("a POST reaches the origin once or not at all, never twice", arguments: Treachery.allCases)
+    func post(treachery: Treachery) throws {
+        let stage = try stage(treachery)
+        var answered = Set<String>()
+        let iterations = 60
+        for iteration in 0..<iterations {
+            let client = try stage.proxy.connect()
+            for half in ["a", "b"] {
+                let name = "/\(iteration)\(half)"
+                try client.send(ProxyUnderTest.request("POST", stage.url(name), body: "pay once"))
+                let answer = try client.readResponse(to: "POST")
+                if answer.status == 200 {
+                    answered.insert(name)
+                } else {
+                    #expect(answer.status == 502, "\(answer.startLine)")
+                    #expect(answer.problemCode == "response_truncated")
+                }
+                if answer["Connection"] == "close" { break }
+            }
+        }
+        let arrivals = Dictionary(grouping: stage.origin.requests.filter { !$0.isTruncated }, by: \.target)
+        for (name, requests) in arrivals {
+            #expect(requests.count == 1, "\(name) arrived \(requests.count) times")
+        }
+        for name in answered { #expect(arrivals[name]?.count == 1) }
+        #expect(arrivals.values.allSatisfy { $0.allSatisfy { $0.text == "pay once" } })
+    }
+
+    @Test("a GET in that place is answered", arguments: Treachery.allCases)
+    func get(treachery: Treachery) throws {
+        let stage = try stage(treachery)
+        let client = try stage.proxy.connect()
+        for iteration in 0..<60 {
+            try client.send(ProxyUnderTest.request("GET", stage.url("/\(iteration)")))
+            let answer = try client.readResponse()
+            #expect(answer.status == 200, "\(iteration): \(answer.startLine) \(answer.text)")
+        }
+    }
+
+    @Test("a GET on a new connection that ends without an answer is not asked again")
+    func newConnection() throws {
+        let stage = try Stage { connection in
+            _ = try connection.readRequest()
+            connection.close(.cut)
+        }
+        let answer = try stage.get("/once")
+        #expect(answer.status == 502)
+        #expect(answer.problemCode == "response_truncated")
+        #expect(stage.origin.requests.count == 1)
+    }
+}
