@@ -43,6 +43,8 @@ package struct HTTPMessage: Sendable {
 package struct MessageReader {
     package struct Malformed: Error, CustomStringConvertible {
         package let description: String
+
+        package init(description: String) { self.description = description }
     }
 
     /// Who sent what is read.

@@ -3,8 +3,8 @@ import Glibc
 
 /// Debian's nginx as an origin over TLS, with a configuration and a folder of its own.
 ///
-/// - `/echo/…` answers with the request's method and target, `/plain` with fixed text, `/upload` takes a body and
-///   answers with its length, `/files/` serves the folder `files`, `/redirect` leads to `/plain` on its own https.
+/// `/echo/…` answers with the request's method and target, `/plain` with fixed text, `/redirect` leads to `/plain` on
+/// its own https, `/empty` answers 204, and `/files/` serves the folder `files` and takes PUT.
 package final class NginxOrigin: Sendable {
     package let port: UInt16
     package let folder: TemporaryFolder
@@ -60,6 +60,11 @@ package final class NginxOrigin: Sendable {
         return count
     }
 
+    /// What `/files/` holds under a name.
+    package func file(_ name: String) throws -> [UInt8] {
+        [UInt8](try Data(contentsOf: URL(fileURLWithPath: "\(folder.path)/files/\(name)")))
+    }
+
     /// A file of zeros that takes no room on the disk, served under `/files/`.
     package func makeSparseFile(_ name: String, bytes: Int) throws {
         let path = "\(folder.path)/files/\(name)"
@@ -76,8 +81,9 @@ package final class NginxOrigin: Sendable {
         _ key: String
     ) -> String {
         """
+        \(geteuid() == 0 ? "user root;" : "")
         daemon off;
-        master_process off;
+        worker_processes 1;
         worker_rlimit_nofile 8192;
         pid \(folder)/nginx.pid;
         events { worker_connections 4096; }
@@ -106,19 +112,13 @@ package final class NginxOrigin: Sendable {
                     return 200 "plain text from the origin\\n";
                 }
                 location /echo/ { return 200 "$request_method $request_uri\\n"; }
-                location = /upload {
-                    client_body_in_file_only clean;
-                    proxy_pass http://unix:\(folder)/status.sock:/taken;
-                    proxy_set_header X-Body-Length $request_length;
-                }
                 location = /redirect { return 302 https://$host/plain; }
-                location /files/ { }
+                location /files/ { dav_methods PUT; }
                 location = /empty { return 204; }
             }
             server {
                 listen unix:\(folder)/status.sock;
                 location = / { stub_status; }
-                location = /taken { return 200 "$request_length\\n"; }
             }
         }
 

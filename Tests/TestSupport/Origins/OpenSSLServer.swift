@@ -38,8 +38,8 @@ package final class OpenSSLServer: Sendable {
     /// All that it has printed.
     package var output: String { process.output }
 
-    /// Waits until it has printed something.
-    package func waitForOutput(_ what: String, _ body: (String) -> Bool) throws {
-        _ = try process.waitForOutput(what) { body($0) ? true : nil }
+    /// Waits until it has complained of a handshake: it prints what went wrong, and the connection is over.
+    package func waitForFailedHandshake() throws {
+        _ = try process.waitForErrors("a failed handshake") { $0.contains("ERROR\n") ? true : nil }
     }
 }

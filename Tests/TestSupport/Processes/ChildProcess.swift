@@ -6,6 +6,8 @@ import Glibc
 package final class ChildProcess: Sendable {
     package struct Failure: Error, CustomStringConvertible {
         package let description: String
+
+        package init(description: String) { self.description = description }
     }
 
     private struct State {
@@ -20,6 +22,8 @@ package final class ChildProcess: Sendable {
     package let identifier: Int32
     private let program: String
     private let state = Monitor(State())
+    /// Our end of its standard input, which says nothing and ends with the object.
+    private let input: Int32
 
     /// Starts a program.
     ///
@@ -35,9 +39,12 @@ package final class ChildProcess: Sendable {
         passing: [Int32] = []
     ) throws {
         self.program = program
+        let silence = try Self.pipe()
         let output = try Self.pipe()
         let errors = try Self.pipe()
+        input = silence.write
         defer {
+            close(silence.read)
             close(output.write)
             close(errors.write)
         }
@@ -46,11 +53,10 @@ package final class ChildProcess: Sendable {
                 [program] + arguments,
                 environment,
                 folder,
-                [open("/dev/null", O_RDONLY | O_CLOEXEC), output.write, errors.write] + passing
+                [silence.read, output.write, errors.write] + passing
             )
         } catch {
-            close(output.read)
-            close(errors.read)
+            for end in [silence.write, output.read, errors.read] { close(end) }
             throw error
         }
         gather(output.read) { $0.output += $1 }
@@ -61,6 +67,7 @@ package final class ChildProcess: Sendable {
     deinit {
         signal(SIGKILL)
         _ = try? state.wait(for: "\(program) to die") { $0.exitCode }
+        close(input)
     }
 
     // MARK: What it says
@@ -164,7 +171,6 @@ package final class ChildProcess: Sendable {
         _ folder: String?,
         _ descriptors: [Int32]
     ) throws -> pid_t {
-        defer { close(descriptors[0]) }
         // First out of the way of their own targets.
         let parked = descriptors.map { fcntl($0, F_DUPFD_CLOEXEC, 64) }
         defer { for descriptor in parked { close(descriptor) } }

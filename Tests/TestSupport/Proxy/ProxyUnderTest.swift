@@ -15,11 +15,17 @@ package final class ProxyUnderTest {
     private let process: ChildProcess
 
     /// Starts a proxy and waits until all its listeners are ready.
-    package init(_ settings: ProxySettings) throws {
+    ///
+    /// - Parameter environment: further variables.
+    package init(_ settings: ProxySettings, environment: [String: String] = [:]) throws {
         folder = try TemporaryFolder()
         let path = try settings.write(to: folder)
         let count = settings.listeners.count
-        let process = try ChildProcess(try Programs.built("pinproxy"), ["run", "--config", path])
+        let process = try ChildProcess(
+            try Programs.built("pinproxy"),
+            ["run", "--config", path],
+            environment: Programs.environment.merging(environment) { $1 }
+        )
         self.process = process
         listening = try process.waitForErrors("\(count) listening lines") { text in
             let lines = text.split(separator: "\n").compactMap { LogLine(String($0)) }

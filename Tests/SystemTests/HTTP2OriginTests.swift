@@ -1,0 +1,80 @@
+import TestSupport
+import Testing
+
+@Suite("HTTP/2 to the origin")
+struct HTTP2OriginTests {
+    /// What may differ between the two: the time, and the version that Via names.
+    private static let varying = ["date", "via"]
+
+    @Test("nginx with h2 and with HTTP/1.1 gives the client the same answer")
+    func sameAnswer() throws {
+        let server = try Stage.pki.server(Stage.host, "h2.example.com")
+        let blob = patternBytes(300 << 10)
+        let one = try NginxOrigin(server, files: ["blob": blob])
+        let two = try NginxOrigin(server, http2: true, files: ["blob": blob])
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.serve(Stage.host, server, at: one.port)
+        settings.serve("h2.example.com", server, at: two.port)
+        settings.hosts["h2.example.com"]?["httpVersion"] = "2"
+        let proxy = try ProxyUnderTest(settings)
+        let requests = [
+            ("GET", "/plain"), ("GET", "/echo/path?query=1"), ("GET", "/files/blob"), ("HEAD", "/files/blob"),
+            ("GET", "/empty"), ("GET", "/missing"), ("OPTIONS", "/echo/x"), ("DELETE", "/echo/x"), ("POST", "/echo/x"),
+        ]
+        for (method, path) in requests {
+            let body = method == "POST" ? "some body" : nil
+            let answers = try [Stage.host, "h2.example.com"].map { host in
+                let request = ProxyUnderTest.request(method, "http://\(host)\(path)", body: body)
+                return try proxy.exchange(request, method: method)
+            }
+            #expect(answers[0].startLine == answers[1].startLine, "\(method) \(path)")
+            let isSameBody = answers[0].body == answers[1].body
+            #expect(isSameBody, "\(method) \(path)")
+            #expect(fields(answers[0]) == fields(answers[1]), "\(method) \(path)")
+            if method == "GET", path == "/files/blob" {
+                let isBlob = answers[1].body == blob
+                #expect(isBlob)
+            }
+        }
+        let lines = try proxy.waitForTaskLines(requests.count * 2)
+        for line in lines {
+            let isSecond = line.string("url")?.contains("h2.example.com") == true
+            let name = line.transactions.first?["networkProtocolName"] as? String
+            #expect(name == (isSecond ? "h2" : "http/1.1"), "\(line.text)")
+        }
+        #expect(try proxy.terminate().exitCode == 0)
+    }
+
+    private func fields(_ answer: HTTPMessage) -> [String] {
+        answer.fields.filter { !Self.varying.contains($0.name.lowercased()) && $0.name.lowercased() != "etag" }
+            .map { "\($0.name.lowercased()): \($0.value)" }.sorted()
+    }
+
+    @Test("many requests at once share a connection to an h2 origin, and each gets its own answer")
+    func multiplexed() throws {
+        let server = try Stage.pki.server(Stage.host)
+        let origin = try NginxOrigin(server, http2: true)
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.serve(Stage.host, server, at: origin.port)
+        settings.hosts[Stage.host]?["httpVersion"] = "2"
+        let proxy = try ProxyUnderTest(settings)
+        let clients = try (0..<100).map { _ in try proxy.connect() }
+        for (number, client) in clients.enumerated() {
+            try client.send(ProxyUnderTest.request("GET", "http://\(Stage.host)/echo/\(number)"))
+        }
+        for (number, client) in clients.enumerated() {
+            #expect(try client.readResponse().text == "GET /echo/\(number)\n")
+        }
+    }
+
+    @Test("an origin without h2 is spoken to in HTTP/1.1")
+    func fallback() throws {
+        let stage = try Stage(
+            { $0.hosts[Stage.host]?["httpVersion"] = "2" },
+            answering: { OriginAnswer.text($0.target) }
+        )
+        #expect(try stage.get("/x").text == "/x")
+        let line = try #require(try stage.proxy.waitForTaskLines(1).first)
+        #expect(line.transactions.first?["networkProtocolName"] as? String == "http/1.1")
+    }
+}

@@ -1,0 +1,53 @@
+import ServerTrust
+import TestSupport
+
+/// What most tests need: a host at a scripted origin, pinned to its key, behind a proxy of its own.
+struct Stage {
+    static let host = "api.example.com"
+    /// One for all tests: making it costs more than a request.
+    static let pki = try! TestPKI()
+
+    let server: TestServer
+    let origin: ScriptedOrigin
+    let proxy: ProxyUnderTest
+
+    /// Plays the script on each connection of the origin.
+    init(
+        _ change: (inout ProxySettings) -> Void = { _ in },
+        script: @escaping ScriptedOrigin.Script
+    ) throws {
+        server = try Self.pki.server(Self.host)
+        origin = try ScriptedOrigin(server, script: script)
+        var settings = ProxySettings(trusting: Self.pki)
+        settings.serve(Self.host, server, at: origin.port)
+        change(&settings)
+        proxy = try ProxyUnderTest(settings)
+    }
+
+    /// An origin that answers every request, as long as the connection lasts.
+    init(
+        _ change: (inout ProxySettings) -> Void = { _ in },
+        answering answer: @escaping @Sendable (HTTPMessage) -> String
+    ) throws {
+        try self.init(change) { connection in
+            while let request = try connection.readRequest() { try connection.write(answer(request)) }
+        }
+    }
+
+    /// A URL of the host in the form that is upgraded.
+    func url(_ path: String = "/") -> String { "http://\(Self.host)\(path)" }
+
+    /// GET through the proxy.
+    func get(_ path: String = "/", fields: [String] = []) throws -> HTTPMessage {
+        try proxy.get(url(path), fields: fields)
+    }
+}
+
+/// Bytes without a pattern that a lost or doubled piece would keep: the same on every run.
+func patternBytes(_ count: Int) -> [UInt8] {
+    var state: UInt64 = 0x9E37_79B9_7F4A_7C15
+    return (0..<count).map { _ in
+        state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+        return UInt8(truncatingIfNeeded: state >> 56)
+    }
+}
