@@ -1,0 +1,92 @@
+import Foundation
+import ServerTrust
+import TestSupport
+import Testing
+
+@Suite("Command line: check")
+struct CommandLineCheckTests {
+    @Test("a good configuration prints the policy of each host and ends with 0")
+    func goodConfiguration() throws {
+        let folder = try TemporaryFolder()
+        var settings = ProxySettings(trusting: try TestPKI())
+        settings.pin("api.test", to: .unrelated(7))
+        settings.hosts["plain.test"] = ["upgrade": true]
+        let finished = try pinproxy("check", "--config", settings.write(to: folder))
+        #expect(finished.exitCode == 0, "\(finished.errors)")
+        #expect(finished.errors.isEmpty)
+        #expect(finished.output.contains("\napi.test\n  upgrade            always: a pin file names the host\n"))
+        #expect(finished.output.contains("pinning            publicKey, enforced"))
+        #expect(finished.output.contains("\nplain.test\n  upgrade            yes\n"))
+    }
+
+    @Test("a warning stands on the standard error and fails nothing")
+    func warning() throws {
+        let folder = try TemporaryFolder()
+        let path = try ProxySettings(trusting: try TestPKI()).write(to: folder)
+        let finished = try pinproxy("check", "--config=\(path)")
+        #expect(finished.exitCode == 0)
+        #expect(finished.errors.hasPrefix("pinproxy: warning: \(path): no host is pinned"))
+    }
+
+    /// A configuration with an unknown key, a duplicate key and a bad value, and a pin file with two errors.
+    private func writeBadFiles(_ folder: TemporaryFolder) throws -> String {
+        try folder.write(
+            """
+            { "version": 1, "pinnedDomains": { "api.test": { "pins": ["sha256/short"], "wrong": 1 } } }
+            """,
+            as: "pins/api.json"
+        )
+        return try folder.write(
+            """
+            {
+              "version": 1,
+              "pins": "pins",
+              "trustAnchors": { "system": false },
+              "lisseners": [],
+              "workers": 1,
+              "workers": 2,
+              "limits": { "headBytes": "lots" }
+            }
+            """,
+            as: "config.json"
+        )
+    }
+
+    @Test("every error of all files is reported at once, one a line, with file, pointer and remedy, and 78")
+    func everyError() throws {
+        let folder = try TemporaryFolder()
+        let path = try writeBadFiles(folder)
+        let finished = try pinproxy("check", "--config", path)
+        #expect(finished.exitCode == 78)
+        #expect(finished.output.isEmpty)
+        let lines = finished.errors.split(separator: "\n").map(String.init)
+        for pointer in ["/lisseners: ", "/workers: ", "/limits/headBytes: "] {
+            #expect(lines.contains { $0.hasPrefix("\(path): \(pointer)") && $0.contains("line ") }, "\(pointer)")
+        }
+        let pinFile = "\(folder.path)/pins/api.json: /pinnedDomains/api.test"
+        #expect(lines.contains { $0.hasPrefix("\(pinFile)/pins/0: ") })
+        #expect(lines.contains { $0.hasPrefix("\(pinFile)/wrong: ") })
+        let issues = lines.filter { !$0.hasPrefix("pinproxy: ") }
+        #expect(lines.last == "pinproxy: \(issues.count) errors in the configuration")
+    }
+
+    @Test("run and exec refuse the same files with the same words and code", arguments: ["run", "exec"])
+    func othersRefuseToo(command: String) throws {
+        let folder = try TemporaryFolder()
+        let path = try writeBadFiles(folder)
+        let checked = try pinproxy("check", "--config", path)
+        let tail = command == "exec" ? ["--", "true"] : []
+        let refused = try pinproxy([command, "--config", path] + tail)
+        #expect(refused.exitCode == 78)
+        #expect(refused.errors == checked.errors)
+    }
+
+    @Test("a configuration that is not there ends with 66", arguments: ["check", "run", "exec"])
+    func missingConfiguration(command: String) throws {
+        let folder = try TemporaryFolder()
+        let tail = command == "exec" ? ["--", "true"] : []
+        let finished = try pinproxy([command, "--config", "\(folder.path)/none.json"] + tail)
+        #expect(finished.exitCode == 66)
+        #expect(finished.errors.contains("none.json\" does not exist"))
+    }
+}

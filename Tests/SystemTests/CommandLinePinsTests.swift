@@ -1,0 +1,143 @@
+import Foundation
+import ServerTrust
+import TestSupport
+import Testing
+
+@Suite("Command line: pins")
+struct CommandLinePinsTests {
+    // MARK: pins from
+
+    @Test("pins from prints one line a key, for certificates, requests and keys, PEM and DER")
+    func pinsFrom() throws {
+        let folder = try TemporaryFolder()
+        let server = try TestPKI().server("api.test")
+        let key = server.identity.key
+        let files = [
+            try folder.write(server.chainPEM, as: "chain.pem"),
+            try folder.write(bytes: server.certificate.derBytes, as: "server.der"),
+            try folder.write(try key.certificateRequestPEM(commonName: "api.test"), as: "server.csr"),
+            try folder.write(key.privateKeyPEM, as: "server.key"),
+            try folder.write(bytes: key.publicKeyDER, as: "server.pub"),
+        ]
+        let finished = try pinproxy(["pins", "from"] + files)
+        #expect(finished.exitCode == 0, "\(finished.errors)")
+        let pin = server.pin
+        #expect(
+            finished.output == """
+                \(pin)  CN = api.test (EC P-256)
+                \(server.chain[1].publicKeyPin)  CN = pinproxy test intermediate (EC P-256)
+                \(pin)  CN = api.test (EC P-256)
+                \(pin)  CN = api.test (EC P-256, request)
+                \(pin)  EC P-256, private key
+                \(pin)  EC P-256, public key
+
+                """
+        )
+    }
+
+    @Test("a missing file ends with 66, one without a key with 1; the others are printed all the same")
+    func badFiles() throws {
+        let folder = try TemporaryFolder()
+        let server = try TestPKI().server("api.test")
+        let good = try folder.write(bytes: server.certificate.derBytes, as: "good.der")
+        let gibberish = try folder.write("nothing of the kind", as: "gibberish")
+        let missing = try pinproxy("pins", "from", "\(folder.path)/none", good)
+        #expect(missing.exitCode == 66)
+        #expect(missing.output.hasPrefix("\(server.pin)"))
+        let bad = try pinproxy("pins", "from", gibberish, good)
+        #expect(bad.exitCode == 1)
+        #expect(bad.output.hasPrefix("\(server.pin)"))
+        #expect(bad.errors.contains("gibberish\": neither PEM nor DER"))
+    }
+
+    // MARK: pins show
+
+    private struct Shown {
+        let finished: Programs.Finished
+        let origin: ScriptedOrigin
+        let server: TestServer
+        let anchors: String
+    }
+
+    /// `pins show` of an origin for `localhost`, with the root as the only anchor unless `trusted` is false.
+    private func show(_ options: [String] = [], folder: TemporaryFolder, trusted: Bool = true) throws -> Shown {
+        let pki = try TestPKI()
+        let server = try pki.server("localhost")
+        let anchors = try folder.write((trusted ? pki : try TestPKI("other")).root.certificate.pem, as: "anchors.pem")
+        let origin = try ScriptedOrigin(server) { connection in connection.readToEnd() }
+        let finished = try pinproxy(
+            ["pins", "show", "localhost:\(origin.port)", "--anchors", anchors] + options
+        )
+        return Shown(finished: finished, origin: origin, server: server, anchors: anchors)
+    }
+
+    @Test("pins show prints the validated chain with its pins, and sends not one byte of a request")
+    func validChain() throws {
+        let folder = try TemporaryFolder()
+        let shown = try show(folder: folder)
+        #expect(shown.finished.exitCode == 0, "\(shown.finished.errors)")
+        let output = shown.finished.output
+        #expect(output.contains("The chain is VALID"))
+        // The root was not sent; the chain is the validated one.
+        #expect(output.contains("\n0   CN = localhost\n"))
+        #expect(output.contains("\n1   CN = pinproxy test intermediate\n"))
+        #expect(output.contains("\n2   CN = pinproxy test root\n"))
+        #expect(output.contains("pin     \(shown.server.pin)\n"))
+        #expect(output.contains("names   DNS:localhost\n"))
+        #expect(output.contains("dates   2020-01-01 to 2099-01-01"))
+        #expect(!output.contains("\u{1b}"))
+        let records = try shown.origin.waitForClosed()
+        #expect(records.map(\.applicationBytes) == [0])
+    }
+
+    @Test("a chain that is not valid is shown, called that, and ends with 77")
+    func invalidChain() throws {
+        let folder = try TemporaryFolder()
+        let shown = try show(folder: folder, trusted: false)
+        #expect(shown.finished.exitCode == 77)
+        #expect(shown.finished.output.contains("The chain is NOT VALID: certificate_untrusted"))
+        #expect(shown.finished.output.contains("pin     \(shown.server.pin)\n"))
+        #expect(try shown.origin.waitForClosed().map(\.applicationBytes) == [0])
+    }
+
+    @Test("--pin-file prints a pin file that loads and that the server passes")
+    func pinFile() throws {
+        let folder = try TemporaryFolder()
+        let shown = try show(["--pin-file"], folder: folder)
+        #expect(shown.finished.exitCode == 0, "\(shown.finished.errors)")
+        #expect(shown.finished.errors.contains("confirm them before you rely on them"))
+        let loaded = try PinFile.load(text: shown.finished.output, file: "\(folder.path)/pin.json", at: 1_800_000_000)
+        let domain = try #require(loaded.domains.domains.first)
+        #expect(domain.ports == [shown.origin.port])
+        let policy = try #require(domain.policy)
+        #expect(policy.configuration.pins.map(\.key) == [shown.server.pin, shown.server.chain[1].publicKeyPin])
+        #expect(policy.configuration.pins.map(\.isBackup) == [false, true])
+        let evaluation = policy.evaluate(
+            chain: shown.server.chain,
+            host: domain.host,
+            anchors: TrustAnchors(certificates: [])
+        )
+        #expect(evaluation.verdict == .pass)
+    }
+
+    @Test("no pin file is made of a chain that is not valid")
+    func noPinFile() throws {
+        let folder = try TemporaryFolder()
+        let shown = try show(["--pin-file"], folder: folder, trusted: false)
+        #expect(shown.finished.exitCode == 77)
+        #expect(shown.finished.output.isEmpty)
+    }
+
+    @Test("a server that cannot be reached ends with 1, a missing anchor file with 66")
+    func unreachable() throws {
+        let (descriptor, port) = try TestSocket.reserveRefusingPort()
+        defer { close(descriptor) }
+        let folder = try TemporaryFolder()
+        let anchors = try folder.write(try TestPKI().root.certificate.pem, as: "anchors.pem")
+        let refused = try pinproxy("pins", "show", "127.0.0.1:\(port)", "--anchors", anchors)
+        #expect(refused.exitCode == 1)
+        #expect(refused.errors.contains("127.0.0.1:\(port) could not be reached"))
+        let missing = try pinproxy("pins", "show", "127.0.0.1:\(port)", "--anchors", "\(folder.path)/none")
+        #expect(missing.exitCode == 66)
+    }
+}

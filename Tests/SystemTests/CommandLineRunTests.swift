@@ -1,0 +1,154 @@
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Command line: run")
+struct CommandLineRunTests {
+    @Test("one listening line a listener stands on the standard error, in the order of the configuration")
+    func listeningLines() throws {
+        let folder = try TemporaryFolder()
+        var settings = ProxySettings(trusting: try TestPKI())
+        settings.addUnixSocket("\(folder.path)/s")
+        settings.addGateway(to: "api.test")
+        let proxy = try ProxyUnderTest(settings)
+        let lines = proxy.errors.split(separator: "\n").map(String.init)
+        let listening = lines.filter { $0.contains("\"listening\"") }
+        try #require(listening.count == 3)
+        #expect(listening[0] == #"{"event":"listening","listener":"forward","address":"127.0.0.1:\#(proxy.port)"}"#)
+        #expect(listening[1] == #"{"event":"listening","listener":"forward","unixSocket":"\#(folder.path)/s"}"#)
+        let gateway = proxy.port(of: 2)
+        #expect(listening[2] == #"{"event":"listening","listener":"gateway","address":"127.0.0.1:\#(gateway)"}"#)
+    }
+
+    @Test("SIGTERM and SIGINT end an idle proxy with 0, and its Unix socket is gone", arguments: [SIGTERM, SIGINT])
+    func cleanStop(signal: Int32) throws {
+        let folder = try TemporaryFolder()
+        let path = "\(folder.path)/s"
+        var settings = ProxySettings(trusting: try TestPKI())
+        settings.addUnixSocket(path)
+        let proxy = try ProxyUnderTest(settings)
+        #expect(FileManager.default.fileExists(atPath: path))
+        proxy.signal(signal)
+        #expect(try proxy.waitForExit().exitCode == 0)
+        #expect(!FileManager.default.fileExists(atPath: path))
+    }
+
+    /// An origin that answers when it is told to, a proxy that has been told to end, and one request of a client that
+    /// waits at the origin.
+    private func requestUnderWay(
+        _ body: (ProxyUnderTest, TestClient, _ release: () -> Void) throws -> Void
+    ) throws {
+        let pki = try TestPKI()
+        let server = try pki.server("api.test")
+        let isReleased = Monitor(false)
+        let origin = try ScriptedOrigin(server) { connection in
+            while let request = try connection.readRequest() {
+                if request.target == "/wait" { try isReleased.wait(for: "the release") { $0 ? true : nil } }
+                try connection.answer()
+            }
+        }
+        defer { isReleased.with { $0 = true } }
+        var settings = ProxySettings(trusting: pki)
+        settings.serve("api.test", server, at: origin.port)
+        let proxy = try ProxyUnderTest(settings)
+        let client = try proxy.connect()
+        let idle = try proxy.connect()
+        try idle.send(ProxyUnderTest.request("GET", "http://api.test/"))
+        #expect(try idle.readResponse(to: "GET").status == 200)
+        try client.send(ProxyUnderTest.request("GET", "http://api.test/wait"))
+        try origin.wait(for: "the request") { records in
+            records.contains { $0.requests.contains { $0.target == "/wait" } } ? true : nil
+        }
+        proxy.signal(SIGTERM)
+        // The drain has begun when a connection without a request is closed.
+        #expect(try idle.receive().isEmpty)
+        try body(proxy, client) { isReleased.with { $0 = true } }
+    }
+
+    @Test("after SIGTERM a request under way gets its whole answer, an idle connection is closed, and it ends with 0")
+    func drain() throws {
+        try requestUnderWay { proxy, client, release in
+            release()
+            let answer = try client.readResponse(to: "GET")
+            #expect(answer.status == 200)
+            #expect(answer.text == "hello")
+            #expect(try proxy.waitForExit().exitCode == 0)
+        }
+    }
+
+    @Test("a second signal ends the drain at once, with 0")
+    func secondSignal() throws {
+        try requestUnderWay { proxy, client, _ in
+            proxy.signal(SIGTERM)
+            #expect(try proxy.waitForExit(seconds: 15).exitCode == 0)
+            let rest = try client.receive()
+            #expect(rest.isEmpty, "\(String(decoding: rest, as: UTF8.self))")
+        }
+    }
+
+    @Test("SIGHUP says that a restart is needed, and the proxy serves on")
+    func hangUp() throws {
+        let proxy = try ProxyUnderTest(ProxySettings(trusting: try TestPKI()))
+        proxy.signal(SIGHUP)
+        try Patience.poll(for: "the warning") { proxy.errors.contains("SIGHUP") ? true : nil }
+        #expect(try proxy.exchange("GET / HTTP/1.1\r\nHost: x\r\n\r\n").status == 400)
+        #expect(try proxy.terminate().exitCode == 0)
+    }
+
+    @Test("a second instance on the port ends with 69 and names the listener; the first serves on")
+    func secondInstance() throws {
+        let pki = try TestPKI()
+        let first = try ProxyUnderTest(ProxySettings(trusting: pki))
+        let folder = try TemporaryFolder()
+        var settings = ProxySettings(trusting: pki)
+        settings.listeners = [["address": "127.0.0.1:\(first.port)"]]
+        let second = try pinproxy("run", "--config", settings.write(to: folder))
+        #expect(second.exitCode == 69)
+        #expect(second.errors.contains("pinproxy: cannot listen on 127.0.0.1:\(first.port): Address already in use ("))
+        #expect(!second.errors.contains("\"listening\""))
+        #expect(try first.exchange("GET / HTTP/1.1\r\nHost: x\r\n\r\n").status == 400)
+    }
+
+    @Test("a task log that cannot be opened ends with 78 and names the key")
+    func unwritableLog() throws {
+        let folder = try TemporaryFolder()
+        var settings = ProxySettings(trusting: try TestPKI())
+        settings.members["log"] = ["tasks": "\(folder.path)/no/such/folder/tasks.log"]
+        let finished = try pinproxy("run", "--config", settings.write(to: folder))
+        #expect(finished.exitCode == 78)
+        #expect(finished.errors.contains("log.tasks"))
+    }
+
+    @Test("--demo-origin adds a pinned host that answers, and says its URL after the listening lines")
+    func demoOrigin() throws {
+        let folder = try TemporaryFolder()
+        let path = try ProxySettings(trusting: try TestPKI()).write(to: folder)
+        let process = try ChildProcess(try Programs.built("pinproxy"), ["run", "--config", path, "--demo-origin"])
+        let lines = try process.waitForErrors("the demo's line") { text in
+            let lines = text.split(separator: "\n").map(String.init)
+            return lines.last == #"{"event":"demoOrigin","url":"http://demo.pinproxy.test/"}"# ? lines : nil
+        }
+        let listening = try #require(lines.dropLast().last.flatMap { LogLine($0) })
+        let port = try #require(listening.string("address")?.split(separator: ":").last.flatMap { UInt16($0) })
+        let client = try TestClient(port: port)
+        try client.send(ProxyUnderTest.request("POST", "http://demo.pinproxy.test/a", body: "some bytes"))
+        let answer = try client.readResponse(to: "POST")
+        #expect(answer.status == 200)
+        #expect(answer.text.contains("POST https://demo.pinproxy.test/a"))
+        process.signal(SIGTERM)
+        let finished = try process.waitForExit()
+        #expect(finished.exitCode == 0)
+        let line = try #require(LogLine(String(finished.output.split(separator: "\n").first ?? "")))
+        #expect(line.object("pinning")?["verdict"] as? String == "pass")
+    }
+
+    @Test("--demo-origin ends with 78 when the configuration names its host already")
+    func demoHostIsTaken() throws {
+        let folder = try TemporaryFolder()
+        var settings = ProxySettings(trusting: try TestPKI())
+        settings.hosts["demo.pinproxy.test"] = ["upgrade": true]
+        let finished = try pinproxy("run", "--config", settings.write(to: folder), "--demo-origin")
+        #expect(finished.exitCode == 78)
+        #expect(finished.errors.contains("demo.pinproxy.test"))
+    }
+}
