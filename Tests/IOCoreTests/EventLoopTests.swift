@@ -95,6 +95,11 @@ struct EventLoopTests {
         loop.turn(waitingAtMost: .milliseconds(100))
         #expect(reused >= 0)
         #expect(stale == 0)
+        // The handlers hold the loop, which holds them.
+        for descriptor in [first, second] {
+            loop.unregister(descriptor)
+            close(descriptor)
+        }
     }
 
     @Test("work put off to the end of the turn runs when no handler is on the stack")
