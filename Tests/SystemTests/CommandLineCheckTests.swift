@@ -19,6 +19,19 @@ struct CommandLineCheckTests {
         #expect(finished.output.contains("\nplain.test\n  upgrade            yes\n"))
     }
 
+    @Test(
+        "the configurations of the repository are good as they are",
+        arguments: ["config.example.json", "Examples/gateway.json", "Examples/only-pinned.json"]
+    )
+    func examples(name: String) throws {
+        // Tests/SystemTests/ and this file.
+        let repository = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent()
+        let finished = try pinproxy("check", "--config", repository.appendingPathComponent(name).path)
+        #expect(finished.exitCode == 0, "\(finished.errors)")
+        #expect(finished.output.contains("\napi.example.com\n"))
+    }
+
     @Test("a warning stands on the standard error and fails nothing")
     func warning() throws {
         let folder = try TemporaryFolder()

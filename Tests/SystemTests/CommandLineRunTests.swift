@@ -109,6 +109,29 @@ struct CommandLineRunTests {
         #expect(try first.exchange("GET / HTTP/1.1\r\nHost: x\r\n\r\n").status == 400)
     }
 
+    /// `run` in a shell that has lowered its limits of open files; waits for the listening line.
+    private func run(soft: Int, hard: Int) throws -> (process: ChildProcess, lines: [String]) {
+        let folder = try TemporaryFolder()
+        let path = try ProxySettings(trusting: try TestPKI()).write(to: folder)
+        let command = "ulimit -Sn \(soft) && ulimit -Hn \(hard) && exec '\(try Programs.built("pinproxy"))' run"
+        let process = try ChildProcess(try Programs.path(of: "bash"), ["-c", "\(command) --config '\(path)'"])
+        let lines = try process.waitForErrors("the listening line") { text in
+            text.contains("\"listening\"") ? text.split(separator: "\n").map(String.init) : nil
+        }
+        return (process, lines)
+    }
+
+    @Test("the soft limit of open files is raised to the hard one; one that is too low is warned of")
+    func openFiles() throws {
+        let (process, lines) = try run(soft: 200, hard: 300)
+        let limits = try String(contentsOfFile: "/proc/\(process.identifier)/limits", encoding: .utf8)
+        let words = limits.split(separator: "\n").first { $0.hasPrefix("Max open files") }?.split(separator: " ") ?? []
+        #expect(words.dropFirst(3) == ["300", "300", "files"])
+        let warnings = lines.filter { $0.contains("allows 300 open files") }
+        #expect(warnings.count == 1)
+        #expect(warnings.first.flatMap { LogLine($0) }?.string("event") == "warning")
+    }
+
     @Test("a task log that cannot be opened ends with 78 and names the key")
     func unwritableLog() throws {
         let folder = try TemporaryFolder()

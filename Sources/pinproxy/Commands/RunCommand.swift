@@ -29,6 +29,9 @@ extension Command {
         pinproxy_block_signals()
         var (snapshot, warnings) = try LoadedConfiguration.load(arguments["config"])
         LoadedConfiguration.tell(warnings)
+        if let warning = DescriptorLimit.raise(for: snapshot.configuration.limits) {
+            EventLine(event: "warning").with("message", warning).write()
+        }
         let origin = arguments.has("demo-origin") ? try DemoOrigin.beside(&snapshot) : nil
         defer { origin?.stop() }
         let proxy = try RunningProxy(snapshot)
