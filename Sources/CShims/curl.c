@@ -132,7 +132,9 @@ void pinproxy_easy_destroy(CURL *easy) {
 }
 
 void pinproxy_easy_set_endpoint(CURL *easy, const struct pinproxy_endpoint *endpoint) {
+    // Both: a request that libcurl repeats takes the text.
     curl_easy_setopt(easy, CURLOPT_URL, endpoint->url);
+    curl_easy_setopt(easy, CURLOPT_CURLU, endpoint->parsed_url);
     curl_easy_setopt(easy, CURLOPT_CONNECT_TO, endpoint->connect_to);
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION,
                      (long)(endpoint->http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
@@ -153,6 +155,23 @@ void pinproxy_easy_set_request(CURL *easy, const struct pinproxy_request *reques
     curl_easy_setopt(easy, CURLOPT_REQUEST_TARGET, request->target);
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, request->fields);
     curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, request->fresh_connection ? 1L : 0L);
+}
+
+// OpenSSL's message callback: of all it tells, the heads of records that came in.
+static void on_tls_message(int written, int version, int content, const void *bytes, size_t count, SSL *ssl, void *data) {
+    (void)version;
+    (void)bytes;
+    (void)count;
+    if (!written && content == SSL3_RT_HEADER)
+        ((void (*)(void *))data)(ssl);
+}
+
+void pinproxy_tls_read_ahead(void *ssl_context, void (*took_record)(void *ssl)) {
+    SSL_CTX_set_msg_callback(ssl_context, on_tls_message);
+    SSL_CTX_set_msg_callback_arg(ssl_context, took_record);
+    SSL_CTX_set_read_ahead(ssl_context, 1);
+    SSL_CTX_set_default_read_buffer_len(ssl_context, 64 << 10);
+    SSL_CTX_set_mode(ssl_context, SSL_MODE_RELEASE_BUFFERS);
 }
 
 void pinproxy_easy_info(CURL *easy, struct pinproxy_transfer_info *info) {

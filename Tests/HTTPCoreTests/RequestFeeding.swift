@@ -27,7 +27,7 @@ struct RequestSummary: Equatable {
     let rawHost: String
     let byteCount: Int
 
-    init(_ head: RequestHead) {
+    init(_ head: borrowing RequestHead) {
         method = head.method
         form = head.form
         scheme = head.scheme

@@ -43,6 +43,8 @@ void pinproxy_easy_destroy(CURL *easy);
 // Where a request goes: set when a handle changes its endpoint.
 struct pinproxy_endpoint {
     const char *url;
+    // The same, parsed: libcurl would parse it anew for each request.
+    CURLU *parsed_url;
     // `CURLOPT_CONNECT_TO`, or null.
     struct curl_slist *connect_to;
     bool http2;
@@ -51,6 +53,11 @@ struct pinproxy_endpoint {
 void pinproxy_easy_set_endpoint(CURL *easy, const struct pinproxy_endpoint *endpoint);
 
 enum { PINPROXY_BODY_NONE = -2, PINPROXY_BODY_UNKNOWN = -1 };
+
+// Has OpenSSL read as much as there is at once, up to 64 KB, instead of each record's head and body by themselves. What
+// it has read and not yet given is asked for with `SSL_has_pending`, since the socket does not tell of it any more.
+// The buffer is let go of while nothing is in it. `took_record` is told of each record that OpenSSL begins to take.
+void pinproxy_tls_read_ahead(void *ssl_context, void (*took_record)(void *ssl));
 
 // What changes with each request.
 struct pinproxy_request {

@@ -140,7 +140,12 @@ public struct HTTPFields: Sendable {
 
     /// Copies the field at `index` of `other` to the end.
     package mutating func append(contentsOf other: borrowing HTTPFields, at index: Int) {
-        append(id: other.id(at: index), name: other.name(at: index), value: other.value(at: index))
+        // What was valid there is valid here.
+        let entry = other.entries[index]
+        let start = storage.count
+        storage.append(other.storage.span.extracting(entry.line))
+        record(
+            start: start, nameLength: Int(entry.nameLength), valueLength: Int(entry.valueLength), entry.id)
     }
 
     /// The last line of defence against header injection, for every way in.

@@ -2,7 +2,7 @@
 ///
 /// One value serves every request of a connection: its memory is kept between them. The target and the host are bytes
 /// of its own storage, handed out as spans.
-package struct RequestHead: Sendable {
+package struct RequestHead: ~Copyable, Sendable {
     /// The four forms of a request target (RFC 9112 3.2).
     package enum Form: UInt8, Sendable {
         /// `/path?query`

@@ -4,7 +4,7 @@
 /// its old place comes up. A timer that is put off with each request (idle, stall) therefore costs next to nothing.
 package final class LoopTimer {
     /// When it is due, in nanoseconds of the monotonic clock; `never` when it is not armed.
-    fileprivate(set) var deadline: UInt64 = LoopTimer.never
+    package fileprivate(set) var deadline: UInt64 = LoopTimer.never
     /// The deadline by which it is sorted; never later than `deadline`.
     fileprivate var sortedBy: UInt64 = LoopTimer.never
     fileprivate var index = -1

@@ -56,7 +56,7 @@ struct TaskLogLine {
         if let task {
             line.append(",\"redirectCount\":")
             line.append(decimal: task.metrics.redirectCount)
-            if let evaluation = task.evaluation { line.append(pinning.text(evaluation)) }
+            pinning.write(task, to: &line)
             line.append(",\"transactions\":[")
             for transaction in task.metrics.earlierTransactions {
                 write(transaction, exchange.head, exchange.route, to: &line)
@@ -181,19 +181,18 @@ struct TaskLogLine {
 
 /// What the log says of an evaluation, worked out once for a connection and not for each of its requests.
 private struct PinningTexts {
-    private struct Entry {
-        let evaluation: TrustEvaluation
-        let text: [UInt8]
-    }
+    /// By the low bits of the connection's number, which is 0 for none.
+    private var entries = Array(repeating: (connection: UInt64(0), text: [UInt8]()), count: 256)
 
-    private var entries: [Entry?] = Array(repeating: nil, count: 64)
-
-    mutating func text(_ evaluation: TrustEvaluation) -> [UInt8] {
-        let place = ObjectIdentifier(evaluation).hashValue & 63
-        if let entry = entries[place], entry.evaluation === evaluation { return entry.text }
-        let text = Self.make(evaluation)
-        entries[place] = Entry(evaluation: evaluation, text: text)
-        return text
+    mutating func write(_ task: SessionTask, to line: inout ByteBuffer) {
+        guard let evaluation = task.evaluation else { return }
+        guard let connection = task.metrics.transaction.connection?.identifier else {
+            line.append(Self.make(evaluation))
+            return
+        }
+        let place = Int(truncatingIfNeeded: connection) & 255
+        if entries[place].connection != connection { entries[place] = (connection, Self.make(evaluation)) }
+        line.append(entries[place].text)
     }
 
     private static func make(_ evaluation: TrustEvaluation) -> [UInt8] {

@@ -6,7 +6,7 @@ import IOCore
 /// The next request is not looked at before the answer to this one is written, so that pipelined requests wait in the
 /// kernel's buffer. An idle connection holds no buffers.
 final class ClientConnection: EventHandler {
-    unowned let worker: Worker
+    let worker: Worker
     let listener: WorkerListener
     let address: SocketAddress
     /// `127.0.0.1:53211`, for the log.

@@ -18,7 +18,8 @@ final class Exchange: TaskDelegate {
     private(set) var bytesToClient = 0
     private(set) var startedAt: UInt64 = 0
     private(set) var startedWall: Int64 = 0
-    private unowned var connection: ClientConnection
+    /// Set while it serves one.
+    private var connection: ClientConnection!
     private let worker: Worker
     private var isOver = true
     /// The origin was paused because the client does not keep up.
@@ -39,6 +40,13 @@ final class Exchange: TaskDelegate {
     func attach(_ connection: ClientConnection) {
         self.connection = connection
         parser = RequestParser(limits: worker.headLimits)
+    }
+
+    /// Lets go of the connection.
+    func detach() {
+        connection = nil
+        route = nil
+        task = nil
     }
 
     // MARK: From the client

@@ -103,6 +103,7 @@ final class Worker: @unchecked Sendable {
     }
 
     func returnExchange(_ exchange: Exchange) {
+        exchange.detach()
         if idleExchanges.count < 256 { idleExchanges.append(exchange) }
     }
 

@@ -6,7 +6,7 @@ import SessionCore
 final class WorkerListener: EventHandler {
     let configuration: ListenerConfiguration
     private let socket: ListeningSocket
-    private unowned let worker: Worker
+    private let worker: Worker
     private var routes = RouteCache()
     private var gatewayRoute: Route?
     private var retry: LoopTimer!

@@ -1,5 +1,14 @@
 import Synchronization
 
+/// Connection numbers, unique in the process.
+enum ConnectionIdentifiers {
+    private static let last = Atomic<UInt64>(0)
+
+    static func next() -> UInt64 {
+        last.wrappingAdd(1, ordering: .relaxed).newValue
+    }
+}
+
 /// Task identifiers, unique in the process.
 enum TaskIdentifiers {
     private static let last = Atomic<UInt64>(0)

@@ -55,6 +55,8 @@ public struct TransactionMetrics: Sendable {
 
 /// What there is to say of a connection, found out once when it is new.
 public final class ConnectionInfo: Sendable {
+    /// Unique among the connections of a process; they are numbered in the order in which they were made.
+    public let identifier: UInt64
     /// The address really dialled.
     package let remoteAddress: SocketAddress
     /// `TLSv1.3`; nil without TLS.
@@ -65,6 +67,7 @@ public final class ConnectionInfo: Sendable {
     public let evaluation: TrustEvaluation?
 
     init(remoteAddress: SocketAddress, tlsVersion: ShortName?, cipher: ShortName?, evaluation: TrustEvaluation?) {
+        identifier = ConnectionIdentifiers.next()
         self.remoteAddress = remoteAddress
         self.tlsVersion = tlsVersion
         self.cipher = cipher

@@ -23,8 +23,8 @@ public final class Endpoint: Sendable {
     package let timeouts: TaskTimeouts
     /// Decides on each address before it is dialled; nil allows all.
     package let dialRule: (@Sendable (SocketAddress) -> DialRefusal?)?
-    /// The URL without path, as libcurl reads it: `https://api.example.com:443/`.
-    let url: [CChar]
+    /// The URL without path: `https://api.example.com:443/`.
+    let url: OriginURL
     /// Where connections really go, when that is not the host.
     let connectTo: ConnectTo?
 
@@ -52,7 +52,7 @@ public final class Endpoint: Sendable {
         self.timeouts = timeouts
         self.dialRule = dialRule
         let name = host.authorityText
-        url = Array("\(scheme == .https ? "https" : "http")://\(name):\(port)/".utf8CString)
+        url = OriginURL("\(scheme == .https ? "https" : "http")://\(name):\(port)/")
         connectTo = resolve.map { ConnectTo(host: $0.host, port: $0.port) }
     }
 }

@@ -14,7 +14,7 @@ public final class SessionTask {
     /// Why the task failed; nil before the end and after a whole answer.
     public internal(set) var error: SessionError?
 
-    private unowned let manager: URLSessionManager
+    private let manager: URLSessionManager
     private var machine = TaskMachine()
     /// Nanoseconds of the loop's clock at the resumption.
     private(set) var startedAt: UInt64 = 0

@@ -2,28 +2,34 @@ import COpenSSL
 import CShims
 import IOCore
 import ServerTrust
-import Synchronization
 
 /// What is kept with a TLS connection of libcurl's, in the ex-data of its `SSL` (SSL_set_ex_data(3)): found again for
-/// each request that the connection carries, and let go of with it.
-final class ConnectionRecord: Sendable {
+/// each request that the connection carries, and let go of with it. Belongs to the loop, like the connection.
+final class ConnectionRecord {
     let info: ConnectionInfo
+    /// The connection's socket; -1 when it is not known for sure.
+    let descriptor: Int32
     /// The handshake's result, as it was when the connection was new.
     let trust: ConnectionTrust
-    private let closeNotify = Atomic<Bool>(false)
+    /// Whether the peer has said, through TLS, that it ends the connection.
+    private(set) var receivedCloseNotify = false
+    /// Whom the connection carries now, where it carries one at a time.
+    var transfer: Transfer?
 
-    init(info: ConnectionInfo, trust: ConnectionTrust) {
+    init(info: ConnectionInfo, descriptor: Int32, trust: ConnectionTrust) {
         self.info = info
+        self.descriptor = descriptor
         self.trust = trust
     }
-
-    /// Whether the peer has said, through TLS, that it ends the connection.
-    var receivedCloseNotify: Bool { closeNotify.load(ordering: .relaxed) }
 
     /// The record of a connection; made now if the connection is new.
     ///
     /// - Returns: nil when the connection was not judged: nothing may be sent on it.
-    static func of(_ ssl: OpaquePointer, remoteAddress: @autoclosure () -> SocketAddress) -> ConnectionRecord? {
+    static func of(
+        _ ssl: OpaquePointer,
+        descriptor: @autoclosure () -> Int32,
+        remoteAddress: @autoclosure () -> SocketAddress
+    ) -> ConnectionRecord? {
         if let known = SSL_get_ex_data(ssl, index) {
             return Unmanaged<ConnectionRecord>.fromOpaque(known).takeUnretainedValue()
         }
@@ -34,7 +40,7 @@ final class ConnectionRecord: Sendable {
             cipher: ShortName(cString: SSL_CIPHER_get_name(SSL_get_current_cipher(ssl))),
             evaluation: trust.evaluation
         )
-        let record = Unmanaged.passRetained(ConnectionRecord(info: info, trust: trust))
+        let record = Unmanaged.passRetained(ConnectionRecord(info: info, descriptor: descriptor(), trust: trust))
         guard SSL_set_ex_data(ssl, index, record.toOpaque()) == 1 else {
             record.release()
             return nil
@@ -49,8 +55,16 @@ final class ConnectionRecord: Sendable {
             guard place & 0x4004 == 0x4004, value & 0xFF == 0, let ssl,
                 let known = SSL_get_ex_data(ssl, ConnectionRecord.index)
             else { return }
-            Unmanaged<ConnectionRecord>.fromOpaque(known).takeUnretainedValue().closeNotify
-                .store(true, ordering: .relaxed)
+            Unmanaged<ConnectionRecord>.fromOpaque(known).takeUnretainedValue().receivedCloseNotify = true
+        }
+    }
+
+    /// Has OpenSSL read ahead, and tell of each record that it takes from what it has read: then there may be more
+    /// that the socket does not tell of.
+    static func readAhead(_ context: OpaquePointer) {
+        pinproxy_tls_read_ahead(UnsafeMutableRawPointer(context)) { ssl in
+            guard let ssl, let known = SSL_get_ex_data(OpaquePointer(ssl), ConnectionRecord.index) else { return }
+            Unmanaged<ConnectionRecord>.fromOpaque(known).takeUnretainedValue().transfer?.tookRecord()
         }
     }
 

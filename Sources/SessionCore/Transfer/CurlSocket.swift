@@ -10,7 +10,7 @@ final class CurlSocket: EventHandler {
     let descriptor: Int32
     /// Opened through `TransferPool.open`, so that its closing will be told too.
     let isOwn: Bool
-    private unowned let pool: TransferPool
+    private unowned(unsafe) let pool: TransferPool
     private var registered = false
     /// What libcurl waits for now; empty between transfers.
     private var wanted: Readiness = []

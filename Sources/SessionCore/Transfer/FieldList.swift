@@ -2,21 +2,25 @@ import CLibcurl
 import CShims
 import HTTPCore
 
-/// The request line's target and the fields as libcurl wants them: C strings in one piece of memory, linked nodes in
-/// another. Both are used again for the next request, so that a request allocates nothing here.
+/// A request's method, target and fields as libcurl wants them: C strings in one piece of memory, which is used again
+/// for the next request, so that a request allocates nothing here.
+///
+/// All fields of the request are one entry of libcurl's list, their lines joined by CRLF: libcurl copies an entry as it
+/// is, but looks each one over a dozen times. What it would add on its own account is suppressed by name.
 struct FieldList: ~Copyable {
     private var text: UnsafeMutablePointer<CChar>
     private var textCapacity: Int
     private var used = 0
-    private var nodes: UnsafeMutablePointer<curl_slist>
-    private var nodeCapacity: Int
-    private var offsets: [Int] = []
+    private let nodes: UnsafeMutablePointer<curl_slist>
+    private static let nodeCapacity = 4
+    /// Where the entries begin; negative for one that is not there.
+    private var lines = -1
+    private var suppressed: (Int, Int) = (-1, -1)
 
     init() {
         textCapacity = 2048
         text = .allocate(capacity: textCapacity)
-        nodeCapacity = 32
-        nodes = .allocate(capacity: nodeCapacity)
+        nodes = .allocate(capacity: Self.nodeCapacity)
     }
 
     deinit {
@@ -26,7 +30,8 @@ struct FieldList: ~Copyable {
 
     mutating func removeAll() {
         used = 0
-        offsets.removeAll(keepingCapacity: true)
+        lines = -1
+        suppressed = (-1, -1)
     }
 
     /// A C string of its own, not a field; valid until the next `add`.
@@ -41,65 +46,65 @@ struct FieldList: ~Copyable {
     /// The method, as a C string.
     mutating func addMethod(_ method: HTTPMethod) -> Int {
         if case .other(let bytes) = method { return addText(bytes.span) }
-        let text = method.knownText
         let offset = used
-        reserve(text.utf8CodeUnitCount + 1)
-        for index in 0..<text.utf8CodeUnitCount { put(text.utf8Start[index]) }
+        add(method.knownText)
         terminate()
         return offset
     }
 
     func text(at offset: Int) -> UnsafePointer<CChar> { UnsafePointer(text + offset) }
 
-    /// One field. An empty value needs libcurl's own spelling, a semicolon in the colon's place.
-    mutating func add(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) {
-        offsets.append(used)
-        reserve(name.count + value.count + 3)
-        copy(name)
-        if value.isEmpty {
+    /// The fields, as one entry; once a request. An entry of nothing but a name needs libcurl's own spelling, a
+    /// semicolon in the colon's place.
+    mutating func addLines(_ fields: borrowing HTTPFields, hasZeroLength: Bool) {
+        guard fields.count > 0 || hasZeroLength else { return }
+        lines = used
+        if fields.count == 1, !hasZeroLength, fields.value(at: 0).isEmpty {
+            let name = fields.name(at: 0)
+            reserve(name.count + 2)
+            copy(name)
             put(UInt8(ascii: ";"))
         } else {
-            put(UInt8(ascii: ":"))
-            put(UInt8(ascii: " "))
-            copy(value)
+            for index in 0..<fields.count {
+                let line = fields.line(at: index)
+                reserve(line.count + 3)
+                copy(line)
+                put(UInt8(ascii: "\r"))
+                put(UInt8(ascii: "\n"))
+            }
+            if hasZeroLength { add("Content-Length: 0") } else { used -= 2 }
         }
         terminate()
     }
 
-    /// A field of the session's own making.
-    mutating func add(name: StaticString, value: StaticString) {
-        offsets.append(used)
-        reserve(name.utf8CodeUnitCount + value.utf8CodeUnitCount + 3)
-        for index in 0..<name.utf8CodeUnitCount { put(name.utf8Start[index]) }
-        put(UInt8(ascii: ":"))
-        put(UInt8(ascii: " "))
-        for index in 0..<value.utf8CodeUnitCount { put(value.utf8Start[index]) }
-        terminate()
-    }
-
-    /// Keeps libcurl from adding a field of that name on its own account.
+    /// Keeps libcurl from adding a field of that name (written with its colon) on its own account.
     mutating func suppress(_ name: StaticString) {
-        offsets.append(used)
-        reserve(name.utf8CodeUnitCount + 2)
-        for index in 0..<name.utf8CodeUnitCount { put(name.utf8Start[index]) }
-        put(UInt8(ascii: ":"))
+        if suppressed.0 < 0 { suppressed.0 = used } else { suppressed.1 = used }
+        add(name)
         terminate()
     }
 
-    /// The list, linked; nil when there is no field. Valid until the next change.
+    private mutating func add(_ text: StaticString) {
+        reserve(text.utf8CodeUnitCount + 1)
+        let place = UnsafeMutableRawPointer(self.text + used)
+        place.copyMemory(from: text.utf8Start, byteCount: text.utf8CodeUnitCount)
+        used += text.utf8CodeUnitCount
+    }
+
+    /// The list, linked; nil when there is nothing to say. Valid until the next change.
     mutating func link() -> UnsafeMutablePointer<curl_slist>? {
-        let count = offsets.count
-        guard count > 0 else { return nil }
-        if count > nodeCapacity {
-            nodes.deallocate()
-            nodeCapacity = count * 2
-            nodes = .allocate(capacity: nodeCapacity)
+        var head: UnsafeMutablePointer<curl_slist>?
+        var free = nodes
+        func prepend(_ offset: Int) {
+            guard offset >= 0 else { return }
+            free.initialize(to: curl_slist(data: text + offset, next: head))
+            head = free
+            free += 1
         }
-        for index in 0..<count {
-            let next = index + 1 < count ? nodes + index + 1 : nil
-            (nodes + index).initialize(to: curl_slist(data: text + offsets[index], next: next))
-        }
-        return nodes
+        prepend(suppressed.1)
+        prepend(suppressed.0)
+        prepend(lines)
+        return head
     }
 
     private mutating func reserve(_ count: Int) {

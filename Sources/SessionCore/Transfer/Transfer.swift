@@ -1,4 +1,5 @@
 import CLibcurl
+import COpenSSL
 import CShims
 import Glibc
 import HTTPCore
@@ -11,7 +12,8 @@ import ServerTrust
 /// alive as long as the handle (as an idle or an active one).
 final class Transfer {
     let easy: UnsafeMutableRawPointer
-    private unowned let pool: TransferPool
+    /// The pool owns its transfers and outlives each of them: no need to count.
+    private unowned(unsafe) let pool: TransferPool
     /// Its place among the pool's active ones; -1 when libcurl does not have it.
     var slot = -1
     /// Given back while libcurl was on the stack; waits to be taken out.
@@ -32,6 +34,8 @@ final class Transfer {
     private var verification: TLSVerification?
     private var record: ConnectionRecord?
     private var connection: ConnectionInfo?
+    /// The connection's TLS; valid from `isReady` until libcurl has finished with the transfer.
+    private var ssl: OpaquePointer?
     /// Requests that libcurl has begun to send for this task: a second one is a repeat on its own account.
     private var attempts = 0
     private var bodyTaken = false
@@ -39,12 +43,12 @@ final class Transfer {
     private var failure: SessionError?
     private var refusedAddress: (address: SocketAddress, refusal: DialRefusal)?
     private var dialledAddress: SocketAddress?
+    private var openedSockets: [Int32] = []
     /// The connection at hand may not be used any more: try once on a new one.
     private var needsFreshConnection = false
     private var isFreshAttempt = false
     private var isContinuePlanned = false
     private var lastActivity: UInt64 = 0
-    private var startedAt: UInt64 = 0
     private var times = Times()
 
     private enum Phase {
@@ -88,27 +92,28 @@ final class Transfer {
 
     private func begin(_ task: SessionTask) {
         response.reset(for: task.request.method)
-        phase = .connecting
         verification = nil
         record = nil
+        ssl = nil
         connection = nil
         dialledAddress = nil
+        if !openedSockets.isEmpty { openedSockets.removeAll(keepingCapacity: true) }
         needsFreshConnection = false
         errorText.pointee = 0
         let endpoint = task.request.endpoint
         if self.endpoint !== endpoint { setEndpoint(endpoint) }
         setRequest(task.request)
-        startedAt = pool.loop.now
-        lastActivity = startedAt
-        armTimer()
+        enter(.connecting)
+        if let total = endpoint.timeouts.total { armTimer(total) }
         pool.add(self)
     }
 
     private func setEndpoint(_ endpoint: Endpoint) {
         self.endpoint = endpoint
-        endpoint.url.withUnsafeBufferPointer { url in
+        endpoint.url.text.withUnsafeBufferPointer { text in
             var settings = pinproxy_endpoint()
-            settings.url = url.baseAddress
+            settings.url = text.baseAddress
+            settings.parsed_url = endpoint.url.parsed
             settings.connect_to = endpoint.connectTo?.list
             settings.http2 = endpoint.httpVersion == .http2
             settings.verify_host = endpoint.policy.validatesDomainName
@@ -120,26 +125,20 @@ final class Transfer {
         fields.removeAll()
         let target = fields.addText(request.target.span)
         let method = fields.addMethod(request.method)
-        var hasAccept = false
-        for index in 0..<request.fields.count {
-            if request.fields.id(at: index) == .accept { hasAccept = true }
-            fields.add(name: request.fields.name(at: index), value: request.fields.value(at: index))
-        }
-        if !hasAccept { fields.suppress("Accept") }
+        // libcurl adds this one where it does not see it, and it does not look into the lines.
+        fields.suppress("Accept:")
         var settings = pinproxy_request()
         switch request.bodyLength {
-        case .none:
+        case .none, .bytes(0):
             settings.body_length = Int64(PINPROXY_BODY_NONE)
-        case .bytes(0):
-            settings.body_length = Int64(PINPROXY_BODY_NONE)
-            fields.add(name: "Content-Length", value: "0")
         case .bytes(let count):
             settings.body_length = Int64(count)
-            fields.suppress("Expect")
+            fields.suppress("Expect:")
         case .unknown:
             settings.body_length = Int64(PINPROXY_BODY_UNKNOWN)
-            fields.suppress("Expect")
+            fields.suppress("Expect:")
         }
+        fields.addLines(request.fields, hasZeroLength: request.bodyLength == .bytes(0))
         settings.fields = fields.link()
         settings.target = fields.text(at: target)
         settings.method = fields.text(at: method)
@@ -167,8 +166,13 @@ final class Transfer {
     /// The task is done with this transfer.
     func end() {
         task = nil
-        pool.loop.disarm(timer)
+        leaveConnection()
         pool.retire(self)
+    }
+
+    private func leaveConnection() {
+        ssl = nil
+        if record?.transfer === self { record?.transfer = nil }
     }
 
     /// Called when it is out of libcurl: nothing of the last task is held on to.
@@ -176,6 +180,7 @@ final class Transfer {
         task = nil
         verification = nil
         record = nil
+        ssl = nil
         connection = nil
         failure = nil
         isContinuePlanned = false
@@ -189,6 +194,7 @@ final class Transfer {
         }
         if result != CURLE_OK || attempts > 1 { isWorn = true }
         if needsFreshConnection {
+            leaveConnection()
             pool.withdraw(self)
             isFreshAttempt = true
             attempts = 0
@@ -268,84 +274,105 @@ final class Transfer {
 
     // MARK: Time
 
-    private func armTimer() {
-        guard let task else { return }
-        let timeouts = task.request.endpoint.timeouts
-        var span: TimeSpan
+    /// The timer is armed once and looks, when it fires, how much time the phase then has left: entering a phase costs
+    /// two stores. It is armed for the shortest of the waits, so that it never fires too late.
+    private func armTimer(_ span: TimeSpan) {
+        if !timer.isArmed || isTimerLate(span) { pool.loop.arm(timer, after: span) }
+    }
+
+    private func isTimerLate(_ span: TimeSpan) -> Bool {
+        timer.deadline > pool.loop.now &+ span.nanoseconds
+    }
+
+    private func enter(_ next: Phase) {
+        phase = next
+        lastActivity = pool.loop.now
+        armTimer(phaseLimit(next))
+    }
+
+    private func phaseLimit(_ phase: Phase) -> TimeSpan {
+        guard let timeouts = endpoint?.timeouts else { return .seconds(0) }
         switch phase {
-        case .connecting: span = timeouts.connect
-        case .waiting: span = timeouts.firstByte
-        case .sending, .receiving: span = timeouts.stall
+        case .connecting: return timeouts.connect
+        case .waiting: return timeouts.firstByte
+        case .sending, .receiving: return timeouts.stall
         }
-        if let total = timeouts.total {
-            let left = total.nanoseconds &- min(total.nanoseconds, pool.loop.now - task.startedAt)
-            span = min(span, TimeSpan(nanoseconds: left))
-        }
-        pool.loop.arm(timer, after: span)
     }
 
     private func timeIsUp() {
         guard let task else { return }
         let timeouts = task.request.endpoint.timeouts
         let now = pool.loop.now
-        if let total = timeouts.total, now - task.startedAt >= total.nanoseconds {
-            task.finish(
-                SessionError(
-                    phase == .connecting ? .connectTimeout : .responseTimeout,
-                    "The request took longer than timeouts.total (\(total.milliseconds) ms)."
+        var left = UInt64.max
+        if let total = timeouts.total?.nanoseconds {
+            let used = now &- task.startedAt
+            if used >= total {
+                task.finish(
+                    SessionError(
+                        phase == .connecting ? .connectTimeout : .responseTimeout,
+                        "The request took longer than timeouts.total (\(total / 1_000_000) ms)."
+                    )
                 )
-            )
+                return
+            }
+            left = total - used
+        }
+        let limit = phaseLimit(phase)
+        let idle = now &- lastActivity
+        if idle < limit.nanoseconds {
+            pool.loop.arm(timer, after: TimeSpan(nanoseconds: min(left, limit.nanoseconds - idle)))
             return
         }
+        task.finish(timeoutError(task.request.endpoint, limit))
+    }
+
+    private func timeoutError(_ endpoint: Endpoint, _ limit: TimeSpan) -> SessionError {
         switch phase {
         case .connecting:
             let isResolving = dialledAddress == nil && verification == nil
-            task.finish(
-                SessionError(
-                    isResolving ? .dnsTimeout : .connectTimeout,
-                    "No connection to \(task.request.endpoint.host) within timeouts.connect (\(timeouts.connect.milliseconds) ms)."
-                )
+            return SessionError(
+                isResolving ? .dnsTimeout : .connectTimeout,
+                "No connection to \(endpoint.host) within timeouts.connect (\(limit.milliseconds) ms)."
             )
         case .waiting:
-            task.finish(
-                SessionError(
-                    .responseTimeout,
-                    "No answer from \(task.request.endpoint.host) within timeouts.firstByte (\(timeouts.firstByte.milliseconds) ms)."
-                )
+            return SessionError(
+                .responseTimeout,
+                "No answer from \(endpoint.host) within timeouts.firstByte (\(limit.milliseconds) ms)."
             )
         case .sending, .receiving:
-            let idle = now - lastActivity
-            if idle >= timeouts.stall.nanoseconds {
-                task.finish(
-                    SessionError(
-                        .stalled,
-                        "No byte of a body has moved within timeouts.stall (\(timeouts.stall.milliseconds) ms)."
-                    )
-                )
-            } else {
-                pool.loop.arm(timer, after: TimeSpan(nanoseconds: timeouts.stall.nanoseconds - idle))
-            }
+            return SessionError(
+                .stalled,
+                "No byte of a body has moved within timeouts.stall (\(limit.milliseconds) ms)."
+            )
         }
-    }
-
-    private func enter(_ next: Phase) {
-        phase = next
-        armTimer()
     }
 
     // MARK: libcurl calls back
 
+    /// The socket to act on again, because OpenSSL holds bytes that it has read ahead; nil otherwise.
+    var pendingSocket: Int32? {
+        guard let ssl, let record, let task, slot >= 0, record.descriptor >= 0, !task.receivePaused,
+            SSL_has_pending(ssl) == 1
+        else { return nil }
+        return record.descriptor
+    }
+
+    /// OpenSSL has taken a record from what it has read.
+    func tookRecord() {
+        pool.mayHavePending(self)
+    }
+
     /// One line of a head.
     func takeLine(_ line: borrowing Span<UInt8>) -> Bool {
-        guard let task else { return false }
-        lastActivity = pool.loop.now
         switch response.take(line: line) {
         case .needMore, .trailers:
             return true
         case .informational:
+            guard let task else { return false }
             task.delegate.task(task, didReceiveInformational: response.head)
             return self.task != nil
         case .response:
+            guard let task else { return false }
             enter(.receiving)
             // A final answer ends an upload that waits for its client: libcurl would wait with it.
             if task.uploadPaused { continueLater() }
@@ -441,6 +468,8 @@ final class Transfer {
             return false
         }
         ConnectionRecord.watchForCloseNotify(context)
+        // nghttp2 reads until there is nothing left, and has no need of it.
+        if endpoint.httpVersion == .http1 { ConnectionRecord.readAhead(context) }
         return true
     }
 
@@ -476,7 +505,13 @@ final class Transfer {
         _ address: UnsafePointer<CChar>?,
         _ port: Int32
     ) -> Bool {
-        guard let record = ConnectionRecord.of(ssl, remoteAddress: Self.address(address, port)) else {
+        guard
+            let record = ConnectionRecord.of(
+                ssl,
+                descriptor: openedSocket,
+                remoteAddress: Self.address(address, port)
+            )
+        else {
             failure = SessionError(
                 .certificateUntrusted,
                 "The connection to \(endpoint.host) was never judged by the security policy."
@@ -504,6 +539,10 @@ final class Transfer {
             return false
         }
         self.record = record
+        if endpoint.httpVersion == .http1 {
+            self.ssl = ssl
+            record.transfer = self
+        }
         connection = record.info
         return true
     }
@@ -530,7 +569,15 @@ final class Transfer {
             return -1
         }
         dialledAddress = dialled
-        return pool.open(family: family)
+        let descriptor = pool.open(family: family)
+        openedSockets.append(descriptor)
+        return descriptor
+    }
+
+    /// The socket of a new connection: of those that were tried at a time, the one that libcurl has not closed.
+    private var openedSocket: Int32 {
+        let open = openedSockets.filter { pool.isOpen($0) }
+        return open.count == 1 ? open[0] : -1
     }
 
     private static func address(_ text: UnsafePointer<CChar>?, _ port: Int32) -> SocketAddress {

@@ -22,6 +22,8 @@ final class TransferPool {
     private var toRemove: [Transfer] = []
     private var toContinue: [Transfer] = []
     private var workPlanned = false
+    /// The transfers for which a record was taken in the call of libcurl under way.
+    private var receivers: [Transfer] = []
     /// libcurl is on the stack: handles may not be added or removed.
     private var inside = 0
 
@@ -145,9 +147,14 @@ final class TransferPool {
         let continued = toContinue
         toContinue.removeAll(keepingCapacity: true)
         inside += 1
-        for transfer in continued { transfer.continueNow() }
+        for transfer in continued {
+            transfer.continueNow()
+            // It was passed over while it was paused.
+            mayHavePending(transfer)
+        }
         inside -= 1
         reap()
+        takePending()
     }
 
     // MARK: libcurl's events
@@ -159,6 +166,25 @@ final class TransferPool {
         curl_multi_socket_action(multi, descriptor, mask, &running)
         inside -= 1
         reap()
+        takePending()
+    }
+
+    /// OpenSSL may have read more than libcurl has asked it for, and the socket will not tell of that. Only a record
+    /// that was taken leads to another round, so that one that is not there in full ends it.
+    private func takePending() {
+        while let transfer = receivers.popLast(), let multi {
+            guard let pending = transfer.pendingSocket else { continue }
+            var running: Int32 = 0
+            inside += 1
+            curl_multi_socket_action(multi, pending, CURL_CSELECT_IN, &running)
+            inside -= 1
+            reap()
+        }
+    }
+
+    /// OpenSSL has taken a record of a transfer's connection, and may hold more.
+    func mayHavePending(_ transfer: Transfer) {
+        if receivers.last !== transfer { receivers.append(transfer) }
     }
 
     private func reap() {
@@ -219,6 +245,9 @@ final class TransferPool {
         _ = remember(CurlSocket(descriptor: descriptor, isOwn: true, pool: self))
         return descriptor
     }
+
+    /// Whether libcurl still has a socket that it opened.
+    func isOpen(_ descriptor: Int32) -> Bool { socket(descriptor)?.isOwn ?? false }
 
     func closeSocket(_ descriptor: Int32) {
         if let socket = socket(descriptor) {
