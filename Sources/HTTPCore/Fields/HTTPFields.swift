@@ -145,7 +145,11 @@ public struct HTTPFields: Sendable {
         let start = storage.count
         storage.append(other.storage.span.extracting(entry.line))
         record(
-            start: start, nameLength: Int(entry.nameLength), valueLength: Int(entry.valueLength), entry.id)
+            start: start,
+            nameLength: Int(entry.nameLength),
+            valueLength: Int(entry.valueLength),
+            entry.id
+        )
     }
 
     /// The last line of defence against header injection, for every way in.

@@ -62,6 +62,12 @@ package final class ListeningSocket: Sendable {
         if let unixPath { unlink(unixPath) }
     }
 
+    /// Listens no more: whoever connects from now on is refused, although loops still hold the descriptor.
+    package func refuse() {
+        shutdown(descriptor, Int32(SHUT_RD))
+        if let unixPath { unlink(unixPath) }
+    }
+
     /// Takes the next waiting connection.
     package func accept() -> Accepted {
         var storage = sockaddr_storage()

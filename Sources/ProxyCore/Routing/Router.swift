@@ -69,6 +69,21 @@ struct Router: Sendable {
             )
         }
         let rules = snapshot.access
+        // A literal is judged here as well: a pooled connection is not dialled again.
+        if settings.resolve == nil, let address = host.address {
+            let verdict = rules.judge(address, port: port, exempting: exemption)
+            if verdict != .allowed {
+                return refused(
+                    Problem(
+                        .addressDenied,
+                        "\(host.authorityText):\(port) may not be dialled: \(rules.describe(verdict)). Change access.denyAddresses if it should be."
+                    ),
+                    isHTTPS: secure,
+                    host: host,
+                    port: port
+                )
+            }
+        }
         let endpoint = Endpoint(
             scheme: secure ? .https : .http,
             host: host,

@@ -58,8 +58,16 @@ struct TransferFailure {
 
     private func trustError(_ evaluation: TrustEvaluation) -> SessionError {
         let code = evaluation.failure.flatMap { SessionError.Code(rawValue: $0.rawValue) } ?? .certificateUntrusted
-        let remedy = evaluation.remedy.isEmpty ? "" : " \(evaluation.remedy)."
-        return SessionError(code, "\(evaluation.reason).\(remedy)", evaluation: evaluation)
+        let remedy = evaluation.remedy.isEmpty ? "" : " \(Self.sentence(evaluation.remedy))"
+        return SessionError(code, "\(Self.sentence(evaluation.reason))\(remedy)", evaluation: evaluation)
+    }
+
+    private static func sentence(_ text: String) -> String {
+        // A host's name stays as it is.
+        guard let first = text.first, let space = text.firstIndex(of: " "), !text[..<space].contains(".") else {
+            return text + "."
+        }
+        return first.uppercased() + text.dropFirst() + "."
     }
 
     private var place: String { "\(endpoint.host.authorityText):\(endpoint.port)" }

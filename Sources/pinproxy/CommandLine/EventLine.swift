@@ -1,3 +1,5 @@
+import ProxyCore
+
 /// One JSON object on one line of the standard error: what a program that starts pinproxy waits for.
 struct EventLine {
     private var text: String
@@ -15,6 +17,11 @@ struct EventLine {
 
     func write() {
         Output.error(text + "}\n")
+    }
+
+    /// Writes it if `log.level` lets events of that severity through.
+    func write(_ severity: LogConfiguration.Level, at level: LogConfiguration.Level) {
+        if severity >= level { write() }
     }
 
     /// A JSON string (RFC 8259, section 7).

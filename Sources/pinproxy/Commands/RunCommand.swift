@@ -29,8 +29,9 @@ extension Command {
         pinproxy_block_signals()
         var (snapshot, warnings) = try LoadedConfiguration.load(arguments["config"])
         LoadedConfiguration.tell(warnings)
+        let level = snapshot.configuration.log.level
         if let warning = DescriptorLimit.raise(for: snapshot.configuration.limits) {
-            EventLine(event: "warning").with("message", warning).write()
+            EventLine(event: "warning").with("message", warning).write(.warning, at: level)
         }
         let origin = arguments.has("demo-origin") ? try DemoOrigin.beside(&snapshot) : nil
         defer { origin?.stop() }
@@ -39,19 +40,23 @@ extension Command {
         if origin != nil {
             EventLine(event: "demoOrigin").with("url", "http://\(DemoOrigin.hostBesideAProxy)/").write()
         }
-        waitForTheEnd()
+        let signal = waitForTheEnd(level)
+        EventLine(event: "stopping")
+            .with("signal", signal == SIGINT ? "SIGINT" : "SIGTERM")
+            .write(.info, at: level)
         proxy.stop { milliseconds in isEnd(pinproxy_wait_signal(milliseconds)) }
+        EventLine(event: "stopped").write(.info, at: level)
         return .success
     }
 
-    private static func waitForTheEnd() {
+    private static func waitForTheEnd(_ level: LogConfiguration.Level) -> Int32 {
         while true {
             let signal = pinproxy_wait_signal(-1)
-            if isEnd(signal) { return }
+            if isEnd(signal) { return signal }
             if signal == SIGHUP {
                 EventLine(event: "warning")
                     .with("message", "SIGHUP: this version reads its configuration at the start only; restart it")
-                    .write()
+                    .write(.warning, at: level)
             }
         }
     }
