@@ -59,6 +59,8 @@ final class Transfer {
     private struct Times {
         var start: Int64 = 0
         var requestEnd = TransactionMetrics.absent
+        /// libcurl's own figure is that of the first byte sent when there is an upload.
+        var responseStart = TransactionMetrics.absent
     }
 
     init(pool: TransferPool) {
@@ -262,8 +264,8 @@ final class Transfer {
         }
         if response.hasHead {
             transaction.status = response.head.status
-            transaction.responseStart = time(info.start_transfer)
-            transaction.responseEnd = time(max(info.total, info.start_transfer))
+            transaction.responseStart = times.responseStart
+            transaction.responseEnd = max(time(info.total), times.responseStart)
             transaction.responseHeaderBytesReceived = Int64(info.header_size)
             transaction.responseBodyBytesReceived = info.downloaded
             transaction.protocolVersion = Int(response.head.majorVersion) * 10 + Int(response.head.minorVersion)
@@ -362,6 +364,10 @@ final class Transfer {
         pool.mayHavePending(self)
     }
 
+    private func noteResponseStart(_ task: SessionTask) {
+        if times.responseStart == TransactionMetrics.absent { times.responseStart = task.elapsed }
+    }
+
     /// One line of a head.
     func takeLine(_ line: borrowing Span<UInt8>) -> Bool {
         switch response.take(line: line) {
@@ -369,10 +375,12 @@ final class Transfer {
             return true
         case .informational:
             guard let task else { return false }
+            noteResponseStart(task)
             task.delegate.task(task, didReceiveInformational: response.head)
             return self.task != nil
         case .response:
             guard let task else { return false }
+            noteResponseStart(task)
             enter(.receiving)
             // A final answer ends an upload that waits for its client: libcurl would wait with it.
             if task.uploadPaused { continueLater() }
