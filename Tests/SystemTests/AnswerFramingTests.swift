@@ -1,0 +1,172 @@
+import TestSupport
+import Testing
+
+@Suite("Answers and where they end")
+struct AnswerFramingTests {
+    private static let chunked =
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nchunk \r\n3;a=b\r\none\r\n0\r\n\r\n"
+
+    @Test("HEAD, 204 and 304 have no body, and the next answer follows at once")
+    func withoutBody() throws {
+        let stage = try Stage { request in
+            switch request.target {
+            case "/204": "HTTP/1.1 204 No Content\r\nX-Kept: 1\r\n\r\n"
+            case "/304": "HTTP/1.1 304 Not Modified\r\nETag: \"x\"\r\nContent-Length: 10\r\n\r\n"
+            case "/head": "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"
+            default: OriginAnswer.text("after")
+            }
+        }
+        let client = try stage.proxy.connect()
+        for (method, path, status) in [("HEAD", "/head", 200), ("GET", "/204", 204), ("GET", "/304", 304)] {
+            try client.send(ProxyUnderTest.request(method, stage.url(path)))
+            let answer = try client.readResponse(to: method)
+            #expect(answer.status == status)
+            #expect(answer["Transfer-Encoding"] == nil)
+            if method == "HEAD" { #expect(answer["Content-Length"] == "10") }
+            if status == 204 { #expect(answer["Content-Length"] == nil) }
+            try client.send(ProxyUnderTest.request("GET", stage.url("/after")))
+            #expect(try client.readResponse().text == "after", "\(method) \(path)")
+        }
+    }
+
+    @Test("a chunked answer is chunked anew for an HTTP/1.1 client, without the origin's extensions")
+    func chunked() throws {
+        let stage = try Stage { _ in Self.chunked }
+        let client = try stage.proxy.connect()
+        for _ in 0..<2 {
+            try client.send(ProxyUnderTest.request("GET", stage.url()))
+            let answer = try client.readResponse()
+            #expect(answer["Transfer-Encoding"] == "chunked")
+            #expect(answer.text == "chunk one")
+        }
+    }
+
+    @Test("a chunked answer ends with the connection for an HTTP/1.0 client")
+    func chunkedToVersion10() throws {
+        let stage = try Stage { _ in Self.chunked }
+        let client = try stage.proxy.connect()
+        try client.send("GET \(stage.url()) HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+        let answer = try client.readResponse()
+        #expect(answer["Transfer-Encoding"] == nil)
+        #expect(answer["Connection"] == "close")
+        #expect(answer.text == "chunk one")
+    }
+
+    @Test("trailers pass, but not those that would frame, route or authenticate")
+    func trailers() throws {
+        let stage = try Stage { _ in
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n1\r\na\r\n0\r\n"
+                + "X-Sum: 1\r\nContent-Length: 5\r\nSet-Cookie: a=b\r\n\r\n"
+        }
+        let answer = try stage.get()
+        #expect(answer.text == "a")
+        #expect(answer.trailers.contains { $0.name == "X-Sum" && $0.value == "1" })
+        #expect(!answer.trailers.contains { $0.name == "Content-Length" })
+        #expect(answer["X-Sum"] == nil)
+    }
+
+    @Test("an answer that close_notify ends is whole, chunked for the client, and its connection lives on")
+    func untilClose() throws {
+        let stage = try Stage { connection in
+            while let request = try connection.readRequest() {
+                try connection.write("HTTP/1.1 200 OK\r\n\r\nuntil the end of \(request.target)")
+                connection.close(.clean)
+                return
+            }
+        }
+        let client = try stage.proxy.connect()
+        for path in ["/1", "/2"] {
+            try client.send(ProxyUnderTest.request("GET", stage.url(path)))
+            let answer = try client.readResponse()
+            #expect(answer["Transfer-Encoding"] == "chunked")
+            #expect(!answer.isTruncated)
+            #expect(answer.text == "until the end of \(path)")
+        }
+    }
+
+    @Test("an answer that ends without close_notify is handed on as a broken one")
+    func cut() throws {
+        let stage = try Stage { connection in
+            _ = try connection.readRequest()
+            try connection.write("HTTP/1.1 200 OK\r\n\r\nperhaps not the")
+            connection.close(.cut)
+        }
+        let client = try stage.proxy.connect()
+        try client.send(ProxyUnderTest.request("GET", stage.url()))
+        let answer = try client.readResponse()
+        #expect(answer.isTruncated || answer.status == 502)
+        let line = try #require(try stage.proxy.waitForTaskLines(1).first)
+        #expect(line.string("error") == "response_truncated")
+    }
+
+    @Test(
+        "an answer that breaks off breaks off for the client too",
+        arguments: [
+            "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nonly this\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nonly this",
+        ],
+        [OriginConnection.Ending.clean, .cut, .reset]
+    )
+    func truncated(text: String, ending: OriginConnection.Ending) throws {
+        let gate = Gate()
+        let stage = try Stage { connection in
+            _ = try connection.readRequest()
+            try connection.write(text)
+            try gate.pass()
+            connection.close(ending)
+        }
+        let client = try stage.proxy.connect()
+        try client.send(ProxyUnderTest.request("GET", stage.url()))
+        let head = try client.readResponseHead()
+        #expect(head.status == 200)
+        gate.open()
+        // Nothing that would end a chunked body, and then the end of the connection.
+        let rest = String(decoding: try client.readToEnd(), as: UTF8.self)
+        #expect(!rest.contains("0\r\n\r\n"))
+        #expect(!rest.contains("HTTP/1.1"))
+        let line = try #require(try stage.proxy.waitForTaskLines(1).first)
+        #expect(line.string("error") == "response_truncated")
+        #expect(line.integer("status") == 200)
+    }
+
+    @Test("1xx heads are relayed to HTTP/1.1 and not to HTTP/1.0")
+    func earlyHints() throws {
+        let stage = try Stage { _ in
+            "HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n" + OriginAnswer.text("final")
+        }
+        let answer = try stage.get()
+        #expect(answer.interim.map(\.status) == [103])
+        #expect(answer.interim.first?["Link"] == "</style.css>")
+        #expect(answer.text == "final")
+        let old = try stage.proxy.exchange("GET \(stage.url()) HTTP/1.0\r\n\r\n")
+        #expect(old.interim.isEmpty)
+        #expect(old.text == "final")
+    }
+
+    @Test("a client that expects 100 (Continue) is told to go on, and its expectation goes no further")
+    func expectContinue() throws {
+        let stage = try Stage { OriginAnswer.text("got \($0.text)") }
+        let client = try stage.proxy.connect()
+        try client.send(
+            "POST \(stage.url()) HTTP/1.1\r\nHost: \(Stage.host)\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n"
+        )
+        let interim = try client.receive()
+        #expect(String(decoding: interim, as: UTF8.self) == "HTTP/1.1 100 Continue\r\n\r\n")
+        try client.send("body")
+        #expect(try client.readResponse(to: "POST").text == "got body")
+        #expect(stage.origin.requests.first?["Expect"] == nil)
+    }
+
+    @Test("a client that expects 100 (Continue) of a refused host sends no body")
+    func expectContinueRefused() throws {
+        let stage = try Stage({ $0.pin(Stage.host, to: .unrelated(2)) }) { OriginAnswer.text("got \($0.text)") }
+        let client = try stage.proxy.connect()
+        try client.send(
+            "POST \(stage.url()) HTTP/1.1\r\nHost: \(Stage.host)\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n"
+        )
+        let answer = try client.readResponse(to: "POST")
+        #expect(answer.interim.isEmpty)
+        #expect(answer.problemCode == "pin_mismatch")
+    }
+}

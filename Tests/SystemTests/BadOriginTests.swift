@@ -1,0 +1,122 @@
+import TestSupport
+import Testing
+
+@Suite("Origins that answer what is not HTTP")
+struct BadOriginTests {
+    @Test(
+        "an answer with bad framing is refused with 502",
+        arguments: [
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\n\r\nhello",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello",
+            "HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\nhello",
+            "HTTP/1.1 200 OK\r\nContent-Length: 5x\r\n\r\nhello",
+            "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999999\r\n\r\nhello",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\nhello",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length : 5\r\n\r\nhello",
+            "HTTP/1.1 200 OK\r\nX-Bad\u{1}: 1\r\nContent-Length: 5\r\n\r\nhello",
+            "HTTP/1.1 200 OK\r\nX-Bad: a\u{0}b\r\nContent-Length: 5\r\n\r\nhello",
+            "HTTP/1.1 abc OK\r\nContent-Length: 5\r\n\r\nhello",
+            "HTTP/1.1 20 OK\r\nContent-Length: 5\r\n\r\nhello",
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+            "this is no HTTP at all, and it goes on for a while\r\n\r\n",
+            "<html>HTTP/0.9</html>",
+        ]
+    )
+    func badFraming(text: String) throws {
+        let stage = try Stage { connection in
+            _ = try connection.readRequest()
+            try connection.write(text)
+        }
+        let answer = try stage.get()
+        #expect(answer.status == 502, "\(answer.startLine) \(answer.text)")
+        #expect(answer.problemCode == "response_invalid", "\(answer.text)")
+        #expect(answer["Proxy-Status"]?.hasPrefix("pinproxy; error=http_protocol_error") == true)
+        #expect(try stage.proxy.terminate().exitCode == 0)
+    }
+
+    @Test(
+        "a body with bad chunks never ends well for the client",
+        arguments: [
+            "zz\r\nhello\r\n0\r\n\r\n", "5\r\nhelloX0\r\n\r\n", "5\nhello\r\n0\r\n\r\n", "-5\r\nhello\r\n0\r\n\r\n",
+            "5 5\r\nhello\r\n0\r\n\r\n", "fffffffffffffffffff\r\nhello\r\n0\r\n\r\n", "0x5\r\nhello\r\n0\r\n\r\n",
+            "5\r\nhello\r\n0\r\nbad trailer\r\n\r\n", "5\r\nhello\r\n0\r\n\r\nmore than was announced",
+        ]
+    )
+    func badChunks(body: String) throws {
+        let stage = try Stage { connection in
+            _ = try connection.readRequest()
+            try connection.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\(body)")
+            connection.readToEnd()
+        }
+        let answer = try stage.get()
+        #expect(answer.status == 502 || answer.isTruncated, "\(answer.startLine) \(answer.text)")
+        let line = try #require(try stage.proxy.waitForTaskLines(1).first)
+        #expect(line.string("error") == "response_invalid")
+        // The connection that sent them is not used again.
+        try stage.origin.waitForClosed()
+    }
+
+    @Test("an answer that nobody asked for does not become the answer to the next request")
+    func unaskedAnswer() throws {
+        let stage = try Stage({ $0.members["workers"] = 1 }) { connection in
+            while let request = try connection.readRequest() {
+                try connection.write(OriginAnswer.text(request.target) + OriginAnswer.text("poison"))
+            }
+        }
+        let client = try stage.proxy.connect()
+        for number in 0..<10 {
+            try client.send(ProxyUnderTest.request("GET", stage.url("/\(number)")))
+            let answer = try client.readResponse()
+            #expect(answer.status == 502 || answer.text == "/\(number)", "\(number): \(answer.text)")
+            #expect(!answer.text.contains("poison"))
+        }
+    }
+
+    @Test(
+        "an origin that closes without an answer gives 502",
+        arguments: [OriginConnection.Ending.clean, .cut, .reset]
+    )
+    func noAnswer(ending: OriginConnection.Ending) throws {
+        let stage = try Stage { connection in
+            _ = try connection.readRequest()
+            connection.close(ending)
+        }
+        let answer = try stage.get()
+        #expect(answer.status == 502)
+        #expect(answer.problemCode == "response_truncated")
+        #expect(answer["Proxy-Status"]?.hasPrefix("pinproxy; error=http_response_incomplete") == true)
+    }
+
+    @Test("an origin whose head has no end gives 502, and costs no memory")
+    func endlessHead() throws {
+        let stage = try Stage { connection in
+            _ = try connection.readRequest()
+            try connection.write("HTTP/1.1 200 OK\r\n")
+            let line = "X-Field: \(String(repeating: "x", count: 1000))\r\n"
+            for _ in 0..<100_000 { try connection.write(line) }
+        }
+        let answer = try stage.get()
+        #expect(answer.status == 502)
+        #expect(["response_invalid", "response_too_large"].contains(answer.problemCode))
+        try stage.origin.waitForClosed()
+    }
+
+    @Test("an early answer to an upload reaches the client")
+    func earlyAnswer() throws {
+        let stage = try Stage { connection in
+            _ = try connection.readRequestHead()
+            try connection.answer("enough", status: "403 Forbidden", fields: ["Connection: close"])
+            connection.readToEnd()
+        }
+        let client = try stage.proxy.connect()
+        try client.send("PUT \(stage.url()) HTTP/1.1\r\nHost: \(Stage.host)\r\nContent-Length: 1000000\r\n\r\nstart")
+        let answer = try client.readResponse(to: "PUT")
+        #expect(answer.status == 403)
+        #expect(answer.text == "enough")
+        #expect(answer["Connection"] == "close")
+    }
+}

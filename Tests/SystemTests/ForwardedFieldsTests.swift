@@ -1,0 +1,139 @@
+import TestSupport
+import Testing
+
+@Suite("Fields on their way")
+struct ForwardedFieldsTests {
+    @Test("end-to-end fields of a request arrive in their order, hop-by-hop ones do not")
+    func requestFields() throws {
+        let stage = try Stage { OriginAnswer.text($0.target) }
+        let answer = try stage.get(
+            "/path?query=a%20b",
+            fields: [
+                "User-Agent: test/1", "Accept: text/plain", "X-First: 1", "Connection: X-Dropped, keep-alive, TE",
+                "X-Dropped: secret", "Keep-Alive: timeout=5", "Proxy-Connection: keep-alive", "TE: trailers, gzip",
+                "Proxy-Authorization: Basic c2VjcmV0", "Upgrade: websocket", "X-Second: 2", "X-Empty:",
+                "Cookie: a=b", "X-First: again",
+            ]
+        )
+        #expect(answer.status == 200)
+        let request = try #require(stage.origin.requests.first)
+        #expect(request.startLine == "GET /path?query=a%20b HTTP/1.1")
+        #expect(request["Host"] == Stage.host)
+        for name in ["X-Dropped", "Keep-Alive", "Proxy-Connection", "Proxy-Authorization", "Upgrade", "Connection"] {
+            #expect(request[name] == nil, "\(name)")
+        }
+        #expect(request["TE"] == nil || request["TE"] == "trailers")
+        let names = request.fields.map(\.name).filter { !["Host", "Via", "TE"].contains($0) }
+        #expect(names == ["User-Agent", "Accept", "X-First", "X-Second", "X-Empty", "Cookie", "X-First"])
+        #expect(request["X-First"] == "1, again")
+        #expect(request["X-Empty"] == "")
+    }
+
+    @Test("nothing is added that the client did not say, but Via and Host")
+    func nothingAdded() throws {
+        let stage = try Stage { OriginAnswer.text($0.target) }
+        _ = try stage.get()
+        let request = try #require(stage.origin.requests.first)
+        #expect(Set(request.fields.map(\.name)) == ["Host", "Via"])
+    }
+
+    @Test("Connection cannot name an end-to-end field away", arguments: ["Host", "Authorization", "Cookie", "Via"])
+    func connectionNamesEndToEnd(name: String) throws {
+        let stage = try Stage { OriginAnswer.text($0.target) }
+        let fields = ["Connection: \(name), Content-Length", "Authorization: x", "Cookie: a=b"]
+        let request = ProxyUnderTest.request("POST", stage.url(), fields: fields, body: "four")
+        #expect(try stage.proxy.exchange(request, method: "POST").status == 200)
+        let arrived = try #require(stage.origin.requests.first)
+        #expect(arrived[name] != nil)
+        #expect(arrived.text == "four")
+    }
+
+    @Test("hop-by-hop fields of an answer do not reach the client, the rest does")
+    func responseFields() throws {
+        let stage = try Stage { _ in
+            OriginAnswer.text(
+                "body",
+                fields: [
+                    "Server: origin", "Connection: X-Dropped", "X-Dropped: 1", "Keep-Alive: timeout=5",
+                    "Proxy-Authenticate: Basic realm=x", "Set-Cookie: a=1", "Set-Cookie: b=2", "X-Kept: 1",
+                    "Date: Sat, 21 Nov 2026 06:00:00 GMT", "Upgrade: h2c",
+                ]
+            )
+        }
+        let answer = try stage.get()
+        for name in ["X-Dropped", "Keep-Alive", "Proxy-Authenticate", "Upgrade", "Connection"] {
+            #expect(answer[name] == nil, "\(name)")
+        }
+        #expect(answer["Server"] == "origin")
+        #expect(answer["Set-Cookie"] == "a=1, b=2")
+        #expect(answer["X-Kept"] == "1")
+        #expect(answer["Date"] == "Sat, 21 Nov 2026 06:00:00 GMT")
+    }
+
+    @Test("Via names this process both ways, after those that were there before")
+    func via() throws {
+        let stage = try Stage { _ in OriginAnswer.text("body", fields: ["Via: 1.1 inner"]) }
+        let answer = try stage.get(fields: ["Via: 1.0 outer"])
+        let sent = try #require(stage.origin.requests.first?["Via"])
+        #expect(sent.wholeMatch(of: /1\.0 outer, 1\.1 pinproxy-[a-z0-9]{8}/) != nil, "\(sent)")
+        let received = try #require(answer["Via"])
+        #expect(received.wholeMatch(of: /1\.1 inner, 1\.1 pinproxy-[a-z0-9]{8}/) != nil, "\(received)")
+    }
+
+    @Test("a request that has been here before is a loop: 508")
+    func loop() throws {
+        let stage = try Stage { OriginAnswer.text($0["Via"] ?? "") }
+        let own = try stage.get().text
+        let again = try stage.get(fields: ["Via: \(own)"])
+        #expect(again.status == 508)
+        #expect(again.problemCode == "loop_detected")
+        #expect(again["Proxy-Status"]?.contains("error=proxy_loop_detected") == true)
+        // Another pinproxy in the chain is none.
+        #expect(try stage.get(fields: ["Via: 1.1 pinproxy-aaaaaaaa"]).status == 200)
+    }
+
+    @Test("Date is added to an answer that has none")
+    func date() throws {
+        let stage = try Stage { OriginAnswer.text($0.target) }
+        let date = try #require(try stage.get()["Date"])
+        #expect(date.wholeMatch(of: /[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT/) != nil)
+    }
+
+    @Test("methods that are not known pass through", arguments: ["PATCH", "PROPFIND", "X-OWN"])
+    func methods(method: String) throws {
+        let stage = try Stage { OriginAnswer.text("\($0.method) \($0.text)") }
+        let request = ProxyUnderTest.request(method, stage.url(), body: "with a body")
+        #expect(try stage.proxy.exchange(request, method: method).text == "\(method) with a body")
+    }
+
+    @Test("a GET with a body is forwarded with it")
+    func getWithBody() throws {
+        let stage = try Stage { OriginAnswer.text($0.text) }
+        let client = try stage.proxy.connect()
+        for body in ["one", "two"] {
+            try client.send(ProxyUnderTest.request("GET", stage.url(), body: body))
+            #expect(try client.readResponse().text == body)
+        }
+    }
+
+    @Test("Host is made from the target, with a port that is not the scheme's own")
+    func host() throws {
+        let stage = try Stage { OriginAnswer.text($0["Host"] ?? "") }
+        #expect(try stage.proxy.get("http://API.Example.COM/").text == Stage.host)
+        #expect(try stage.proxy.get("https://\(Stage.host):443/").text == Stage.host)
+        #expect(try stage.proxy.get("http://\(Stage.host):8443/").text == "\(Stage.host):8443")
+        #expect(try stage.proxy.get("http://\(Stage.host)./").text == Stage.host)
+        let old = try stage.proxy.exchange("GET http://\(Stage.host)/ HTTP/1.0\r\n\r\n")
+        #expect(old.text == Stage.host)
+    }
+
+    @Test("the path goes through as it was written")
+    func exactPath() throws {
+        let stage = try Stage { OriginAnswer.text($0.target) }
+        for path in ["/a/../b", "/a//b/./c", "/%2e%2E/%00", "/?", "/?a=b&c=%20+;:@!$'()*,", "/~x"] {
+            #expect(try stage.get(path).text == path)
+        }
+        #expect(try stage.proxy.get("http://\(Stage.host)?only=query").text == "/?only=query")
+        #expect(try stage.proxy.get("http://\(Stage.host)").text == "/")
+    }
+}

@@ -1,0 +1,105 @@
+import Glibc
+import TestSupport
+import Testing
+
+@Suite("The end of the program")
+struct ShutdownTests {
+    @Test(
+        "SIGTERM and SIGINT let a request under way finish, take no new one, and end with 0",
+        arguments: [SIGTERM, SIGINT]
+    )
+    func drain(signal: Int32) throws {
+        let gate = Gate()
+        let stage = try Stage { connection in
+            _ = try connection.readRequest()
+            try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nfirst")
+            try gate.pass()
+            try connection.write(" last ")
+        }
+        let idle = try stage.proxy.connect()
+        let client = try stage.proxy.connect()
+        try client.send(ProxyUnderTest.request("GET", stage.url()))
+        try stage.origin.wait(for: "the request") { $0.contains { !$0.requests.isEmpty } ? true : nil }
+        stage.proxy.signal(signal)
+        try Patience.poll(for: "the listener to close") { (try? stage.proxy.connect()) == nil ? true : nil }
+        #expect(try idle.isAtEnd())
+        gate.open()
+        #expect(try client.readResponse().text == "first last ")
+        #expect(try client.isAtEnd())
+        #expect(try stage.proxy.waitForExit().exitCode == 0)
+        // The line of the last request is not lost.
+        #expect(stage.proxy.taskLines.count == 1)
+    }
+
+    @Test("an answer that begins during the drain says Connection: close")
+    func closeSaid() throws {
+        let gate = Gate()
+        let stage = try Stage { connection in
+            guard let request = try connection.readRequest() else { return }
+            try gate.pass()
+            try connection.answer(request.target)
+        }
+        let client = try stage.proxy.connect()
+        try client.send(ProxyUnderTest.request("GET", stage.url("/late")))
+        try stage.origin.wait(for: "the request") { $0.contains { !$0.requests.isEmpty } ? true : nil }
+        stage.proxy.signal(SIGTERM)
+        try Patience.poll(for: "the listener to close") { (try? stage.proxy.connect()) == nil ? true : nil }
+        gate.open()
+        let answer = try client.readResponse()
+        #expect(answer.text == "/late")
+        #expect(answer["Connection"] == "close")
+        #expect(try stage.proxy.waitForExit().exitCode == 0)
+    }
+
+    @Test("the drain is bounded by timeouts.drain")
+    func bounded() throws {
+        let stage = try Stage({ $0.setTimeouts(["drain": "200ms"]) }) { connection in
+            _ = try connection.readRequest()
+            connection.readToEnd()
+        }
+        let client = try stage.proxy.connect()
+        try client.send(ProxyUnderTest.request("GET", stage.url()))
+        try stage.origin.wait(for: "the request") { $0.contains { !$0.requests.isEmpty } ? true : nil }
+        #expect(try stage.proxy.terminate().exitCode == 0)
+        #expect(try client.isAtEnd())
+        try stage.origin.waitForClosed()
+    }
+
+    @Test("a proxy without requests ends at once, idle client connections or not")
+    func idle() throws {
+        let stage = try Stage { OriginAnswer.text($0.target) }
+        let client = try stage.proxy.connect()
+        try client.send(ProxyUnderTest.request("GET", stage.url()))
+        #expect(try client.readResponse().status == 200)
+        stage.proxy.signal(SIGTERM)
+        // Well before the drain's bound of 30 s.
+        #expect(try stage.proxy.waitForExit(seconds: 10).exitCode == 0)
+        #expect(try client.isAtEnd())
+    }
+
+    @Test("its Unix sockets are gone with it")
+    func unixSocket() throws {
+        let folder = try TemporaryFolder()
+        let path = "\(folder.path)/proxy.sock"
+        for _ in 0..<2 {
+            let stage = try Stage({ $0.addUnixSocket(path) }) { OriginAnswer.text($0.target) }
+            let answer = try stage.proxy.exchange(ProxyUnderTest.request("GET", stage.url("/unix")), on: 1)
+            #expect(answer.text == "/unix")
+            #expect(try stage.proxy.terminate().exitCode == 0)
+            #expect(access(path, F_OK) != 0)
+        }
+    }
+
+    @Test("what a killed proxy leaves of its Unix socket does not keep the next one from starting")
+    func staleUnixSocket() throws {
+        let folder = try TemporaryFolder()
+        let path = "\(folder.path)/proxy.sock"
+        let killed = try Stage({ $0.addUnixSocket(path) }) { OriginAnswer.text($0.target) }
+        killed.proxy.signal(SIGKILL)
+        try killed.proxy.waitForExit()
+        #expect(access(path, F_OK) == 0)
+        let next = try Stage({ $0.addUnixSocket(path) }) { OriginAnswer.text($0.target) }
+        let answer = try next.proxy.exchange(ProxyUnderTest.request("GET", next.url("/again")), on: 1)
+        #expect(answer.text == "/again")
+    }
+}

@@ -1,0 +1,165 @@
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("The task log")
+struct TaskLogTests {
+    @Test("the line of a request that went well has the documented fields")
+    func success() throws {
+        let stage = try Stage({ $0.members["workers"] = 1 }) { OriginAnswer.text("got \($0.text)") }
+        let before = Date()
+        let text = ProxyUnderTest.request("POST", stage.url("/v1?a=b"), body: "four")
+        #expect(try stage.proxy.exchange(text, method: "POST").status == 200)
+        let line = try #require(try stage.proxy.waitForTaskLines(1).first)
+
+        let formatter = ISO8601DateFormatter()
+        formatter.formatOptions = [.withInternetDateTime, .withFractionalSeconds]
+        let time = try #require(line.string("time").flatMap { formatter.date(from: $0) })
+        #expect(time > before.addingTimeInterval(-1) && time < Date().addingTimeInterval(1))
+        #expect(line.string("time")?.hasSuffix("Z") == true)
+        #expect((line.integer("taskIdentifier") ?? 0) > 0)
+        #expect(line.string("client")?.hasPrefix("127.0.0.1:") == true)
+        #expect(line.string("method") == "POST")
+        #expect(line.string("url") == "https://\(Stage.host)/v1?a=b")
+        #expect(line.integer("status") == 200)
+        #expect(line.integer("bytesSent") == 4)
+        #expect(line.integer("bytesReceived") == 8)
+        #expect((line.number("duration") ?? 0) > 0)
+        #expect(line.integer("redirectCount") == 0)
+        #expect(line["error"] == nil && line["errorDetails"] == nil && line["cache"] == nil)
+        let pinning = try #require(line.object("pinning"))
+        #expect(pinning["mode"] as? String == "publicKey")
+        #expect(pinning["verdict"] as? String == "pass")
+        #expect(pinning["domain"] as? String == Stage.host)
+        #expect(pinning["matched"] as? String == "\(stage.server.pin)")
+
+        let transaction = try #require(line.transactions.first)
+        #expect(line.transactions.count == 1)
+        #expect(transaction["url"] as? String == "https://\(Stage.host)/v1?a=b")
+        #expect(transaction["status"] as? Int == 200)
+        #expect(transaction["networkProtocolName"] as? String == "http/1.1")
+        #expect(transaction["reusedConnection"] as? Bool == false)
+        #expect(transaction["remoteAddress"] as? String == "127.0.0.1:\(stage.origin.port)")
+        #expect(transaction["tlsVersion"] as? String == "TLSv1.3")
+        #expect((transaction["cipher"] as? String)?.hasPrefix("TLS_") == true)
+        #expect(transaction["requestBodyBytesSent"] as? Int == 4)
+        #expect(transaction["responseBodyBytesReceived"] as? Int == 8)
+        let request = try #require(stage.origin.requests.first)
+        let headBytes =
+            request.startLine.utf8.count + 4
+            + request.fields.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count + 4 }
+        #expect(transaction["requestHeaderBytesSent"] as? Int == headBytes)
+        #expect((transaction["responseHeaderBytesReceived"] as? Int ?? 0) > 50)
+        let phases = [
+            "fetchStart", "domainLookupStart", "domainLookupEnd", "connectStart", "secureConnectionStart",
+            "secureConnectionEnd", "connectEnd", "requestStart", "requestEnd", "responseStart", "responseEnd",
+        ]
+        let times = phases.map { (transaction[$0] as? NSNumber)?.doubleValue }
+        #expect(times.allSatisfy { $0 != nil }, "\(line.text)")
+        #expect(times.compactMap { $0 } == times.compactMap { $0 }.sorted(), "\(line.text)")
+        #expect((times.last ?? nil) ?? 0 <= (line.number("duration") ?? 0) + 0.001)
+    }
+
+    @Test("on a reused connection the phases of connecting are absent, and the verdict is repeated")
+    func reused() throws {
+        let stage = try Stage({ $0.members["workers"] = 1 }) { OriginAnswer.text($0.target) }
+        for _ in 0..<2 { #expect(try stage.get().status == 200) }
+        let line = try #require(try stage.proxy.waitForTaskLines(2).last)
+        let transaction = try #require(line.transactions.first)
+        #expect(transaction["reusedConnection"] as? Bool == true)
+        for phase in ["domainLookupStart", "connectStart", "secureConnectionStart", "connectEnd"] {
+            #expect(transaction[phase] == nil, "\(phase)")
+        }
+        #expect(transaction["tlsVersion"] as? String == "TLSv1.3")
+        #expect(line.object("pinning")?["verdict"] as? String == "pass")
+    }
+
+    @Test("the line of a refused server says why, and that no byte of the request was sent")
+    func refusedServer() throws {
+        let stage = try Stage({ $0.pin(Stage.host, to: .unrelated(2)) }) { OriginAnswer.text($0.target) }
+        #expect(try stage.get("/v1").status == 502)
+        let line = try #require(try stage.proxy.waitForTaskLines(1).first)
+        #expect(line.integer("status") == 502)
+        #expect(line.string("error") == "pin_mismatch")
+        #expect(line.string("errorDetails")?.isEmpty == false)
+        #expect(line.integer("bytesReceived") == 0)
+        #expect(line.object("pinning")?["verdict"] as? String == "fail")
+        #expect(line.object("pinning")?["matched"] == nil)
+        let transaction = try #require(line.transactions.first)
+        #expect(transaction["requestHeaderBytesSent"] as? Int == 0)
+        #expect(transaction["requestStart"] == nil)
+        #expect(transaction["responseStart"] == nil)
+    }
+
+    @Test("requests that are refused before there is a task have a line, too")
+    func refusedRequest() throws {
+        let stage = try Stage { OriginAnswer.text($0.target) }
+        _ = try stage.proxy.exchange("GET  / HTTP/1.1\r\n\r\n")
+        _ = try stage.proxy.exchange("CONNECT x.example.com:443 HTTP/1.1\r\nHost: x.example.com:443\r\n\r\n")
+        let lines = try stage.proxy.waitForTaskLines(2)
+        let byStatus = lines.sorted { ($0.integer("status") ?? 0) < ($1.integer("status") ?? 0) }
+        #expect(byStatus.map { $0.integer("status") } == [400, 403])
+        #expect(byStatus.map { $0.string("error") } == ["request_invalid", "connect_denied"])
+        #expect(byStatus[1].string("method") == "CONNECT")
+        #expect(lines.allSatisfy { $0["taskIdentifier"] == nil && $0.transactions.isEmpty })
+    }
+
+    @Test("secrets reach neither log nor error output")
+    func secrets() throws {
+        let stage = try Stage({ $0.members["log"] = ["tasks": "stdout", "redact": ["access_token", "key"]] }) {
+            OriginAnswer.text($0.target)
+        }
+        let secret = "s3cr3t"
+        let query = "/p?access_token=\(secret)&a=1&KEY=\(secret)&key=\(secret)&keyless=kept&key"
+        let passed = try stage.get(
+            query,
+            fields: [
+                "Authorization: Bearer \(secret)", "Cookie: session=\(secret)", "Proxy-Authorization: Basic \(secret)",
+            ]
+        )
+        // The origin gets what the client sent.
+        #expect(passed.text == query)
+        #expect(stage.origin.requests.first?["Authorization"] == "Bearer \(secret)")
+        for text in [
+            "GET http://user:\(secret)@\(Stage.host)/ HTTP/1.1\r\nHost: \(Stage.host)\r\n\r\n",
+            "GET http://\(secret)@\(Stage.host)/ HTTP/1.1\r\nHost: \(Stage.host)\r\n\r\n",
+            "GET http://\(Stage.host)/ HTTP/1.1\r\nHost: \(Stage.host)\r\nAuthorization : \(secret)\r\n\r\n",
+            "GET http://\(Stage.host)/?key=\(secret) HTTP/1.1\r\nHost: other.example.com\r\n\r\n",
+            "GET http://denied.example.com:99999/?key=\(secret) HTTP/1.1\r\nHost: \(Stage.host)\r\n\r\n",
+        ] {
+            #expect(try stage.proxy.exchange(text).status == 400)
+        }
+        let lines = try stage.proxy.waitForTaskLines(6)
+        let masked = "https://\(Stage.host)/p?access_token=***&a=1&KEY=***&key=***&keyless=kept&key"
+        #expect(lines.contains { $0.string("url") == masked }, "\(lines.map(\.text))")
+        #expect(!stage.proxy.output.contains(secret), "\(stage.proxy.output)")
+        #expect(!stage.proxy.errors.contains(secret))
+    }
+
+    @Test("a line stays one line of JSON whatever a client puts into its request")
+    func hostileRequest() throws {
+        let stage = try Stage { OriginAnswer.text($0.target) }
+        let path = "/\"%22\\\\{}'<>|^`"
+        #expect(try stage.get(path).status == 200)
+        let line = try #require(try stage.proxy.waitForTaskLines(1).first)
+        #expect(line.string("url") == "https://\(Stage.host)\(path)")
+    }
+
+    @Test("log.tasks can be a file, or off")
+    func destinations() throws {
+        let folder = try TemporaryFolder()
+        let stage = try Stage({ $0.members["log"] = ["tasks": "\(folder.path)/tasks.log"] }) {
+            OriginAnswer.text($0.target)
+        }
+        #expect(try stage.get("/filed").status == 200)
+        #expect(try stage.proxy.terminate().exitCode == 0)
+        let text = try String(contentsOfFile: "\(folder.path)/tasks.log", encoding: .utf8)
+        #expect(LogLine(text)?.string("url") == "https://\(Stage.host)/filed")
+        #expect(stage.proxy.taskLines.isEmpty)
+
+        let silent = try Stage({ $0.members["log"] = ["tasks": "off"] }) { OriginAnswer.text($0.target) }
+        #expect(try silent.get().status == 200)
+        #expect(try silent.proxy.terminate().exitCode == 0)
+        #expect(silent.proxy.taskLines.isEmpty)
+    }
+}

@@ -1,0 +1,150 @@
+import Glibc
+import TestSupport
+import Testing
+
+@Suite("Origins that cannot be reached, or not in time")
+struct UnreachableOriginTests {
+    private func answer(_ url: String, _ change: (inout ProxySettings) -> Void = { _ in }) throws -> HTTPMessage {
+        var settings = ProxySettings(trusting: Stage.pki)
+        change(&settings)
+        // A resolver that nobody answers fails soon.
+        let proxy = try ProxyUnderTest(settings, environment: ["RES_OPTIONS": "timeout:1 attempts:1"])
+        return try proxy.get(url)
+    }
+
+    @Test("a host without an address gives 502 dns_failed")
+    func unknownHost() throws {
+        let answer = try answer("http://no-such-host.invalid/")
+        #expect(answer.status == 502)
+        #expect(answer.problemCode == "dns_failed")
+        #expect(answer["Proxy-Status"]?.hasPrefix("pinproxy; error=dns_error") == true)
+    }
+
+    @Test("a refused connection gives 502 connect_failed")
+    func refused() throws {
+        let held = try TestSocket.reserveRefusingPort()
+        defer { close(held.descriptor) }
+        let answer = try answer("https://\(Stage.host)/") { $0.resolve(Stage.host, to: held.port) }
+        #expect(answer.status == 502)
+        #expect(answer.problemCode == "connect_failed")
+        #expect(answer["Proxy-Status"]?.hasPrefix("pinproxy; error=connection_refused") == true)
+    }
+
+    @Test(
+        "a denied address gives 403, whether it stands in the URL or is what a name resolves to",
+        arguments: ["localhost", "127.0.0.1", "127.0.0.2", "[::1]", "[::ffff:127.0.0.1]", "169.254.169.254", "0.0.0.0"]
+    )
+    func deniedAddress(host: String) throws {
+        let plain = try ScriptedOrigin(nil) { _ in }
+        let answer = try answer("http://\(host):\(plain.port)/")
+        #expect(answer.status == 403)
+        #expect(answer.problemCode == "address_denied")
+        #expect(answer["Proxy-Status"]?.hasPrefix("pinproxy; error=destination_ip_prohibited") == true)
+        #expect(plain.connections.isEmpty)
+    }
+
+    @Test("its own listeners are denied even where loopback is allowed")
+    func ownListener() throws {
+        let plain = try ScriptedOrigin(nil) { connection in
+            while try connection.readRequest() != nil { try connection.answer("plain") }
+        }
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.members["access"] = ["denyAddresses": [String]()]
+        let proxy = try ProxyUnderTest(settings)
+        for host in ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0"] {
+            let own = try proxy.get("http://\(host):\(proxy.port)/")
+            #expect(own.status == 403, "\(host)")
+            #expect(own.problemCode == "address_denied")
+            #expect((own.problem["detail"] as? String)?.contains("own listeners") == true)
+        }
+        #expect(try proxy.get("http://127.0.0.1:\(plain.port)/").text == "plain")
+    }
+
+    @Test("the address of a host's resolve is open to that host alone")
+    func resolveExemption() throws {
+        let stage = try Stage { OriginAnswer.text($0.target) }
+        #expect(try stage.get("/x").text == "/x")
+        #expect(try stage.proxy.get("http://127.0.0.1:\(stage.origin.port)/").problemCode == "address_denied")
+        #expect(try stage.proxy.get("http://localhost:\(stage.origin.port)/").problemCode == "address_denied")
+    }
+
+    @Test("an origin that takes the connection and says nothing gives 504 connect_timeout")
+    func connectTimeout() throws {
+        // Nobody accepts: the kernel does, and the handshake waits for ever.
+        let silent = try TestSocket.listen()
+        defer { close(silent.descriptor) }
+        let answer = try answer("https://\(Stage.host)/") {
+            $0.resolve(Stage.host, to: silent.port)
+            $0.setTimeouts(["connect": "200ms"])
+        }
+        #expect(answer.status == 504)
+        #expect(answer.problemCode == "connect_timeout")
+        #expect(answer["Proxy-Status"]?.hasPrefix("pinproxy; error=connection_timeout") == true)
+    }
+
+    @Test("an origin that does not answer gives 504 response_timeout", arguments: ["firstByte", "total"])
+    func responseTimeout(name: String) throws {
+        let stage = try Stage({ $0.setTimeouts([name: "300ms"]) }) { connection in
+            _ = try connection.readRequest()
+            connection.readToEnd()
+        }
+        let answer = try stage.get()
+        #expect(answer.status == 504)
+        #expect(answer.problemCode == "response_timeout")
+        #expect(answer["Proxy-Status"]?.hasPrefix("pinproxy; error=http_response_timeout") == true)
+        try stage.origin.waitForClosed()
+    }
+
+    @Test("an answer that stalls is broken off after timeouts.stall")
+    func stalledAnswer() throws {
+        let stage = try Stage({ $0.setTimeouts(["stall": "300ms"]) }) { connection in
+            _ = try connection.readRequest()
+            try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+            connection.readToEnd()
+        }
+        let answer = try stage.get()
+        #expect(answer.isTruncated)
+        try stage.origin.waitForClosed()
+        let line = try #require(try stage.proxy.waitForTaskLines(1).first)
+        #expect(line.string("error") == "stalled")
+    }
+
+    @Test("a request body that stops coming gives 408")
+    func stalledUpload() throws {
+        let stage = try Stage({ $0.setTimeouts(["stall": "300ms"]) }) { OriginAnswer.text("\($0.body.count)") }
+        let client = try stage.proxy.connect()
+        try client.send("PUT \(stage.url()) HTTP/1.1\r\nHost: \(Stage.host)\r\nContent-Length: 100\r\n\r\nhalf")
+        let answer = try client.readResponse(to: "PUT")
+        #expect(answer.status == 408)
+        #expect(answer.problemCode == "request_timeout")
+        #expect(try client.isAtEnd())
+    }
+
+    @Test("a head that is not complete in time gives 408")
+    func slowHead() throws {
+        let stage = try Stage({ $0.setTimeouts(["head": "300ms"]) }) { OriginAnswer.text($0.target) }
+        let client = try stage.proxy.connect()
+        try client.send("GET \(stage.url()) HTTP/1.1\r\nHost: \(Stage.host)\r\n")
+        let answer = try client.readResponse()
+        #expect(answer.status == 408)
+        #expect(answer.problemCode == "request_timeout")
+        #expect(answer["Connection"] == "close")
+        #expect(try client.isAtEnd())
+    }
+
+    @Test("an unpinned host is reached over plain HTTP as it was asked for")
+    func plainHTTP() throws {
+        let plain = try ScriptedOrigin(nil) { connection in
+            while let request = try connection.readRequest() { try connection.answer("plain \(request["Host"] ?? "")") }
+        }
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.resolve("plain.example.com", to: plain.port)
+        let proxy = try ProxyUnderTest(settings)
+        let answer = try proxy.get("http://plain.example.com/")
+        #expect(answer.text == "plain plain.example.com")
+        let line = try #require(try proxy.waitForTaskLines(1).first)
+        #expect(line.string("url") == "http://plain.example.com/")
+        #expect(line["pinning"] == nil)
+        #expect(line.transactions.first?["tlsVersion"] == nil)
+    }
+}

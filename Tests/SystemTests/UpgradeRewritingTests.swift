@@ -1,0 +1,106 @@
+import TestSupport
+import Testing
+
+@Suite("Upgraded clients stay with the proxy")
+struct UpgradeRewritingTests {
+    /// Answers with the fields that a test asks for in `X-Answer-…` fields.
+    private static func echoFields(_ request: HTTPMessage) -> String {
+        let prefix = "X-Answer-"
+        let fields = request.fields.filter { $0.name.hasPrefix(prefix) }
+            .map { "\($0.name.dropFirst(prefix.count)): \($0.value)" }
+        return OriginAnswer.text("", status: "302 Found", fields: fields)
+    }
+
+    private func stage(_ change: (inout ProxySettings) -> Void = { _ in }) throws -> Stage {
+        try Stage({
+            $0.hosts["upgraded.example.com"] = ["upgrade": true]
+            change(&$0)
+        }) { Self.echoFields($0) }
+    }
+
+    @Test("Location to https on a host that would be upgraded becomes http, any other stays")
+    func location() throws {
+        let stage = try stage()
+        let host = Stage.host
+        let cases = [
+            ("https://\(host)/next?a=b#c", "http://\(host)/next?a=b#c"),
+            ("https://\(host)", "http://\(host)"),
+            ("https://\(host):443/x", "http://\(host)/x"),
+            ("https://\(host):8443/x", "http://\(host):8443/x"),
+            ("HTTPS://API.EXAMPLE.COM/x", "http://\(host)/x"),
+            ("https://upgraded.example.com/x", "http://upgraded.example.com/x"),
+            ("https://\(host):80/x", "https://\(host):80/x"),
+            ("https://other.example.com/x", "https://other.example.com/x"),
+            ("http://\(host)/x", "http://\(host)/x"),
+            ("/relative?a", "/relative?a"), ("//\(host)/x", "//\(host)/x"), ("mailto:a@b.c", "mailto:a@b.c"),
+        ]
+        for (sent, expected) in cases {
+            let answer = try stage.get(fields: ["X-Answer-Location: \(sent)", "X-Answer-Content-Location: \(sent)"])
+            #expect(answer["Location"] == expected)
+            #expect(answer["Content-Location"] == expected)
+        }
+    }
+
+    @Test("Strict-Transport-Security goes, and Secure goes from Set-Cookie alone")
+    func securityFields() throws {
+        let answer = try stage().get(fields: [
+            "X-Answer-Strict-Transport-Security: max-age=600", "X-Answer-Set-Cookie: a=1; Secure; HttpOnly; Path=/",
+            "X-Answer-Set-Cookie: secure=secure;secure", "X-Answer-X-Other: Secure",
+        ])
+        #expect(answer["Strict-Transport-Security"] == nil)
+        let cookies = answer.fields.filter { $0.name == "Set-Cookie" }.map(\.value)
+        #expect(cookies == ["a=1; HttpOnly; Path=/", "secure=secure"])
+        #expect(answer["X-Other"] == "Secure")
+    }
+
+    private let telling = [
+        "X-Answer-Location: https://api.example.com/x", "X-Answer-Strict-Transport-Security: max-age=600",
+        "X-Answer-Set-Cookie: a=1; Secure",
+    ]
+
+    private func isUntouched(_ answer: HTTPMessage) -> Bool {
+        answer["Location"] == "https://api.example.com/x" && answer["Strict-Transport-Security"] == "max-age=600"
+            && answer["Set-Cookie"] == "a=1; Secure"
+    }
+
+    @Test("nothing is changed for a client that asked for https, or where rewriteUpgraded is false")
+    func untouched() throws {
+        let stage = try stage()
+        #expect(isUntouched(try stage.proxy.get("https://\(Stage.host)/", fields: telling)))
+        #expect(!isUntouched(try stage.get(fields: telling)))
+        let off = try self.stage { $0.hosts[Stage.host]?["rewriteUpgraded"] = false }
+        #expect(isUntouched(try off.get(fields: telling)))
+    }
+
+    @Test("a gateway leads to itself, under the name by which the client called it")
+    func gateway() throws {
+        let stage = try stage { $0.addGateway(to: Stage.host) }
+        let port = stage.proxy.port(of: 1)
+        for name in ["127.0.0.1:\(port)", "localhost:\(port)"] {
+            let fields = (["Host: \(name)"] + telling).joined(separator: "\r\n")
+            let answer = try stage.proxy.exchange("GET / HTTP/1.1\r\n\(fields)\r\n\r\n", on: 1)
+            #expect(answer["Location"] == "http://\(name)/x")
+            #expect(answer["Strict-Transport-Security"] == nil)
+            #expect(answer["Set-Cookie"] == "a=1")
+        }
+        let other = try stage.proxy.exchange(
+            "GET / HTTP/1.1\r\nHost: localhost\r\nX-Answer-Location: https://upgraded.example.com/x\r\n\r\n",
+            on: 1
+        )
+        #expect(other["Location"] == "https://upgraded.example.com/x")
+    }
+
+    @Test("curl follows an upgraded host's redirect to its own https through the proxy")
+    func curlFollows() throws {
+        let stage = try Stage { request in
+            request.target == "/start"
+                ? OriginAnswer.text("", status: "302 Found", fields: ["Location: https://\(Stage.host)/end"])
+                : OriginAnswer.text("the end")
+        }
+        let curl = try Programs.run(
+            "curl",
+            ["-sS", "-L", "-x", "http://127.0.0.1:\(stage.proxy.port)", stage.url("/start")]
+        )
+        #expect(curl.output == "the end", "\(curl.errors)")
+    }
+}
