@@ -11,6 +11,9 @@ final class ConnectionRecord {
     let descriptor: Int32
     /// The handshake's result, as it was when the connection was new.
     let trust: ConnectionTrust
+    /// Whether the `SSL` is still there: libcurl frees it when it gives the connection up, also in the middle of a
+    /// transfer that it then repeats on another one.
+    private(set) var isOpen = true
     /// Whether the peer has said, through TLS, that it ends the connection.
     private(set) var receivedCloseNotify = false
     /// Whom the connection carries now, where it carries one at a time.
@@ -75,7 +78,10 @@ final class ConnectionRecord {
         nil,
         nil,
         { _, record, _, _, _, _ in
-            if let record { Unmanaged<ConnectionRecord>.fromOpaque(record).release() }
+            guard let record else { return }
+            let owned = Unmanaged<ConnectionRecord>.fromOpaque(record)
+            owned.takeUnretainedValue().isOpen = false
+            owned.release()
         }
     )
 }

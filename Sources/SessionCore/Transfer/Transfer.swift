@@ -353,7 +353,7 @@ final class Transfer {
 
     /// The socket to act on again, because OpenSSL holds bytes that it has read ahead; nil otherwise.
     var pendingSocket: Int32? {
-        guard let ssl, let record, let task, slot >= 0, record.descriptor >= 0, !task.receivePaused,
+        guard let ssl, let record, record.isOpen, let task, slot >= 0, record.descriptor >= 0, !task.receivePaused,
             SSL_has_pending(ssl) == 1
         else { return nil }
         return record.descriptor
