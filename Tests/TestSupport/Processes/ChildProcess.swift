@@ -142,6 +142,7 @@ package final class ChildProcess: Sendable {
 
     private func reap() {
         let state = state
+        let program = program
         let identifier = identifier
         Thread.detachNewThread {
             var information = siginfo_t()
@@ -153,6 +154,11 @@ package final class ChildProcess: Sendable {
                 while waitpid(identifier, &status, 0) < 0, errno == EINTR {}
                 let signal = status & 0x7F
                 state.exitCode = signal == 0 ? status >> 8 & 0xFF : 128 + signal
+                if [SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGSEGV].contains(signal) {
+                    // Whatever the test then fails with, this is why.
+                    let words = String(decoding: state.errors, as: UTF8.self)
+                    FileHandle.standardError.write(Data("\(program) crashed (signal \(signal)): \(words)\n".utf8))
+                }
             }
         }
     }
