@@ -30,6 +30,9 @@ package final class EventLoop: @unchecked Sendable {
     /// Microseconds since 1970, taken together with `now`.
     package private(set) var wallClock: Int64
 
+    private var calibratedAt: UInt64 = 0
+    private var calibratedWall: Int64 = 0
+
     // Any thread.
     private let wakeUp: Int32
     private let submitted = Mutex<[@Sendable () -> Void]>([])
@@ -47,6 +50,8 @@ package final class EventLoop: @unchecked Sendable {
         }
         now = Clock.monotonic
         wallClock = Clock.realtime
+        calibratedAt = now
+        calibratedWall = wallClock
         _ = pinproxy_epoll_control(epoll, PINPROXY_EPOLL_ADD, wakeUp, PINPROXY_EVENT_IN, UInt64.max)
     }
 
@@ -96,8 +101,7 @@ package final class EventLoop: @unchecked Sendable {
     package func turn(waitingAtMost limit: TimeSpan? = nil) {
         runEndOfTurn()
         let count = pinproxy_epoll_wait(epoll, &events, Int32(events.count), waitTime(limit))
-        now = Clock.monotonic
-        wallClock = Clock.realtime
+        tellTime()
         precondition(count >= 0, "epoll_wait failed: a descriptor that is not ours was closed")
         for index in 0..<Int(count) {
             let event = events[index]
@@ -109,6 +113,17 @@ package final class EventLoop: @unchecked Sendable {
         }
         while let timer = timers.popDue(now) { timer.fire() }
         runEndOfTurn()
+    }
+
+    /// One look at the clock a turn; the calendar's time is worked out from it and set right every second, so that a
+    /// clock that is set is followed.
+    private func tellTime() {
+        now = Clock.monotonic
+        if now &- calibratedAt >= 1_000_000_000 {
+            calibratedAt = now
+            calibratedWall = Clock.realtime
+        }
+        wallClock = calibratedWall &+ Int64((now &- calibratedAt) / 1000)
     }
 
     @inline(__always)
@@ -126,9 +141,9 @@ package final class EventLoop: @unchecked Sendable {
         var until = timers.next ?? UInt64.max
         if let limit { until = min(until, Clock.monotonic &+ limit.nanoseconds) }
         if until == UInt64.max { return -1 }
-        let current = Clock.monotonic
-        guard until > current else { return 0 }
-        return Int32(clamping: (until - current + 999_999) / 1_000_000)
+        // From the beginning of the turn: a timer may be late by the turn's length, and costs no look at the clock.
+        guard until > now else { return 0 }
+        return Int32(clamping: (until - now + 999_999) / 1_000_000)
     }
 
     private func runSubmitted() {

@@ -117,6 +117,16 @@ package struct ByteBuffer: ~Copyable {
         bytes.withUnsafeBytes { append($0) }
     }
 
+    /// Repeats bytes that stand in it already; `range` counts from the first that waits to be read.
+    package mutating func append(copyOf range: Range<Int>) {
+        precondition(range.lowerBound >= 0 && range.upperBound <= count)
+        guard !range.isEmpty else { return }
+        reserve(range.count)
+        let base = base!
+        (base + writeIndex).copyMemory(from: base + readIndex + range.lowerBound, byteCount: range.count)
+        writeIndex &+= range.count
+    }
+
     /// For bytes that C hands over; everyone else appends a span.
     @inline(__always)
     package mutating func append(_ raw: UnsafeRawBufferPointer) {

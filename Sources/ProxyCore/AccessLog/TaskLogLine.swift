@@ -36,7 +36,7 @@ struct TaskLogLine {
         line.append(",\"client\":\"")
         line.append(jsonEscaping: client.span)
         line.append("\"")
-        writeRequest(exchange.head, exchange.route, to: &line)
+        let url = writeRequest(exchange.head, exchange.route, to: &line)
         if exchange.answer.hasBegun {
             line.append(",\"status\":")
             line.append(decimal: exchange.answer.status)
@@ -59,25 +59,35 @@ struct TaskLogLine {
             pinning.write(task, to: &line)
             line.append(",\"transactions\":[")
             for transaction in task.metrics.earlierTransactions {
-                write(transaction, exchange.head, exchange.route, to: &line)
+                write(transaction, url: url, to: &line)
                 line.append(",")
             }
-            write(task.metrics.transaction, exchange.head, exchange.route, to: &line)
+            write(task.metrics.transaction, url: url, to: &line)
             line.append("]")
         }
         line.append("}\n")
     }
 
-    private func writeRequest(_ head: borrowing RequestHead, _ route: Route?, to line: inout ByteBuffer) {
-        guard head.byteCount > 0 else { return }
+    /// Method and URL.
+    ///
+    /// - Returns: where the URL stands in `line`, to be repeated.
+    private func writeRequest(
+        _ head: borrowing RequestHead,
+        _ route: Route?,
+        to line: inout ByteBuffer
+    ) -> Range<Int> {
+        guard head.byteCount > 0 else { return 0..<0 }
         line.append(",\"method\":\"")
         switch head.method {
         case .other(let bytes): line.append(jsonEscaping: bytes.span)
         default: line.append(head.method.knownText)
         }
         line.append("\",\"url\":\"")
+        let start = line.count
         writeURL(head, route, to: &line)
+        let url = start..<line.count
         line.append("\"")
+        return url
     }
 
     private func writeURL(_ head: borrowing RequestHead, _ route: Route?, to line: inout ByteBuffer) {
@@ -117,14 +127,9 @@ struct TaskLogLine {
         return false
     }
 
-    private func write(
-        _ transaction: TransactionMetrics,
-        _ head: borrowing RequestHead,
-        _ route: Route?,
-        to line: inout ByteBuffer
-    ) {
+    private func write(_ transaction: borrowing TransactionMetrics, url: Range<Int>, to line: inout ByteBuffer) {
         line.append("{\"url\":\"")
-        writeURL(head, route, to: &line)
+        line.append(copyOf: url)
         line.append("\"")
         if transaction.status > 0 {
             line.append(",\"status\":")

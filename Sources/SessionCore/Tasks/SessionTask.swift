@@ -44,7 +44,7 @@ public final class SessionTask {
         switch machine.resume() {
         case .start:
             metrics.fetchStart = manager.loop.wallClock
-            startedAt = Clock.monotonic
+            startedAt = manager.loop.now
             let transfer = manager.transfers.borrow()
             self.transfer = transfer
             transfer.start(self)
