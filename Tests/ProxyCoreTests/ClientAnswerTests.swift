@@ -1,0 +1,181 @@
+import HTTPCore
+import IOCore
+import ServerTrust
+import SessionCore
+import TestSupport
+import Testing
+
+@testable import ProxyCore
+
+@Suite("The answer as the client gets it")
+struct ClientAnswerTests {
+    private let worker: Worker
+    private let forward: WorkerListener
+    private let gateway: WorkerListener
+
+    init() throws {
+        var configuration = Configuration()
+        configuration.listeners = []
+        var upgraded = HostConfiguration(host: try Host("api.example.com"))
+        upgraded.upgrade = true
+        configuration.hosts = [upgraded]
+        let snapshot = PolicySnapshot(
+            PolicyParts(
+                configuration: configuration,
+                pinnedDomains: PinnedDomains(),
+                trustAnchors: TrustAnchors(certificates: [])
+            ),
+            generation: 1
+        )
+        worker = try Worker(
+            loop: try EventLoop(),
+            snapshot: snapshot,
+            server: ServerState(),
+            log: nil,
+            pseudonym: Array("pinproxy-test".utf8),
+            workers: 1
+        )
+        let socket = try ListeningSocket(try AddressAndPort(parsing: "127.0.0.1:0").socketAddress)
+        let endpoint = ListenerConfiguration.Endpoint.address(try AddressAndPort(parsing: "127.0.0.1:0"))
+        forward = WorkerListener(
+            socket: socket,
+            configuration: ListenerConfiguration(endpoint: endpoint),
+            worker: worker
+        )
+        gateway = WorkerListener(
+            socket: socket,
+            configuration: ListenerConfiguration(
+                endpoint: endpoint,
+                mode: .gateway,
+                upstream: ListenerConfiguration.Upstream(host: try Host("api.example.com"))
+            ),
+            worker: worker
+        )
+    }
+
+    /// What the client reads when the origin answers with a head and these pieces of a body.
+    private func answer(
+        _ response: String,
+        pieces: [String] = [],
+        to request: String = "GET http://api.example.com/ HTTP/1.1\r\nHost: api.example.com\r\n\r\n",
+        isUpgraded: Bool = false,
+        throughGateway: Bool = false,
+        requestIsWhole: Bool = true
+    ) throws -> (text: String, persists: Bool) {
+        var requestParser = RequestParser()
+        var requestHead = RequestHead()
+        try #require(requestParser.parse(Array(request.utf8).span, into: &requestHead).outcome == .complete)
+        var responseParser = ResponseHeadParser()
+        var responseHead = ResponseHead()
+        var outcome = ResponseHeadParser.Outcome.needMore
+        for line in response.split(separator: "\r\n", omittingEmptySubsequences: false).dropLast() {
+            outcome = responseParser.take(
+                line: Array("\(line)\r\n".utf8).span,
+                answering: requestHead.method,
+                into: &responseHead
+            )
+        }
+        try #require(outcome == .complete)
+        let route = Route(
+            destination: .refused(Problem(.internal, "unused")),
+            isUpgraded: isUpgraded,
+            rewritesUpgraded: true,
+            logPrefix: []
+        )
+        var answer = ClientAnswer()
+        var output = ByteBuffer()
+        answer.begin(
+            responseHead,
+            to: requestHead,
+            context: AnswerContext(
+                route: route,
+                listener: throughGateway ? gateway : forward,
+                worker: worker,
+                clientAuthority: throughGateway ? Array("localhost:9001".utf8) : [],
+                requestIsWhole: requestIsWhole
+            ),
+            output: &output
+        )
+        for piece in pieces {
+            answer.beginPiece(piece.utf8.count, output: &output)
+            output.append(text: piece)
+            answer.endPiece(output: &output)
+        }
+        answer.end(output: &output)
+        #expect(answer.hasBegun)
+        #expect(answer.status == responseHead.status)
+        return (output.withUnsafeBytes { String(decoding: $0, as: UTF8.self) }, answer.persists)
+    }
+
+    private static let date = "Date: Sat, 21 Nov 2026 06:00:00 GMT\r\n"
+    private static let via = "Via: 1.1 pinproxy-test\r\n"
+
+    @Test("a body of a known length goes as it is")
+    func plain() throws {
+        let (text, persists) = try answer(
+            "HTTP/1.1 200 Fine\r\n\(Self.date)Content-Length: 5\r\nConnection: X\r\nX: 1\r\n\r\n",
+            pieces: ["hel", "lo"]
+        )
+        #expect(text == "HTTP/1.1 200 OK\r\n\(Self.date)Content-Length: 5\r\n\(Self.via)\r\nhello")
+        #expect(persists)
+    }
+
+    @Test("a body of unknown length is chunked for HTTP/1.1, whatever it was before")
+    func chunked() throws {
+        for framing in ["Transfer-Encoding: chunked\r\n", ""] {
+            let (text, persists) = try answer("HTTP/1.1 200 OK\r\n\(Self.date)\(framing)\r\n", pieces: ["hel", "lo"])
+            #expect(
+                text == "HTTP/1.1 200 OK\r\n\(Self.date)\(Self.via)Transfer-Encoding: chunked\r\n\r\n"
+                    + "3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"
+            )
+            #expect(persists)
+        }
+    }
+
+    @Test("for HTTP/1.0 it ends with the connection")
+    func untilClose() throws {
+        let (text, persists) = try answer(
+            "HTTP/1.1 200 OK\r\n\(Self.date)Transfer-Encoding: chunked\r\n\r\n",
+            pieces: ["hello"],
+            to: "GET http://api.example.com/ HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
+        )
+        #expect(text == "HTTP/1.1 200 OK\r\n\(Self.date)\(Self.via)Connection: close\r\n\r\nhello")
+        #expect(!persists)
+    }
+
+    @Test("a connection is kept only if the client wants it and its request was taken whole")
+    func persistence() throws {
+        let response = "HTTP/1.1 204 No Content\r\n\(Self.date)\r\n"
+        let head = "HTTP/1.1 204 No Content\r\n\(Self.date)\(Self.via)"
+        let cut = try answer(response, requestIsWhole: false)
+        #expect(cut.text == "\(head)Connection: close\r\n\r\n")
+        #expect(!cut.persists)
+        let close = "GET http://api.example.com/ HTTP/1.1\r\nHost: api.example.com\r\nConnection: close\r\n\r\n"
+        #expect(try answer(response, to: close).text == "\(head)Connection: close\r\n\r\n")
+        let old = "GET http://api.example.com/ HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
+        #expect(try answer(response, to: old).text == "\(head)Connection: keep-alive\r\n\r\n")
+    }
+
+    @Test("Date is added when the origin sent none")
+    func addsDate() throws {
+        let (text, _) = try answer("HTTP/1.1 204 No Content\r\n\r\n")
+        #expect(text.contains("\r\nDate: "))
+    }
+
+    @Test("upgraded clients are led back to http, clients of a gateway to the gateway, all others nowhere")
+    func rewriting() throws {
+        let response =
+            "HTTP/1.1 302 Found\r\n\(Self.date)Location: https://api.example.com/x\r\n"
+            + "Strict-Transport-Security: max-age=1\r\nSet-Cookie: a=1; secure ;Path=/\r\nContent-Length: 0\r\n\r\n"
+        func fields(_ location: String, isRewritten: Bool) -> String {
+            "HTTP/1.1 302 Found\r\n\(Self.date)Location: \(location)\r\n"
+                + (isRewritten ? "" : "Strict-Transport-Security: max-age=1\r\n")
+                + "Set-Cookie: a=1;\(isRewritten ? "" : " secure ;")Path=/\r\nContent-Length: 0\r\n\(Self.via)\r\n"
+        }
+        #expect(try answer(response).text == fields("https://api.example.com/x", isRewritten: false))
+        let upgraded = try answer(response, isUpgraded: true).text
+        #expect(upgraded == fields("http://api.example.com/x", isRewritten: true))
+        let gateway = try answer(response, throughGateway: true).text
+        #expect(gateway == fields("http://localhost:9001/x", isRewritten: true))
+    }
+}

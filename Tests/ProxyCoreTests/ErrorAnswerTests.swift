@@ -1,0 +1,82 @@
+import Foundation
+import HTTPCore
+import IOCore
+import ServerTrust
+import SessionCore
+import TestSupport
+import Testing
+
+@testable import ProxyCore
+
+@Suite("Answers in the origin's place")
+struct ErrorAnswerTests {
+    private func write(_ problem: Problem, isHead: Bool = false, keepAlive: Bool = true) throws -> HTTPMessage {
+        var output = ByteBuffer()
+        let date = Array("Sat, 21 Nov 2026 06:00:00 GMT".utf8)
+        ErrorAnswer.write(problem, to: &output, isHead: isHead, keepAlive: keepAlive, date: date.span)
+        var pieces = [output.withUnsafeBytes { Array($0) }]
+        var reader = MessageReader()
+        let role = MessageReader.Role.response(to: isHead ? "HEAD" : "GET")
+        let message = try reader.message(role, from: { pieces.popLast() ?? [] })
+        #expect(reader.rest.isEmpty)
+        return try #require(message)
+    }
+
+    @Test("every code has a status, a Proxy-Status error and a problem document", arguments: Problem.Code.allCases)
+    func codes(code: Problem.Code) throws {
+        let answer = try write(Problem(code, "What happened and what to do."))
+        #expect(answer.status == code.status)
+        #expect((400...599).contains(answer.status))
+        #expect(answer.startLine.split(separator: " ").count >= 3)
+        #expect(
+            answer["Proxy-Status"]
+                == "pinproxy; error=\(code.proxyStatusError); details=\"What happened and what to do.\""
+        )
+        #expect(answer["Content-Type"] == "application/problem+json")
+        #expect(answer["Cache-Control"] == "no-store")
+        #expect(answer["Date"] == "Sat, 21 Nov 2026 06:00:00 GMT")
+        #expect(answer["Connection"] == nil)
+        #expect(answer.problemCode == code.rawValue)
+        #expect(answer.problem["type"] as? String == "urn:pinproxy:error:\(code.rawValue)")
+        #expect(answer.problem["status"] as? Int == code.status)
+        #expect(answer.problem["detail"] as? String == "What happened and what to do.")
+        #expect((answer.problem["title"] as? String)?.isEmpty == false)
+    }
+
+    @Test("every error of the session has a code of its own here", arguments: SessionError.Code.allCases)
+    func sessionErrors(code: SessionError.Code) {
+        #expect(Problem(SessionError(code, "x")).code.rawValue == code.rawValue)
+    }
+
+    @Test("details of any kind break neither the field nor the document")
+    func hostileDetails() throws {
+        let details = "a \"quote\", a \\, a line\nanother\r\nX-Injected: 1, ä, \u{1F512}, \u{0}\u{7F}"
+        let answer = try write(Problem(.internal, details))
+        #expect(answer["X-Injected"] == nil)
+        #expect(answer.problem["detail"] as? String == details)
+        let status = try #require(answer["Proxy-Status"])
+        #expect(
+            status.hasPrefix("pinproxy; error=proxy_internal_error; details=\"a \\\"quote\\\", a \\\\, a line another")
+        )
+        #expect(status.utf8.allSatisfy { (0x20...0x7E).contains($0) })
+        let long = try write(Problem(.internal, String(repeating: "x", count: 100_000)))
+        #expect((long["Proxy-Status"] ?? "").utf8.count < 1000)
+    }
+
+    @Test("the answer to HEAD announces the body and has none; a connection that ends says so")
+    func headAndClose() throws {
+        let whole = try write(Problem(.dnsFailed, "x"))
+        let head = try write(Problem(.dnsFailed, "x"), isHead: true, keepAlive: false)
+        #expect(head.body.isEmpty)
+        #expect(head["Content-Length"] == "\(whole.body.count)")
+        #expect(head["Connection"] == "close")
+    }
+
+    @Test("405 says what is allowed")
+    func allow() throws {
+        let answer = try write(Problem(RequestFault.methodTrace))
+        #expect(answer.status == 405)
+        #expect(answer["Allow"]?.contains("GET") == true)
+        #expect(answer["Allow"]?.contains("TRACE") == false)
+    }
+}

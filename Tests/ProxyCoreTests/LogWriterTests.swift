@@ -1,0 +1,74 @@
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+@testable import ProxyCore
+
+@Suite("The log's writer")
+struct LogWriterTests {
+    /// Reads a pipe to its end on a thread of its own.
+    private func read(_ descriptor: Int32) -> Monitor<(bytes: [UInt8], ended: Bool)> {
+        let result = Monitor((bytes: [UInt8](), ended: false))
+        Thread.detachNewThread {
+            var buffer = [UInt8](repeating: 0, count: 256 << 10)
+            while true {
+                let count = Glibc.read(descriptor, &buffer, buffer.count)
+                if count <= 0 { break }
+                result.with { $0.bytes += buffer[..<count] }
+            }
+            close(descriptor)
+            result.with { $0.ended = true }
+        }
+        return result
+    }
+
+    private func pipe() throws -> (read: Int32, write: Int32) {
+        var ends: [Int32] = [0, 0]
+        try #require(Glibc.pipe(&ends) == 0)
+        return (ends[0], ends[1])
+    }
+
+    @Test("what was handed over is written before it closes")
+    func writesAll() throws {
+        let ends = try pipe()
+        let writer = try LogWriter(descriptor: ends.write, closing: true)
+        let result = read(ends.read)
+        for number in 0..<1000 { writer.write(Array("line \(number)\n".utf8), count: 1) }
+        writer.close()
+        let bytes = try result.wait(for: "the end of the log") { $0.ended ? $0.bytes : nil }
+        #expect(String(decoding: bytes, as: UTF8.self) == (0..<1000).map { "line \($0)\n" }.joined())
+    }
+
+    @Test("with a reader that does not read, lines beyond the bound are dropped, counted, and the count is told")
+    func drops() throws {
+        let ends = try pipe()
+        let writer = try LogWriter(descriptor: ends.write, closing: true)
+        // One line of 1 MB each: the first fills the pipe and waits, so that nothing is ever taken off the count.
+        let lines = (0..<40).map { [UInt8](repeating: UInt8($0) + 65, count: (1 << 20) - 1) + [10] }
+        for line in lines { writer.write(line, count: 3) }
+        let result = read(ends.read)
+        writer.close()
+        let bytes = try result.wait(for: "the end of the log") { $0.ended ? $0.bytes : nil }
+        let parts = bytes.split(separator: 10)
+        let kept = parts.filter { $0.first != UInt8(ascii: "{") }
+        #expect(kept.count == 16)
+        let isOrdered = zip(kept, lines).allSatisfy { $0.elementsEqual($1.dropLast()) }
+        #expect(isOrdered)
+        let notices = parts.compactMap { LogLine(String(decoding: $0, as: UTF8.self)) }
+        #expect(notices.count == 1)
+        #expect(notices.first?.string("event") == "log_lines_dropped")
+        #expect(notices.first?.integer("count") == (40 - 16) * 3)
+    }
+
+    @Test("a reader that has gone harms nobody")
+    func readerGone() throws {
+        _ = TestSocket.ready
+        let ends = try pipe()
+        let writer = try LogWriter(descriptor: ends.write, closing: true)
+        close(ends.read)
+        for _ in 0..<100 { writer.write(Array("line\n".utf8), count: 1) }
+        writer.close()
+        #expect(fcntl(ends.write, F_GETFD) == -1)
+    }
+}

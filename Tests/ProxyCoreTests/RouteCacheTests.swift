@@ -1,0 +1,58 @@
+import HTTPCore
+import SessionCore
+import Testing
+
+@testable import ProxyCore
+
+@Suite("The cache of routes")
+struct RouteCacheTests {
+    private func makeRoute(_ name: String) -> Route {
+        Route(
+            destination: .refused(Problem(.hostDenied, name)),
+            isUpgraded: false,
+            rewritesUpgraded: false,
+            logPrefix: Array(name.utf8)
+        )
+    }
+
+    @Test("scheme, host and port all tell routes apart")
+    func keys() {
+        var cache = RouteCache()
+        let hosts = ["a.example", "b.example", "a.exampl", ""]
+        var expected: [(Bool, [UInt8], UInt16, Route)] = []
+        for isHTTPS in [false, true] {
+            for host in hosts.map({ Array($0.utf8) }) {
+                for port: UInt16 in [80, 443, 1] {
+                    #expect(cache.lookup(isHTTPS: isHTTPS, host: host.span, port: port) == nil)
+                    let route = makeRoute("\(isHTTPS) \(host) \(port)")
+                    cache.insert(route, isHTTPS: isHTTPS, host: host.span, port: port)
+                    expected.append((isHTTPS, host, port, route))
+                }
+            }
+        }
+        for (isHTTPS, host, port, route) in expected {
+            #expect(cache.lookup(isHTTPS: isHTTPS, host: host.span, port: port) === route)
+        }
+    }
+
+    @Test("it grows, and what is found is never another host's")
+    func growth() {
+        var cache = RouteCache()
+        // More than it holds: it is emptied on the way, and fills again.
+        for number in 0..<20_000 {
+            let host = Array("host\(number).example".utf8)
+            let route = makeRoute("\(number)")
+            cache.insert(route, isHTTPS: true, host: host.span, port: 443)
+            let found = cache.lookup(isHTTPS: true, host: host.span, port: 443)
+            if found !== route { Issue.record("host\(number) is lost") }
+        }
+        var known = 0
+        for number in 0..<20_000 {
+            let host = Array("host\(number).example".utf8)
+            guard let route = cache.lookup(isHTTPS: true, host: host.span, port: 443) else { continue }
+            known += 1
+            if route.logPrefix != Array("\(number)".utf8) { Issue.record("host\(number) has another's route") }
+        }
+        #expect(known > 0 && known <= 8192)
+    }
+}

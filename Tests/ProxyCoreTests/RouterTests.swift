@@ -1,0 +1,174 @@
+import Foundation
+import HTTPCore
+import ServerTrust
+import SessionCore
+import TestSupport
+import Testing
+
+@testable import ProxyCore
+
+@Suite("Where requests go")
+struct RouterTests {
+    /// A router over files as a person writes them.
+    private func router(_ configuration: String, pins: String? = nil) throws -> Router {
+        let folder = try ConfigurationFolder(["config.json": configuration])
+        if let pins { try folder.write("pins/test.json", pins) }
+        let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
+        try #require(outcome.issues.isEmpty, "\(outcome.issues)")
+        return Router(snapshot: try #require(outcome.snapshot))
+    }
+
+    private static let configuration = """
+        { "version": 1, "pins": "pins", "trustAnchors": { "system": false, "files": [] },
+          "hosts": { "upgraded.example.com": { "upgrade": true, "httpVersion": "2", "rewriteUpgraded": false },
+                     "plain.example.com": { "httpVersion": "2" },
+                     "resolved.example.com": { "resolve": "127.0.0.1:8443" } } }
+        """
+
+    private func route(_ url: String, _ router: Router, allowHosts: HostPatternSet = .any) throws -> Route {
+        var parser = RequestParser()
+        var head = RequestHead()
+        let text = Array("GET \(url) HTTP/1.0\r\n\r\n".utf8)
+        try #require(parser.parse(text.span, into: &head).outcome == .complete)
+        guard let host = head.host, let port = head.port else { throw TimedOut("a host in \(url)") }
+        return router.route(
+            isHTTPS: head.scheme == .https,
+            host: host,
+            port: port,
+            allowHosts: allowHosts
+        )
+    }
+
+    private func endpoint(_ url: String, _ router: Router) throws -> Endpoint {
+        guard case .origin(let endpoint) = try route(url, router).destination else {
+            throw TimedOut("a route to \(url)")
+        }
+        return endpoint
+    }
+
+    private func refusal(_ url: String, _ router: Router, allowHosts: HostPatternSet = .any) throws -> Problem.Code? {
+        guard case .refused(let problem) = try route(url, router, allowHosts: allowHosts).destination else {
+            return nil
+        }
+        return problem.code
+    }
+
+    @Test(
+        "a host that a pin file names is reached over TLS: 80 becomes 443, any other port stays",
+        arguments: [
+            ("http://pinned.example.com/", 443), ("http://pinned.example.com:80/", 443),
+            ("http://pinned.example.com:443/", 443), ("http://pinned.example.com:8080/", 8080),
+            ("https://pinned.example.com/", 443), ("https://pinned.example.com:80/", 80),
+            ("http://PINNED.example.com./", 443),
+        ]
+    )
+    func pinnedHost(url: String, port: Int) throws {
+        let router = try router(Self.configuration, pins: pinFile("pinned.example.com"))
+        let endpoint = try endpoint(url, router)
+        #expect(endpoint.scheme == .https)
+        #expect(Int(endpoint.port) == port)
+        #expect(endpoint.policy.configuration.pinningMode == .publicKey)
+        #expect(try route(url, router).isUpgraded == url.hasPrefix("http:"))
+    }
+
+    @Test("on a port that ports does not list the host is still never reached without TLS")
+    func otherPort() throws {
+        let router = try router(Self.configuration, pins: pinFile("pinned.example.com", members: "\"ports\": [443],"))
+        let other = try endpoint("http://pinned.example.com:8080/", router)
+        #expect(other.scheme == .https)
+        #expect(other.policy.configuration.pinningMode == .none)
+        #expect(try endpoint("http://pinned.example.com/", router).policy.configuration.pinningMode == .publicKey)
+    }
+
+    @Test("a host of mode none and a pinned host's subdomains are upgraded as well")
+    func namedOnly() throws {
+        let pins = """
+            { "version": 1, "pinnedDomains": { "named.example.com":
+              { "pinningMode": "none", "includeSubdomains": true } } }
+            """
+        let router = try router(Self.configuration, pins: pins)
+        for host in ["named.example.com", "a.b.named.example.com"] {
+            #expect(try endpoint("http://\(host)/", router).scheme == .https)
+        }
+        #expect(try endpoint("http://othernamed.example.com/", router).scheme == .http)
+    }
+
+    @Test("upgrade: true does it without a pin; httpVersion holds over TLS alone")
+    func upgraded() throws {
+        let router = try router(Self.configuration, pins: pinFile("pinned.example.com"))
+        let upgraded = try route("http://upgraded.example.com/", router)
+        #expect(upgraded.isUpgraded)
+        #expect(!upgraded.rewritesUpgraded)
+        let endpoint = try endpoint("http://upgraded.example.com/", router)
+        #expect(endpoint.scheme == .https)
+        #expect(endpoint.port == 443)
+        #expect(endpoint.httpVersion == .http2)
+        #expect(endpoint.policy.configuration.pinningMode == .none)
+        #expect(try self.endpoint("http://plain.example.com/", router).httpVersion == .http1)
+        #expect(try self.endpoint("https://plain.example.com/", router).httpVersion == .http2)
+    }
+
+    @Test("any other host is reached as it was asked for")
+    func unpinned() throws {
+        let router = try router(Self.configuration, pins: pinFile("pinned.example.com"))
+        let plain = try endpoint("http://other.example.com/", router)
+        #expect(plain.scheme == .http)
+        #expect(plain.port == 80)
+        #expect(try endpoint("http://other.example.com:8080/", router).port == 8080)
+        let secure = try endpoint("https://other.example.com/", router)
+        #expect(secure.scheme == .https)
+        #expect(secure.port == 443)
+    }
+
+    @Test("unpinnedHosts deny refuses every host that no pin file names, upgraded ones too")
+    func unpinnedDenied() throws {
+        let text = Self.configuration.replacingOccurrences(
+            of: "\"pins\":",
+            with: "\"unpinnedHosts\": \"deny\", \"pins\":"
+        )
+        let router = try router(text, pins: pinFile("pinned.example.com"))
+        #expect(try refusal("http://other.example.com/", router) == .unpinnedDenied)
+        #expect(try refusal("https://upgraded.example.com/", router) == .unpinnedDenied)
+        #expect(try refusal("http://pinned.example.com/", router) == nil)
+    }
+
+    @Test("deny wins over allow, and a listener's allowHosts adds to both")
+    func hostRules() throws {
+        let text = Self.configuration.replacingOccurrences(
+            of: "\"pins\":",
+            with: "\"access\": { \"denyHosts\": [\"*.denied.example\"], \"allowHosts\": [\"*\"] }, \"pins\":"
+        )
+        let router = try router(text, pins: pinFile("pinned.example.com"))
+        #expect(try refusal("http://a.denied.example/", router) == .hostDenied)
+        #expect(try refusal("http://denied.example/", router) == nil)
+        let narrow = HostPatternSet([.exactly(try Host("pinned.example.com"))])
+        #expect(try refusal("http://pinned.example.com/", router, allowHosts: narrow) == nil)
+        #expect(try refusal("http://other.example.com/", router, allowHosts: narrow) == .hostDenied)
+    }
+
+    @Test("an address may be dialled for the host whose resolve names it, and for no other")
+    func resolve() throws {
+        let router = try router(Self.configuration, pins: pinFile("pinned.example.com"))
+        let address = try AddressAndPort(parsing: "127.0.0.1:8443").socketAddress
+        let rule = try #require(try endpoint("https://resolved.example.com/", router).dialRule)
+        #expect(rule(address) == nil)
+        #expect(rule(try AddressAndPort(parsing: "127.0.0.1:8444").socketAddress) != nil)
+        let other = try #require(try endpoint("https://other.example.com/", router).dialRule)
+        #expect(other(address) != nil)
+        #expect(other(try AddressAndPort(parsing: "192.0.2.1:443").socketAddress) == nil)
+        #expect(try refusal("http://127.0.0.1:8443/", router) == .addressDenied)
+    }
+
+    @Test("the log names the origin, its usual port left out")
+    func logPrefix() throws {
+        let router = try router(Self.configuration, pins: pinFile("pinned.example.com"))
+        for (url, prefix) in [
+            ("http://pinned.example.com/", "https://pinned.example.com"),
+            ("http://pinned.example.com:81/", "https://pinned.example.com:81"),
+            ("http://other.example.com/", "http://other.example.com"),
+            ("https://[2001:DB8::1]:444/", "https://[2001:db8::1]:444"),
+        ] {
+            #expect(String(decoding: try route(url, router).logPrefix, as: UTF8.self) == prefix)
+        }
+    }
+}
