@@ -17,9 +17,10 @@ let package = Package(
     name: "pinproxy",
     products: [
         .executable(name: "pinproxy", targets: ["pinproxy"]),
-        .library(name: "ServerTrust", targets: ["ServerTrust"]),
+        // HTTPCore is in them because their signatures speak of its types: Host, HTTPFields, HTTPMethod.
+        .library(name: "ServerTrust", targets: ["ServerTrust", "HTTPCore"]),
         .library(name: "HTTPCaching", targets: ["HTTPCaching"]),
-        .library(name: "SessionCore", targets: ["SessionCore"]),
+        .library(name: "SessionCore", targets: ["SessionCore", "ServerTrust", "HTTPCore"]),
         .library(name: "SessionCoreFoundation", targets: ["SessionCoreFoundation"]),
     ],
     targets: [
@@ -44,7 +45,11 @@ let package = Package(
             dependencies: ["HTTPCaching", "ServerTrust", "HTTPCore", "IOCore", "CShims", "CLibcurl", "COpenSSL"],
             swiftSettings: strict
         ),
-        .target(name: "SessionCoreFoundation", dependencies: ["SessionCore"], swiftSettings: strict),
+        .target(
+            name: "SessionCoreFoundation",
+            dependencies: ["SessionCore", "HTTPCore"],
+            swiftSettings: strict
+        ),
         .target(
             name: "ProxyCore",
             dependencies: ["SessionCore", "HTTPCaching", "ServerTrust", "HTTPCore", "IOCore"],
@@ -73,7 +78,9 @@ let package = Package(
         .testTarget(name: "HTTPCachingTests", dependencies: ["HTTPCaching", "HTTPCore"], swiftSettings: strict),
         .testTarget(
             name: "SessionCoreTests",
-            dependencies: ["SessionCore", "SessionCoreFoundation", "ServerTrust", "HTTPCore", "IOCore", "TestSupport"],
+            dependencies: [
+                "SessionCore", "SessionCoreFoundation", "ServerTrust", "HTTPCore", "IOCore", "CLibcurl", "TestSupport",
+            ],
             swiftSettings: strict
         ),
         .testTarget(

@@ -37,4 +37,9 @@ package final class LoopThread: @unchecked Sendable {
     package func join() {
         pthread_join(handle, nil)
     }
+
+    /// Instead of `join`, when nobody will wait: the system frees the thread when it ends.
+    package func detach() {
+        pthread_detach(handle)
+    }
 }

@@ -11,7 +11,7 @@ public struct SessionConfiguration: Sendable {
 }
 
 /// How long a task may take in each of its phases.
-package struct TaskTimeouts: Sendable, Equatable {
+public struct TaskTimeouts: Sendable, Equatable {
     /// Name lookup, TCP and TLS together.
     package var connect = TimeSpan.seconds(10)
     /// From the end of the request to the final head.
@@ -21,5 +21,31 @@ package struct TaskTimeouts: Sendable, Equatable {
     /// All of it; nil: no limit.
     package var total: TimeSpan?
 
-    package init() {}
+    /// Ten seconds to connect, a minute to the head of the answer, five minutes without a byte, no bound on all of it.
+    public init() {}
+
+    /// - Parameters:
+    ///   - connect: name lookup, TCP and TLS together.
+    ///   - firstByte: from the end of the request to the final head.
+    ///   - stall: without a byte of a body in either direction.
+    ///   - total: all of it; nil for no limit.
+    public init(
+        connect: Duration = .seconds(10),
+        firstByte: Duration = .seconds(60),
+        stall: Duration = .seconds(300),
+        total: Duration? = nil
+    ) {
+        self.connect = TimeSpan(connect)
+        self.firstByte = TimeSpan(firstByte)
+        self.stall = TimeSpan(stall)
+        self.total = total.map { TimeSpan($0) }
+    }
+}
+
+extension TimeSpan {
+    /// At least a millisecond, at most about thirty years, so that no sum with a clock overflows.
+    init(_ duration: Duration) {
+        let nanoseconds = duration / .nanoseconds(1)
+        self.init(nanoseconds: UInt64(min(max(nanoseconds, 1e6), 1e18)))
+    }
 }

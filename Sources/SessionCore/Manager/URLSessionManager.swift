@@ -10,7 +10,7 @@ public final class URLSessionManager {
     private var count = 0
     private var invalidated = false
     /// Called once, when an invalidated manager has no task left.
-    package var sessionDidBecomeInvalid: (() -> Void)?
+    public var sessionDidBecomeInvalid: (() -> Void)?
 
     /// - Throws: `SessionError` when libcurl cannot be set up.
     package init(loop: EventLoop, configuration: SessionConfiguration = SessionConfiguration()) throws(SessionError) {

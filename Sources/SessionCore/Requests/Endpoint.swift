@@ -57,6 +57,40 @@ public final class Endpoint: Sendable {
     }
 }
 
+extension Endpoint {
+    /// An endpoint for requests of a library's user.
+    ///
+    /// - Parameters:
+    ///   - resolve: a fixed host and port to connect to; the TLS name stays `host`.
+    ///   - policy: what the certificate is held to; `.unpinned` for chain and host checks alone.
+    ///   - anchors: where chains may end, unless the policy has anchors of its own.
+    ///
+    /// When policies change, make a new manager: connections stay with the one that made them.
+    public convenience init(
+        scheme: Scheme,
+        host: Host,
+        port: UInt16,
+        resolve: (host: Host, port: UInt16)? = nil,
+        httpVersion: HTTPVersion = .http1,
+        policy: SecurityPolicy,
+        anchors: TrustAnchors,
+        timeouts: TaskTimeouts = TaskTimeouts()
+    ) {
+        self.init(
+            scheme: scheme,
+            host: host,
+            port: port,
+            resolve: resolve,
+            httpVersion: httpVersion,
+            policy: policy,
+            anchors: anchors,
+            generation: 0,
+            timeouts: timeouts,
+            dialRule: nil
+        )
+    }
+}
+
 /// Why an address may not be dialled.
 package struct DialRefusal: Sendable {
     /// The rule's name, for people.

@@ -1,0 +1,57 @@
+public import HTTPCore
+public import ServerTrust
+
+/// Which server has to prove what: a security policy for each host.
+///
+/// The first of these that knows the host decides: `policies`, the pin files' `pinnedDomains` (most specific domain),
+/// and for all other hosts chain and host checks against `anchors`, or a refusal.
+public struct ServerTrustManager: Sendable {
+    /// Where chains may end, unless a policy has anchors of its own.
+    public var anchors: TrustAnchors
+    /// Policies of single hosts, on every port.
+    public var policies: [Host: SecurityPolicy]
+    /// What `PinFile.load` has read.
+    public var pinnedDomains: PinnedDomains
+    /// Whether a host that is named nowhere is refused (Alamofire's name, and there the default).
+    public var allHostsMustBeEvaluated: Bool
+
+    public init(
+        anchors: TrustAnchors,
+        policies: [Host: SecurityPolicy] = [:],
+        pinnedDomains: PinnedDomains = PinnedDomains(),
+        allHostsMustBeEvaluated: Bool = false
+    ) {
+        self.anchors = anchors
+        self.policies = policies
+        self.pinnedDomains = pinnedDomains
+        self.allHostsMustBeEvaluated = allHostsMustBeEvaluated
+    }
+
+    /// What a server is held to; nil when nothing names the host.
+    public func policy(host: Host, port: UInt16) -> SecurityPolicy? {
+        policies[host] ?? pinnedDomains.policy(host: host, port: port)
+    }
+
+    /// What a request to that place is held to.
+    ///
+    /// - Throws: `requestInvalid` for a host that is named and would be reached without TLS, and for one that is not
+    ///   named when all must be.
+    func policy(scheme: Endpoint.Scheme, host: Host, port: UInt16) throws(SessionError) -> SecurityPolicy {
+        if let policy = policy(host: host, port: port) {
+            guard scheme == .https else {
+                throw SessionError(
+                    .requestInvalid,
+                    "\(host) has a security policy and is not reached without TLS. Write https."
+                )
+            }
+            return policy
+        }
+        guard !allHostsMustBeEvaluated else {
+            throw SessionError(
+                .requestInvalid,
+                "\(host) has no security policy, and allHostsMustBeEvaluated asks for one. Give it one."
+            )
+        }
+        return .unpinned
+    }
+}
