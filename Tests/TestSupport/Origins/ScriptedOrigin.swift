@@ -2,6 +2,7 @@ import COpenSSL
 import CShims
 import Foundation
 import Glibc
+package import ServerTrust
 
 /// An origin that does what a test's script says, well or badly, and keeps a record of every connection: above all,
 /// how many bytes of application data it has received.
@@ -34,9 +35,15 @@ package final class ScriptedOrigin: Sendable {
     /// - Parameters:
     ///   - server: what it serves TLS with; nil for plain HTTP.
     ///   - protocols: what it selects by ALPN, the best first.
+    ///   - maximum: the highest version of TLS.
     ///   - script: played on each connection; its end closes the connection cleanly.
-    package init(_ server: TestServer?, protocols: [String] = [], script: @escaping Script) throws {
-        let context = try server.map { try ServerContext($0, protocols: protocols) }
+    package init(
+        _ server: TestServer?,
+        protocols: [String] = [],
+        maximum: TLSVersion = .tls13,
+        script: @escaping Script
+    ) throws {
+        let context = try server.map { try ServerContext($0, protocols: protocols, maximum: maximum) }
         let listening = try TestSocket.listen()
         listener = listening.descriptor
         port = listening.port
@@ -150,8 +157,10 @@ private final class ServerContext: @unchecked Sendable {
     /// As ALPN has it: each name after its length.
     private let protocols: UnsafeMutableBufferPointer<UInt8>
 
-    init(_ server: TestServer, protocols names: [String]) throws {
+    init(_ server: TestServer, protocols names: [String], maximum: TLSVersion) throws {
         pointer = SSL_CTX_new(TLS_server_method())
+        // SSL_OP_NO_TLSv1_3, which is a macro of a cast.
+        if maximum == .tls12 { SSL_CTX_set_options(pointer, 1 << 29) }
         let wire = names.flatMap { [UInt8($0.utf8.count)] + Array($0.utf8) }
         protocols = .allocate(capacity: wire.count + 1)
         protocols[0] = UInt8(wire.count)
