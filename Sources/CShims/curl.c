@@ -170,7 +170,7 @@ void pinproxy_tls_read_ahead(void *ssl_context, void (*took_record)(void *ssl)) 
     SSL_CTX_set_msg_callback(ssl_context, on_tls_message);
     SSL_CTX_set_msg_callback_arg(ssl_context, took_record);
     SSL_CTX_set_read_ahead(ssl_context, 1);
-    SSL_CTX_set_default_read_buffer_len(ssl_context, 64 << 10);
+    SSL_CTX_set_default_read_buffer_len(ssl_context, 32 << 10);
     SSL_CTX_set_mode(ssl_context, SSL_MODE_RELEASE_BUFFERS);
 }
 

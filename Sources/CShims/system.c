@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -142,6 +143,14 @@ ptrdiff_t pinproxy_write_file(int descriptor, const void *bytes, size_t count) {
 int pinproxy_open_append(const char *path) {
     int descriptor = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
     return descriptor < 0 ? -errno : descriptor;
+}
+
+int pinproxy_processors(void) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) < 0)
+        return 1;
+    int count = CPU_COUNT(&set);
+    return count > 0 ? count : 1;
 }
 
 void pinproxy_name_thread(pthread_t thread, const char *name) { pthread_setname_np(thread, name); }

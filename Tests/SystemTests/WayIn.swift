@@ -1,6 +1,6 @@
 import TestSupport
 
-/// The ways into the proxy (DESIGN section 1), each over a listener of its kind.
+/// The ways into the proxy, each over a listener of its kind.
 enum WayIn: CaseIterable {
     /// Absolute-form `http://`, upgraded.
     case http

@@ -54,7 +54,7 @@ void pinproxy_easy_set_endpoint(CURL *easy, const struct pinproxy_endpoint *endp
 
 enum { PINPROXY_BODY_NONE = -2, PINPROXY_BODY_UNKNOWN = -1 };
 
-// Has OpenSSL read as much as there is at once, up to 64 KB, instead of each record's head and body by themselves. What
+// Has OpenSSL read as much as there is at once, up to 32 KB, instead of each record's head and body by themselves. What
 // it has read and not yet given is asked for with `SSL_has_pending`, since the socket does not tell of it any more.
 // The buffer is let go of while nothing is in it. `took_record` is told of each record that OpenSSL begins to take.
 void pinproxy_tls_read_ahead(void *ssl_context, void (*took_record)(void *ssl));

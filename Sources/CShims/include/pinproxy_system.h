@@ -60,6 +60,9 @@ ptrdiff_t pinproxy_write_file(int descriptor, const void *bytes, size_t count);
 // Opens for appending, creates with mode 0640. Returns the descriptor or -errno.
 int pinproxy_open_append(const char *path);
 
+// The processors that this process may run on, by its affinity; at least 1.
+int pinproxy_processors(void);
+
 // The name that `ps` and `perf` show; at most 15 bytes.
 void pinproxy_name_thread(pthread_t thread, const char *name);
 

@@ -1,8 +1,6 @@
-import Glibc
+import CShims
 
-/// The processors that this process may run on.
+/// The processors that this process may run on (sched_getaffinity(2)).
 package enum SystemProcessors {
-    package static var count: Int {
-        max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))
-    }
+    package static var count: Int { Int(pinproxy_processors()) }
 }

@@ -1,5 +1,5 @@
 /// What `config.json` says, with every default filled in, every path made absolute to the file's folder, and every
-/// name in its normal form (DESIGN section 4; `docs/configuration.md` explains each key).
+/// name in its normal form (`docs/configuration.md` explains each key).
 ///
 /// A value: `ConfigurationLoader` makes it from a file, tests and the demo make it by hand.
 package struct Configuration: Sendable {

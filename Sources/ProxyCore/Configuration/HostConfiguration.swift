@@ -8,7 +8,7 @@ package struct HostConfiguration: Sendable {
     package var includeSubdomains = false
     /// Plain `http://` requests go to the origin over TLS. A host that a pin file names is upgraded without it.
     package var upgrade = false
-    /// In answers to upgraded requests, https leads back to http (DESIGN section 1).
+    /// In answers to upgraded requests, https leads back to http.
     package var rewriteUpgraded = true
     package var httpVersion = OriginHTTPVersion.http11
     /// Where connections really go; TLS name and pins stay those of the host.

@@ -33,7 +33,7 @@ package final class HostPolicy: Sendable {
     }
 }
 
-/// The whole policy at one time: immutable, shared by all threads, and replaced whole by a reload (DESIGN section 2).
+/// The whole policy at one time: immutable, shared by all threads, and replaced whole by a reload.
 package final class PolicySnapshot: Sendable {
     /// Counts up with each reload; connections belong to one generation (invariant 4).
     package let generation: Int

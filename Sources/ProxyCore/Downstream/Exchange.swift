@@ -27,8 +27,8 @@ final class Exchange: TaskDelegate {
 
     /// This much of the request body waits for the origin before the client is held back.
     private static let uploadHighWater = 128 << 10
-    /// Smaller pieces of an answer are gathered before they are written.
-    private static let directWrite = 4 << 10
+    /// Less than this is gathered before it is written: a copy costs less than a system call.
+    private static let directWrite = 30 << 10
 
     init(worker: Worker, connection: ClientConnection) {
         self.worker = worker
@@ -238,7 +238,7 @@ final class Exchange: TaskDelegate {
     override func task(_ task: SessionTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
         guard !isOver else { return .pause }
         bytesToClient += data.count
-        if data.count >= Self.directWrite {
+        if connection.output.count + data.count >= Self.directWrite {
             answer.beginPiece(data.count, output: &connection.output)
             connection.write(data)
             guard !isOver else { return .pause }

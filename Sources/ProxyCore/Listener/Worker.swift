@@ -177,6 +177,8 @@ final class Worker: @unchecked Sendable {
         drain()
         while let connection = connections.last { connection.close() }
         manager.invalidateSession(cancelingTasks: true)
+        // Each of them holds the worker.
+        idleExchanges = []
         logBuffer?.flush()
         loop.stop()
     }

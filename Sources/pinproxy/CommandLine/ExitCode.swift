@@ -1,4 +1,4 @@
-/// How the program ends, for scripts: sysexits(3) where there is a word for it (DESIGN section 4).
+/// How the program ends, for scripts: sysexits(3) where there is a word for it.
 ///
 /// `exec` ends with the code of its child instead, as `env` does.
 struct ExitCode: RawRepresentable, Equatable {
