@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 
 /// The programs of the machine that tests run.
 package enum Programs {
@@ -31,6 +32,11 @@ package enum Programs {
             )
         }
         return candidate
+    }
+
+    /// Whether the tests, and so what is built with them, run under AddressSanitizer or ThreadSanitizer.
+    package static var isSanitized: Bool {
+        dlsym(nil, "__asan_init") != nil || dlsym(nil, "__tsan_init") != nil
     }
 
     /// The environment of this process without any proxy setting.
