@@ -242,6 +242,13 @@ package final class EventLoop: @unchecked Sendable {
         timers.arm(timer, at: now &+ span.nanoseconds)
     }
 
+    /// The same with the deadline itself, in nanoseconds of the loop's clock.
+    @inline(__always)
+    package func arm(_ timer: LoopTimer, at deadline: UInt64) {
+        assert(isCurrent)
+        timers.arm(timer, at: deadline)
+    }
+
     /// Unarms a timer that will soon be armed again: it costs a store.
     @inline(__always)
     package func disarm(_ timer: LoopTimer) {

@@ -117,7 +117,7 @@ public final class TLSVerification: Sendable {
         guard let ssl = X509_STORE_CTX_get_ex_data(context, SSL_get_ex_data_X509_STORE_CTX_idx()),
             let evaluation = policy.evaluate(storeContext: context, host: host, anchors: anchors, at: time)
         else { return false }
-        let trust = ConnectionTrust(generation: generation, evaluation: evaluation)
+        let trust = ConnectionTrust(policy: policy, generation: generation, evaluation: evaluation)
         last.withLock { $0 = trust }
         guard TLSVerification.keep(trust, in: OpaquePointer(ssl)) else { return false }
         guard evaluation.isAccepted else {
@@ -205,9 +205,12 @@ private func retainRecord(
 public final class ConnectionTrust: Sendable {
     /// The generation of the snapshot whose policy was applied.
     public let generation: UInt64
+    /// The policy that was applied.
+    public let policy: SecurityPolicy
     public let evaluation: TrustEvaluation
 
-    init(generation: UInt64, evaluation: TrustEvaluation) {
+    init(policy: SecurityPolicy, generation: UInt64, evaluation: TrustEvaluation) {
+        self.policy = policy
         self.generation = generation
         self.evaluation = evaluation
     }

@@ -13,7 +13,7 @@ import ServerTrust
 final class Transfer {
     let easy: UnsafeMutableRawPointer
     /// The pool owns its transfers and outlives each of them: no need to count.
-    private unowned(unsafe) let pool: TransferPool
+    unowned(unsafe) let pool: TransferPool
     /// Its place among the pool's active ones; -1 when libcurl does not have it.
     var slot = -1
     /// Given back while libcurl was on the stack; waits to be taken out.
@@ -29,34 +29,29 @@ final class Transfer {
     private var timer: LoopTimer!
 
     // The exchange under way.
-    private var response = ResponseReader()
-    private var phase = Phase.connecting
-    private var verification: TLSVerification?
-    private var record: ConnectionRecord?
-    private var connection: ConnectionInfo?
+    var response = ResponseReader()
+    var verification: TLSVerification?
+    var record: ConnectionRecord?
+    var connection: ConnectionInfo?
     /// The connection's TLS; valid from `isReady` until libcurl has finished with the transfer.
-    private var ssl: OpaquePointer?
+    var ssl: OpaquePointer?
     /// Requests that libcurl has begun to send for this task: a second one is a repeat on its own account.
-    private var attempts = 0
-    private var bodyTaken = false
+    var attempts = 0
+    var bodyTaken = false
     /// Why the transfer was ended from within a callback.
-    private var failure: SessionError?
-    private var refusedAddress: (address: SocketAddress, refusal: DialRefusal)?
-    private var dialledAddress: SocketAddress?
-    private var openedSockets: [Int32] = []
+    var failure: SessionError?
+    var refusedAddress: (address: SocketAddress, refusal: DialRefusal)?
+    var dialledAddress: SocketAddress?
+    var openedSockets: [Int32] = []
     /// The connection at hand may not be used any more: try once on a new one.
-    private var needsFreshConnection = false
-    private var isFreshAttempt = false
+    var needsFreshConnection = false
+    var isFreshAttempt = false
     private var isContinuePlanned = false
-    private var lastActivity: UInt64 = 0
-    private var times = Times()
-
-    private enum Phase {
-        case connecting, sending, waiting, receiving
-    }
+    var times = Times()
+    var clock = TransferClock()
 
     /// Microseconds from the task's start that libcurl does not tell.
-    private struct Times {
+    struct Times {
         var start: Int64 = 0
         var requestEnd = TransactionMetrics.absent
         /// libcurl's own figure is that of the first byte sent when there is an upload.
@@ -70,7 +65,7 @@ final class Transfer {
         guard let easy = pool.makeHandle(errorText) else { fatalError("libcurl has no memory for a handle") }
         self.easy = easy
         pinproxy_easy_set_owner(easy, Unmanaged.passUnretained(self).toOpaque())
-        timer = LoopTimer { [unowned self] in timeIsUp() }
+        timer = LoopTimer { [unowned self] in timerFired() }
     }
 
     func destroy() {
@@ -105,8 +100,8 @@ final class Transfer {
         let endpoint = task.request.endpoint
         if self.endpoint !== endpoint { setEndpoint(endpoint) }
         setRequest(task.request)
-        enter(.connecting)
-        if let total = endpoint.timeouts.total { armTimer(total) }
+        clock = TransferClock(endpoint.timeouts, taskStart: task.startedAt, now: pool.loop.now)
+        armTimer()
         pool.add(self)
     }
 
@@ -159,7 +154,7 @@ final class Transfer {
     func continueNow() {
         isContinuePlanned = false
         guard slot >= 0, task != nil else { return }
-        lastActivity = pool.loop.now
+        clock.active(at: pool.loop.now)
         pinproxy_easy_continue(easy)
     }
 
@@ -237,115 +232,27 @@ final class Transfer {
         connection?.evaluation ?? verification?.lastTrust?.evaluation
     }
 
-    func collectMetrics(into metrics: inout TaskMetrics) {
-        var info = pinproxy_transfer_info()
-        pinproxy_easy_info(easy, &info)
-        var transaction = TransactionMetrics()
-        let start = times.start
-        func time(_ value: Int64) -> Int64 { value > 0 ? start + value : TransactionMetrics.absent }
-        transaction.fetchStart = start
-        transaction.isReusedConnection = attempts > 0 && info.new_connections == 0
-        if info.new_connections > 0 {
-            transaction.domainLookupStart = start
-            transaction.domainLookupEnd = time(info.name_lookup)
-            transaction.connectStart = transaction.domainLookupEnd
-            transaction.connectEnd = info.tls > 0 ? time(info.tls) : time(info.connect)
-            if info.tls > 0 {
-                transaction.secureConnectionStart = time(info.connect)
-                transaction.secureConnectionEnd = time(info.tls)
-            }
-        }
-        if attempts > 0 {
-            transaction.requestStart = time(info.pre_transfer)
-            transaction.requestEnd =
-                times.requestEnd == TransactionMetrics.absent ? transaction.requestStart : times.requestEnd
-            transaction.requestHeaderBytesSent = Int64(info.request_size)
-            transaction.requestBodyBytesSent = info.uploaded
-        }
-        if response.hasHead {
-            transaction.status = response.head.status
-            transaction.responseStart = times.responseStart
-            transaction.responseEnd = max(time(info.total), times.responseStart)
-            transaction.responseHeaderBytesReceived = Int64(info.header_size)
-            transaction.responseBodyBytesReceived = info.downloaded
-            transaction.protocolVersion = Int(response.head.majorVersion) * 10 + Int(response.head.minorVersion)
-        }
-        transaction.connection = connection
-        metrics.transaction = transaction
-    }
-
     // MARK: Time
 
-    /// The timer is armed once and looks, when it fires, how much time the phase then has left: entering a phase costs
-    /// two stores. It is armed for the shortest of the waits, so that it never fires too late.
-    private func armTimer(_ span: TimeSpan) {
-        if !timer.isArmed || isTimerLate(span) { pool.loop.arm(timer, after: span) }
+    /// Enters a phase: its time runs from now.
+    func enter(_ phase: TransferClock.Phase) {
+        clock.enter(phase, at: pool.loop.now)
+        armTimer()
     }
 
-    private func isTimerLate(_ span: TimeSpan) -> Bool {
-        timer.deadline > pool.loop.now &+ span.nanoseconds
+    /// The timer is armed once and looks, when it fires, how much time there is left: entering a phase costs two stores.
+    /// It is armed for the shortest wait, so that it never fires too late.
+    private func armTimer() {
+        let deadline = clock.deadline
+        if !timer.isArmed || timer.deadline > deadline { pool.loop.arm(timer, at: deadline) }
     }
 
-    private func enter(_ next: Phase) {
-        phase = next
-        lastActivity = pool.loop.now
-        armTimer(phaseLimit(next))
-    }
-
-    private func phaseLimit(_ phase: Phase) -> TimeSpan {
-        guard let timeouts = endpoint?.timeouts else { return .seconds(0) }
-        switch phase {
-        case .connecting: return timeouts.connect
-        case .waiting: return timeouts.firstByte
-        case .sending, .receiving: return timeouts.stall
-        }
-    }
-
-    private func timeIsUp() {
+    private func timerFired() {
         guard let task else { return }
-        let timeouts = task.request.endpoint.timeouts
-        let now = pool.loop.now
-        var left = UInt64.max
-        if let total = timeouts.total?.nanoseconds {
-            let used = now &- task.startedAt
-            if used >= total {
-                task.finish(
-                    SessionError(
-                        phase == .connecting ? .connectTimeout : .responseTimeout,
-                        "The request took longer than timeouts.total (\(total / 1_000_000) ms)."
-                    )
-                )
-                return
-            }
-            left = total - used
-        }
-        let limit = phaseLimit(phase)
-        let idle = now &- lastActivity
-        if idle < limit.nanoseconds {
-            pool.loop.arm(timer, after: TimeSpan(nanoseconds: min(left, limit.nanoseconds - idle)))
-            return
-        }
-        task.finish(timeoutError(task.request.endpoint, limit))
-    }
-
-    private func timeoutError(_ endpoint: Endpoint, _ limit: TimeSpan) -> SessionError {
-        switch phase {
-        case .connecting:
-            let isResolving = dialledAddress == nil && verification == nil
-            return SessionError(
-                isResolving ? .dnsTimeout : .connectTimeout,
-                "No connection to \(endpoint.host) within timeouts.connect (\(limit.milliseconds) ms)."
-            )
-        case .waiting:
-            return SessionError(
-                .responseTimeout,
-                "No answer from \(endpoint.host) within timeouts.firstByte (\(limit.milliseconds) ms)."
-            )
-        case .sending, .receiving:
-            return SessionError(
-                .stalled,
-                "No byte of a body has moved within timeouts.stall (\(limit.milliseconds) ms)."
-            )
+        switch clock.judge(at: pool.loop.now) {
+        case .wait(let deadline): pool.loop.arm(timer, at: deadline)
+        case .expired(let expiry):
+            task.finish(expiry.error(task.request.endpoint, isResolving: dialledAddress == nil && verification == nil))
         }
     }
 
@@ -397,7 +304,7 @@ final class Transfer {
     func takeBody(_ bytes: borrowing Span<UInt8>) -> Int32 {
         guard let task else { return Int32(PINPROXY_BODY_FAILED) }
         if task.receivePaused { return Int32(PINPROXY_BODY_PAUSE) }
-        lastActivity = pool.loop.now
+        clock.active(at: pool.loop.now)
         var position = 0
         while true {
             let rest = bytes.extracting(position..<bytes.count)
@@ -434,7 +341,7 @@ final class Transfer {
     /// Room for bytes of the request body.
     func giveBody(_ room: UnsafeMutableRawBufferPointer) -> Int {
         guard let task else { return Int(PINPROXY_UPLOAD_ABORT) }
-        lastActivity = pool.loop.now
+        clock.active(at: pool.loop.now)
         let count = min(room.count, task.upload.count)
         if count > 0 {
             bodyTaken = true
@@ -455,155 +362,8 @@ final class Transfer {
     }
 
     private func bodyIsSent(_ task: SessionTask) {
-        guard phase == .sending else { return }
+        guard clock.phase == .sending else { return }
         times.requestEnd = task.elapsed
         enter(.waiting)
-    }
-
-    /// A new connection makes its TLS context: the policy goes in.
-    func prepareTLS(_ context: OpaquePointer) -> Bool {
-        guard let endpoint = task?.request.endpoint else { return false }
-        do {
-            verification = try TLSVerification.install(
-                on: context,
-                policy: endpoint.policy,
-                host: endpoint.host,
-                anchors: endpoint.anchors,
-                generation: endpoint.generation
-            )
-        } catch {
-            failure = SessionError(.internal, "The security policy could not be installed: \(error).")
-            return false
-        }
-        ConnectionRecord.watchForCloseNotify(context)
-        // nghttp2 reads until there is nothing left, and has no need of it.
-        if endpoint.httpVersion == .http1 { ConnectionRecord.readAhead(context) }
-        return true
-    }
-
-    /// A connection is there, new or reused: the last look before the request goes out.
-    func isReady(_ ssl: OpaquePointer?, address: UnsafePointer<CChar>?, port: Int32) -> Bool {
-        guard let task else { return false }
-        let endpoint = task.request.endpoint
-        attempts += 1
-        if attempts > 1, !mayRepeat(task) { return false }
-        if endpoint.scheme == .https {
-            guard let ssl, judgeAgain(ssl, endpoint, address, port) else { return false }
-        } else {
-            guard ssl == nil else {
-                failure = SessionError(.internal, "TLS on a connection that was to have none.")
-                return false
-            }
-            connection = ConnectionInfo(
-                remoteAddress: Self.address(address, port),
-                tlsVersion: nil,
-                cipher: nil,
-                evaluation: nil
-            )
-        }
-        enter(task.uploadEnded && task.upload.isEmpty ? .waiting : .sending)
-        task.delegate.taskDidConnect(task)
-        return self.task != nil
-    }
-
-    /// The verdict of the handshake, for this request: the same host, the same generation, and not too old.
-    private func judgeAgain(
-        _ ssl: OpaquePointer,
-        _ endpoint: Endpoint,
-        _ address: UnsafePointer<CChar>?,
-        _ port: Int32
-    ) -> Bool {
-        guard
-            let record = ConnectionRecord.of(
-                ssl,
-                descriptor: openedSocket,
-                remoteAddress: Self.address(address, port)
-            )
-        else {
-            failure = SessionError(
-                .certificateUntrusted,
-                "The connection to \(endpoint.host) was never judged by the security policy."
-            )
-            return false
-        }
-        let trust = record.trust
-        guard trust.generation == endpoint.generation, trust.host == endpoint.host else {
-            failure = SessionError(
-                .internal,
-                "A connection of another host or policy was offered for \(endpoint.host)."
-            )
-            return false
-        }
-        guard trust.evaluation.isStillGood(at: pool.loop.wallClock / 1_000_000) else {
-            if isFreshAttempt {
-                failure = SessionError(
-                    .certificateExpired,
-                    "The verdict on \(endpoint.host) does not hold any more.",
-                    evaluation: trust.evaluation
-                )
-            } else {
-                needsFreshConnection = true
-            }
-            return false
-        }
-        self.record = record
-        if endpoint.httpVersion == .http1 {
-            self.ssl = ssl
-            record.transfer = self
-        }
-        connection = record.info
-        return true
-    }
-
-    /// Rule 57: only what is idempotent, was not answered, and has no body that is gone.
-    private func mayRepeat(_ task: SessionTask) -> Bool {
-        if task.request.method.isIdempotent, !bodyTaken, !response.hasHead {
-            response.reset(for: task.request.method)
-            return true
-        }
-        failure = SessionError(
-            .responseTruncated,
-            "\(task.request.endpoint.host) closed the kept connection while the \(task.request.method) request went out. "
-                + "It is not sent again, because the origin may have acted on it; send it again if that is safe."
-        )
-        return false
-    }
-
-    /// The address rules, on the address that is really dialled.
-    func openSocket(_ address: UnsafePointer<sockaddr>, _ length: UInt32, family: Int32) -> Int32 {
-        guard let task, let dialled = SocketAddress(address, length: length) else { return -1 }
-        if let refusal = task.request.endpoint.dialRule?(dialled) {
-            refusedAddress = (dialled, refusal)
-            return -1
-        }
-        dialledAddress = dialled
-        let descriptor = pool.open(family: family)
-        openedSockets.append(descriptor)
-        return descriptor
-    }
-
-    /// The socket of a new connection: of those that were tried at a time, the one that libcurl has not closed.
-    private var openedSocket: Int32 {
-        let open = openedSockets.filter { pool.isOpen($0) }
-        return open.count == 1 ? open[0] : -1
-    }
-
-    private static func address(_ text: UnsafePointer<CChar>?, _ port: Int32) -> SocketAddress {
-        let port = UInt16(truncatingIfNeeded: port)
-        var four = in_addr()
-        var six = in6_addr()
-        if let text, inet_pton(AF_INET, text, &four) == 1 {
-            return SocketAddress(ipv4: UInt32(bigEndian: four.s_addr), port: port)
-        }
-        if let text, inet_pton(AF_INET6, text, &six) == 1 {
-            return withUnsafeBytes(of: six) { raw in
-                SocketAddress(
-                    ipv6Upper: UInt64(bigEndian: raw.loadUnaligned(as: UInt64.self)),
-                    lower: UInt64(bigEndian: raw.loadUnaligned(fromByteOffset: 8, as: UInt64.self)),
-                    port: port
-                )
-            }
-        }
-        return SocketAddress(unixPath: "")
     }
 }

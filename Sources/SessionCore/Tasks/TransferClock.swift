@@ -1,0 +1,108 @@
+import HTTPCore
+import IOCore
+
+/// How long the phases of a transfer may last.
+///
+/// A value: it is told what happens and when, in nanoseconds of a monotonic clock, and says what has taken too long.
+struct TransferClock {
+    enum Phase {
+        /// Name lookup, TCP and TLS.
+        case connecting
+        /// The request body goes out.
+        case sending
+        /// The request is out, the final head is not there.
+        case waiting
+        /// The response body comes.
+        case receiving
+    }
+
+    enum Verdict {
+        /// Look again then.
+        case wait(until: UInt64)
+        case expired(Expiry)
+    }
+
+    /// What has taken too long.
+    struct Expiry {
+        let phase: Phase
+        /// Whether it is the whole task and not the phase alone.
+        let isTotal: Bool
+        let limit: TimeSpan
+    }
+
+    private let timeouts: TaskTimeouts
+    /// When the whole task must be over.
+    private let end: UInt64
+    private(set) var phase = Phase.connecting
+    /// Since when nothing has happened.
+    private var lastActivity: UInt64
+
+    init(_ timeouts: TaskTimeouts = TaskTimeouts(), taskStart: UInt64 = 0, now: UInt64 = 0) {
+        self.timeouts = timeouts
+        end = timeouts.total.map { taskStart &+ $0.nanoseconds } ?? UInt64.max
+        lastActivity = now
+    }
+
+    mutating func enter(_ next: Phase, at now: UInt64) {
+        phase = next
+        lastActivity = now
+    }
+
+    /// A byte of a body has moved, in either direction.
+    @inline(__always)
+    mutating func active(at now: UInt64) {
+        lastActivity = now
+    }
+
+    private var limit: TimeSpan {
+        switch phase {
+        case .connecting: timeouts.connect
+        case .waiting: timeouts.firstByte
+        case .sending, .receiving: timeouts.stall
+        }
+    }
+
+    /// When it has taken too long, if nothing more happens.
+    var deadline: UInt64 { min(end, lastActivity &+ limit.nanoseconds) }
+
+    func judge(at now: UInt64) -> Verdict {
+        if now >= end {
+            return .expired(Expiry(phase: phase, isTotal: true, limit: timeouts.total ?? limit))
+        }
+        if now >= lastActivity &+ limit.nanoseconds {
+            return .expired(Expiry(phase: phase, isTotal: false, limit: limit))
+        }
+        return .wait(until: deadline)
+    }
+}
+
+extension TransferClock.Expiry {
+    /// The error for the task.
+    ///
+    /// - Parameter isResolving: no address had been dialled yet.
+    func error(_ endpoint: Endpoint, isResolving: Bool) -> SessionError {
+        if isTotal {
+            return SessionError(
+                phase == .connecting ? .connectTimeout : .responseTimeout,
+                "The request took longer than timeouts.total (\(limit.milliseconds) ms)."
+            )
+        }
+        switch phase {
+        case .connecting:
+            return SessionError(
+                isResolving ? .dnsTimeout : .connectTimeout,
+                "No connection to \(endpoint.host) within timeouts.connect (\(limit.milliseconds) ms)."
+            )
+        case .waiting:
+            return SessionError(
+                .responseTimeout,
+                "No answer from \(endpoint.host) within timeouts.firstByte (\(limit.milliseconds) ms)."
+            )
+        case .sending, .receiving:
+            return SessionError(
+                .stalled,
+                "No byte of a body has moved within timeouts.stall (\(limit.milliseconds) ms)."
+            )
+        }
+    }
+}

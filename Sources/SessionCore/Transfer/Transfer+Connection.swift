@@ -1,0 +1,155 @@
+import CShims
+import Glibc
+import HTTPCore
+import IOCore
+import ServerTrust
+
+/// What is asked of a connection: where it may go, whom it must have proved to be, and whether it may carry this
+/// request.
+extension Transfer {
+    /// A new connection makes its TLS context: the policy goes in.
+    func prepareTLS(_ context: OpaquePointer) -> Bool {
+        guard let endpoint = task?.request.endpoint else { return false }
+        do {
+            verification = try TLSVerification.install(
+                on: context,
+                policy: endpoint.policy,
+                host: endpoint.host,
+                anchors: endpoint.anchors,
+                generation: endpoint.generation
+            )
+        } catch {
+            failure = SessionError(.internal, "The security policy could not be installed: \(error).")
+            return false
+        }
+        ConnectionRecord.watchForCloseNotify(context)
+        // nghttp2 reads until there is nothing left, and has no need of it.
+        if endpoint.httpVersion == .http1 { ConnectionRecord.readAhead(context) }
+        return true
+    }
+
+    /// A connection is there, new or reused: the last look before the request goes out.
+    func isReady(_ ssl: OpaquePointer?, address: UnsafePointer<CChar>?, port: Int32) -> Bool {
+        guard let task else { return false }
+        let endpoint = task.request.endpoint
+        attempts += 1
+        if attempts > 1, !mayRepeat(task) { return false }
+        if endpoint.scheme == .https {
+            guard let ssl, judgeAgain(ssl, endpoint, address, port) else { return false }
+        } else {
+            guard ssl == nil else {
+                failure = SessionError(.internal, "TLS on a connection that was to have none.")
+                return false
+            }
+            connection = ConnectionInfo(
+                remoteAddress: SocketAddress(numeric: address, port: port),
+                tlsVersion: nil,
+                cipher: nil,
+                evaluation: nil
+            )
+        }
+        enter(task.uploadEnded && task.upload.isEmpty ? .waiting : .sending)
+        task.delegate.taskDidConnect(task)
+        return self.task != nil
+    }
+
+    /// The verdict of the handshake, for this request: the same host, the same generation, and not too old.
+    private func judgeAgain(
+        _ ssl: OpaquePointer,
+        _ endpoint: Endpoint,
+        _ address: UnsafePointer<CChar>?,
+        _ port: Int32
+    ) -> Bool {
+        guard
+            let record = ConnectionRecord.of(
+                ssl,
+                descriptor: openedSocket,
+                remoteAddress: SocketAddress(numeric: address, port: port)
+            )
+        else {
+            failure = SessionError(
+                .certificateUntrusted,
+                "The connection to \(endpoint.host) was never judged by the security policy."
+            )
+            return false
+        }
+        let trust = record.trust
+        guard trust.generation == endpoint.generation, trust.host == endpoint.host, trust.policy === endpoint.policy,
+            trust.evaluation.isStillGood(at: pool.loop.wallClock / 1_000_000)
+        else {
+            // A new connection is judged anew, for this host, under this policy, at this time.
+            if isFreshAttempt {
+                failure = SessionError(
+                    .certificateExpired,
+                    "The verdict on \(endpoint.host) does not hold any more.",
+                    evaluation: trust.evaluation
+                )
+            } else {
+                needsFreshConnection = true
+            }
+            return false
+        }
+        self.record = record
+        if endpoint.httpVersion == .http1 {
+            self.ssl = ssl
+            record.transfer = self
+        }
+        connection = record.info
+        return true
+    }
+
+    /// Rule 57: only what is idempotent, was not answered, and has no body that is gone.
+    private func mayRepeat(_ task: SessionTask) -> Bool {
+        if task.request.method.isIdempotent, !bodyTaken, !response.hasHead {
+            response.reset(for: task.request.method)
+            return true
+        }
+        failure = SessionError(
+            .responseTruncated,
+            "\(task.request.endpoint.host) closed the kept connection while the \(task.request.method) request went out. "
+                + "It is not sent again, because the origin may have acted on it; send it again if that is safe."
+        )
+        return false
+    }
+
+    /// The address rules, on the address that is really dialled.
+    func openSocket(_ address: UnsafePointer<sockaddr>, _ length: UInt32, family: Int32) -> Int32 {
+        guard let task, let dialled = SocketAddress(address, length: length) else { return -1 }
+        if let refusal = task.request.endpoint.dialRule?(dialled) {
+            refusedAddress = (dialled, refusal)
+            return -1
+        }
+        dialledAddress = dialled
+        let descriptor = pool.open(family: family)
+        openedSockets.append(descriptor)
+        return descriptor
+    }
+
+    /// The socket of a new connection: of those that were tried at a time, the one that libcurl has not closed.
+    private var openedSocket: Int32 {
+        let open = openedSockets.filter { pool.isOpen($0) }
+        return open.count == 1 ? open[0] : -1
+    }
+}
+
+extension SocketAddress {
+    /// The numeric text that libcurl gives for an address.
+    fileprivate init(numeric text: UnsafePointer<CChar>?, port: Int32) {
+        let port = UInt16(truncatingIfNeeded: port)
+        var four = in_addr()
+        var six = in6_addr()
+        if let text, inet_pton(AF_INET, text, &four) == 1 {
+            self.init(ipv4: UInt32(bigEndian: four.s_addr), port: port)
+        } else if let text, inet_pton(AF_INET6, text, &six) == 1 {
+            let (upper, lower) = withUnsafeBytes(of: six) { raw in
+                (
+                    UInt64(bigEndian: raw.loadUnaligned(as: UInt64.self)),
+                    UInt64(bigEndian: raw.loadUnaligned(fromByteOffset: 8, as: UInt64.self))
+                )
+            }
+            self.init(ipv6Upper: upper, lower: lower, port: port)
+        } else {
+            self.init(unixPath: "")
+        }
+    }
+}

@@ -1,0 +1,65 @@
+import IOCore
+import Testing
+
+@testable import SessionCore
+
+@Suite("The clock of a transfer")
+struct TransferClockTests {
+    private func timeouts(total: TimeSpan? = nil) -> TaskTimeouts {
+        var timeouts = TaskTimeouts()
+        timeouts.connect = .seconds(1)
+        timeouts.firstByte = .seconds(2)
+        timeouts.stall = .seconds(3)
+        timeouts.total = total
+        return timeouts
+    }
+
+    private func expiry(_ clock: TransferClock, at now: UInt64) -> TransferClock.Expiry? {
+        if case .expired(let expiry) = clock.judge(at: now) { return expiry }
+        return nil
+    }
+
+    private static let second: UInt64 = 1_000_000_000
+
+    @Test("each phase has its own limit, counted from when it was entered")
+    func phases() {
+        let second = Self.second
+        var clock = TransferClock(timeouts(), taskStart: 10 * second, now: 10 * second)
+        #expect(clock.deadline == 11 * second)
+        #expect(expiry(clock, at: 11 * second - 1) == nil)
+        #expect(expiry(clock, at: 11 * second)?.phase == .connecting)
+        for (phase, limit) in [(TransferClock.Phase.sending, 3), (.waiting, 2), (.receiving, 3)] {
+            clock.enter(phase, at: 20 * second)
+            #expect(clock.deadline == (20 + UInt64(limit)) * second)
+            #expect(expiry(clock, at: clock.deadline - 1) == nil)
+            #expect(expiry(clock, at: clock.deadline)?.phase == phase)
+            #expect(expiry(clock, at: clock.deadline)?.isTotal == false)
+        }
+    }
+
+    @Test("a byte that moves puts a stall off")
+    func activity() {
+        let second = Self.second
+        var clock = TransferClock(timeouts(), taskStart: 0, now: 0)
+        clock.enter(.receiving, at: second)
+        clock.active(at: 3 * second)
+        #expect(expiry(clock, at: 5 * second) == nil)
+        guard case .wait(let until) = clock.judge(at: 5 * second) else {
+            Issue.record("it should wait")
+            return
+        }
+        #expect(until == 6 * second)
+        #expect(expiry(clock, at: 6 * second)?.limit == .seconds(3))
+    }
+
+    @Test("the total counts from the task's start and goes before all phases")
+    func total() {
+        let second = Self.second
+        var clock = TransferClock(timeouts(total: .seconds(4)), taskStart: 0, now: 2 * second)
+        clock.enter(.receiving, at: 3 * second)
+        #expect(clock.deadline == 4 * second)
+        clock.active(at: 3 * second + 1)
+        #expect(expiry(clock, at: 4 * second)?.isTotal == true)
+        #expect(expiry(clock, at: 4 * second - 1) == nil)
+    }
+}
