@@ -48,6 +48,24 @@ struct ForwardedFieldsTests {
         #expect(arrived.text == "four")
     }
 
+    @Test("Max-Forwards of OPTIONS is counted down, and at 0 the proxy itself answers")
+    func maxForwards() throws {
+        let stage = try Stage { OriginAnswer.text($0.target) }
+        for (sent, arriving) in [("2", "1"), ("1", "0")] {
+            let request = ProxyUnderTest.request("OPTIONS", stage.url(), fields: ["Max-Forwards: \(sent)"])
+            #expect(try stage.proxy.exchange(request, method: "OPTIONS").status == 200)
+            #expect(stage.origin.requests.last?["Max-Forwards"] == arriving)
+        }
+        let last = ProxyUnderTest.request("OPTIONS", stage.url(), fields: ["Max-Forwards: 0"])
+        let answer = try stage.proxy.exchange(last, method: "OPTIONS")
+        #expect(answer.status == 200)
+        #expect(answer["Allow"]?.contains("OPTIONS") == true)
+        #expect(stage.origin.requests.count == 2)
+        // Other methods are not concerned.
+        #expect(try stage.get(fields: ["Max-Forwards: 0"]).status == 200)
+        #expect(stage.origin.requests.last?["Max-Forwards"] == "0")
+    }
+
     @Test("hop-by-hop fields of an answer do not reach the client, the rest does")
     func responseFields() throws {
         let stage = try Stage { _ in

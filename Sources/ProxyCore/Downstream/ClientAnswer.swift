@@ -116,6 +116,18 @@ struct ClientAnswer {
         if let trailers { output.appendLastChunk(trailers: trailers) } else { output.appendLastChunk() }
     }
 
+    /// What this proxy itself allows: the methods that it forwards.
+    mutating func tellOptions(keepAlive: Bool, to output: inout ByteBuffer, date: [UInt8]) {
+        hasBegun = true
+        status = 200
+        persists = keepAlive
+        output.appendStatusLine(200)
+        output.append("Date: ")
+        output.append(date)
+        output.append("\r\nAllow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH\r\nContent-Length: 0\r\n")
+        output.append(keepAlive ? "\r\n" : "Connection: close\r\n\r\n")
+    }
+
     /// An answer of our own.
     mutating func refuse(
         _ problem: Problem,

@@ -75,8 +75,20 @@ final class Exchange: TaskDelegate {
                 )
                 return
             }
-            start(endpoint)
+            if head.method == .options, head.maxForwards == 0 {
+                answerOptions()
+            } else {
+                start(endpoint)
+            }
         }
+    }
+
+    /// OPTIONS that may go no further: the answer is this proxy's own (RFC 9110, section 7.6.2).
+    private func answerOptions() {
+        let keepAlive = head.keepAlive && body.isComplete
+        answer.tellOptions(keepAlive: keepAlive, to: &connection.output, date: worker.httpDate)
+        end(nil)
+        connection.finished(self, persists: keepAlive, isWhole: true)
     }
 
     private func reset() {
@@ -102,7 +114,10 @@ final class Exchange: TaskDelegate {
             endpoint: endpoint,
             method: head.method,
             target: Array(copying: head.target),
-            fields: OriginFields.make(from: head, pseudonym: worker.pseudonym),
+            fields: OriginFields.make(
+                from: head,
+                via: head.minorVersion == 0 ? worker.viaOfVersion10 : worker.viaOfVersion11
+            ),
             bodyLength: length
         )
         let task = worker.manager.dataTask(with: request, delegate: self)

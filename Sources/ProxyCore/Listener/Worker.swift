@@ -13,6 +13,9 @@ final class Worker: @unchecked Sendable {
     let router: Router
     let manager: URLSessionManager
     let pseudonym: [UInt8]
+    /// What is added to Via of a request of that minor version.
+    let viaOfVersion10: [UInt8]
+    let viaOfVersion11: [UInt8]
     let headLimits: HeadLimits
     let headTime: TimeSpan
     let idleTime: TimeSpan
@@ -46,6 +49,8 @@ final class Worker: @unchecked Sendable {
         self.snapshot = snapshot
         self.server = server
         self.pseudonym = pseudonym
+        viaOfVersion10 = ViaField.value(minorVersion: 0, pseudonym: pseudonym)
+        viaOfVersion11 = ViaField.value(minorVersion: 1, pseudonym: pseudonym)
         router = Router(snapshot: snapshot)
         let configuration = snapshot.configuration
         var session = SessionConfiguration()

@@ -3,18 +3,26 @@ import HTTPCore
 /// The fields of a client's request as they go to the origin.
 enum OriginFields {
     /// End-to-end fields in their order, then Via (RFC 9110, section 7.6). Host and framing are the session's to make.
-    static func make(from head: borrowing RequestHead, pseudonym: [UInt8]) -> HTTPFields {
+    ///
+    /// - Parameter via: this proxy's own member, as `ViaField.value` makes it.
+    static func make(from head: borrowing RequestHead, via: [UInt8]) -> HTTPFields {
         var fields = HTTPFields()
         for index in 0..<head.fields.count {
             let id = head.fields.id(at: index)
             switch id {
             case .host, .contentLength, .expect: continue
+            case .maxForwards where head.method == .options:
+                // RFC 9110, section 7.6.2; the one that arrives with 0 goes no further than here.
+                if let left = head.maxForwards, left > 0 {
+                    fields.append(.maxForwards, decimal: left - 1)
+                    continue
+                }
             default: break
             }
             if head.fields.isHopByHop(at: index, head.connection) { continue }
             fields.append(contentsOf: head.fields, at: index)
         }
-        fields.append(.via, ViaField.value(minorVersion: head.minorVersion, pseudonym: pseudonym).span)
+        fields.append(.via, via.span)
         return fields
     }
 
