@@ -51,6 +51,24 @@ struct ShutdownTests {
         #expect(try stage.proxy.waitForExit().exitCode == 0)
     }
 
+    @Test("what was sent before the stop is answered, on new connections and on kept ones")
+    func nothingIsDropped() throws {
+        let stage = try Stage { OriginAnswer.text($0.target) }
+        let kept = try stage.proxy.connect()
+        try kept.send(ProxyUnderTest.request("GET", stage.url("/first")))
+        #expect(try kept.readResponse().text == "/first")
+        // While the process stands still, the kernel takes both requests and the signal.
+        stage.proxy.signal(SIGSTOP)
+        try kept.send(ProxyUnderTest.request("GET", stage.url("/kept")))
+        let new = try stage.proxy.connect()
+        try new.send(ProxyUnderTest.request("GET", stage.url("/new")))
+        stage.proxy.signal(SIGTERM)
+        stage.proxy.signal(SIGCONT)
+        #expect(try kept.readResponse().text == "/kept")
+        #expect(try new.readResponse().text == "/new")
+        #expect(try stage.proxy.waitForExit().exitCode == 0)
+    }
+
     @Test("the drain is bounded by timeouts.drain")
     func bounded() throws {
         let stage = try Stage({ $0.setTimeouts(["drain": "200ms"]) }) { connection in

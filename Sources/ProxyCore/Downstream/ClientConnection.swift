@@ -364,8 +364,10 @@ final class ClientConnection: EventHandler {
         worker.forget(self)
     }
 
-    /// Closes if nothing is under way: a clean stop.
+    /// Closes if nothing is under way, and nothing has come that was not looked at yet: a clean stop.
     func closeIfIdle() {
+        isReadable = true
+        pump()
         if exchange == nil, phase == .head { close() }
     }
 }

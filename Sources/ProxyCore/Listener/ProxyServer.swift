@@ -93,7 +93,6 @@ package final class ProxyServer {
 
     /// Stops accepting and lets what is under way finish; `connections` falls to 0 in time.
     package func drain() {
-        for socket in sockets { socket.refuse() }
         for worker in workers { worker.loop.submit { worker.drain() } }
     }
 

@@ -41,14 +41,22 @@ final class WorkerListener: EventHandler {
         try worker.loop.register(socket.descriptor, [.readable, .exclusive], self)
     }
 
+    /// Takes what waits in the kernel's queue, and nothing more.
     func stop() {
+        guard !isStopped else { return }
         isStopped = true
+        acceptWaiting(atMost: Int.max)
+        socket.refuse()
         worker.loop.unregister(socket.descriptor)
         worker.loop.remove(retry)
     }
 
     override func ready(_ readiness: Readiness) {
-        for _ in 0..<Self.acceptsATurn {
+        acceptWaiting(atMost: Self.acceptsATurn)
+    }
+
+    private func acceptWaiting(atMost limit: Int) {
+        for _ in 0..<limit {
             switch socket.accept() {
             case .connection(let descriptor, let address):
                 worker.adopt(descriptor, address, self)
@@ -56,6 +64,7 @@ final class WorkerListener: EventHandler {
                 return
             case .exhausted:
                 // Out of descriptors: the listener would be ready for ever. Look again when some may be free.
+                guard !isStopped else { return }
                 worker.loop.unregister(socket.descriptor)
                 worker.loop.arm(retry, after: .milliseconds(100))
                 return
