@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Command line: usage")
 struct CommandLineUsageTests {
-    static let commands = ["run", "check", "exec", "pins show", "pins from", "demo", "version", "help"]
+    static let commands = ["run", "check", "exec", "pins show", "pins from", "pins verify", "demo", "version", "help"]
 
     @Test("without a command the overview goes to the standard error and the exit code is 64")
     func nothingAtAll() throws {
@@ -50,7 +50,8 @@ struct CommandLineUsageTests {
             (["rnu"], "did you mean pinproxy run?"),
             (["ca", "init"], "unknown command \"ca\""),
             (["pins"], "pins show"),
-            (["pins", "verify"], "unknown command \"pins verify\""),
+            (["pins", "learn"], "unknown command \"pins learn\""),
+            (["pins", "verify"], "--config FILE is missing"),
             (["help", "nothing"], "unknown command"),
             (["check"], "--config FILE is missing"),
             (["check", "--config"], "--config needs a value"),

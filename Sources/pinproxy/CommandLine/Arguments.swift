@@ -67,6 +67,8 @@ struct Arguments: Sendable {
             case .none: (0...0, "")
             case .optional(let name): (0...2, name)
             case .one(let name): (1...1, name)
+            case .two(let first, let second): (2...2, operands.isEmpty ? first : second)
+            case .any(let name): (0...Int.max, name)
             case .oneOrMore(let name), .program(let name): (1...Int.max, name)
             }
         if operands.count < limits.0.lowerBound { throw wrong("\(limits.1) is missing", "") }
@@ -86,11 +88,9 @@ struct Arguments: Sendable {
         return Spelling.nearest(to: name, among: known).map { "did you mean \($0)?" } ?? ""
     }
 
-    /// A word as a message may repeat it: control characters of a terminal are not played back to it.
+    /// A word as a message may repeat it.
     static func shown(_ word: String) -> String {
-        let safe = word.unicodeScalars.map { scalar in
-            scalar.properties.generalCategory == .control ? "\u{fffd}" : Character(scalar)
-        }
-        return "\"\(String(safe.prefix(64)))\(safe.count > 64 ? "…" : "")\""
+        let safe = TextLayout.printable(word)
+        return "\"\(safe.prefix(64))\(safe.count > 64 ? "…" : "")\""
     }
 }

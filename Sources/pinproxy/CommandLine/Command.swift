@@ -13,7 +13,9 @@ struct Command: Sendable {
         case none
         case optional(String)
         case one(String)
+        case two(String, String)
         case oneOrMore(String)
+        case any(String)
         /// A program and its arguments: nothing behind its name is an option of ours.
         case program(String)
     }
@@ -34,5 +36,5 @@ struct Command: Sendable {
     var action: @Sendable (Arguments) throws(CommandFailure) -> ExitCode
 
     /// The order in which the help lists them.
-    static let all: [Command] = [.run, .check, .exec, .pinsShow, .pinsFrom, .demo, .version, .help]
+    static let all: [Command] = [.run, .check, .exec, .pinsShow, .pinsFrom, .pinsVerify, .demo, .version, .help]
 }

@@ -32,6 +32,8 @@ enum Help {
         case .none: break
         case .optional(let name): words.append("[\(name)]")
         case .one(let name): words.append(name)
+        case .two(let first, let second): words += [first, second]
+        case .any(let name): words.append("[\(name)…]")
         case .oneOrMore(let name): words.append("\(name)…")
         case .program(let name): words.append("-- \(name)")
         }

@@ -5,6 +5,13 @@ import ServerTrust
 struct ServerAddress {
     var host: Host
     var port: UInt16
+    /// Whether the port was written, and is not the usual one for want of another.
+    private(set) var hasPort = true
+
+    init(_ host: Host, port: UInt16) {
+        self.host = host
+        self.port = port
+    }
 
     init(_ text: String) throws(CommandFailure) {
         var rest = text[...]
@@ -20,6 +27,8 @@ struct ServerAddress {
             }
             port = number
             rest = rest[..<colon]
+        } else {
+            hasPort = false
         }
         do throws(DomainName.Fault) {
             host = try DomainName.host(String(rest))

@@ -2,6 +2,15 @@
 enum TextLayout {
     static let width = 80
 
+    /// Text of others (a file's comment, a word of the command line) on one line: control characters of a terminal are
+    /// not played back to it.
+    static func printable(_ text: String) -> String {
+        let safe = text.unicodeScalars.map { scalar in
+            scalar.properties.generalCategory == .control ? "\u{fffd}" : Character(scalar)
+        }
+        return String(safe)
+    }
+
     /// Lines of at most `width` columns, broken behind spaces where there are any, else behind commas, else anywhere.
     static func lines(_ text: String, width: Int) -> [String] {
         text.split(separator: "\n", omittingEmptySubsequences: false).flatMap { brokenLine($0, width) }

@@ -1,0 +1,91 @@
+import IOCore
+import ServerTrust
+import SessionCore
+
+/// What one connection to a pinned server showed.
+struct PinCheck {
+    /// How it ended.
+    enum Outcome {
+        /// The policy has judged a chain, and refused it or not.
+        case judged(TrustEvaluation)
+        /// There was no connection to judge, or it broke before its handshake was over.
+        case unreachable(Unreached)
+    }
+
+    /// Why there was no verdict, in the words of the task log.
+    struct Unreached: Error {
+        var code: String
+        /// What happened and what to do.
+        var reason: String
+    }
+
+    var server: PinnedServer
+    var outcome: Outcome
+    var connection: ConnectionInfo?
+    /// Seconds since 1970, when it was done.
+    var time: Int64
+
+    /// The policy's own word for what it found.
+    var verdict: String {
+        switch outcome {
+        case .judged(let evaluation): evaluation.verdict.rawValue
+        case .unreachable: "unreachable"
+        }
+    }
+
+    /// Whether the server shows what its policy asks for. Requests may go out all the same where pins are only
+    /// reported or have expired: a pin set that does not hold is not verified.
+    var isGood: Bool {
+        guard case .judged(let evaluation) = outcome else { return false }
+        switch evaluation.verdict {
+        case .pass, .notPinned, .unverified: return true
+        case .fail, .reportOnly, .expired: return false
+        }
+    }
+
+    /// The code, the reason and the remedy of what is not good.
+    var problem: (code: String, reason: String, remedy: String)? {
+        switch outcome {
+        case .unreachable(let error):
+            return (error.code, error.reason, "")
+        case .judged(let evaluation):
+            if let failure = evaluation.failure {
+                return (failure.rawValue, evaluation.reason, evaluation.remedy)
+            }
+            guard evaluation.verdict == .expired else { return nil }
+            let last = server.policy.configuration.expiration.map { " on \($0)" } ?? ""
+            return (
+                TrustFailure.pinSetExpired.rawValue,
+                "the pin set has expired\(last), and no pin is looked at: chain and host hold",
+                "check the server's pins and renew the date"
+            )
+        }
+    }
+
+    /// The pin that matched, with what the pin file says of it.
+    var match: (pin: PublicKeyPin, comment: String, isBackupOnly: Bool)? {
+        guard case .judged(let evaluation) = outcome, let pin = evaluation.matchedPin else { return nil }
+        let configuration = server.policy.configuration
+        let comment =
+            configuration.pins.first { $0.key == pin && !$0.comment.isEmpty }?.comment
+            ?? configuration.pinnedCertificates.first { $0.publicKeyPin == pin }?.subject ?? ""
+        return (pin, comment, evaluation.matchedBackupOnly)
+    }
+
+    /// The first end of a certificate's validity in the chain that was judged, in seconds since 1970. Of a chain that
+    /// nobody vouches for, the server's own certificate alone counts.
+    var certificateEnd: Int64? {
+        guard case .judged(let evaluation) = outcome else { return nil }
+        return (evaluation.isChainValidated ? evaluation.chain : Array(evaluation.chain.prefix(1))).map(\.notAfter)
+            .min()
+    }
+
+    /// The first second after the pin set's last day.
+    var pinSetEnd: Int64? { server.policy.configuration.expiration?.end }
+
+    /// Whole days from now; negative when it is over.
+    func days(until second: Int64) -> Int64 {
+        let left = second - time
+        return left >= 0 ? left / 86_400 : -((-left + 86_399) / 86_400)
+    }
+}

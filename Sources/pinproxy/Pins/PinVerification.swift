@@ -1,0 +1,91 @@
+import HTTPCore
+import IOCore
+import ProxyCore
+import ServerTrust
+import SessionCore
+
+/// Connects to pinned servers under their own policies, many at once on one loop, and sends no request.
+struct PinVerification {
+    /// Connections under way at the same time: few enough for any limit of open files.
+    static let width = 32
+
+    var snapshot: PolicySnapshot
+
+    /// - Parameter progress: called with the number of servers that are done, whenever it grows.
+    /// - Returns: one check a server, in their order.
+    func check(_ servers: [PinnedServer], progress: (Int) -> Void) throws(CommandFailure) -> [PinCheck] {
+        var checks = [PinCheck?](repeating: nil, count: servers.count)
+        var done = 0
+        var next = 0
+        do {
+            let loop = try EventLoop()
+            let manager = try URLSessionManager(loop: loop)
+            var running: [(index: Int, task: SessionTask, delegate: VerifyingDelegate)] = []
+            while done < servers.count {
+                while running.count < Self.width, next < servers.count {
+                    let index = next
+                    next += 1
+                    switch servers[index].endpoint(snapshot) {
+                    case .failure(let error):
+                        checks[index] = Self.finished(servers[index], .unreachable(error), nil)
+                        done += 1
+                        progress(done)
+                    case .success(let endpoint):
+                        let request = SessionRequest(
+                            endpoint: endpoint,
+                            method: .head,
+                            target: Array("/".utf8),
+                            fields: HTTPFields()
+                        )
+                        let delegate = VerifyingDelegate()
+                        let task = manager.dataTask(with: request, delegate: delegate)
+                        running.append((index, task, delegate))
+                        task.resume()
+                    }
+                }
+                if running.allSatisfy({ $0.task.state != .completed }), !running.isEmpty { loop.turn() }
+                for (index, task, delegate) in running where task.state == .completed {
+                    checks[index] = Self.finished(
+                        servers[index],
+                        Self.outcome(task, delegate),
+                        task.metrics.transaction.connection
+                    )
+                    done += 1
+                    progress(done)
+                }
+                running.removeAll { $0.task.state == .completed }
+            }
+            manager.invalidateSession(cancelingTasks: true)
+            loop.turn(waitingAtMost: .milliseconds(0))
+        } catch {
+            throw CommandFailure(.internal, "\(error)")
+        }
+        return checks.compactMap { $0 }
+    }
+
+    private static func finished(
+        _ server: PinnedServer,
+        _ outcome: PinCheck.Outcome,
+        _ connection: ConnectionInfo?
+    ) -> PinCheck {
+        PinCheck(server: server, outcome: outcome, connection: connection, time: Clock.realtime / 1_000_000)
+    }
+
+    private static func outcome(_ task: SessionTask, _ delegate: VerifyingDelegate) -> PinCheck.Outcome {
+        // Without `taskDidConnect` a chain that was accepted proves nothing: the server's proof of its key comes after.
+        if let accepted = delegate.evaluation { return .judged(accepted) }
+        if let refused = task.error?.evaluation, !refused.isAccepted { return .judged(refused) }
+        let error = task.error ?? SessionError(.internal, "The connection ended without a verdict.")
+        return .unreachable(.init(code: error.code.rawValue, reason: error.details))
+    }
+}
+
+/// Ends the task when the connection is there: nothing has been sent by then.
+private final class VerifyingDelegate: TaskDelegate {
+    private(set) var evaluation: TrustEvaluation?
+
+    override func taskDidConnect(_ task: SessionTask) {
+        evaluation = task.evaluation
+        task.cancel()
+    }
+}

@@ -1,0 +1,91 @@
+import HTTPCore
+import IOCore
+import ProxyCore
+import ServerTrust
+import SessionCore
+
+/// A host and port that pins hold for, as a configuration has it.
+struct PinnedServer {
+    var address: ServerAddress
+    var policy: SecurityPolicy
+
+    /// Every server that the pin files name: each domain by its own name, on each of its ports (443 without `ports`).
+    static func all(of snapshot: PolicySnapshot) -> [PinnedServer] {
+        snapshot.pinnedDomains.domains.flatMap { domain -> [PinnedServer] in
+            guard let policy = domain.policy else { return [] }
+            return (domain.ports ?? [443]).map {
+                PinnedServer(address: ServerAddress(domain.host, port: $0), policy: policy)
+            }
+        }
+    }
+
+    /// The servers that a word of the command line means: `HOST:PORT`, or `HOST` on each port of its domain.
+    static func named(_ word: String, in snapshot: PolicySnapshot) throws(CommandFailure) -> [PinnedServer] {
+        let address = try ServerAddress(word)
+        let pinned = snapshot.pinnedDomains
+        guard let name = pinned.policy(host: address.host, port: address.port)?.domain,
+            let domain = pinned.domains.first(where: { $0.host == name }), let policy = domain.policy
+        else {
+            throw CommandFailure(
+                .usage,
+                "no pin file of the configuration names \(address.host)",
+                remedy: "pinproxy check lists the hosts; pinproxy pins show --pin-file \(address) makes a pin file"
+            )
+        }
+        guard address.hasPort else {
+            return (domain.ports ?? [443]).map {
+                PinnedServer(address: ServerAddress(address.host, port: $0), policy: policy)
+            }
+        }
+        if let ports = domain.ports, !ports.contains(address.port) {
+            let list = ports.map(String.init).joined(separator: ", ")
+            throw CommandFailure(
+                .usage,
+                "the pins of \(domain.host) do not hold on port \(address.port)",
+                remedy: "its \"ports\" are \(list)"
+            )
+        }
+        return [PinnedServer(address: address, policy: policy)]
+    }
+
+    /// Where a connection goes, as the proxy would make it: the host's `resolve`, version of HTTP and timeouts, the
+    /// policy with its anchors, and the rules on addresses.
+    ///
+    /// - Returns: the way there, or why the proxy would not take it.
+    func endpoint(_ snapshot: PolicySnapshot) -> Result<Endpoint, PinCheck.Unreached> {
+        let rules = snapshot.access
+        let verdict = rules.judge(address.host)
+        guard verdict == .allowed else {
+            return .failure(
+                PinCheck.Unreached(
+                    code: "host_denied",
+                    reason: "\(address.host) may not be reached: \(rules.describe(verdict)). "
+                        + "Change access in the configuration if it should be."
+                )
+            )
+        }
+        let settings = snapshot.policy(for: address.host).configuration
+        let exemption = settings.resolve
+        var timeouts = TaskTimeouts()
+        timeouts.connect = .milliseconds(settings.timeouts.connect.count)
+        timeouts.total = settings.timeouts.total.map { .milliseconds($0.count) }
+        return .success(
+            Endpoint(
+                scheme: .https,
+                host: address.host,
+                port: address.port,
+                resolve: settings.resolve.map { (Host($0.address), $0.port) },
+                httpVersion: settings.httpVersion == .http2 ? .http2 : .http1,
+                policy: policy,
+                anchors: snapshot.trustAnchors,
+                generation: UInt64(snapshot.generation),
+                timeouts: timeouts,
+                dialRule: { address in
+                    guard let dialled = AddressAndPort(address) else { return DialRefusal(rule: "not an IP address") }
+                    let verdict = rules.judge(dialled.address, port: dialled.port, exempting: exemption)
+                    return verdict == .allowed ? nil : DialRefusal(rule: rules.describe(verdict))
+                }
+            )
+        )
+    }
+}

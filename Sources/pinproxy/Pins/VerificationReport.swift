@@ -1,0 +1,87 @@
+import HTTPCore
+import ServerTrust
+import SessionCore
+
+/// What `pins verify` prints: for people, or one JSON object a line.
+struct VerificationReport {
+    var checks: [PinCheck]
+    var style: TerminalStyle
+
+    /// From so few days on, an end that comes is marked.
+    private static let notice: Int64 = 30
+
+    var text: String {
+        let failed = checks.count { !$0.isGood }
+        let summary =
+            failed == 0 ? "all \(checks.count) passed" : "\(failed) of \(checks.count) FAILED"
+        return checks.map(entry).joined() + "\n" + style(summary, failed == 0 ? .green : .red) + "\n"
+    }
+
+    private func entry(_ check: PinCheck) -> String {
+        let word = check.isGood ? style("PASS", .green) : style("FAIL", .red)
+        var text = "\(word)  \(style("\(check.server.address)", .bold))  \(check.verdict)\n"
+        func row(_ label: String, _ line: String, _ mark: TerminalStyle.Mark? = nil) {
+            text += TextLayout.row("      \(label)", line, column: 16) { line in mark.map { style(line, $0) } ?? line }
+        }
+        if let problem = check.problem {
+            let remedy = problem.remedy.isEmpty ? "" : " (\(problem.remedy))"
+            row("reason", TextLayout.printable("\(problem.code): \(problem.reason)\(remedy)"), .red)
+        }
+        if let match = check.match {
+            row("pin", "\(match.pin)")
+            if !match.comment.isEmpty { row("", TextLayout.printable(match.comment)) }
+            if match.isBackupOnly {
+                row("warning", "only a backup pin matched: make it the current one, and add a new backup", .yellow)
+            }
+        }
+        if let end = check.certificateEnd {
+            let days = check.days(until: end)
+            row("chain", Self.left(days, "the first certificate"), days < Self.notice ? .yellow : nil)
+        }
+        if let end = check.pinSetEnd {
+            let days = check.days(until: end)
+            row("pin set", Self.left(days, "the pin set"), days < Self.notice ? .yellow : nil)
+        }
+        return text
+    }
+
+    private static func left(_ days: Int64, _ what: String) -> String {
+        if days < 0 { return "\(what) has expired" }
+        return days == 1 ? "\(what) ends in 1 day" : "\(what) ends in \(days) days"
+    }
+
+    var jsonLines: String {
+        checks.map { check in
+            var line = JSONLine()
+            line.add("host", check.server.address.host.description)
+            line.add("port", check.server.address.port)
+            if let domain = check.server.policy.domain { line.add("domain", domain.description) }
+            line.add("passed", check.isGood)
+            line.add("verdict", check.verdict)
+            line.add("pinningMode", check.server.policy.pinningMode.rawValue)
+            if let problem = check.problem {
+                line.add("code", problem.code)
+                line.add("reason", problem.reason)
+                if !problem.remedy.isEmpty { line.add("remedy", problem.remedy) }
+            }
+            if let match = check.match {
+                line.add("matchedPin", match.pin.description)
+                line.add("matchedBackupOnly", match.isBackupOnly)
+                if !match.comment.isEmpty { line.add("matchedPinComment", match.comment) }
+            }
+            if let end = check.certificateEnd {
+                line.add("certificateExpiry", Certificate.day(end))
+                line.add("daysToCertificateExpiry", check.days(until: end))
+            }
+            if let end = check.pinSetEnd, let last = check.server.policy.configuration.expiration {
+                line.add("pinSetExpiry", last.description)
+                line.add("daysToPinSetExpiry", check.days(until: end))
+            }
+            if let connection = check.connection {
+                line.add("address", connection.remoteAddressText)
+                if let version = connection.tlsVersion { line.add("tlsVersion", "\(version)") }
+            }
+            return line.text
+        }.joined()
+    }
+}
