@@ -83,7 +83,7 @@ final class LogBuffer {
     private var count = 0
     private var timer: LoopTimer!
 
-    private static let enough = 32 << 10
+    private static let enough = 64 << 10
     private static let age = TimeSpan.milliseconds(100)
 
     init(writer: LogWriter, loop: EventLoop) {
