@@ -49,14 +49,14 @@ static CURLcode on_tls(CURL *easy, void *context, void *data) {
 
 static int on_ready(void *data, char *address, char *local_address, int port, int local_port) {
     (void)local_address;
-    (void)local_port;
     struct transfer *transfer = data;
     struct curl_tlssessioninfo *session = NULL;
     void *ssl = NULL;
     if (curl_easy_getinfo(transfer->easy, CURLINFO_TLS_SSL_PTR, &session) == CURLE_OK && session &&
         session->backend == CURLSSLBACKEND_OPENSSL)
         ssl = session->internals;
-    return transfer->callbacks.ready(transfer->owner, ssl, address, port) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
+    return transfer->callbacks.ready(transfer->owner, ssl, address, port, local_port) ? CURL_PREREQFUNC_OK
+                                                                                     : CURL_PREREQFUNC_ABORT;
 }
 
 static curl_socket_t on_open(void *data, curlsocktype purpose, struct curl_sockaddr *address) {

@@ -21,7 +21,7 @@ struct pinproxy_transfer_callbacks {
     bool (*tls)(void *owner, void *ssl_context);
     // A connection is about to carry the request, new or reused; `ssl` is null without TLS.
     // Returns false to end the transfer before a byte of the request is sent.
-    bool (*ready)(void *owner, void *ssl, const char *address, int port);
+    bool (*ready)(void *owner, void *ssl, const char *address, int port, int local_port);
     // A socket for that address, or -1 to refuse the address.
     int (*open)(void *owner, const struct sockaddr *address, unsigned length, int family, int type, int protocol);
 };

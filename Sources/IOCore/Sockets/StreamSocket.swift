@@ -92,7 +92,7 @@ package struct StreamSocket: ~Copyable {
 }
 
 /// The address a socket is bound to.
-func boundAddress(_ descriptor: Int32) -> SocketAddress? {
+package func boundAddress(_ descriptor: Int32) -> SocketAddress? {
     var storage = sockaddr_storage()
     var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
     return withUnsafeMutablePointer(to: &storage) { pointer in

@@ -45,7 +45,8 @@ final class CurlSocket: EventHandler {
 
     override func ready(_ readiness: Readiness) {
         guard !wanted.isEmpty else {
-            // An idle connection speaks: its origin has closed it. libcurl sees that when it would use it again.
+            // An idle connection speaks. Where its origin has closed it, libcurl sees that when it would use it again.
+            if isOwn { pool.spokeWhileIdle(descriptor) }
             unregister()
             return
         }

@@ -1,3 +1,4 @@
+import COpenSSL
 import CShims
 import Glibc
 import HTTPCore
@@ -29,11 +30,16 @@ extension Transfer {
     }
 
     /// A connection is there, new or reused: the last look before the request goes out.
-    func isReady(_ ssl: OpaquePointer?, address: UnsafePointer<CChar>?, port: Int32) -> Bool {
+    func isReady(_ ssl: OpaquePointer?, address: UnsafePointer<CChar>?, port: Int32, localPort: UInt16) -> Bool {
         guard let task else { return false }
         let endpoint = task.request.endpoint
         attempts += 1
         if attempts > 1, !mayRepeat(task) { return false }
+        if endpoint.httpVersion == .http1, !isFreshAttempt, pool.hasSpokenWhileIdle(localPort: localPort) {
+            // What came behind the last answer would be taken for this request's.
+            needsFreshConnection = true
+            return false
+        }
         if endpoint.scheme == .https {
             guard let ssl, judgeAgain(ssl, endpoint, address, port) else { return false }
         } else {
@@ -89,6 +95,12 @@ extension Transfer {
             }
             return false
         }
+        if endpoint.httpVersion == .http1, record.isUsed, SSL_has_pending(ssl) == 1 {
+            // Read ahead behind the last answer.
+            needsFreshConnection = true
+            return false
+        }
+        record.isUsed = true
         self.record = record
         if endpoint.httpVersion == .http1 {
             self.ssl = ssl

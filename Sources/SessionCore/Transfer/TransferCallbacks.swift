@@ -19,8 +19,13 @@ extension TransferPool {
             tls: { owner, context in
                 TransferPool.transfer(owner).prepareTLS(OpaquePointer(context!))
             },
-            ready: { owner, ssl, address, port in
-                TransferPool.transfer(owner).isReady(ssl.map { OpaquePointer($0) }, address: address, port: port)
+            ready: { owner, ssl, address, port, localPort in
+                TransferPool.transfer(owner).isReady(
+                    ssl.map { OpaquePointer($0) },
+                    address: address,
+                    port: port,
+                    localPort: UInt16(truncatingIfNeeded: localPort)
+                )
             },
             open: { owner, address, length, family, _, _ in
                 address.map { TransferPool.transfer(owner).openSocket($0, length, family: family) } ?? -1

@@ -15,7 +15,11 @@ final class TransferPool {
     private var active: [Transfer] = []
     /// By descriptor.
     private var sockets: [CurlSocket?] = []
+    /// The ports, at our end, of the idle connections on which something came. libcurl does not say which descriptor a
+    /// connection has that it uses again, but it says the port.
+    private var spokenPorts: [UInt16] = []
     private var timer: LoopTimer!
+    private var pendingTimer: LoopTimer!
     private var kickPlanned = false
     /// What could not be done while libcurl was on the stack, or is done once for many.
     private var toAdd: [Transfer] = []
@@ -24,6 +28,7 @@ final class TransferPool {
     private var workPlanned = false
     /// The transfers for which a record was taken in the call of libcurl under way.
     private var receivers: [Transfer] = []
+    private var served: [Transfer] = []
     /// libcurl is on the stack: handles may not be added or removed.
     private var inside = 0
 
@@ -33,6 +38,7 @@ final class TransferPool {
         self.loop = loop
         guard Self.globalReady else { throw SessionError(.internal, "libcurl could not be set up.") }
         timer = LoopTimer { [unowned self] in act(on: CURL_SOCKET_BAD, 0) }
+        pendingTimer = LoopTimer { [unowned self] in takePending() }
         multi = pinproxy_multi_create(
             { _, descriptor, what, owner, _ in
                 Unmanaged<TransferPool>.fromOpaque(owner!).takeUnretainedValue().watch(descriptor, what)
@@ -63,6 +69,8 @@ final class TransferPool {
         multi = nil
         curl_multi_cleanup(closing)
         loop.remove(timer)
+        loop.remove(pendingTimer)
+        receivers = []
         for socket in sockets { socket?.unregister() }
         sockets = []
     }
@@ -171,15 +179,24 @@ final class TransferPool {
 
     /// OpenSSL may have read more than libcurl has asked it for, and the socket will not tell of that. Only a record
     /// that was taken leads to another round, so that one that is not there in full ends it.
+    ///
+    /// Each transfer in its turn, and boundedly: an origin that sends faster than it is read would keep the loop here.
     private func takePending() {
-        while let transfer = receivers.popLast(), let multi {
-            guard let pending = transfer.pendingSocket else { continue }
-            var running: Int32 = 0
-            inside += 1
-            curl_multi_socket_action(multi, pending, CURL_CSELECT_IN, &running)
-            inside -= 1
-            reap()
+        for _ in 0..<4 {
+            guard !receivers.isEmpty else { return }
+            swap(&receivers, &served)
+            for transfer in served {
+                guard let multi, let pending = transfer.pendingSocket else { continue }
+                var running: Int32 = 0
+                inside += 1
+                curl_multi_socket_action(multi, pending, CURL_CSELECT_IN, &running)
+                inside -= 1
+                reap()
+            }
+            served.removeAll(keepingCapacity: true)
         }
+        // In the next turn, behind the sockets that are ready then.
+        if !receivers.isEmpty, multi != nil { loop.arm(pendingTimer, after: TimeSpan(nanoseconds: 1)) }
     }
 
     /// OpenSSL has taken a record of a transfer's connection, and may hold more.
@@ -249,8 +266,19 @@ final class TransferPool {
     /// Whether libcurl still has a socket that it opened.
     func isOpen(_ descriptor: Int32) -> Bool { socket(descriptor)?.isOwn ?? false }
 
+    /// Something came on a connection while it carried no request: its end, or an answer that nobody asked for.
+    func spokeWhileIdle(_ descriptor: Int32) {
+        if let port = boundAddress(descriptor)?.port { spokenPorts.append(port) }
+    }
+
+    /// Whether that was so of the connection with this port at our end.
+    func hasSpokenWhileIdle(localPort: UInt16) -> Bool { !spokenPorts.isEmpty && spokenPorts.contains(localPort) }
+
     func closeSocket(_ descriptor: Int32) {
         if let socket = socket(descriptor) {
+            if !spokenPorts.isEmpty, let port = boundAddress(descriptor)?.port {
+                spokenPorts.removeAll { $0 == port }
+            }
             socket.unregister()
             sockets[Int(descriptor)] = nil
         }
