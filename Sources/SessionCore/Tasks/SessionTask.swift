@@ -27,7 +27,8 @@ public final class SessionTask {
     /// The last call of libcurl for bytes found none.
     var uploadPaused = false
     /// The delegate wants no more of the response for now.
-    var receivePaused = false
+    var pausedByDelegate = false
+    private var heldBack = false
 
     init(identifier: UInt64, request: SessionRequest, delegate: TaskDelegate, manager: URLSessionManager) {
         taskIdentifier = identifier
@@ -49,7 +50,8 @@ public final class SessionTask {
             self.transfer = transfer
             transfer.start(self)
         case .unpause:
-            resumeReceiving()
+            heldBack = false
+            receiveAgain()
         default:
             break
         }
@@ -57,7 +59,7 @@ public final class SessionTask {
 
     /// Takes no more of the response until `resume`.
     public func suspend() {
-        if machine.suspend() == .pause { receivePaused = true }
+        if machine.suspend() == .pause { heldBack = true }
     }
 
     /// Ends the task; the delegate is told with the error `cancelled`.
@@ -95,9 +97,16 @@ public final class SessionTask {
 
     /// Lets the origin send on after `BodyFlow.pause`.
     public func resumeReceiving() {
-        guard receivePaused else { return }
-        receivePaused = false
-        transfer?.continueLater()
+        guard pausedByDelegate else { return }
+        pausedByDelegate = false
+        receiveAgain()
+    }
+
+    /// Whether the delegate or the task's suspension holds the response back.
+    var receivePaused: Bool { pausedByDelegate || heldBack }
+
+    private func receiveAgain() {
+        if !receivePaused { transfer?.continueLater() }
     }
 
     // MARK: The end

@@ -277,6 +277,7 @@ final class Transfer {
 
     /// One line of a head.
     func takeLine(_ line: borrowing Span<UInt8>) -> Bool {
+        pool.took(line.count)
         switch response.take(line: line) {
         case .needMore, .trailers:
             return true
@@ -305,13 +306,14 @@ final class Transfer {
         guard let task else { return Int32(PINPROXY_BODY_FAILED) }
         if task.receivePaused { return Int32(PINPROXY_BODY_PAUSE) }
         clock.active(at: pool.loop.now)
+        pool.took(bytes.count)
         var position = 0
         while true {
             let rest = bytes.extracting(position..<bytes.count)
             switch response.next(rest) {
             case .data(let range, let consumed):
                 if task.delegate.task(task, didReceive: rest.extracting(range)) == .pause {
-                    task.receivePaused = true
+                    task.pausedByDelegate = true
                 }
                 guard self.task != nil else { return Int32(PINPROXY_BODY_FAILED) }
                 position += consumed

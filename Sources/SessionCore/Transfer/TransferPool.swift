@@ -29,6 +29,9 @@ final class TransferPool {
     /// The transfers for which a record was taken in the call of libcurl under way.
     private var receivers: [Transfer] = []
     private var served: [Transfer] = []
+    /// How many bytes have been received in the turn that began at `takenAt`.
+    private var taken = 0
+    private var takenAt: UInt64 = 0
     /// libcurl is on the stack: handles may not be added or removed.
     private var inside = 0
 
@@ -182,8 +185,12 @@ final class TransferPool {
     ///
     /// Each transfer in its turn, and boundedly: an origin that sends faster than it is read would keep the loop here.
     private func takePending() {
-        for _ in 0..<4 {
-            guard !receivers.isEmpty else { return }
+        while !receivers.isEmpty {
+            guard !isTurnOver else {
+                // In the next turn, behind the sockets that are ready then.
+                loop.arm(pendingTimer, after: TimeSpan(nanoseconds: 1))
+                return
+            }
             swap(&receivers, &served)
             for transfer in served {
                 guard let multi, let pending = transfer.pendingSocket else { continue }
@@ -195,9 +202,20 @@ final class TransferPool {
             }
             served.removeAll(keepingCapacity: true)
         }
-        // In the next turn, behind the sockets that are ready then.
-        if !receivers.isEmpty, multi != nil { loop.arm(pendingTimer, after: TimeSpan(nanoseconds: 1)) }
     }
+
+    /// Bytes of a response have come.
+    @inline(__always)
+    func took(_ count: Int) {
+        if loop.now != takenAt {
+            takenAt = loop.now
+            taken = 0
+        }
+        taken += count
+    }
+
+    /// Whether enough has been received in this turn of the loop: others wait.
+    private var isTurnOver: Bool { taken > 1 << 20 && loop.now == takenAt }
 
     /// OpenSSL has taken a record of a transfer's connection, and may hold more.
     func mayHavePending(_ transfer: Transfer) {
@@ -215,6 +233,9 @@ final class TransferPool {
     private func plan(_ milliseconds: Int) {
         if milliseconds < 0 {
             loop.disarm(timer)
+        } else if milliseconds == 0, isTurnOver {
+            // libcurl has more to read from an origin that is fast.
+            loop.arm(timer, after: TimeSpan(nanoseconds: 1))
         } else if milliseconds == 0 {
             guard !kickPlanned else { return }
             kickPlanned = true
