@@ -79,7 +79,8 @@ let package = Package(
         .testTarget(
             name: "SessionCoreTests",
             dependencies: [
-                "SessionCore", "SessionCoreFoundation", "ServerTrust", "HTTPCore", "IOCore", "CLibcurl", "TestSupport",
+                "SessionCore", "SessionCoreFoundation", "ServerTrust", "HTTPCore", "IOCore", "CLibcurl", "CShims",
+                "TestSupport",
             ],
             swiftSettings: strict
         ),

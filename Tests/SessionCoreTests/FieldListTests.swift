@@ -1,4 +1,5 @@
 import CLibcurl
+import CShims
 import HTTPCore
 import Testing
 

@@ -51,15 +51,6 @@ final class RecordRelay: Sendable {
             return bytes.isEmpty ? nil : bytes
         }
 
-        /// Passes the records of the handshake and all before the first of application data that the client has asked
-        /// for, as they come.
-        func passRecords(_ count: Int) throws {
-            for _ in 0..<count {
-                guard let record = nextRecord() else { throw Gone() }
-                try deliver(record)
-            }
-        }
-
         /// Passes on all that is left.
         func passRest() throws {
             while let bytes = nextBytes() { try deliver(bytes) }
@@ -92,7 +83,15 @@ final class RecordRelay: Sendable {
 
     /// - Parameter shape: given what the origin sends, on a thread of its own for each connection. Its end ends the
     ///   connection.
-    init(to originPort: UInt16, shape: @escaping @Sendable (Stream) throws -> Void) throws {
+    convenience init(to originPort: UInt16, shape: @escaping @Sendable (Stream) throws -> Void) throws {
+        try self.init(choosing: { originPort }, shape: shape)
+    }
+
+    /// - Parameter choosing: the origin's port for the next connection.
+    init(
+        choosing originPort: @escaping @Sendable () -> UInt16,
+        shape: @escaping @Sendable (Stream) throws -> Void
+    ) throws {
         let listening = try TestSocket.listen()
         listener = listening.descriptor
         port = listening.port
@@ -102,7 +101,7 @@ final class RecordRelay: Sendable {
             while true {
                 let client = accept(listener, nil, nil)
                 guard client >= 0 else { break }
-                guard let origin = try? TestSocket.connect(port: originPort) else {
+                guard let origin = try? TestSocket.connect(port: originPort()) else {
                     close(client)
                     continue
                 }

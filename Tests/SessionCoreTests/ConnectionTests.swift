@@ -1,0 +1,246 @@
+import HTTPCore
+import IOCore
+import ServerTrust
+import TestSupport
+import Testing
+
+@testable import SessionCore
+
+@Suite("Connections and their verdicts")
+struct ConnectionTests {
+    private static func answering(_ server: TestServer) throws -> ScriptedOrigin {
+        try ScriptedOrigin(server) { request in OriginAnswer.text(request["Host"] ?? "") }
+    }
+
+    @Test("tasks one after another share a connection, tasks at once do not")
+    func reuse() throws {
+        let both = Gate()
+        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+            while let request = try connection.readRequest() {
+                if request.target == "/together" { try both.pass() }
+                try connection.answer(request.target)
+            }
+        }
+        let session = try TestSession()
+        let endpoint = try TestSession.endpoint(port: origin.port)
+        for number in 1...5 { #expect(try session.get(endpoint, target: "/\(number)").text == "/\(number)") }
+        #expect(origin.connections.count == 1)
+        let delegates = (0..<3).map { _ in RecordingDelegate() }
+        for delegate in delegates { try session.start(delegate, endpoint, target: "/together") }
+        try session.run(until: "three connections") { delegates.allSatisfy { $0.calls == [.connected] } }
+        both.open()
+        try session.run(until: "the answers") { delegates.allSatisfy(\.isComplete) }
+        #expect(origin.connections.count == 3)
+        let numbers = Set(delegates.compactMap { $0.transaction.connection?.identifier })
+        #expect(numbers.count == 3)
+    }
+
+    @Test("connectionsPerHost is kept to: the others wait")
+    func connectionLimit() throws {
+        let origin = try Self.answering(try TestSession.pki.server(TestSession.host))
+        var configuration = SessionConfiguration()
+        configuration.connectionsPerHost = 2
+        let session = try TestSession(configuration)
+        let endpoint = try TestSession.endpoint(port: origin.port)
+        let delegates = (0..<12).map { _ in RecordingDelegate() }
+        for delegate in delegates { try session.start(delegate, endpoint) }
+        try session.run(until: "the answers") { delegates.allSatisfy(\.isComplete) }
+        #expect(delegates.allSatisfy { $0.text == TestSession.host })
+        #expect(origin.connections.count <= 2)
+    }
+
+    @Test("two hosts at one address never share a connection, not under one certificate, not over HTTP/2")
+    func twoHosts() throws {
+        let server = try TestSession.pki.server(TestSession.host, "other.example.com")
+        let origin = try Self.answering(server)
+        let nginx = try NginxOrigin(server, http2: true)
+        let session = try TestSession()
+        for (port, version) in [(origin.port, Endpoint.HTTPVersion.http1), (nginx.port, .http2)] {
+            let one = try TestSession.endpoint(port: port, httpVersion: version)
+            let other = try TestSession.endpoint("other.example.com", port: port, httpVersion: version)
+            let tasks = try [one, other, one, other].map { try session.get($0, target: "/echo/") }
+            #expect(tasks.allSatisfy { $0.error == nil && $0.head?.status == 200 })
+            let numbers = tasks.compactMap { $0.transaction.connection?.identifier }
+            #expect(numbers.count == 4)
+            #expect(numbers[0] == numbers[2] && numbers[1] == numbers[3] && numbers[0] != numbers[1])
+            #expect(tasks[2].transaction.isReusedConnection && tasks[3].transaction.isReusedConnection)
+        }
+        let hosts = origin.connections.map { $0.requests.map { $0["Host"] } }
+        #expect(hosts == [TestSession.host, "other.example.com"].map { [$0, $0] })
+    }
+
+    @Test("a connection of another generation, or of another policy, carries no request")
+    func generations() throws {
+        let server = try TestSession.pki.server(TestSession.host)
+        let origin = try Self.answering(server)
+        let session = try TestSession()
+        let endpoints = try [
+            TestSession.endpoint(port: origin.port, generation: 1),
+            TestSession.endpoint(port: origin.port, generation: 2),
+            TestSession.endpoint(port: origin.port, policy: .pinning(server.pin), generation: 2),
+        ]
+        for endpoint in endpoints {
+            let delegate = try session.get(endpoint)
+            #expect(delegate.error == nil)
+            #expect(!delegate.transaction.isReusedConnection)
+            #expect(try session.get(endpoint).transaction.isReusedConnection)
+        }
+        let refusing = try TestSession.endpoint(port: origin.port, policy: .pinning(.unrelated(2)), generation: 2)
+        let requests = origin.requests.count
+        #expect(try session.get(refusing).error?.code == .pinMismatch)
+        #expect(origin.requests.count == requests)
+    }
+
+    @Test("a verdict that does not hold any more makes a new connection; one that cannot hold fails")
+    func staleVerdict() throws {
+        // The certificate ends in two seconds or less: good for the first request and not for a later one.
+        let end = Clock.realtime / 1_000_000 + 2
+        let short = try TestSession.pki.server(
+            CertificateBuilder.server(hosts: [TestSession.host], validity: 1_577_836_800..<end)
+        )
+        let origin = try Self.answering(short)
+        let session = try TestSession()
+        let endpoint = try TestSession.endpoint(port: origin.port)
+        let first = try session.get(endpoint)
+        #expect(first.error == nil)
+        let goodUntil = try #require(first.transaction.connection?.evaluation?.goodUntil)
+        #expect(goodUntil >= end - 1 && goodUntil <= end)
+        try session.run(until: "the certificate's end") { Clock.realtime / 1_000_000 > end }
+        let requests = origin.requests.count
+        let second = try session.get(endpoint)
+        #expect(second.error?.code == .certificateExpired)
+        #expect(origin.connections.count == 2, "asked again on a new connection")
+        #expect(origin.requests.count == requests)
+    }
+
+    @Test("an origin that has renewed its certificate is asked on a new connection when the old verdict ends")
+    func renewedVerdict() throws {
+        let end = Clock.realtime / 1_000_000 + 2
+        let short = try TestSession.pki.server(
+            CertificateBuilder.server(hosts: [TestSession.host], validity: 1_577_836_800..<end)
+        )
+        let old = try Self.answering(short)
+        let new = try Self.answering(try TestSession.pki.server(TestSession.host))
+        // The first connection leads to the old certificate, all others to the new one.
+        let count = Monitor(0)
+        let oldPort = old.port
+        let newPort = new.port
+        let relay = try RecordRelay(
+            choosing: {
+                count.with {
+                    $0 += 1; return $0 == 1 ? oldPort : newPort
+                }
+            },
+            shape: { try $0.passRest() }
+        )
+        let session = try TestSession()
+        let endpoint = try TestSession.endpoint(port: relay.port)
+        let first = try session.get(endpoint)
+        #expect(first.error == nil)
+        try session.run(until: "the certificate's end") { Clock.realtime / 1_000_000 > end }
+        let delegate = RecordingDelegate()
+        try session.start(delegate, endpoint, .post, bodyLength: .unknown).send(Array("body".utf8).span)
+        delegate.onNeedsBodyData = { $0.finishSending() }
+        try session.finish(delegate)
+        #expect(delegate.error == nil)
+        #expect(delegate.text == TestSession.host)
+        #expect(!delegate.transaction.isReusedConnection)
+        #expect(old.requests.count == 1)
+        #expect(new.requests.map(\.text) == ["body"])
+    }
+
+    @Test("an address that the dial rule refuses is not dialled")
+    func dialRule() throws {
+        let origin = try Self.answering(try TestSession.pki.server(TestSession.host))
+        let session = try TestSession()
+        let port = origin.port
+        let refused = try TestSession.endpoint(port: port) { address in
+            address == .loopback(port: port) ? DialRefusal(rule: "loopback") : nil
+        }
+        let delegate = try session.get(refused)
+        #expect(delegate.error?.code == .addressDenied)
+        #expect(delegate.error?.details.contains("loopback") == true)
+        #expect(origin.connections.isEmpty)
+        let allowed = try TestSession.endpoint(port: port) { _ in nil }
+        #expect(try session.get(allowed).error == nil)
+    }
+
+    @Test("a POST on a kept connection that ends with it is not sent again, a GET is", arguments: [true, false])
+    func repeats(isPost: Bool) throws {
+        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+            while try connection.readRequest() != nil {
+                try connection.answer("\(connection.number)")
+                guard connection.number == 0 else { continue }
+                // The second request is read, and answered by the connection's end.
+                _ = try connection.readRequest()
+                return
+            }
+        }
+        let session = try TestSession()
+        let endpoint = try TestSession.endpoint(port: origin.port)
+        #expect(try session.get(endpoint).text == "0")
+        let delegate = RecordingDelegate()
+        try session.start(delegate, endpoint, isPost ? .post : .get)
+        try session.finish(delegate)
+        if isPost {
+            #expect(delegate.error?.code == .responseTruncated)
+            try origin.waitForClosed()
+            #expect(origin.requests.filter { $0.method == "POST" }.count == 1)
+        } else {
+            #expect(delegate.text == "1")
+            #expect(delegate.calls == [.connected, .response(200), .data, .completed])
+        }
+        #expect(try session.get(endpoint).error == nil)
+    }
+
+    @Test("tasks over HTTP/2 share a connection at once, with bodies both ways")
+    func http2() throws {
+        let blob = patternBytes(300 << 10)
+        let nginx = try NginxOrigin(try TestSession.pki.server(TestSession.host), http2: true, files: ["blob": blob])
+        let session = try TestSession()
+        let endpoint = try TestSession.endpoint(port: nginx.port, httpVersion: .http2)
+        let delegates = (0..<8).map { _ in RecordingDelegate() }
+        for (index, delegate) in delegates.enumerated() {
+            if index % 2 == 1 {
+                let loop = session.loop
+                delegate.onData = { task in
+                    loop.atEndOfTurn { task.resumeReceiving() }
+                    return .pause
+                }
+            }
+            try session.start(delegate, endpoint, target: "/files/blob")
+        }
+        try session.run(until: "the answers") { delegates.allSatisfy(\.isComplete) }
+        for delegate in delegates {
+            let isWhole = delegate.body == blob
+            #expect(isWhole && delegate.error == nil)
+            #expect(delegate.transaction.protocolVersion == 20)
+        }
+        #expect(Set(delegates.compactMap { $0.transaction.connection?.identifier }).count == 1)
+
+        let upload = RecordingDelegate()
+        let task = try session.start(upload, endpoint, .put, target: "/files/new", bodyLength: .bytes(blob.count))
+        task.send(blob.span)
+        task.finishSending()
+        try session.finish(upload)
+        #expect(upload.head?.status == 201)
+        let isStored = try nginx.file("new") == blob
+        #expect(isStored)
+
+        let head = RecordingDelegate()
+        try session.start(head, endpoint, .head, target: "/files/blob")
+        let empty = RecordingDelegate()
+        try session.start(empty, endpoint, target: "/empty")
+        let cancelled = RecordingDelegate()
+        cancelled.onData = {
+            $0.cancel()
+            return .proceed
+        }
+        try session.start(cancelled, endpoint, target: "/files/blob")
+        try session.finish(head, empty, cancelled)
+        #expect(head.head?.contentLength == blob.count && head.body.isEmpty && head.error == nil)
+        #expect(empty.head?.status == 204 && empty.error == nil)
+        #expect(cancelled.error?.code == .cancelled)
+        #expect(try session.get(endpoint, target: "/plain").text == "plain text from the origin\n")
+    }
+}

@@ -1,0 +1,153 @@
+import Glibc
+import HTTPCore
+import IOCore
+import ServerTrust
+import TestSupport
+import Testing
+
+@testable import SessionCore
+
+@Suite("Time limits")
+struct TimeoutTests {
+    private static func timeouts(_ change: (inout TaskTimeouts) -> Void) -> TaskTimeouts {
+        var timeouts = TaskTimeouts()
+        change(&timeouts)
+        return timeouts
+    }
+
+    /// The error of a request, and that it took the limit's time and not another's.
+    private func check(
+        port: UInt16,
+        _ timeouts: TaskTimeouts,
+        _ code: SessionError.Code,
+        naming limit: String,
+        method: HTTPMethod = .get,
+        bodyLength: RequestBodyLength = .none,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
+        let session = try TestSession()
+        let delegate = RecordingDelegate()
+        let start = Clock.monotonic
+        try session.start(
+            delegate,
+            TestSession.endpoint(port: port, timeouts: timeouts),
+            method,
+            bodyLength: bodyLength
+        )
+        try session.finish(delegate)
+        #expect(delegate.error?.code == code, sourceLocation: sourceLocation)
+        #expect(delegate.error?.details.contains(limit) == true, sourceLocation: sourceLocation)
+        #expect(Clock.monotonic - start >= 100_000_000, sourceLocation: sourceLocation)
+        #expect(delegate.metrics.duration >= 100_000, sourceLocation: sourceLocation)
+    }
+
+    @Test("a TLS origin that never answers the hello")
+    func silentHandshake() throws {
+        let (listener, port) = try TestSocket.listen()
+        defer { close(listener) }
+        let timeouts = Self.timeouts { $0.connect = .milliseconds(100) }
+        try check(port: port, timeouts, .connectTimeout, naming: "timeouts.connect")
+    }
+
+    @Test("an origin that takes the request and gives no answer")
+    func firstByte() throws {
+        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { $0.readToEnd() }
+        let timeouts = Self.timeouts { $0.firstByte = .milliseconds(100) }
+        try check(port: origin.port, timeouts, .responseTimeout, naming: "timeouts.firstByte")
+        #expect(origin.connections.count == 1)
+    }
+
+    @Test("an informational head is no answer yet")
+    func informationalOnly() throws {
+        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+            _ = try connection.readRequest()
+            try connection.write("HTTP/1.1 103 Early Hints\r\n\r\n")
+            connection.readToEnd()
+        }
+        let timeouts = Self.timeouts { $0.firstByte = .milliseconds(100) }
+        try check(port: origin.port, timeouts, .responseTimeout, naming: "timeouts.firstByte")
+    }
+
+    @Test("a body that stops coming")
+    func stalledResponse() throws {
+        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+            _ = try connection.readRequest()
+            try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+            connection.readToEnd()
+        }
+        let timeouts = Self.timeouts { $0.stall = .milliseconds(100) }
+        try check(port: origin.port, timeouts, .stalled, naming: "timeouts.stall")
+    }
+
+    @Test("a request body that stops coming")
+    func stalledRequest() throws {
+        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { $0.readToEnd() }
+        let timeouts = Self.timeouts { $0.stall = .milliseconds(100) }
+        try check(
+            port: origin.port,
+            timeouts,
+            .stalled,
+            naming: "timeouts.stall",
+            method: .post,
+            bodyLength: .bytes(10)
+        )
+    }
+
+    @Test("all of it, although bytes keep moving")
+    func total() throws {
+        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+            _ = try connection.readRequest()
+            try connection.write("HTTP/1.1 200 OK\r\n\r\n")
+            let piece = [UInt8](repeating: 120, count: 1 << 10)
+            while true {
+                try connection.write(piece)
+                usleep(2000)
+            }
+        }
+        let timeouts = Self.timeouts { $0.total = .milliseconds(150) }
+        try check(port: origin.port, timeouts, .responseTimeout, naming: "timeouts.total")
+    }
+
+    @Test("a total that ends in the connecting phase is a time-out of connecting")
+    func totalWhileConnecting() throws {
+        let (listener, port) = try TestSocket.listen()
+        defer { close(listener) }
+        let timeouts = Self.timeouts { $0.total = .milliseconds(100) }
+        try check(port: port, timeouts, .connectTimeout, naming: "timeouts.total")
+    }
+
+    @Test("a slow body that never stalls for the limit's length is no stall")
+    func slowButMoving() throws {
+        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+            _ = try connection.readRequest()
+            try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n")
+            for _ in 0..<6 {
+                usleep(150_000)
+                try connection.write("x")
+            }
+            connection.readToEnd()
+        }
+        let session = try TestSession()
+        let delegate = RecordingDelegate()
+        let timeouts = Self.timeouts { $0.stall = .milliseconds(700) }
+        try session.start(delegate, TestSession.endpoint(port: origin.port, timeouts: timeouts))
+        try session.finish(delegate)
+        #expect(delegate.error == nil)
+        #expect(delegate.text == "xxxxxx")
+    }
+
+    @Test("after a time-out the session serves the next task")
+    func afterwards() throws {
+        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+            while let request = try connection.readRequest() {
+                if request.target == "/silence" { connection.readToEnd() } else { try connection.answer() }
+            }
+        }
+        let session = try TestSession()
+        let timeouts = Self.timeouts { $0.firstByte = .milliseconds(100) }
+        let endpoint = try TestSession.endpoint(port: origin.port, timeouts: timeouts)
+        #expect(try session.get(endpoint, target: "/silence").error?.code == .responseTimeout)
+        #expect(try session.get(endpoint).text == "hello")
+        #expect(origin.connections.count == 2)
+    }
+}
