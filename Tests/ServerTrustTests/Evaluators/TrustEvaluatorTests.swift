@@ -1,0 +1,234 @@
+import HTTPCore
+import ServerTrust
+import TestSupport
+import Testing
+
+@Suite("Evaluators under Alamofire's names")
+struct TrustEvaluatorTests {
+    private let pki: TestPKI
+    private let server: TestServer
+    private let host: Host
+
+    init() throws {
+        pki = try TestPKI()
+        server = try pki.server(Scenario.host)
+        host = try Host(Scenario.host)
+    }
+
+    private func trust(_ chain: [Certificate]) -> PresentedTrust {
+        PresentedTrust(chain: chain, anchors: pki.anchors, time: Scenario.now)
+    }
+
+    private func selfSigned(_ name: String = Scenario.host, expired: Bool = false) throws -> Certificate {
+        var builder = CertificateBuilder.server(hosts: [name], validity: TestPKI.validity)
+        if expired { builder.notAfter = Scenario.now - 1 }
+        return try builder.identity().certificate
+    }
+
+    private func verdicts(
+        _ evaluator: some ServerTrustEvaluating,
+        _ chain: [Certificate]
+    ) throws -> [TrustEvaluation.Verdict] {
+        try evaluator.evaluate(trust(chain), forHost: host).map(\.verdict)
+    }
+
+    /// The code with which an evaluator refuses; nil when it accepts.
+    private func failure(_ evaluator: some ServerTrustEvaluating, _ chain: [Certificate]) -> TrustFailure? {
+        do throws(ServerTrustError) {
+            try evaluator.evaluate(trust(chain), forHost: host)
+            return nil
+        } catch {
+            guard case .refused(let report) = error else { return nil }
+            #expect("\(error)".hasPrefix("fail: "))
+            return report.failure
+        }
+    }
+
+    @Test("the default evaluator checks chain and host, and without the host says that nobody was identified")
+    func defaultEvaluator() throws {
+        let other = try pki.server("other.example").chain
+        #expect(try verdicts(DefaultTrustEvaluator(), server.chain) == [.notPinned])
+        #expect(failure(DefaultTrustEvaluator(), other) == .certificateHostMismatch)
+        #expect(failure(DefaultTrustEvaluator(), [try selfSigned()]) == .certificateUntrusted)
+        #expect(try verdicts(DefaultTrustEvaluator(validateHost: false), other) == [.unverified])
+        #expect(failure(DefaultTrustEvaluator(validateHost: false), [try selfSigned()]) == .certificateUntrusted)
+    }
+
+    @Test("pinned certificates are looked for in the validated chain, beside chain and host")
+    func pinnedCertificates() throws {
+        let evaluator = try PinnedCertificatesTrustEvaluator(certificates: [server.certificate])
+        let otherKey = try pki.server(Scenario.host).chain
+        #expect(try verdicts(evaluator, server.chain) == [.pass])
+        #expect(failure(evaluator, otherKey) == .pinMismatch)
+        // Sent along, and not on the path.
+        #expect(failure(evaluator, otherKey + [server.certificate]) == .pinMismatch)
+        let alone = try selfSigned()
+        #expect(failure(try PinnedCertificatesTrustEvaluator(certificates: [alone]), [alone]) == .certificateUntrusted)
+    }
+
+    @Test("self-signed servers pass if their certificate is pinned, in date and made out to the host")
+    func selfSignedCertificates() throws {
+        func evaluator(_ certificate: Certificate, validateHost: Bool = true) throws
+            -> PinnedCertificatesTrustEvaluator
+        {
+            try .init(
+                certificates: [certificate],
+                acceptSelfSignedCertificates: true,
+                validateHost: validateHost
+            )
+        }
+        let alone = try selfSigned()
+        #expect(try verdicts(evaluator(alone), [alone]) == [.pass])
+        #expect(failure(try evaluator(alone), [try selfSigned()]) == .pinMismatch)
+        let expired = try selfSigned(expired: true)
+        #expect(failure(try evaluator(expired), [expired]) == .certificateExpired)
+        let otherName = try selfSigned("other.example")
+        #expect(failure(try evaluator(otherName), [otherName]) == .certificateHostMismatch)
+        #expect(try verdicts(evaluator(otherName, validateHost: false), [otherName]) == [.pass])
+    }
+
+    @Test("without the default validation a chain still has to verify up to a pinned certificate")
+    func certificatesAlone() throws {
+        let unknown = try TestPKI("unknown")
+        let evaluator = try PinnedCertificatesTrustEvaluator(
+            certificates: [unknown.intermediate.certificate],
+            performDefaultValidation: false
+        )
+        #expect(try verdicts(evaluator, unknown.server(Scenario.host).chain) == [.pass])
+        // Alamofire would find the pinned certificate among those sent.
+        let stuffed = [try selfSigned(), unknown.intermediate.certificate]
+        #expect(failure(evaluator, stuffed) == .pinMismatch)
+    }
+
+    @Test("pinned keys are looked for in the validated chain, beside chain and host")
+    func publicKeys() throws {
+        let evaluator = try PublicKeysTrustEvaluator(keys: [pki.intermediate.key.pin, .unrelated()])
+        #expect(try verdicts(evaluator, server.chain) == [.pass])
+        let unknown = try TestPKI("unknown").server(Scenario.host)
+        #expect(failure(evaluator, unknown.chain) == .certificateUntrusted)
+        let wrong = try PublicKeysTrustEvaluator(keys: [.unrelated(1), .unrelated(2)])
+        #expect(failure(wrong, server.chain) == .pinMismatch)
+        let other = try pki.server("other.example").chain
+        #expect(failure(evaluator, other) == .certificateHostMismatch)
+        // Without the host a pinned CA would let in every name of that CA.
+        let nameless = try PublicKeysTrustEvaluator(
+            keys: [pki.intermediate.key.pin, .unrelated()],
+            validateHost: false
+        )
+        #expect(failure(nameless, other) == .pinMismatch)
+    }
+
+    @Test("without the default validation the pinned key remains, and the host")
+    func keysAlone() throws {
+        let alone = try selfSigned()
+        let expired = try selfSigned(expired: true)
+        let otherName = try selfSigned("other.example")
+        let evaluator = try PublicKeysTrustEvaluator(
+            keys: [alone, expired, otherName].map(\.publicKeyPin),
+            performDefaultValidation: false
+        )
+        #expect(try verdicts(evaluator, [alone]) == [.pass])
+        #expect(try verdicts(evaluator, [expired]) == [.pass])
+        #expect(failure(evaluator, [otherName]) == .certificateHostMismatch)
+        #expect(failure(evaluator, [try selfSigned(), alone]) == .pinMismatch)
+    }
+
+    @Test("contradictions in the parameters are thrown when the evaluator is made")
+    func contradictions() throws {
+        func faults(_ make: () throws(SecurityPolicy.Faults) -> any ServerTrustEvaluating) -> [String] {
+            do throws(SecurityPolicy.Faults) {
+                _ = try make()
+                return []
+            } catch {
+                return error.faults.map(\.key)
+            }
+        }
+        let lists = try revocation(revoked: [])
+        #expect(
+            faults { () throws(SecurityPolicy.Faults) in try PinnedCertificatesTrustEvaluator(certificates: []) }
+                == ["pinnedCertificates"]
+        )
+        #expect(faults { () throws(SecurityPolicy.Faults) in try PublicKeysTrustEvaluator(keys: []) } == ["pins"])
+        #expect(
+            faults { () throws(SecurityPolicy.Faults) in try PublicKeysTrustEvaluator(keys: [server.pin]) } == ["pins"]
+        )
+        #expect(
+            faults { () throws(SecurityPolicy.Faults) in
+                try PublicKeysTrustEvaluator(keys: [server.pin], allowSinglePin: true)
+            }.isEmpty
+        )
+        for validateHost in [true, false] {
+            let keys = faults { () throws(SecurityPolicy.Faults) in
+                try RevocationTrustEvaluator(
+                    revocationLists: lists,
+                    performDefaultValidation: false,
+                    validateHost: validateHost
+                )
+            }
+            #expect(keys.contains("revocation"))
+        }
+    }
+
+    private func revocation(revoked: [Certificate], until end: Int64? = nil) throws -> RevocationLists {
+        let validity = TestPKI.validity.lowerBound..<(end ?? TestPKI.validity.upperBound)
+        let list = RevocationListBuilder(validity: validity, revoked: revoked)
+        return try RevocationLists(contents: [Array(list.pem(issuer: pki.intermediate).utf8)])
+    }
+
+    @Test("a revoked certificate is refused, and one that no current list covers")
+    func revoked() throws {
+        func evaluator(_ lists: RevocationLists, _ scope: RevocationLists.Scope = .leaf) throws
+            -> RevocationTrustEvaluator
+        { try .init(revocationLists: lists, scope: scope) }
+        let good = try revocation(revoked: [])
+        #expect(try verdicts(evaluator(good), server.chain) == [.notPinned])
+        let bad = try revocation(revoked: [server.certificate])
+        #expect(failure(try evaluator(bad), server.chain) == .certificateRevoked)
+        let stale = try revocation(revoked: [], until: Scenario.now - 1)
+        #expect(failure(try evaluator(stale), server.chain) == .certificateRevoked)
+        // No list of the root's is there for the intermediate.
+        #expect(failure(try evaluator(good, .chain), server.chain) == .certificateRevoked)
+    }
+
+    @Test("every part of a composite has to accept, whatever stands beside it")
+    func composite() throws {
+        let keys = try PublicKeysTrustEvaluator(keys: [server.pin, .unrelated()])
+        let wrong = try PublicKeysTrustEvaluator(keys: [.unrelated(1), .unrelated(2)])
+        let lists = try RevocationTrustEvaluator(revocationLists: revocation(revoked: []))
+        let both = CompositeTrustEvaluator(evaluators: [lists, keys])
+        #expect(try verdicts(both, server.chain) == [.notPinned, .pass])
+        for evaluators: [any ServerTrustEvaluating] in [[lists, wrong], [wrong, DisabledTrustEvaluator()]] {
+            #expect(failure(CompositeTrustEvaluator(evaluators: evaluators), server.chain) == .pinMismatch)
+        }
+        let nested = CompositeTrustEvaluator(evaluators: [both, CompositeTrustEvaluator(evaluators: [wrong])])
+        #expect(failure(nested, server.chain) == .pinMismatch)
+    }
+
+    @Test("an evaluator without policies refuses, alone and inside a composite, and so does a chain of nothing")
+    func nothing() throws {
+        let empty = CompositeTrustEvaluator(evaluators: [])
+        let hidden = CompositeTrustEvaluator(evaluators: [DisabledTrustEvaluator(), empty])
+        for evaluator in [empty, hidden] {
+            let error = #expect(throws: ServerTrustError.self) {
+                try evaluator.evaluate(trust(server.chain), forHost: host)
+            }
+            guard case .noPolicies(host) = error else {
+                Issue.record("\(String(describing: error))")
+                continue
+            }
+        }
+        let error = #expect(throws: ServerTrustError.self) {
+            try DisabledTrustEvaluator().evaluate(trust([]), forHost: host)
+        }
+        guard case .noCertificates(host) = error else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
+    }
+
+    @Test("the disabled evaluator lets anybody in, and says that nobody was identified")
+    func disabled() throws {
+        #expect(DisabledTrustEvaluator().policies.map(\.isUnverified) == [true])
+        #expect(try verdicts(DisabledTrustEvaluator(), [selfSigned("other.example", expired: true)]) == [.unverified])
+    }
+}
