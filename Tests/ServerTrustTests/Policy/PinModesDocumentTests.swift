@@ -1,0 +1,256 @@
+import Foundation
+import HTTPCore
+import ServerTrust
+import TestSupport
+import Testing
+
+/// What a policy makes of servers that differ from a good one in one thing.
+private struct Findings {
+    enum Check: String, CaseIterable {
+        case chain
+        case name
+        case dates
+        case pin
+    }
+
+    /// What refuses the server when it does not hold.
+    var checked: [Check] = []
+    /// What is told when it does not hold, and lets the server in.
+    var told: [Check] = []
+    /// The good server's.
+    var verdict: TrustEvaluation.Verdict
+    var failure: TrustFailure?
+    /// Whether a pinned CA lets a server in.
+    var countsAuthorities = false
+    /// Of a server that holds nothing: a chain to nowhere, another host's name, past its end, another key.
+    var acceptsAnybody: Bool
+
+    var isAccepted: Bool { verdict != .fail }
+
+    var text: String {
+        let code = failure.map { " (`\($0.rawValue)`)" } ?? ""
+        guard isAccepted else { return "refused\(code)" }
+        var parts = checked.map { check in
+            check == .pin ? "pin (\(countsAuthorities ? "any place" : "leaf"))" : check.rawValue
+        }
+        if told.contains(.pin), failure == nil {
+            parts.append("pin only told (\(countsAuthorities ? "any place" : "leaf"))")
+        }
+        return "\(parts.isEmpty ? "**nothing**" : parts.joined(separator: ", ")) → `\(verdict.rawValue)`\(code)"
+    }
+}
+
+/// The servers of the table.
+private struct Servers {
+    let pki: TestPKI
+    /// The servers by what is wrong with them, each with the certificate that is pinned for it.
+    let flawed: [(flaw: Findings.Check, chain: [Certificate], pinned: Certificate)]
+    let good: TestServer
+    let nobody: Certificate
+
+    init() throws {
+        pki = try TestPKI()
+        good = try pki.server(Scenario.host)
+        let unknown = try TestPKI("unknown").server(Scenario.host)
+        let otherName = try pki.server("other.example")
+        var builder = CertificateBuilder.server(hosts: [Scenario.host], validity: TestPKI.validity)
+        builder.notAfter = Scenario.now - 1
+        let expired = try pki.server(builder)
+        let otherKey = try pki.server(Scenario.host)
+        flawed = [
+            (.chain, unknown.chain, unknown.certificate), (.name, otherName.chain, otherName.certificate),
+            (.dates, expired.chain, expired.certificate), (.pin, otherKey.chain, good.certificate),
+        ]
+        var stranger = CertificateBuilder.server(hosts: ["other.example"], validity: TestPKI.validity)
+        stranger.notAfter = Scenario.now - 1
+        nobody = try stranger.identity().certificate
+    }
+}
+
+/// One row: a combination of the settings.
+private struct Combination {
+    var mode: SSLPinningMode
+    var allowInvalid: Bool
+    var validatesName: Bool
+    var enforces: Bool
+    var onExpiration: SecurityPolicy.Configuration.OnExpiration
+
+    static let all: [Combination] = SSLPinningMode.allCases.flatMap { mode in
+        [false, true].flatMap { allowInvalid in
+            [true, false].flatMap { validatesName in
+                [true, false].flatMap { enforces in
+                    SecurityPolicy.Configuration.OnExpiration.allCases.map {
+                        Combination(
+                            mode: mode,
+                            allowInvalid: allowInvalid,
+                            validatesName: validatesName,
+                            enforces: enforces,
+                            onExpiration: $0
+                        )
+                    }
+                }
+            }
+        }
+    }
+
+    /// Mode `none` that says of everything that it shall not be checked: the one way to check nothing.
+    var waivesEverything: Bool { mode == .none && allowInvalid && !validatesName }
+
+    func configuration(pinning pinned: Certificate, until expiration: CalendarDate?) -> SecurityPolicy.Configuration {
+        var configuration = SecurityPolicy.Configuration()
+        configuration.pinningMode = mode
+        configuration.allowInvalidCertificates = allowInvalid
+        configuration.validatesDomainName = validatesName
+        configuration.enforcePinning = enforces
+        configuration.onExpiration = onExpiration
+        switch mode {
+        case .none: break
+        case .certificate: configuration.pinnedCertificates = [pinned]
+        case .publicKey: configuration.pins = [Pin(pinned.publicKeyPin), Pin(.unrelated(200))]
+        }
+        // Mode none has no pins that could expire.
+        if mode != .none { configuration.expiration = expiration }
+        return configuration
+    }
+
+    /// What the evaluator itself says.
+    func findings(_ servers: Servers, until expiration: CalendarDate?) throws -> Findings {
+        func judge(_ chain: [Certificate], pinning pinned: Certificate) throws -> TrustEvaluation {
+            try SecurityPolicy(configuration(pinning: pinned, until: expiration))
+                .evaluate(
+                    chain: chain,
+                    host: Host(Scenario.host),
+                    anchors: servers.pki.anchors,
+                    at: Scenario.now
+                )
+        }
+        let good = try judge(servers.good.chain, pinning: servers.good.certificate)
+        let nobody = try judge([servers.nobody], pinning: servers.good.certificate)
+        var findings = Findings(verdict: good.verdict, failure: good.failure, acceptsAnybody: nobody.isAccepted)
+        for (flaw, chain, pinned) in servers.flawed {
+            switch try judge(chain, pinning: pinned).verdict {
+            case .fail: findings.checked.append(flaw)
+            case .reportOnly: findings.told.append(flaw)
+            default: break
+            }
+        }
+        let authority = try judge(servers.good.chain, pinning: servers.pki.intermediate.certificate)
+        findings.countsAuthorities = authority.verdict == .pass
+        return findings
+    }
+}
+
+/// `docs/pin-modes.md` is what the evaluator says, and not what somebody believes that it says.
+///
+/// `PINPROXY_WRITE_DOCS=1 swift test --filter PinModesDocumentTests` writes the page anew.
+@Suite("The table of every combination of the modes' settings")
+struct PinModesDocumentTests {
+    private let servers: Servers
+    private let held = CalendarDate("2026-05-15")
+    private let over = CalendarDate("2026-05-14")
+
+    init() throws { servers = try Servers() }
+
+    private static let page = URL(fileURLWithPath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        .appending(path: "docs/pin-modes.md")
+
+    private func row(_ combination: Combination) throws -> String {
+        var cells = [
+            "`\(combination.mode.rawValue)`", "\(combination.allowInvalid)", "\(combination.validatesName)",
+            "\(combination.enforces)", "`\(combination.onExpiration.rawValue)`",
+        ]
+        let faults = combination.configuration(pinning: servers.good.certificate, until: held).faults()
+        if faults.isEmpty {
+            cells.append(try combination.findings(servers, until: held).text)
+            cells.append(combination.mode == .none ? "–" : try combination.findings(servers, until: over).text)
+        } else {
+            let keys = Set(faults.map(\.key)).sorted().map { "`\($0)`" }
+            cells += ["load error: " + keys.joined(separator: ", "), "–"]
+        }
+        return "| " + cells.joined(separator: " | ") + " |\n"
+    }
+
+    private func text() throws -> String {
+        let head = """
+            # What is checked in each combination of settings
+
+            Every combination of the five settings of a domain that decide what a server has to prove. The table is
+            made by asking the policy itself about servers that have one flaw each; a test holds this page to it.
+            [Pin files](pin-files.md) explains the settings.
+
+            What stands in the last two columns refuses a server that does not have it:
+
+            | word | what has to hold |
+            | --- | --- |
+            | chain | the chain is valid to the trust anchors |
+            | name | the certificate is made out to the host |
+            | dates | the certificate is within its validity |
+            | pin (any place) | a pinned key or certificate is in the chain that was verified: the server's own, or a CA's |
+            | pin (leaf) | the server's own certificate is, or holds, a pinned one: a CA's does not count |
+            | pin only told | the same, and a server without it is let in with the verdict `reportOnly` |
+
+            After the arrow stands the verdict of a server that has everything. `load error` names the keys that
+            contradict each other: such a file is refused. The last column is about the time after the day of
+            `expiration`; mode `none` takes no `expiration`. Where a pin is checked and the chain is not, the path
+            has to be valid up to the pin instead, and a pinned key of the server's own needs none;
+            [pin files](pin-files.md#modes) says how.
+
+            No row lets in a server of which neither chain nor pin was checked, but mode `none` with
+            `allowInvalidCertificates: true` and `validatesDomainName: false`, which says so itself (`unverified`).
+
+
+            """
+        let table = """
+            | `pinningMode` | `allowInvalidCertificates` | `validatesDomainName` | `enforcePinning` | `onExpiration` \
+            | while the pins hold | after `expiration` |
+            | --- | --- | --- | --- | --- | --- | --- |
+
+            """
+        return try head + table + Combination.all.map(row).joined()
+    }
+
+    @Test("docs/pin-modes.md is what the evaluator says")
+    func page() throws {
+        let made = try text()
+        if ProcessInfo.processInfo.environment["PINPROXY_WRITE_DOCS"] == "1" {
+            try made.write(to: Self.page, atomically: true, encoding: .utf8)
+        }
+        let written = try String(contentsOf: Self.page, encoding: .utf8)
+        #expect(written == made, "the page is out of date: PINPROXY_WRITE_DOCS=1 writes it anew")
+    }
+
+    @Test("there are 48 combinations, all different")
+    func combinations() throws {
+        let rows = try Combination.all.map(row)
+        #expect(rows.count == 48 && Set(rows).count == 48)
+    }
+
+    @Test("no combination lets in a server of which neither chain nor pin was checked, but none with all waived")
+    func nothingUnchecked() throws {
+        var waived = 0
+        for combination in Combination.all {
+            guard combination.configuration(pinning: servers.good.certificate, until: held).faults().isEmpty else {
+                #expect(throws: SecurityPolicy.Faults.self) { try combination.findings(servers, until: held) }
+                continue
+            }
+            for expiration in [held, over] {
+                let findings = try combination.findings(servers, until: expiration)
+                guard !combination.waivesEverything else {
+                    waived += 1
+                    #expect(findings.verdict == .unverified && findings.acceptsAnybody)
+                    continue
+                }
+                #expect(!findings.acceptsAnybody, "\(combination)")
+                let proves = findings.checked.contains(.chain) || findings.checked.contains(.pin)
+                #expect(proves || !findings.isAccepted, "\(combination)")
+                // Without a name only a key of the server's own says who it is.
+                if !findings.checked.contains(.name), findings.verdict == .pass {
+                    #expect(!findings.countsAuthorities, "\(combination)")
+                }
+            }
+        }
+        // Both values of onExpiration, each asked twice.
+        #expect(waived == 4)
+    }
+}
