@@ -15,7 +15,14 @@ package final class NginxOrigin: Sendable {
         let folder = try TemporaryFolder()
         self.folder = folder
         let identity = try server.write(to: folder, name: "server")
-        for (name, bytes) in files { try folder.write(bytes: bytes, as: "files/\(name)") }
+        for (name, bytes) in files {
+            try folder.write(bytes: bytes, as: "files/\(name)")
+            // Last-Modified is the same wherever and whenever the file is served.
+            try FileManager.default.setAttributes(
+                [.modificationDate: Date(timeIntervalSince1970: 1_700_000_000)],
+                ofItemAtPath: "\(folder.path)/files/\(name)"
+            )
+        }
         try FileManager.default.createDirectory(atPath: "\(folder.path)/files", withIntermediateDirectories: true)
         try FileManager.default.createDirectory(atPath: "\(folder.path)/temporary", withIntermediateDirectories: true)
         // The socket is bound here and handed over as nginx hands it to its own successor (NGINX in the environment),
