@@ -4,7 +4,9 @@ import Testing
 
 @Suite("Command line: usage")
 struct CommandLineUsageTests {
-    static let commands = ["run", "check", "exec", "pins show", "pins from", "pins verify", "demo", "version", "help"]
+    static let commands = [
+        "run", "check", "exec", "pins show", "pins from", "pins verify", "pins diff", "demo", "version", "help",
+    ]
 
     @Test("without a command the overview goes to the standard error and the exit code is 64")
     func nothingAtAll() throws {
@@ -62,6 +64,9 @@ struct CommandLineUsageTests {
             (["run", "--config", "a", "--demo-origin=yes"], "--demo-origin takes no value"),
             (["exec", "--config", "a", "--"], "CMD [ARGUMENT…] is missing"),
             (["pins", "from"], "FILE is missing"),
+            (["pins", "diff"], "OLD is missing"),
+            (["pins", "diff", "a"], "NEW is missing"),
+            (["pins", "diff", "a", "b", "c"], "\"c\" is one argument too many"),
             (["pins", "show", "host:port"], "no port"),
             (["pins", "show", "a host"], "\"a host\""),
         ] as [([String], String)]

@@ -36,5 +36,7 @@ struct Command: Sendable {
     var action: @Sendable (Arguments) throws(CommandFailure) -> ExitCode
 
     /// The order in which the help lists them.
-    static let all: [Command] = [.run, .check, .exec, .pinsShow, .pinsFrom, .pinsVerify, .demo, .version, .help]
+    static let all: [Command] = [
+        .run, .check, .exec, .pinsShow, .pinsFrom, .pinsVerify, .pinsDiff, .demo, .version, .help,
+    ]
 }
