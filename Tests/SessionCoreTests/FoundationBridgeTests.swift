@@ -10,7 +10,7 @@ import Testing
 import FoundationNetworking
 #endif
 
-@Suite("Foundation's requests and responses")
+@Suite("Foundation's requests and responses", .onOwnThreads)
 struct FoundationBridgeTests {
     private static let server = try! TestSession.pki.server("127.0.0.1")
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import SessionCore
 
-@Suite("A session for use from anywhere")
+@Suite("A session for use from anywhere", .onOwnThreads)
 struct HTTPSessionManagerTests {
     /// An address, so that no name has to be looked up.
     private static let host = "127.0.0.1"
@@ -171,7 +171,7 @@ struct HTTPSessionManagerTests {
         }
         let manager = try Self.manager()
         let port = origin.port
-        let task = Task { try await manager.data(for: "https://127.0.0.1:\(port)/") }
+        let task = beside { try await manager.data(for: "https://127.0.0.1:\(port)/") }
         try await eventually("the request") { reached.with { $0 } }
         task.cancel()
         let result = await task.result
@@ -179,7 +179,7 @@ struct HTTPSessionManagerTests {
         #expect { try result.get() } throws: { ($0 as? SessionError)?.code == .cancelled }
         try await eventually("closed connections") { origin.connections.allSatisfy(\.isClosed) }
         // One that was cancelled before it began never dials.
-        let never = Task {
+        let never = beside {
             withUnsafeCurrentTask { $0?.cancel() }
             return try await manager.data(for: "https://127.0.0.1:\(port)/")
         }
@@ -196,7 +196,7 @@ struct HTTPSessionManagerTests {
         let outcomes = await withTaskGroup(of: SessionError.Code?.self) { group in
             for number in 0..<300 {
                 group.addTask {
-                    let task = Task { try await manager.data(for: url + "\(number)") }
+                    let task = beside { try await manager.data(for: url + "\(number)") }
                     if number % 3 == 0 { task.cancel() }
                     switch await task.result {
                     case .success(let answer):
@@ -228,7 +228,7 @@ struct HTTPSessionManagerTests {
         }
         let manager = try Self.manager()
         let url = "https://127.0.0.1:\(origin.port)/"
-        let task = Task { try await manager.data(for: url) }
+        let task = beside { try await manager.data(for: url) }
         try await eventually("the request") { reached.with { $0 } }
         async let first: Void = manager.invalidateSession(cancelingTasks: cancelingTasks)
         async let second: Void = manager.invalidateSession(cancelingTasks: cancelingTasks)

@@ -1,6 +1,5 @@
 public import HTTPCore
 import IOCore
-import Synchronization
 
 /// A session for use from anywhere: a `URLSessionManager` on an event loop thread of its own.
 ///

@@ -1,11 +1,10 @@
 import HTTPCore
 import IOCore
-import Synchronization
 
 /// The thread's side of an `HTTPSessionManager`: the loop, and the manager that is confined to it.
 ///
-/// `@unchecked Sendable`: `manager` and `endTask` are touched by work that `loop` runs, on its one thread, and by `run`
-/// on that thread; before the thread starts nobody else has the object. All else is behind `gate` or immutable.
+/// `@unchecked Sendable`: `manager` is touched by work that `loop` runs, on its one thread, and by `run`
+/// on that thread; before the thread starts nobody else has the object. `gate` is touched with `lock` held, and all else is immutable.
 final class SessionThread: @unchecked Sendable {
     /// What several threads see.
     private struct Gate {
@@ -22,7 +21,9 @@ final class SessionThread: @unchecked Sendable {
     private(set) var manager: URLSessionManager!
     private let configuration: HTTPSessionManager.Configuration
     private let serverTrust: ServerTrustManager
-    private let gate = Mutex(Gate())
+    private let lock = PosixLock()
+    /// Behind `lock`.
+    private var gate = Gate()
     private static let endpointLimit = 4096
 
     init(
@@ -46,7 +47,7 @@ final class SessionThread: @unchecked Sendable {
         loop.run()
         // Freed here, where it lived.
         manager = nil
-        let waiting = gate.withLock { gate in
+        let waiting = lock.withLock {
             gate.isEnded = true
             defer { gate.waiting = [] }
             return gate.waiting
@@ -58,7 +59,7 @@ final class SessionThread: @unchecked Sendable {
 
     /// - Returns: false when the session takes no more.
     func perform(_ work: @escaping @Sendable (SessionThread) -> Void) -> Bool {
-        gate.withLock { gate in
+        lock.withLock {
             guard gate.isOpen else { return false }
             loop.submit { work(self) }
             return true
@@ -89,7 +90,7 @@ final class SessionThread: @unchecked Sendable {
     }
 
     func endpoint(for url: RequestURL) throws(SessionError) -> Endpoint {
-        if let known = gate.withLock({ $0.endpoints[url.origin] }) { return known }
+        if let known = lock.withLock({ gate.endpoints[url.origin] }) { return known }
         let origin = url.origin
         let scheme = origin.scheme == .https ? Endpoint.Scheme.https : .http
         let endpoint = Endpoint(
@@ -101,7 +102,7 @@ final class SessionThread: @unchecked Sendable {
             anchors: serverTrust.anchors,
             timeouts: configuration.timeouts
         )
-        return gate.withLock { gate in
+        return lock.withLock {
             // Another thread may have been faster: one value for one place.
             if let known = gate.endpoints[origin] { return known }
             if gate.endpoints.count >= Self.endpointLimit { gate.endpoints.removeAll() }
@@ -111,7 +112,7 @@ final class SessionThread: @unchecked Sendable {
     }
 
     func invalidate(cancelingTasks: Bool) {
-        gate.withLock { gate in
+        lock.withLock {
             guard gate.isOpen || cancelingTasks, !gate.isEnded else { return }
             gate.isOpen = false
             loop.submit { [self] in
@@ -123,7 +124,7 @@ final class SessionThread: @unchecked Sendable {
     }
 
     func whenEnded(_ continuation: CheckedContinuation<Void, Never>) {
-        let isEnded = gate.withLock { gate in
+        let isEnded = lock.withLock {
             if !gate.isEnded { gate.waiting.append(continuation) }
             return gate.isEnded
         }
@@ -132,11 +133,11 @@ final class SessionThread: @unchecked Sendable {
 
     /// True for the one caller who is to join the thread.
     func takeJoin() -> Bool {
-        gate.withLock { gate in
+        lock.withLock {
             defer { gate.isJoined = true }
             return !gate.isJoined
         }
     }
 
-    var isJoined: Bool { gate.withLock { $0.isJoined } }
+    var isJoined: Bool { lock.withLock { gate.isJoined } }
 }

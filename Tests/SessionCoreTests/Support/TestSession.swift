@@ -198,12 +198,3 @@ struct Sequence64 {
         return range.lowerBound + Int((state >> 33) % UInt64(range.count))
     }
 }
-
-/// Waits without holding a thread of Swift's pool, which has few, and which what is waited for needs as well.
-func eventually(_ what: String, _ isSo: () -> Bool) async throws {
-    let deadline = ContinuousClock.now + .seconds(Patience.seconds)
-    while !isSo() {
-        try await Task.sleep(for: .milliseconds(2))
-        if ContinuousClock.now > deadline { throw TimedOut(what) }
-    }
-}
