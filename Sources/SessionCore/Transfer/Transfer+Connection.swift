@@ -133,7 +133,7 @@ extension Transfer {
         }
         dialledAddress = dialled
         let descriptor = pool.open(family: family)
-        openedSockets.append(descriptor)
+        if descriptor >= 0 { openedSockets.append(descriptor) }
         return descriptor
     }
 

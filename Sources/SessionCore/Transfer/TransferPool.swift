@@ -154,7 +154,8 @@ final class TransferPool {
         for transfer in removed where transfer.isRetiring { retire(transfer) }
         let added = toAdd
         toAdd.removeAll(keepingCapacity: true)
-        for transfer in added where !transfer.isRetiring && transfer.task != nil { add(transfer) }
+        // One that was ended meanwhile may serve another task by now, and be with libcurl already.
+        for transfer in added where !transfer.isRetiring && transfer.task != nil && transfer.slot < 0 { add(transfer) }
         let continued = toContinue
         toContinue.removeAll(keepingCapacity: true)
         inside += 1
@@ -267,7 +268,7 @@ final class TransferPool {
     // MARK: Sockets
 
     private func socket(_ descriptor: Int32) -> CurlSocket? {
-        Int(descriptor) < sockets.count ? sockets[Int(descriptor)] : nil
+        descriptor >= 0 && Int(descriptor) < sockets.count ? sockets[Int(descriptor)] : nil
     }
 
     private func remember(_ socket: CurlSocket) -> CurlSocket {
