@@ -8,6 +8,8 @@ public enum RequestBodyLength: Sendable, Equatable {
     case bytes(Int)
     /// Not known beforehand; chunked in HTTP/1.1.
     case unknown
+
+    var hasBody: Bool { self != .none && self != .bytes(0) }
 }
 
 /// A request as it goes to the origin: where to, what is asked for, and the fields.

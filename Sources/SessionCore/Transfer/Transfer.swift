@@ -336,8 +336,10 @@ final class Transfer {
     /// The answer is whole although the request is not: the rest of the upload would go to nobody. The connection
     /// cannot be used again and closes.
     private func finishEarly() {
-        guard let task, response.isComplete, !task.uploadEnded || task.upload.count > 0 else { return }
-        complete(task)
+        guard let task, response.isComplete else { return }
+        // A HEAD with a body is an upload to libcurl, which then waits for a body that the answer does not have.
+        let isUploadingHead = task.request.method == .head && task.request.bodyLength.hasBody
+        if !task.uploadEnded || task.upload.count > 0 || isUploadingHead { complete(task) }
     }
 
     /// Room for bytes of the request body.
