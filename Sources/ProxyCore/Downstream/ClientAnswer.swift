@@ -48,6 +48,8 @@ struct ClientAnswer {
         for index in 0..<response.fields.count {
             let id = response.fields.id(at: index)
             if id == .date { hasDate = true }
+            // RFC 9110, section 8.6: none with 204; a client might wait for that many bytes.
+            if id == .contentLength, response.status == 204 { continue }
             if response.fields.isHopByHop(at: index, response.connection) { continue }
             if rewriter.rewrite(id, at: index, of: response.fields, to: &output) { continue }
             response.fields.serializeField(at: index, into: &output)
@@ -88,7 +90,9 @@ struct ClientAnswer {
         guard request.minorVersion >= 1 else { return }
         output.appendStatusLine(informational.status)
         for index in 0..<informational.fields.count {
-            if !informational.fields.isHopByHop(at: index, informational.connection) {
+            if informational.fields.id(at: index) != .contentLength,
+                !informational.fields.isHopByHop(at: index, informational.connection)
+            {
                 informational.fields.serializeField(at: index, into: &output)
             }
         }
