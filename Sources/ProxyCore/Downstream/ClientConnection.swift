@@ -116,14 +116,19 @@ final class ClientConnection: EventHandler {
 
     private var wantsInput: Bool {
         switch phase {
-        case .head, .lingering: true
+        case .head: mayBegin
+        case .lingering: true
         case .exchange: exchange?.wantsBody ?? false
         case .closed: false
         }
     }
 
+    /// Whether another head may be taken: a client that asks without reading the answers is not served any further.
+    private var mayBegin: Bool { exchange != nil || hasRoom }
+
     /// Reads while there is something to read and somebody to read it.
     func pump() {
+        if phase == .head, !isFeeding, !input.isEmpty { takeUpInput() }
         while isReadable, wantsInput, input.isEmpty {
             worker.scratch.removeAll()
             switch socket.read(into: &worker.scratch, upTo: Worker.readSize) {
@@ -154,6 +159,10 @@ final class ClientConnection: EventHandler {
             let rest = bytes.extracting(position..<bytes.count)
             switch phase {
             case .head:
+                guard mayBegin else {
+                    input.append(rest)
+                    return
+                }
                 position += feedHead(rest)
             case .exchange:
                 guard let exchange, exchange.wantsBody else {
@@ -275,7 +284,7 @@ final class ClientConnection: EventHandler {
                 if exchange == nil { worker.loop.arm(timer, after: worker.idleTime) }
             case .wouldBlock:
                 isWriteBlocked = true
-                if output.count < Self.lowWater { exchange?.outputHasRoom() }
+                if output.count < Self.lowWater { hasRoomAgain() }
                 return
             case .failed:
                 close()
@@ -285,7 +294,15 @@ final class ClientConnection: EventHandler {
         if phase == .lingering {
             beginLinger()
         } else if output.count < Self.lowWater {
-            exchange?.outputHasRoom()
+            hasRoomAgain()
+        }
+    }
+
+    private func hasRoomAgain() {
+        if let exchange {
+            exchange.outputHasRoom()
+        } else if phase == .head, !isFeeding, !input.isEmpty || isReadable {
+            worker.pumpLater(self)
         }
     }
 
@@ -307,6 +324,8 @@ final class ClientConnection: EventHandler {
         }
         if !persists || worker.isDraining {
             phase = .lingering
+            // What waits here would keep the rest from being read, and the close would become a reset.
+            input.release()
             worker.loop.arm(timer, after: worker.idleTime)
             flush()
             return
@@ -321,13 +340,17 @@ final class ClientConnection: EventHandler {
 
     /// Takes up the requests that wait.
     private func goOn() {
-        while phase == .head, !input.isEmpty {
+        takeUpInput()
+        // What else the client has sent is read in a turn of its own: another connection may be waiting.
+        if isReadable, wantsInput { worker.pumpLater(self) }
+    }
+
+    private func takeUpInput() {
+        while phase == .head, mayBegin, !input.isEmpty {
             var waiting = ByteBuffer()
             swap(&waiting, &input)
             feed(waiting.bytes)
         }
-        // What else the client has sent is read in a turn of its own: another connection may be waiting.
-        if isReadable, wantsInput { worker.pumpLater(self) }
     }
 
     /// The exchange can take more of the request body.
