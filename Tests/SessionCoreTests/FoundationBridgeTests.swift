@@ -17,7 +17,7 @@ struct FoundationBridgeTests {
     private static func manager(_ pin: PublicKeyPin = server.pin) throws -> HTTPSessionManager {
         let policy = try SecurityPolicy.pinning(pin)
         return try HTTPSessionManager(
-            serverTrust: ServerTrustManager(anchors: TestSession.pki.anchors, policies: [Host("127.0.0.1"): policy])
+            serverTrust: SessionTrust(anchors: TestSession.pki.anchors, policies: [Host("127.0.0.1"): policy])
         )
     }
 

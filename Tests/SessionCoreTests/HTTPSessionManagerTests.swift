@@ -27,7 +27,7 @@ struct HTTPSessionManagerTests {
     ) throws -> HTTPSessionManager {
         var configuration = HTTPSessionManager.Configuration()
         change(&configuration)
-        var trust = ServerTrustManager(anchors: TestSession.pki.anchors)
+        var trust = SessionTrust(anchors: TestSession.pki.anchors)
         if let pins { trust.policies[try Host(host)] = try .pinning(pins) }
         return try HTTPSessionManager(configuration: configuration, serverTrust: trust)
     }
@@ -80,7 +80,7 @@ struct HTTPSessionManagerTests {
         let origin = try Self.echo()
         let text = PinFileText.pinning(Self.host, to: .unrelated(5))
         let loaded = try PinFile.load(text: text, file: "pins.json", at: 1_800_000_000)
-        var trust = ServerTrustManager(anchors: TestSession.pki.anchors, pinnedDomains: loaded.domains)
+        var trust = SessionTrust(anchors: TestSession.pki.anchors, pinnedDomains: loaded.domains)
         let pinned = try HTTPSessionManager(serverTrust: trust)
         let url = "https://127.0.0.1:\(origin.port)/"
         let error = await #expect(throws: SessionError.self) { try await pinned.data(for: url) }
@@ -128,7 +128,7 @@ struct HTTPSessionManagerTests {
 
     @Test("a host that nothing names is refused where all must be")
     func unlistedHost() async throws {
-        let trust = ServerTrustManager(anchors: TestSession.pki.anchors, allHostsMustBeEvaluated: true)
+        let trust = SessionTrust(anchors: TestSession.pki.anchors, allHostsMustBeEvaluated: true)
         let manager = try HTTPSessionManager(serverTrust: trust)
         let error = await #expect(throws: SessionError.self) { try await manager.data(for: "https://127.0.0.1:1/") }
         #expect(error?.code == .requestInvalid)

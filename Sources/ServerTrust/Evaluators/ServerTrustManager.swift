@@ -10,9 +10,6 @@ public import HTTPCore
 /// ```
 ///
 /// A name stands for itself alone, as in Alamofire; `PinnedDomains` knows subdomains.
-///
-/// - Note: SessionCore has a type of this name for its own sessions. Where both modules are imported, the labels of the
-///   initialiser say which one is made; as the type of a variable write `ServerTrust.ServerTrustManager`.
 public struct ServerTrustManager: Sendable {
     /// Whether a host without an evaluator is refused. Otherwise chain and host are checked.
     public let allHostsMustBeEvaluated: Bool

@@ -4,7 +4,7 @@ import IOCore
 /// A session for use from anywhere: a `URLSessionManager` on an event loop thread of its own.
 ///
 /// ```swift
-/// let manager = try HTTPSessionManager(serverTrust: ServerTrustManager(anchors: .system(), policies: policies))
+/// let manager = try HTTPSessionManager(serverTrust: SessionTrust(anchors: .system(), policies: policies))
 /// let answer = try await manager.data(for: "https://api.example.com/v1/items")
 /// await manager.invalidateSession(cancelingTasks: false)
 /// ```
@@ -27,7 +27,7 @@ public final class HTTPSessionManager: Sendable {
     }
 
     public let configuration: Configuration
-    public let serverTrust: ServerTrustManager
+    public let serverTrust: SessionTrust
     private let thread: SessionThread
     private let wholeLife: LoopThread
 
@@ -36,7 +36,7 @@ public final class HTTPSessionManager: Sendable {
     /// - Throws: `internal` when the system has no more threads or descriptors.
     public init(
         configuration: Configuration = Configuration(),
-        serverTrust: ServerTrustManager
+        serverTrust: SessionTrust
     ) throws(SessionError) {
         self.configuration = configuration
         self.serverTrust = serverTrust

@@ -20,7 +20,7 @@ final class SessionThread: @unchecked Sendable {
     let loop: EventLoop
     private(set) var manager: URLSessionManager!
     private let configuration: HTTPSessionManager.Configuration
-    private let serverTrust: ServerTrustManager
+    private let serverTrust: SessionTrust
     private let lock = PosixLock()
     /// Behind `lock`.
     private var gate = Gate()
@@ -28,7 +28,7 @@ final class SessionThread: @unchecked Sendable {
 
     init(
         configuration: HTTPSessionManager.Configuration,
-        serverTrust: ServerTrustManager
+        serverTrust: SessionTrust
     ) throws(SessionError) {
         self.configuration = configuration
         self.serverTrust = serverTrust

@@ -5,7 +5,7 @@ public import ServerTrust
 ///
 /// The first of these that knows the host decides: `policies`, the pin files' `pinnedDomains` (most specific domain),
 /// and for all other hosts chain and host checks against `anchors`, or a refusal.
-public struct ServerTrustManager: Sendable {
+public struct SessionTrust: Sendable {
     /// Where chains may end, unless a policy has anchors of its own.
     public var anchors: TrustAnchors
     /// Policies of single hosts, on every port.
