@@ -4,7 +4,7 @@ package import ServerTrust
 package import SessionCore
 
 /// Why the proxy answers in the origin's place: the table of errors that clients, logs and metrics share.
-package struct Problem: Sendable {
+package struct Problem: Error, Sendable {
     /// The stable codes. Raw values are what log and problem document hold.
     package enum Code: String, Sendable, CaseIterable {
         case pinMismatch = "pin_mismatch"

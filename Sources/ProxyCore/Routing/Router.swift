@@ -1,11 +1,23 @@
-import HTTPCore
+package import HTTPCore
 import IOCore
 import ServerTrust
-import SessionCore
+package import SessionCore
 
 /// Finds out where an authority leads under one policy snapshot, or why it may not be reached.
-struct Router: Sendable {
+package struct Router: Sendable {
     let snapshot: PolicySnapshot
+
+    package init(snapshot: PolicySnapshot) {
+        self.snapshot = snapshot
+    }
+
+    /// Where a TLS connection to that place goes, as the proxy makes it, or why it makes none.
+    package func endpoint(host: Host, port: UInt16) -> Result<Endpoint, Problem> {
+        switch route(isHTTPS: true, host: host, port: port, allowHosts: .any).destination {
+        case .origin(let endpoint): .success(endpoint)
+        case .refused(let problem): .failure(problem)
+        }
+    }
 
     /// The route of a forward listener's request.
     ///

@@ -53,39 +53,8 @@ struct PinnedServer {
     ///
     /// - Returns: the way there, or why the proxy would not take it.
     func endpoint(_ snapshot: PolicySnapshot) -> Result<Endpoint, PinCheck.Unreached> {
-        let rules = snapshot.access
-        let verdict = rules.judge(address.host)
-        guard verdict == .allowed else {
-            return .failure(
-                PinCheck.Unreached(
-                    code: "host_denied",
-                    reason: "\(address.host) may not be reached: \(rules.describe(verdict)). "
-                        + "Change access in the configuration if it should be."
-                )
-            )
+        Router(snapshot: snapshot).endpoint(host: address.host, port: address.port).mapError { problem in
+            PinCheck.Unreached(code: problem.code.rawValue, reason: problem.details)
         }
-        let settings = snapshot.policy(for: address.host).configuration
-        let exemption = settings.resolve
-        var timeouts = TaskTimeouts()
-        timeouts.connect = .milliseconds(settings.timeouts.connect.count)
-        timeouts.total = settings.timeouts.total.map { .milliseconds($0.count) }
-        return .success(
-            Endpoint(
-                scheme: .https,
-                host: address.host,
-                port: address.port,
-                resolve: settings.resolve.map { (Host($0.address), $0.port) },
-                httpVersion: settings.httpVersion == .http2 ? .http2 : .http1,
-                policy: policy,
-                anchors: snapshot.trustAnchors,
-                generation: UInt64(snapshot.generation),
-                timeouts: timeouts,
-                dialRule: { address in
-                    guard let dialled = AddressAndPort(address) else { return DialRefusal(rule: "not an IP address") }
-                    let verdict = rules.judge(dialled.address, port: dialled.port, exempting: exemption)
-                    return verdict == .allowed ? nil : DialRefusal(rule: rules.describe(verdict))
-                }
-            )
-        )
     }
 }
