@@ -121,4 +121,26 @@ struct AttackTestsDesynchronisation {
         #expect(try stage.proxy.residentMemory() - before < 8 << 20)
         for _ in 0..<(sent / batch.count * count) { #expect(try client.readResponse().status == 400) }
     }
+
+    @Test("a stop leaves a slow client the rest of its answer", arguments: [2_900, 3_000, 3_100, 3_200])
+    func stopWithUnreadAnswer(kilobytes: Int) throws {
+        // The origin has done its part, and the rest waits in the proxy: some of these sizes are such.
+        let body = patternBytes(kilobytes * 1000)
+        let stage = try Stage { connection in
+            guard try connection.readRequest() != nil else { return }
+            try connection.write("HTTP/1.1 200 OK\r\nContent-Length: \(body.count)\r\n\r\n")
+            try connection.write(body)
+        }
+        let client = try TestClient(port: stage.proxy.port, receiveBuffer: 4096)
+        try client.send(ProxyUnderTest.request("GET", stage.url()))
+        _ = try? stage.origin.wait(for: "the whole answer", seconds: 1) {
+            ($0.first?.bytesWritten ?? 0) > body.count ? true : nil
+        }
+        usleep(300_000)
+        stage.proxy.signal(SIGTERM)
+        usleep(100_000)
+        let answer = try client.readResponse()
+        #expect(answer.body == body)
+        #expect(try stage.proxy.waitForExit().exitCode == 0)
+    }
 }

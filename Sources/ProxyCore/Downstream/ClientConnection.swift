@@ -391,6 +391,13 @@ final class ClientConnection: EventHandler {
     func closeIfIdle() {
         isReadable = true
         pump()
-        if exchange == nil, phase == .head { close() }
+        guard exchange == nil, phase == .head else { return }
+        if output.isEmpty {
+            close()
+        } else {
+            // A slow client still reads its last answer.
+            input.release()
+            phase = .lingering
+        }
     }
 }
