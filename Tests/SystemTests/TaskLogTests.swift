@@ -110,7 +110,8 @@ struct TaskLogTests {
             OriginAnswer.text($0.target)
         }
         let secret = "s3cr3t"
-        let query = "/p?access_token=\(secret)&a=1&KEY=\(secret)&key=\(secret)&keyless=kept&key"
+        let encoded = "access%5Ftoken=\(secret)&%6b%65%79=\(secret)"
+        let query = "/p?access_token=\(secret)&a=1&KEY=\(secret)&key=\(secret)&\(encoded)&keyless=kept&key"
         let passed = try stage.get(
             query,
             fields: [
@@ -130,7 +131,8 @@ struct TaskLogTests {
             #expect(try stage.proxy.exchange(text).status == 400)
         }
         let lines = try stage.proxy.waitForTaskLines(6)
-        let masked = "https://\(Stage.host)/p?access_token=***&a=1&KEY=***&key=***&keyless=kept&key"
+        let names = "access_token=***&a=1&KEY=***&key=***&access%5Ftoken=***&%6b%65%79=***&keyless=kept&key"
+        let masked = "https://\(Stage.host)/p?\(names)"
         #expect(lines.contains { $0.string("url") == masked }, "\(lines.map(\.text))")
         #expect(!stage.proxy.output.contains(secret), "\(stage.proxy.output)")
         #expect(!stage.proxy.errors.contains(secret))

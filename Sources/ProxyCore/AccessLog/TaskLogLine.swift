@@ -123,8 +123,28 @@ struct TaskLogLine {
     }
 
     private func isRedacted(_ name: borrowing Span<UInt8>) -> Bool {
-        for parameter in redacted where name.equalsIgnoringCase(parameter.span) { return true }
+        for parameter in redacted where Self.means(name, parameter) { return true }
         return false
+    }
+
+    /// Whether a name of a query, percent-encoded or not, is that parameter: the origin decodes it, so that a spelling
+    /// must not slip past.
+    private static func means(_ name: borrowing Span<UInt8>, _ parameter: [UInt8]) -> Bool {
+        var position = 0
+        for expected in parameter {
+            guard position < name.count else { return false }
+            var byte = name[position]
+            position += 1
+            if byte == UInt8(ascii: "%"), position + 1 < name.count,
+                let upper = ASCII.hexadecimalValue(name[position]),
+                let lower = ASCII.hexadecimalValue(name[position + 1])
+            {
+                byte = UInt8(upper) << 4 | UInt8(lower)
+                position += 2
+            }
+            guard ASCII.lowercased(byte) == ASCII.lowercased(expected) else { return false }
+        }
+        return position == name.count
     }
 
     private func write(_ transaction: borrowing TransactionMetrics, url: Range<Int>, to line: inout ByteBuffer) {

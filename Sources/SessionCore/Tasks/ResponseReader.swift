@@ -103,7 +103,9 @@ struct ResponseReader {
         guard HTTPFields.isValidName(name), HTTPFields.isValidValue(value), trailers.count < 100 else {
             return fail("The origin sent a trailer that is no field.")
         }
-        if FieldName(name).isPermittedInTrailers { trailers.append(name: name, value: value) }
+        if FieldName(name).isPermittedInTrailers, !name.hasPrefixIgnoringCase("proxy-") {
+            trailers.append(name: name, value: value)
+        }
         return .needMore
     }
 
