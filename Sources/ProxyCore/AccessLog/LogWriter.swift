@@ -50,21 +50,7 @@ package final class LogWriter: Sendable {
 
     /// The log's thread. A reader that has gone is no reason to stop serving.
     private func put(_ bytes: [UInt8]) {
-        bytes.withUnsafeBytes { all in
-            var rest = all[...]
-            while !rest.isEmpty {
-                let part = UnsafeRawBufferPointer(rebasing: rest)
-                let written = pinproxy_write_file(descriptor, part.baseAddress!, part.count)
-                if written > 0 {
-                    rest = rest.dropFirst(written)
-                } else if written == -Int(EAGAIN) {
-                    var waiting = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
-                    poll(&waiting, 1, 1000)
-                } else {
-                    return
-                }
-            }
-        }
+        _ = bytes.withUnsafeBytes { DescriptorOutput.write($0, to: descriptor) }
     }
 
     /// Writes what was handed over and ends the thread.

@@ -26,13 +26,13 @@ struct PinFileText {
         }
         members.append("\"pins\": [\n        \(pins.joined(separator: ",\n        "))\n      ]")
         if let anchorFile {
-            members.append("\"trustAnchors\": { \"system\": false, \"files\": [\(EventLine.quoted(anchorFile))] }")
+            members.append("\"trustAnchors\": { \"system\": false, \"files\": [\(JSONString.quoted(anchorFile))] }")
         }
         return """
             {
               "version": 1,
               "pinnedDomains": {
-                \(EventLine.quoted(server.host.description)): {
+                \(JSONString.quoted(server.host.description)): {
                   \(members.joined(separator: ",\n      "))
                 }
               }
@@ -47,7 +47,7 @@ struct PinFileText {
             "\(certificate.subject), \(certificate.keyDescription), until \(certificate.lastDay), seen \(seen)"
         return """
             { "spki-sha256": "\(certificate.publicKeyPin.base64)", \(scope),
-                      "comment": \(EventLine.quoted(comment)) }
+                      "comment": \(JSONString.quoted(comment)) }
             """
     }
 
