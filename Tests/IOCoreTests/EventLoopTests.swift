@@ -75,18 +75,21 @@ struct EventLoopTests {
         defer { [firstPeer, secondPeer].forEach { _ = close($0) } }
         var stale = 0
         var reused: Int32 = -1
-        // Both are ready in one turn; whichever is told first closes the other and opens a new one in its place.
+        var freshEnds: [Int32] = []
+        defer { freshEnds.forEach { _ = close($0) } }
+        // Both are ready in one turn; whichever is told first puts a new socket in the other's place, under its number.
+        // dup2(2) does that in one step: between a close and an open another test's thread may take the number.
         func replace(_ other: Int32) {
             guard reused < 0 else {
                 stale += 1
                 return
             }
             loop.unregister(other)
-            close(other)
             let (fresh, freshPeer) = socketPair()
-            reused = fresh == other ? fresh : freshPeer
+            freshEnds = [fresh, freshPeer]
+            reused = dup2(fresh, other)
             #expect(reused == other)
-            try? loop.register(reused, .readable, Watching { _ in stale += 1 })
+            try? loop.register(other, .readable, Watching { _ in stale += 1 })
         }
         try loop.register(first, .readable, Watching { _ in replace(second) })
         try loop.register(second, .readable, Watching { _ in replace(first) })
