@@ -1,4 +1,5 @@
 package import IOCore
+public import ServerTrust
 
 /// Makes tasks and carries them out on one loop, as `AFURLSessionManager` does on a session.
 ///
@@ -11,6 +12,15 @@ public final class URLSessionManager {
     private var invalidated = false
     /// Called once, when an invalidated manager has no task left.
     public var sessionDidBecomeInvalid: (() -> Void)?
+
+    /// Told of each evaluation of a server's trust, once a TLS handshake and before its first request goes out, whether
+    /// the server was accepted or refused. Never called for a request on a connection that is there already.
+    ///
+    /// It runs on the loop in the midst of libcurl's work: take what is needed and return.
+    public var sessionDidEvaluateServerTrust: ((_ trust: ConnectionTrust, _ endpoint: Endpoint) -> Void)? {
+        get { transfers.didEvaluateTrust }
+        set { transfers.didEvaluateTrust = newValue }
+    }
 
     /// - Throws: `SessionError` when libcurl cannot be set up.
     package init(loop: EventLoop, configuration: SessionConfiguration = SessionConfiguration()) throws(SessionError) {

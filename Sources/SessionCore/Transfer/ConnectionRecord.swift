@@ -29,11 +29,13 @@ final class ConnectionRecord {
 
     /// The record of a connection; made now if the connection is new.
     ///
+    /// - Parameter whenNew: told what the handshake of a new connection proved.
     /// - Returns: nil when the connection was not judged: nothing may be sent on it.
     static func of(
         _ ssl: OpaquePointer,
         descriptor: @autoclosure () -> Int32,
-        remoteAddress: @autoclosure () -> SocketAddress
+        remoteAddress: @autoclosure () -> SocketAddress,
+        whenNew: (ConnectionTrust) -> Void
     ) -> ConnectionRecord? {
         if let known = SSL_get_ex_data(ssl, index) {
             return Unmanaged<ConnectionRecord>.fromOpaque(known).takeUnretainedValue()
@@ -50,6 +52,7 @@ final class ConnectionRecord {
             record.release()
             return nil
         }
+        whenNew(trust)
         return record.takeUnretainedValue()
     }
 

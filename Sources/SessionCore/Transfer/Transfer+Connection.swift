@@ -23,6 +23,7 @@ extension Transfer {
             failure = SessionError(.internal, "The security policy could not be installed: \(error).")
             return false
         }
+        isTrustTold = false
         ConnectionRecord.watchForCloseNotify(context)
         // nghttp2 reads until there is nothing left, and has no need of it.
         if endpoint.httpVersion == .http1 { ConnectionRecord.readAhead(context) }
@@ -70,7 +71,8 @@ extension Transfer {
             let record = ConnectionRecord.of(
                 ssl,
                 descriptor: openedSocket,
-                remoteAddress: SocketAddress(numeric: address, port: port)
+                remoteAddress: SocketAddress(numeric: address, port: port),
+                whenNew: { tell($0, endpoint) }
             )
         else {
             failure = SessionError(
@@ -108,6 +110,20 @@ extension Transfer {
         }
         connection = record.info
         return true
+    }
+
+    /// Tells of the evaluation of a new connection's handshake, once.
+    private func tell(_ trust: ConnectionTrust, _ endpoint: Endpoint) {
+        guard !isTrustTold else { return }
+        isTrustTold = true
+        pool.didEvaluateTrust?(trust, endpoint)
+    }
+
+    /// The connection did not come about: tells of the evaluation that refused it, if there was one.
+    func tellOfRefusal(_ endpoint: Endpoint) {
+        // The account of a connection that did come about has been given, perhaps by another stream of it.
+        guard let trust = verification?.lastTrust, trust !== record?.trust else { return }
+        tell(trust, endpoint)
     }
 
     /// Rule 57: only what is idempotent, was not answered, and has no body that is gone.

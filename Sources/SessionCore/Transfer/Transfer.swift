@@ -33,6 +33,8 @@ final class Transfer {
     var verification: TLSVerification?
     var record: ConnectionRecord?
     var connection: ConnectionInfo?
+    /// Whether the evaluation of the connection that was made last has been told.
+    var isTrustTold = false
     /// The connection's TLS; valid from `isReady` until libcurl has finished with the transfer.
     var ssl: OpaquePointer?
     /// Requests that libcurl has begun to send for this task: a second one is a repeat on its own account.
@@ -190,6 +192,7 @@ final class Transfer {
             return
         }
         if result != CURLE_OK || attempts > 1 { isWorn = true }
+        if result != CURLE_OK { tellOfRefusal(task.request.endpoint) }
         if needsFreshConnection {
             leaveConnection()
             pool.withdraw(self)

@@ -2,6 +2,7 @@ import CLibcurl
 import CShims
 import Glibc
 import IOCore
+import ServerTrust
 
 /// libcurl's multi handle on our loop: owns it, the idle easy handles and the sockets.
 ///
@@ -9,6 +10,8 @@ import IOCore
 /// told when they are due (libcurl-multi(3)).
 final class TransferPool {
     let loop: EventLoop
+    /// `URLSessionManager.sessionDidEvaluateServerTrust`.
+    var didEvaluateTrust: ((ConnectionTrust, Endpoint) -> Void)?
     private var multi: UnsafeMutableRawPointer?
     private var idle: [Transfer] = []
     /// The transfers under way, at `Transfer.slot`.

@@ -1,0 +1,83 @@
+import HTTPCore
+import ServerTrust
+import TestSupport
+import Testing
+
+@testable import SessionCore
+
+@Suite("Each handshake's evaluation is told once")
+struct TrustObservationTests {
+    /// What a session has told, as words: host, port, verdict.
+    private final class Account {
+        var lines: [String] = []
+
+        init(_ session: TestSession) {
+            session.manager.sessionDidEvaluateServerTrust = { [unowned self] trust, endpoint in
+                lines.append("\(trust.host):\(endpoint.port) \(trust.evaluation.verdict)")
+            }
+        }
+    }
+
+    private static func answering(_ server: TestServer) throws -> ScriptedOrigin {
+        try ScriptedOrigin(server) { request in OriginAnswer.text(request.target) }
+    }
+
+    @Test("an accepted server is told of at its handshake, and not for requests that reuse the connection")
+    func accepted() throws {
+        let server = try TestSession.pki.server(TestSession.host)
+        let origin = try Self.answering(server)
+        let session = try TestSession()
+        let account = Account(session)
+        let endpoint = try TestSession.endpoint(port: origin.port, policy: .pinning(server.pin))
+        for _ in 0..<3 { #expect(try session.get(endpoint).error == nil) }
+        #expect(account.lines == ["\(TestSession.host):443 pass"])
+    }
+
+    @Test("it is told before the request goes out")
+    func order() throws {
+        let origin = try Self.answering(try TestSession.pki.server(TestSession.host))
+        let session = try TestSession()
+        let account = Account(session)
+        let delegate = RecordingDelegate()
+        var toldAtConnect: [String] = []
+        delegate.onConnect = { _ in toldAtConnect = account.lines }
+        try session.start(delegate, try TestSession.endpoint(port: origin.port))
+        try session.finish(delegate)
+        #expect(toldAtConnect == ["\(TestSession.host):443 notPinned"])
+    }
+
+    @Test("a refused server is told of once for each of its handshakes")
+    func refused() throws {
+        let origin = try Self.answering(try TestSession.pki.server(TestSession.host))
+        let session = try TestSession()
+        let account = Account(session)
+        let endpoint = try TestSession.endpoint(port: origin.port, policy: .pinning(.unrelated(7)))
+        for _ in 0..<2 { #expect(try session.get(endpoint).error?.code == .pinMismatch) }
+        #expect(account.lines == Array(repeating: "\(TestSession.host):443 fail", count: 2))
+        #expect(origin.requests.isEmpty)
+    }
+
+    @Test("the streams of one HTTP/2 connection make one account, also when a stream fails later")
+    func streams() throws {
+        let nginx = try NginxOrigin(try TestSession.pki.server(TestSession.host), http2: true)
+        let session = try TestSession()
+        let account = Account(session)
+        let endpoint = try TestSession.endpoint(port: nginx.port, httpVersion: .http2)
+        let delegates = (0..<4).map { _ in RecordingDelegate() }
+        delegates[0].onResponse = { _ in .cancel }
+        for delegate in delegates { try session.start(delegate, endpoint, target: "/echo/") }
+        try session.run(until: "the answers") { delegates.allSatisfy(\.isComplete) }
+        let connections = Set(delegates.compactMap { $0.transaction.connection?.identifier })
+        #expect(account.lines.count == connections.count)
+    }
+
+    @Test("without a handshake there is nothing to tell: plain HTTP, and an origin that speaks no TLS")
+    func nothingToTell() throws {
+        let origin = try ScriptedOrigin(nil) { request in OriginAnswer.text(request.target) }
+        let session = try TestSession()
+        let account = Account(session)
+        #expect(try session.get(TestSession.endpoint(port: origin.port, scheme: .http)).error == nil)
+        #expect(try session.get(TestSession.endpoint(port: origin.port)).error?.code == .tlsHandshakeFailed)
+        #expect(account.lines.isEmpty)
+    }
+}
