@@ -1,3 +1,4 @@
+import ServerTrust
 import Testing
 
 @testable import pinproxy
@@ -43,6 +44,6 @@ struct CommandLinePartsTests {
 
     @Test("a line for programs escapes what JSON wants escaped")
     func eventLine() {
-        #expect(EventLine.quoted("a\"b\\c\n\u{1}é") == #""a\"b\\c\n\u0001é""#)
+        #expect(JSONString.quoted("a\"b\\c\n\u{1}é") == #""a\"b\\c\n\u0001é""#)
     }
 }
