@@ -52,7 +52,7 @@ struct TaskLifeTests {
         let two = try TestSession()
         let request = try SessionRequest(endpoint: TestSession.endpoint(port: 1), method: .get, target: "/")
         let identifiers = [one, two, one].map {
-            let task = $0.manager.dataTask(with: request, delegate: TaskDelegate())
+            let task = $0.manager.dataTask(with: request, delegate: LoopTaskDelegate())
             defer { task.cancel() }
             return task.taskIdentifier
         }
@@ -74,7 +74,7 @@ struct TaskLifeTests {
         let endpoint = try TestSession.endpoint(port: origin.port)
         let delegate = RecordingDelegate()
         var wasTold = false
-        let cancel: (SessionTask) -> Void = { [unowned delegate] task in
+        let cancel: (LoopTask) -> Void = { [unowned delegate] task in
             task.cancel()
             wasTold = delegate.isComplete
         }

@@ -21,7 +21,7 @@ struct TaskLogLine {
     ///   - now: the loop's time in nanoseconds.
     mutating func write(
         _ exchange: Exchange,
-        _ task: SessionTask?,
+        _ task: LoopTask?,
         client: [UInt8],
         now: UInt64,
         to line: inout ByteBuffer
@@ -209,7 +209,7 @@ private struct PinningTexts {
     /// By the low bits of the connection's number, which is 0 for none.
     private var entries = Array(repeating: (connection: UInt64(0), text: [UInt8]()), count: 256)
 
-    mutating func write(_ task: SessionTask, to line: inout ByteBuffer) {
+    mutating func write(_ task: LoopTask, to line: inout ByteBuffer) {
         guard let evaluation = task.evaluation else { return }
         guard let connection = task.metrics.transaction.connection?.identifier else {
             line.append(Self.make(evaluation))

@@ -5,12 +5,12 @@ import SessionCore
 /// One request of a client and its answer: the delegate of the task that carries it to the origin.
 ///
 /// Used again for one request after another; what it holds between them is memory, nothing else.
-final class Exchange: TaskDelegate {
+final class Exchange: LoopTaskDelegate {
     var parser: RequestParser
     var head = RequestHead()
     private(set) var body = RequestBody()
     private(set) var answer = ClientAnswer()
-    private(set) var task: SessionTask?
+    private(set) var task: LoopTask?
     private(set) var route: Route?
     private(set) var problem: Problem?
     /// Body bytes taken from the client, and delivered to it.
@@ -205,18 +205,18 @@ final class Exchange: TaskDelegate {
 
     // MARK: From the origin
 
-    override func taskDidConnect(_ task: SessionTask) {
+    override func taskDidConnect(_ task: LoopTask) {
         guard !isOver, head.expectsContinue, !body.isComplete, bytesFromClient == 0 else { return }
         connection.output.append("HTTP/1.1 100 Continue\r\n\r\n")
         connection.flushLater()
     }
 
-    override func taskNeedsBodyData(_ task: SessionTask) {
+    override func taskNeedsBodyData(_ task: LoopTask) {
         guard !isOver else { return }
         connection.exchangeWantsBody()
     }
 
-    override func task(_ task: SessionTask, didReceiveInformational informational: borrowing ResponseHead) {
+    override func task(_ task: LoopTask, didReceiveInformational informational: borrowing ResponseHead) {
         // 100 was ours to give; 101 is not to be had without Upgrade, which is not forwarded.
         guard !isOver, informational.status != 100, informational.status != 101 else { return }
         answer.relay(informational, to: head, output: &connection.output, pseudonym: worker.pseudonym)
@@ -224,7 +224,7 @@ final class Exchange: TaskDelegate {
     }
 
     override func task(
-        _ task: SessionTask,
+        _ task: LoopTask,
         didReceive response: borrowing ResponseHead
     ) -> ResponseDisposition {
         guard !isOver, let route else { return .cancel }
@@ -250,7 +250,7 @@ final class Exchange: TaskDelegate {
         return value
     }
 
-    override func task(_ task: SessionTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
+    override func task(_ task: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
         guard !isOver else { return .pause }
         bytesToClient += data.count
         if connection.output.count + data.count >= Self.directWrite {
@@ -269,12 +269,12 @@ final class Exchange: TaskDelegate {
         return .pause
     }
 
-    override func task(_ task: SessionTask, didReceiveTrailers trailers: borrowing HTTPFields) {
+    override func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {
         guard !isOver else { return }
         answer.add(trailers)
     }
 
-    override func taskDidComplete(_ task: SessionTask, error: SessionError?) {
+    override func taskDidComplete(_ task: LoopTask, error: SessionError?) {
         guard !isOver else { return }
         if let error {
             fail(problem(for: error))

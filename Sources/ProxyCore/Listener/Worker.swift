@@ -11,7 +11,7 @@ final class Worker: @unchecked Sendable {
     let loop: EventLoop
     let snapshot: PolicySnapshot
     let router: Router
-    let manager: URLSessionManager
+    let manager: LoopSession
     let pseudonym: [UInt8]
     /// What is added to Via of a request of that minor version.
     let viaOfVersion10: [UInt8]
@@ -56,7 +56,7 @@ final class Worker: @unchecked Sendable {
         var session = SessionConfiguration()
         // The limit is for the whole process: each loop has its share of it.
         session.connectionsPerHost = max(1, configuration.limits.connectionsPerHost / workers)
-        manager = try URLSessionManager(loop: loop, configuration: session)
+        manager = try LoopSession(loop: loop, configuration: session)
         headLimits = HeadLimits(headBytes: configuration.limits.headBytes)
         headTime = .milliseconds(configuration.defaults.timeouts.head.count)
         idleTime = .milliseconds(configuration.defaults.timeouts.idle.count)
@@ -160,7 +160,7 @@ final class Worker: @unchecked Sendable {
         return date
     }
 
-    func log(_ exchange: Exchange, _ task: SessionTask?, client: [UInt8]) {
+    func log(_ exchange: Exchange, _ task: LoopTask?, client: [UInt8]) {
         guard let logBuffer else { return }
         logBuffer.line { buffer in
             logLine.write(exchange, task, client: client, now: loop.now, to: &buffer)

@@ -9,7 +9,7 @@ final class DataCall: @unchecked Sendable {
     private let method: HTTPMethod
     private let fields: HTTPFields
     private let body: [UInt8]?
-    private var task: SessionTask?
+    private var task: LoopTask?
     private var isCancelled = false
 
     init(url: RequestURL, method: HTTPMethod, fields: HTTPFields, body: [UInt8]?) {
@@ -20,7 +20,7 @@ final class DataCall: @unchecked Sendable {
     }
 
     func start(
-        on manager: URLSessionManager,
+        on manager: LoopSession,
         endpoint: Endpoint,
         limit: Int,
         _ completion: @escaping (Result<DataResponse, SessionError>) -> Void
@@ -36,7 +36,7 @@ final class DataCall: @unchecked Sendable {
             fields: fields,
             bodyLength: body.map { .bytes($0.count) } ?? .none
         )
-        let delegate = DataTaskDelegate(body: body ?? [], limit: limit) { [self] result in
+        let delegate = CollectingDelegate(body: body ?? [], limit: limit) { [self] result in
             task = nil
             completion(result)
         }
@@ -53,7 +53,7 @@ final class DataCall: @unchecked Sendable {
 }
 
 /// Sends a body that is there as a whole, and collects the answer's.
-final class DataTaskDelegate: TaskDelegate {
+final class CollectingDelegate: LoopTaskDelegate {
     private let body: [UInt8]
     private var sent = 0
     private let limit: Int
@@ -73,11 +73,11 @@ final class DataTaskDelegate: TaskDelegate {
     }
 
     /// Gives the task the body's first bytes.
-    func begin(_ task: SessionTask) {
+    func begin(_ task: LoopTask) {
         if !body.isEmpty { send(task) } else { task.finishSending() }
     }
 
-    private func send(_ task: SessionTask) {
+    private func send(_ task: LoopTask) {
         guard sent < body.count else { return }
         let body = body
         let end = min(body.count, sent + Self.piece)
@@ -86,9 +86,9 @@ final class DataTaskDelegate: TaskDelegate {
         if sent == body.count { task.finishSending() }
     }
 
-    override func taskNeedsBodyData(_ task: SessionTask) { send(task) }
+    override func taskNeedsBodyData(_ task: LoopTask) { send(task) }
 
-    override func task(_ task: SessionTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition {
+    override func task(_ task: LoopTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition {
         head = copy response
         guard case .length(let count) = response.framing else { return .allow }
         guard count <= limit else {
@@ -99,7 +99,7 @@ final class DataTaskDelegate: TaskDelegate {
         return .allow
     }
 
-    override func task(_ task: SessionTask, didReceive bytes: borrowing Span<UInt8>) -> BodyFlow {
+    override func task(_ task: LoopTask, didReceive bytes: borrowing Span<UInt8>) -> BodyFlow {
         guard data.count + bytes.count <= limit else {
             failure = tooLarge
             task.cancel()
@@ -109,11 +109,11 @@ final class DataTaskDelegate: TaskDelegate {
         return .proceed
     }
 
-    override func task(_ task: SessionTask, didReceiveTrailers trailers: borrowing HTTPFields) {
+    override func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {
         self.trailers = copy trailers
     }
 
-    override func taskDidComplete(_ task: SessionTask, error: SessionError?) {
+    override func taskDidComplete(_ task: LoopTask, error: SessionError?) {
         guard let completion else { return }
         self.completion = nil
         if let error = failure ?? error {

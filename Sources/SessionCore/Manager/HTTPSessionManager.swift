@@ -1,7 +1,7 @@
 public import HTTPCore
 import IOCore
 
-/// A session for use from anywhere: a `URLSessionManager` on an event loop thread of its own.
+/// A session for use from anywhere: a `LoopSession` on an event loop thread of its own.
 ///
 /// ```swift
 /// let manager = try HTTPSessionManager(serverTrust: SessionTrust(anchors: .system(), policies: policies))
@@ -85,12 +85,12 @@ public final class HTTPSessionManager: Sendable {
         return try result.get()
     }
 
-    /// Does something with the session on its loop: `TaskDelegate`s, streaming and all of `SessionTask` are used there,
+    /// Does something with the session on its loop: `LoopTaskDelegate`s, streaming and all of `LoopTask` are used there,
     /// and must not be taken elsewhere. Work that blocks holds up every task.
     ///
     /// - Returns: false, and `work` is dropped, when the session has been invalidated.
     @discardableResult
-    public func perform(_ work: @escaping @Sendable (URLSessionManager) -> Void) -> Bool {
+    public func perform(_ work: @escaping @Sendable (LoopSession) -> Void) -> Bool {
         thread.perform { work($0.manager) }
     }
 

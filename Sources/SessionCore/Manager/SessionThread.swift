@@ -18,7 +18,7 @@ final class SessionThread: @unchecked Sendable {
     }
 
     let loop: EventLoop
-    private(set) var manager: URLSessionManager!
+    private(set) var manager: LoopSession!
     private let configuration: HTTPSessionManager.Configuration
     private let serverTrust: SessionTrust
     private let lock = PosixLock()
@@ -37,7 +37,7 @@ final class SessionThread: @unchecked Sendable {
         } catch {
             throw SessionError(.internal, "The session's loop could not be made: \(error).")
         }
-        manager = try URLSessionManager(loop: loop, configuration: configuration.session)
+        manager = try LoopSession(loop: loop, configuration: configuration.session)
     }
 
     // MARK: The thread

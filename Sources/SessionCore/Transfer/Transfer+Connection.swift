@@ -127,7 +127,7 @@ extension Transfer {
     }
 
     /// Rule 57: only what is idempotent, was not answered, and has no body that is gone.
-    private func mayRepeat(_ task: SessionTask) -> Bool {
+    private func mayRepeat(_ task: LoopTask) -> Bool {
         if task.request.method.isIdempotent, !bodyTaken, !response.hasHead {
             response.reset(for: task.request.method)
             return true

@@ -18,7 +18,7 @@ final class Transfer {
     var slot = -1
     /// Given back while libcurl was on the stack; waits to be taken out.
     var isRetiring = false
-    private(set) var task: SessionTask?
+    private(set) var task: LoopTask?
     /// The handle has failed or repeated a request: libcurl counts the repeats of a handle over all its transfers and
     /// gives up at the sixth (`state.retrycount` in 7.88), so such a handle is not used again.
     private(set) var isWorn = false
@@ -78,7 +78,7 @@ final class Transfer {
 
     // MARK: Start
 
-    func start(_ task: SessionTask) {
+    func start(_ task: LoopTask) {
         self.task = task
         failure = nil
         refusedAddress = nil
@@ -89,7 +89,7 @@ final class Transfer {
         begin(task)
     }
 
-    private func begin(_ task: SessionTask) {
+    private func begin(_ task: LoopTask) {
         response.reset(for: task.request.method)
         verification = nil
         record = nil
@@ -209,7 +209,7 @@ final class Transfer {
         }
     }
 
-    private func complete(_ task: SessionTask) {
+    private func complete(_ task: LoopTask) {
         if response.trailers.count > 0 { task.delegate.task(task, didReceiveTrailers: response.trailers) }
         task.finish(nil)
     }
@@ -274,7 +274,7 @@ final class Transfer {
         pool.mayHavePending(self)
     }
 
-    private func noteResponseStart(_ task: SessionTask) {
+    private func noteResponseStart(_ task: LoopTask) {
         if times.responseStart == TransactionMetrics.absent { times.responseStart = task.elapsed }
     }
 
@@ -368,7 +368,7 @@ final class Transfer {
         return self.task == nil ? Int(PINPROXY_UPLOAD_ABORT) : Int(PINPROXY_UPLOAD_PAUSE)
     }
 
-    private func bodyIsSent(_ task: SessionTask) {
+    private func bodyIsSent(_ task: LoopTask) {
         guard clock.phase == .sending else { return }
         times.requestEnd = task.elapsed
         enter(.waiting)

@@ -10,7 +10,7 @@ import ServerTrust
 /// told when they are due (libcurl-multi(3)).
 final class TransferPool {
     let loop: EventLoop
-    /// `URLSessionManager.sessionDidEvaluateServerTrust`.
+    /// `LoopSession.sessionDidEvaluateServerTrust`.
     var didEvaluateTrust: ((ConnectionTrust, Endpoint) -> Void)?
     private var multi: UnsafeMutableRawPointer?
     private var idle: [Transfer] = []

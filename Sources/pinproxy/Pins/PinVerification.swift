@@ -19,8 +19,8 @@ struct PinVerification {
         var next = 0
         do {
             let loop = try EventLoop()
-            let manager = try URLSessionManager(loop: loop)
-            var running: [(index: Int, task: SessionTask, delegate: VerifyingDelegate)] = []
+            let manager = try LoopSession(loop: loop)
+            var running: [(index: Int, task: LoopTask, delegate: VerifyingDelegate)] = []
             while done < servers.count {
                 while running.count < Self.width, next < servers.count {
                     let index = next
@@ -71,7 +71,7 @@ struct PinVerification {
         PinCheck(server: server, outcome: outcome, connection: connection, time: Clock.realtime / 1_000_000)
     }
 
-    private static func outcome(_ task: SessionTask, _ delegate: VerifyingDelegate) -> PinCheck.Outcome {
+    private static func outcome(_ task: LoopTask, _ delegate: VerifyingDelegate) -> PinCheck.Outcome {
         // Without `taskDidConnect` a chain that was accepted proves nothing: the server's proof of its key comes after.
         if let accepted = delegate.evaluation { return .judged(accepted) }
         if let refused = task.error?.evaluation, !refused.isAccepted { return .judged(refused) }
@@ -81,10 +81,10 @@ struct PinVerification {
 }
 
 /// Ends the task when the connection is there: nothing has been sent by then.
-private final class VerifyingDelegate: TaskDelegate {
+private final class VerifyingDelegate: LoopTaskDelegate {
     private(set) var evaluation: TrustEvaluation?
 
-    override func taskDidConnect(_ task: SessionTask) {
+    override func taskDidConnect(_ task: LoopTask) {
         evaluation = task.evaluation
         task.cancel()
     }

@@ -24,7 +24,7 @@ struct ServerProbe {
         let error: SessionError?
         do {
             let loop = try EventLoop()
-            let manager = try URLSessionManager(loop: loop)
+            let manager = try LoopSession(loop: loop)
             let request = SessionRequest(endpoint: endpoint, method: .head, target: Array("/".utf8), fields: .init())
             let task = manager.dataTask(with: request, delegate: delegate)
             task.resume()
@@ -45,10 +45,10 @@ struct ServerProbe {
 }
 
 /// Ends the task when the connection is there: nothing has been sent by then.
-private final class ProbeDelegate: TaskDelegate {
+private final class ProbeDelegate: LoopTaskDelegate {
     private(set) var evaluation: TrustEvaluation?
 
-    override func taskDidConnect(_ task: SessionTask) {
+    override func taskDidConnect(_ task: LoopTask) {
         evaluation = task.evaluation
         task.cancel()
     }

@@ -13,11 +13,11 @@ final class TestSession {
     static let pki = try! TestPKI()
 
     let loop: EventLoop
-    let manager: URLSessionManager
+    let manager: LoopSession
 
     init(_ configuration: SessionConfiguration = SessionConfiguration()) throws {
         loop = try EventLoop()
-        manager = try URLSessionManager(loop: loop, configuration: configuration)
+        manager = try LoopSession(loop: loop, configuration: configuration)
     }
 
     deinit {
@@ -77,7 +77,7 @@ final class TestSession {
         target: String = "/",
         fields: HTTPFields = HTTPFields(),
         bodyLength: RequestBodyLength = .none
-    ) throws -> SessionTask {
+    ) throws -> LoopTask {
         let request = try SessionRequest(
             endpoint: endpoint,
             method: method,
@@ -104,7 +104,7 @@ final class TestSession {
 }
 
 /// Writes down what it is told, and does what the test hangs into it.
-final class RecordingDelegate: TaskDelegate {
+final class RecordingDelegate: LoopTaskDelegate {
     enum Call: Equatable {
         case connected, informational(Int), response(Int), data, needsBodyData, trailers, completed
     }
@@ -119,13 +119,13 @@ final class RecordingDelegate: TaskDelegate {
     private(set) var metrics = TaskMetrics()
     private(set) var completions = 0
 
-    var onConnect: (SessionTask) -> Void = { _ in }
-    var onInformational: (SessionTask) -> Void = { _ in }
-    var onResponse: (SessionTask) -> ResponseDisposition = { _ in .allow }
-    var onData: (SessionTask) -> BodyFlow = { _ in .proceed }
-    var onNeedsBodyData: (SessionTask) -> Void = { _ in }
-    var onTrailers: (SessionTask) -> Void = { _ in }
-    var onComplete: (SessionTask) -> Void = { _ in }
+    var onConnect: (LoopTask) -> Void = { _ in }
+    var onInformational: (LoopTask) -> Void = { _ in }
+    var onResponse: (LoopTask) -> ResponseDisposition = { _ in .allow }
+    var onData: (LoopTask) -> BodyFlow = { _ in .proceed }
+    var onNeedsBodyData: (LoopTask) -> Void = { _ in }
+    var onTrailers: (LoopTask) -> Void = { _ in }
+    var onComplete: (LoopTask) -> Void = { _ in }
 
     var isComplete: Bool { completions > 0 }
     var text: String { String(decoding: body, as: UTF8.self) }
@@ -135,41 +135,41 @@ final class RecordingDelegate: TaskDelegate {
         if calls.last != call { calls.append(call) }
     }
 
-    override func taskDidConnect(_ task: SessionTask) {
+    override func taskDidConnect(_ task: LoopTask) {
         note(.connected)
         onConnect(task)
     }
 
-    override func taskNeedsBodyData(_ task: SessionTask) {
+    override func taskNeedsBodyData(_ task: LoopTask) {
         note(.needsBodyData)
         onNeedsBodyData(task)
     }
 
-    override func task(_ task: SessionTask, didReceiveInformational head: borrowing ResponseHead) {
+    override func task(_ task: LoopTask, didReceiveInformational head: borrowing ResponseHead) {
         note(.informational(head.status))
         onInformational(task)
     }
 
-    override func task(_ task: SessionTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition {
+    override func task(_ task: LoopTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition {
         note(.response(response.status))
         head = copy response
         return onResponse(task)
     }
 
-    override func task(_ task: SessionTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
+    override func task(_ task: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
         note(.data)
         dataCalls += 1
         body.append(data)
         return onData(task)
     }
 
-    override func task(_ task: SessionTask, didReceiveTrailers trailers: borrowing HTTPFields) {
+    override func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {
         note(.trailers)
         self.trailers = copy trailers
         onTrailers(task)
     }
 
-    override func taskDidComplete(_ task: SessionTask, error: SessionError?) {
+    override func taskDidComplete(_ task: LoopTask, error: SessionError?) {
         note(.completed)
         completions += 1
         self.error = error

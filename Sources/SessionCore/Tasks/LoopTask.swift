@@ -5,16 +5,16 @@ public import ServerTrust
 /// One request and its answer, from creation to the end of its metrics.
 ///
 /// Belongs to its manager's loop, like its delegate: all members are for that thread.
-public final class SessionTask {
+public final class LoopTask {
     /// Unique among the tasks of a process.
     public let taskIdentifier: UInt64
     public let request: SessionRequest
-    public let delegate: TaskDelegate
+    public let delegate: LoopTaskDelegate
     public internal(set) var metrics = TaskMetrics()
     /// Why the task failed; nil before the end and after a whole answer.
     public internal(set) var error: SessionError?
 
-    private let manager: URLSessionManager
+    private let manager: LoopSession
     private var machine = TaskMachine()
     /// Nanoseconds of the loop's clock at the resumption.
     private(set) var startedAt: UInt64 = 0
@@ -30,7 +30,7 @@ public final class SessionTask {
     var pausedByDelegate = false
     private var heldBack = false
 
-    init(identifier: UInt64, request: SessionRequest, delegate: TaskDelegate, manager: URLSessionManager) {
+    init(identifier: UInt64, request: SessionRequest, delegate: LoopTaskDelegate, manager: LoopSession) {
         taskIdentifier = identifier
         self.request = request
         self.delegate = delegate

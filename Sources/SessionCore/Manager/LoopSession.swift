@@ -1,11 +1,12 @@
 package import IOCore
 public import ServerTrust
 
-/// Makes tasks and carries them out on one loop, as `AFURLSessionManager` does on a session.
+/// Makes tasks and carries them out on one loop: what a session is to a program on that loop's thread. The proxy's
+/// workers use it as it is; managers for use from any thread are built on it.
 ///
-/// All members are for the loop's thread. Connections are pooled within the manager and never leave it: the tasks of
-/// one policy generation belong to one manager, so that no connection outlives its policy.
-public final class URLSessionManager {
+/// All members are for the loop's thread. Connections are pooled within the session and never leave it: the tasks of
+/// one policy generation belong to one session, so that no connection outlives its policy.
+public final class LoopSession {
     package let loop: EventLoop
     let transfers: TransferPool
     private var count = 0
@@ -31,11 +32,11 @@ public final class URLSessionManager {
     /// How many tasks are not yet complete.
     public var taskCount: Int { count }
 
-    /// Makes a task; it starts with `SessionTask.resume`.
-    public func dataTask(with request: SessionRequest, delegate: TaskDelegate) -> SessionTask {
+    /// Makes a task; it starts with `LoopTask.resume`.
+    public func dataTask(with request: SessionRequest, delegate: LoopTaskDelegate) -> LoopTask {
         precondition(!invalidated, "the session has been invalidated")
         count += 1
-        return SessionTask(
+        return LoopTask(
             identifier: TaskIdentifiers.next(),
             request: request,
             delegate: delegate,
@@ -43,7 +44,7 @@ public final class URLSessionManager {
         )
     }
 
-    func forget(_ task: SessionTask) {
+    func forget(_ task: LoopTask) {
         count -= 1
         if invalidated, count == 0 { becomeInvalid() }
     }

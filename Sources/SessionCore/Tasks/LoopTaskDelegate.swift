@@ -10,7 +10,7 @@ public enum ResponseDisposition: Sendable {
 /// Whether the origin may send on.
 public enum BodyFlow: Sendable {
     case proceed
-    /// The bytes were taken, but no more are wanted until `SessionTask.resumeReceiving`.
+    /// The bytes were taken, but no more are wanted until `LoopTask.resumeReceiving`.
     case pause
 }
 
@@ -18,29 +18,29 @@ public enum BodyFlow: Sendable {
 ///
 /// All calls come on the manager's loop, in this order: `taskDidConnect`, informational heads, the response, data,
 /// trailers, and exactly once, whatever happened, `taskDidComplete`.
-open class TaskDelegate {
+open class LoopTaskDelegate {
     public init() {}
 
     /// A connection that the security policy has accepted carries the task; now, and not before, the request goes out.
-    open func taskDidConnect(_ task: SessionTask) {}
+    open func taskDidConnect(_ task: LoopTask) {}
 
-    /// The bytes that were given to `SessionTask.send` have gone: there is room for more.
-    open func taskNeedsBodyData(_ task: SessionTask) {}
+    /// The bytes that were given to `LoopTask.send` have gone: there is room for more.
+    open func taskNeedsBodyData(_ task: LoopTask) {}
 
     /// A 1xx head (RFC 9110, section 15.2).
-    open func task(_ task: SessionTask, didReceiveInformational head: borrowing ResponseHead) {}
+    open func task(_ task: LoopTask, didReceiveInformational head: borrowing ResponseHead) {}
 
     /// The final head.
-    open func task(_ task: SessionTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition { .allow }
+    open func task(_ task: LoopTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition { .allow }
 
     /// Bytes of the body, without any transfer coding. They are gone after the call.
-    open func task(_ task: SessionTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow { .proceed }
+    open func task(_ task: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow { .proceed }
 
     /// The trailer section (RFC 9110, section 6.5).
-    open func task(_ task: SessionTask, didReceiveTrailers trailers: borrowing HTTPFields) {}
+    open func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {}
 
-    /// The end. `SessionTask.metrics` is complete.
+    /// The end. `LoopTask.metrics` is complete.
     ///
     /// - Parameter error: nil when the whole answer has been delivered.
-    open func taskDidComplete(_ task: SessionTask, error: SessionError?) {}
+    open func taskDidComplete(_ task: LoopTask, error: SessionError?) {}
 }
