@@ -1,4 +1,5 @@
 import Foundation
+import ServerTrust
 import TestSupport
 import Testing
 
@@ -42,6 +43,9 @@ struct TaskLogTests {
         #expect(transaction["remoteAddress"] as? String == "127.0.0.1:\(stage.origin.port)")
         #expect(transaction["tlsVersion"] as? String == "TLSv1.3")
         #expect((transaction["cipher"] as? String)?.hasPrefix("TLS_") == true)
+        // The validated chain: the root was not sent.
+        let keys = stage.server.chain.map(\.publicKeyPin) + [Stage.pki.root.certificate.publicKeyPin]
+        #expect(transaction["offeredPins"] as? [String] == keys.map(\.description))
         #expect(transaction["requestBodyBytesSent"] as? Int == 4)
         #expect(transaction["responseBodyBytesReceived"] as? Int == 8)
         let request = try #require(stage.origin.requests.first)
@@ -71,6 +75,7 @@ struct TaskLogTests {
             #expect(transaction[phase] == nil, "\(phase)")
         }
         #expect(transaction["tlsVersion"] as? String == "TLSv1.3")
+        #expect(transaction["offeredPins"] == nil)
         #expect(line.object("pinning")?["verdict"] as? String == "pass")
     }
 
@@ -89,6 +94,8 @@ struct TaskLogTests {
         #expect(transaction["requestHeaderBytesSent"] as? Int == 0)
         #expect(transaction["requestStart"] == nil)
         #expect(transaction["responseStart"] == nil)
+        // What was refused is what an operator wants to see.
+        #expect((transaction["offeredPins"] as? [String])?.first == "\(stage.server.pin)")
     }
 
     @Test("requests that are refused before there is a task have a line, too")

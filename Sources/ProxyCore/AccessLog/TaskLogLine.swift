@@ -59,10 +59,11 @@ struct TaskLogLine {
             pinning.write(task, to: &line)
             line.append(",\"transactions\":[")
             for transaction in task.metrics.earlierTransactions {
-                write(transaction, url: url, to: &line)
+                write(transaction, transaction.connection?.evaluation, url: url, to: &line)
                 line.append(",")
             }
-            write(task.metrics.transaction, url: url, to: &line)
+            // A refused connection is none of the transaction's; what it offered is told by the task.
+            write(task.metrics.transaction, task.evaluation, url: url, to: &line)
             line.append("]")
         }
         line.append("}\n")
@@ -147,7 +148,12 @@ struct TaskLogLine {
         return position == name.count
     }
 
-    private func write(_ transaction: borrowing TransactionMetrics, url: Range<Int>, to line: inout ByteBuffer) {
+    private func write(
+        _ transaction: borrowing TransactionMetrics,
+        _ evaluation: TrustEvaluation?,
+        url: Range<Int>,
+        to line: inout ByteBuffer
+    ) {
         line.append("{\"url\":\"")
         line.append(copyOf: url)
         line.append("\"")
@@ -193,7 +199,22 @@ struct TaskLogLine {
                 line.append("\"")
             }
         }
+        if let evaluation, !transaction.isReusedConnection { offeredPins(evaluation, &line) }
         line.append("}")
+    }
+
+    /// The keys that a new TLS connection offered, leaf first.
+    private func offeredPins(_ evaluation: TrustEvaluation, _ line: inout ByteBuffer) {
+        var text = Array(",\"offeredPins\":[".utf8)
+        text.reserveCapacity(text.count + 54 * evaluation.chain.count)
+        for certificate in evaluation.chain {
+            if text.last != UInt8(ascii: "[") { text.append(UInt8(ascii: ",")) }
+            text += "\"sha256/".utf8
+            certificate.publicKeyPin.appendBase64(to: &text)
+            text.append(UInt8(ascii: "\""))
+        }
+        line.append(text)
+        line.append("]")
     }
 
     @inline(__always)

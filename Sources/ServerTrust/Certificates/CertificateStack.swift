@@ -10,10 +10,26 @@ final class CertificateStack: @unchecked Sendable {
     init(_ certificates: [Certificate]) {
         guard let stack = OPENSSL_sk_new_null() else { fatalError("out of memory") }
         pointer = stack
-        for certificate in certificates {
-            X509_up_ref(certificate.pointer)
-            OPENSSL_sk_push(stack, UnsafeRawPointer(certificate.pointer))
+        for certificate in certificates { push(certificate.pointer) }
+    }
+
+    /// A certificate, and at most `limit` of a stack but the same one.
+    init(leaf: OpaquePointer, others: OpaquePointer?, limit: Int) {
+        guard let stack = OPENSSL_sk_new_null() else { fatalError("out of memory") }
+        pointer = stack
+        push(leaf)
+        guard let others else { return }
+        for index in 0..<min(OPENSSL_sk_num(others), Int32(clamping: limit)) {
+            guard let other = OPENSSL_sk_value(others, index).map({ OpaquePointer($0) }),
+                other != leaf, X509_cmp(other, leaf) != 0
+            else { continue }
+            push(other)
         }
+    }
+
+    private func push(_ certificate: OpaquePointer) {
+        X509_up_ref(certificate)
+        OPENSSL_sk_push(pointer, UnsafeRawPointer(certificate))
     }
 
     deinit {

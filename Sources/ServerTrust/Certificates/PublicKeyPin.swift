@@ -69,6 +69,9 @@ public struct PublicKeyPin: Hashable, Sendable, CustomStringConvertible {
     /// The digest in base64, without a prefix: the value of `spki-sha256` in a pin file.
     public var base64: String { Base64.encode(digest) }
 
+    /// Appends the 44 characters of `base64`.
+    package func appendBase64(to text: inout [UInt8]) { Base64.encode(digest, to: &text) }
+
     public static func == (a: PublicKeyPin, b: PublicKeyPin) -> Bool { a.words == b.words }
 
     public func hash(into hasher: inout Hasher) {
@@ -83,6 +86,11 @@ enum Base64 {
 
     static func encode(_ bytes: [UInt8]) -> String {
         var text: [UInt8] = []
+        encode(bytes, to: &text)
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    static func encode(_ bytes: [UInt8], to text: inout [UInt8]) {
         for start in stride(from: 0, to: bytes.count, by: 3) {
             let group = bytes[start..<min(start + 3, bytes.count)]
             let bits = group.reduce(0) { $0 << 8 | UInt32($1) } << (8 * UInt32(3 - group.count))
@@ -91,7 +99,6 @@ enum Base64 {
                 text.append(isPadding ? UInt8(ascii: "=") : alphabet[Int(bits >> (18 - 6 * UInt32(digit)) & 63)])
             }
         }
-        return String(decoding: text, as: UTF8.self)
     }
 
     static func decode(_ text: [UInt8]) -> [UInt8]? {

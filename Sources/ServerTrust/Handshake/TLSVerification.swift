@@ -27,6 +27,11 @@ public final class TLSVerification: Sendable {
     /// gone when its failure is told.
     public var lastTrust: ConnectionTrust? { last.withLock { $0 } }
 
+    private let wasAskedForCertificate = Atomic<Bool>(false)
+    /// Whether the server has asked for a client certificate and the policy has none to give. Most that ask refuse the
+    /// connection then.
+    public var lacksClientCertificate: Bool { wasAskedForCertificate.load(ordering: .relaxed) }
+
     private init(policy: SecurityPolicy, host: Host, anchors: TrustAnchors, generation: UInt64, time: Int64?) {
         self.policy = policy
         self.host = host
@@ -93,6 +98,17 @@ public final class TLSVerification: Sendable {
         return Unmanaged<ConnectionTrust>.fromOpaque(record).takeUnretainedValue()
     }
 
+    /// The verification in charge of a connection.
+    ///
+    /// - Parameter ssl: an `SSL *`.
+    /// - Returns: `nil` for a connection of a context without a policy.
+    public static func of(_ ssl: OpaquePointer) -> TLSVerification? {
+        guard let context = SSL_get_SSL_CTX(ssl), let record = SSL_CTX_get_ex_data(context, contextIndex) else {
+            return nil
+        }
+        return Unmanaged<TLSVerification>.fromOpaque(record).takeUnretainedValue()
+    }
+
     private func configure(_ context: OpaquePointer) throws(OpenSSLError) {
         SSL_CTX_set_security_level(context, 2)
         SSL_CTX_set1_cert_store(context, anchors.store)
@@ -105,6 +121,12 @@ public final class TLSVerification: Sendable {
             let stack = identity.intermediates.pointer
             guard SSL_CTX_use_cert_and_key(context, identity.certificates[0].pointer, identity.key, stack, 1) == 1
             else { throw OpenSSLError(draining: "SSL_CTX_use_cert_and_key") }
+        } else {
+            // Asked when the server wants a certificate; 0 goes on without one, as OpenSSL would by itself.
+            SSL_CTX_set_client_cert_cb(context) { ssl, _, _ in
+                if let ssl { TLSVerification.of(ssl)?.wasAskedForCertificate.store(true, ordering: .relaxed) }
+                return 0
+            }
         }
     }
 

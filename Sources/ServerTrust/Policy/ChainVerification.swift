@@ -17,6 +17,11 @@ struct PresentedChain {
         let rest = CertificateStack.certificates(in: untrusted, limit: PresentedChain.bound)
         return [leaf] + rest.filter { !$0.isSame(as: leaf) }
     }
+
+    /// References to the same certificates: nothing of them is decoded for it.
+    func kept() -> CertificateStack {
+        CertificateStack(leaf: leaf, others: untrusted, limit: PresentedChain.bound)
+    }
 }
 
 /// One run of `X509_verify_cert` with this program's parameters.

@@ -64,7 +64,7 @@ extension SecurityPolicy {
                 anchors: configuration.trustAnchors ?? anchors,
                 now: time ?? Int64(Glibc.time(nil))
             )
-            return TrustEvaluation(judge.findings(), policy: self, host: host)
+            return TrustEvaluation(judge.findings(), presented: presented.kept(), policy: self, host: host)
         }
     }
 }

@@ -45,6 +45,7 @@ public final class TrustEvaluation: Sendable {
     /// The certificates judged, leaf first: the chain as OpenSSL validated it, or as sent (at most 32) where none was.
     public let chain: [Certificate]
     public let isChainValidated: Bool
+    private let presented: CertificateStack
     /// The pins that would have matched.
     public let expectedPins: [PublicKeyPin]
     /// The pin that matched; in mode `certificate` the key of the certificate that matched.
@@ -65,12 +66,17 @@ public final class TrustEvaluation: Sendable {
     /// - Parameter now: seconds since 1970.
     public func isStillGood(at now: Int64) -> Bool { verdict != .fail && now < goodUntil }
 
+    /// The certificates in the order in which the server sent them, its own first; at most 32. Nobody vouches for any
+    /// that is not in a validated `chain`.
+    public var presentedChain: [Certificate] { CertificateStack.certificates(in: presented.pointer) }
+
     /// What the server offered, leaf first.
     public var offeredPins: [(pin: PublicKeyPin, subject: String)] {
         chain.map { ($0.publicKeyPin, $0.subject) }
     }
 
-    init(_ findings: Findings, policy: SecurityPolicy, host: Host) {
+    init(_ findings: Findings, presented: CertificateStack, policy: SecurityPolicy, host: Host) {
+        self.presented = presented
         verdict = findings.verdict
         failure = findings.failure
         reason = findings.reason

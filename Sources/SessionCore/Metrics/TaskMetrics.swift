@@ -65,13 +65,22 @@ public final class ConnectionInfo: Sendable {
     public let cipher: ShortName?
     /// The security policy's verdict; nil without TLS.
     public let evaluation: TrustEvaluation?
+    /// Whether the server has asked for a client certificate in vain.
+    public let lacksClientCertificate: Bool
 
-    init(remoteAddress: SocketAddress, tlsVersion: ShortName?, cipher: ShortName?, evaluation: TrustEvaluation?) {
+    init(
+        remoteAddress: SocketAddress,
+        tlsVersion: ShortName?,
+        cipher: ShortName?,
+        evaluation: TrustEvaluation?,
+        lacksClientCertificate: Bool = false
+    ) {
         identifier = ConnectionIdentifiers.next()
         self.remoteAddress = remoteAddress
         self.tlsVersion = tlsVersion
         self.cipher = cipher
         self.evaluation = evaluation
+        self.lacksClientCertificate = lacksClientCertificate
     }
 
     /// `192.0.2.1:443`.

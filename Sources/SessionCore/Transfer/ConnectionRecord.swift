@@ -45,7 +45,8 @@ final class ConnectionRecord {
             remoteAddress: remoteAddress(),
             tlsVersion: ShortName(cString: SSL_get_version(ssl)),
             cipher: ShortName(cString: SSL_CIPHER_get_name(SSL_get_current_cipher(ssl))),
-            evaluation: trust.evaluation
+            evaluation: trust.evaluation,
+            lacksClientCertificate: TLSVerification.of(ssl)?.lacksClientCertificate ?? false
         )
         let record = Unmanaged.passRetained(ConnectionRecord(info: info, descriptor: descriptor(), trust: trust))
         guard SSL_set_ex_data(ssl, index, record.toOpaque()) == 1 else {

@@ -225,6 +225,7 @@ final class Transfer {
             details: String(cString: errorText),
             endpoint: task!.request.endpoint,
             evaluation: evaluation,
+            lacksClientCertificate: verification?.lacksClientCertificate ?? false,
             refusedAddress: refusedAddress,
             headReceived: response.hasHead
         ).error

@@ -10,6 +10,7 @@ struct TransferFailure {
     let details: String
     let endpoint: Endpoint
     let evaluation: TrustEvaluation?
+    var lacksClientCertificate = false
     let refusedAddress: (address: SocketAddress, refusal: DialRefusal)?
     let headReceived: Bool
 
@@ -32,7 +33,10 @@ struct TransferFailure {
             return SessionError(.connectFailed, "\(place) could not be reached: \(words).")
         case CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CIPHER, CURLE_SSL_CERTPROBLEM,
             CURLE_SSL_ENGINE_INITFAILED, CURLE_USE_SSL_FAILED:
-            return SessionError(.tlsHandshakeFailed, "The TLS handshake with \(place) failed: \(words).")
+            return SessionError(
+                .tlsHandshakeFailed,
+                "The TLS handshake with \(place) failed: \(words).\(handshakeRemedy)"
+            )
         case CURLE_PARTIAL_FILE, CURLE_GOT_NOTHING, CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_HTTP2,
             CURLE_HTTP2_STREAM, CURLE_SSL_SHUTDOWN_FAILED:
             return SessionError(
@@ -68,6 +72,22 @@ struct TransferFailure {
             return text + "."
         }
         return first.uppercased() + text.dropFirst() + "."
+    }
+
+    /// What to do about a handshake that failed for another reason than the server's certificate: a sentence, or nothing.
+    private var handshakeRemedy: String {
+        if lacksClientCertificate {
+            return " The server asks for a client certificate: name one in its pin file (clientCertificate)."
+        }
+        // OpenSSL's words for bytes that are no TLS record (SSL_R_WRONG_VERSION_NUMBER and the like).
+        let noTLS = ["wrong version number", "packet length too long", "record layer failure", "http request"]
+        if noTLS.contains(where: words.contains) {
+            return " It does not speak TLS on this port, or not from the first byte (STARTTLS): check the port."
+        }
+        if words.contains("alert protocol version") || words.contains("unsupported protocol") {
+            return " It has no version of TLS in common with the policy: TLS 1.2 is the lowest."
+        }
+        return ""
     }
 
     private var place: String { "\(endpoint.host.authorityText):\(endpoint.port)" }
