@@ -37,6 +37,6 @@ struct Command: Sendable {
 
     /// The order in which the help lists them.
     static let all: [Command] = [
-        .run, .check, .exec, .pinsShow, .pinsFrom, .pinsVerify, .pinsDiff, .demo, .version, .help,
+        .run, .check, .exec, .pinsShow, .pinsFrom, .pinsVerify, .pinsDiff, .pinsLearn, .demo, .version, .help,
     ]
 }

@@ -14,10 +14,15 @@ struct TerminalStyle {
 
     /// For the standard output: off when it is no terminal, when the terminal is dumb, and when the user says so
     /// (no-color.org).
-    static var standardOutput: TerminalStyle {
+    static var standardOutput: TerminalStyle { style(of: STDOUT_FILENO) }
+
+    /// The same for the standard error.
+    static var standardError: TerminalStyle { style(of: STDERR_FILENO) }
+
+    private static func style(of descriptor: Int32) -> TerminalStyle {
         let isDumb = getenv("TERM").map { String(cString: $0) == "dumb" } ?? true
         let refuses = getenv("NO_COLOR").map { $0.pointee != 0 } ?? false
-        return TerminalStyle(isOn: isatty(STDOUT_FILENO) == 1 && !isDumb && !refuses)
+        return TerminalStyle(isOn: isatty(descriptor) == 1 && !isDumb && !refuses)
     }
 
     func callAsFunction(_ text: String, _ marks: Mark...) -> String {

@@ -1,0 +1,50 @@
+import HTTPCore
+import ServerTrust
+
+/// The pin file that a log speaks for.
+struct PinProposal {
+    /// More keys of one server than so many are no pins any more: the latest are proposed.
+    static let keys = 8
+    static let authorityKeys = 2
+
+    let servers: [SeenServers.Server]
+
+    /// Servers with a new connection in the log whose chain and host were valid.
+    var proposed: [SeenServers.Server] { servers.filter { $0.connections.count > 0 } }
+
+    static func keys(of server: SeenServers.Server) -> [SeenServers.Key] {
+        Array(server.keys.latest.prefix(keys))
+    }
+
+    static func authorityKeys(of server: SeenServers.Server) -> [SeenServers.Key] {
+        Array(server.authorityKeys.latest.prefix(authorityKeys))
+    }
+
+    /// The servers' own keys, and as backups those of the authorities that signed their certificates.
+    var draft: PinFileDraft {
+        PinFileDraft(
+            domains: proposed.map { server in
+                let own = Self.keys(of: server)
+                let authorities = Self.authorityKeys(of: server).filter { key in !own.contains { $0.pin == key.pin } }
+                return PinFileDraft.Domain(
+                    host: server.host,
+                    ports: server.ports.sorted(),
+                    comment: "learned from a log, confirmed by nobody yet: \(server.connections)",
+                    pins: own.map { Pin($0.pin, scope: .leaf, comment: "the server's key, \($0.seen)") }
+                        + authorities.map {
+                            Pin($0.pin, scope: .ca, isBackup: true, comment: "its authority's key, \($0.seen)")
+                        }
+                )
+            }
+        )
+    }
+}
+
+extension SeenServers.Sightings: CustomStringConvertible {
+    /// `12 connections, 2026-11-01 to 2026-11-21`
+    var description: String {
+        let days =
+            first.prefix(10) == last.prefix(10) ? "on \(first.prefix(10))" : "\(first.prefix(10)) to \(last.prefix(10))"
+        return "\(count == 1 ? "1 connection" : "\(count) connections"), \(days)"
+    }
+}

@@ -1,0 +1,127 @@
+import HTTPCore
+import ProxyCore
+import ServerTrust
+
+/// What a task log says of the servers that no pin file names: which keys they showed on connections whose chain and
+/// host were found valid, how often, and since when.
+struct SeenServers {
+    /// How often, first and last.
+    struct Sightings {
+        private(set) var count = 0
+        private(set) var first = ""
+        private(set) var last = ""
+
+        mutating func add(_ time: String) {
+            count += 1
+            first = first.isEmpty ? time : min(first, time)
+            last = max(last, time)
+        }
+    }
+
+    struct Key {
+        var pin: PublicKeyPin
+        var seen = Sightings()
+    }
+
+    struct Server {
+        var host: Host
+        var ports: Set<UInt16> = []
+        /// Requests over TLS, on new and kept connections.
+        var requests = 0
+        /// New connections whose chain and host were valid.
+        var connections = Sightings()
+        /// Keys of server certificates.
+        var keys = KeyTable()
+        /// Keys of the certificates that signed those.
+        var authorityKeys = KeyTable()
+        /// Connections that did not come about, by the code of the failure.
+        var failures: [String: Int] = [:]
+    }
+
+    /// Keys by their pins: a server that shows a new one on each connection does not fill the memory.
+    struct KeyTable {
+        static let bound = 64
+        private(set) var keys: [PublicKeyPin: Key] = [:]
+        /// Sightings of keys that found no place.
+        private(set) var surplus = 0
+
+        mutating func add(_ pin: PublicKeyPin, _ time: String) {
+            guard keys.count < Self.bound || keys[pin] != nil else {
+                surplus += 1
+                return
+            }
+            keys[pin, default: Key(pin: pin)].seen.add(time)
+        }
+
+        /// The last seen first; of keys seen equally late, the one seen more often.
+        var latest: [Key] {
+            keys.values.sorted {
+                ($0.seen.last, $0.seen.count, $0.pin.base64) > ($1.seen.last, $1.seen.count, $1.pin.base64)
+            }
+        }
+    }
+
+    /// Names that a client makes up do not fill the memory either.
+    static let bound = 20_000
+
+    private let pinned: PinnedDomains
+    private let named: Set<Host>
+    private var table: [Host: Server] = [:]
+    /// Hosts that found no place.
+    private(set) var surplus = 0
+    private(set) var tasks = 0
+    /// Requests to hosts that a pin file names.
+    private(set) var pinnedTasks = 0
+    /// Hosts that were asked without TLS, and requests to them.
+    private(set) var plainHosts: [Host: Int] = [:]
+    private(set) var foreign = 0
+    private(set) var notJSON = 0
+
+    init(besides snapshot: PolicySnapshot) {
+        pinned = snapshot.pinnedDomains
+        // An excluded domain has an entry, and no policy.
+        named = Set(pinned.domains.map(\.host))
+    }
+
+    mutating func add(_ line: [UInt8]) {
+        switch TaskLogEntry.read(line) {
+        case .task(let entry): add(entry)
+        case .irrelevant: break
+        case .foreign: foreign += 1
+        case .notJSON: notJSON += 1
+        }
+    }
+
+    private mutating func add(_ entry: TaskLogEntry) {
+        tasks += 1
+        let host = entry.server.host
+        guard !named.contains(host), pinned.policy(host: host, port: entry.server.port) == nil else {
+            pinnedTasks += 1
+            return
+        }
+        guard entry.isSecure else {
+            if plainHosts.count < Self.bound || plainHosts[host] != nil { plainHosts[host, default: 0] += 1 }
+            return
+        }
+        guard table.count < Self.bound || table[host] != nil else {
+            surplus += 1
+            return
+        }
+        var server = table.removeValue(forKey: host) ?? Server(host: host)
+        defer { table[host] = server }
+        server.requests += 1
+        // Chain and host were valid under no pin of anybody's: nothing less makes a key worth proposing.
+        guard entry.verdict == .notPinned else {
+            server.failures[entry.error ?? entry.verdict?.rawValue ?? "no connection", default: 0] += 1
+            return
+        }
+        guard let pins = entry.offeredPins else { return }
+        server.ports.insert(entry.server.port)
+        server.connections.add(entry.time)
+        server.keys.add(pins[0], entry.time)
+        if let issuer = pins.dropFirst().first, issuer != pins[0] { server.authorityKeys.add(issuer, entry.time) }
+    }
+
+    /// In the order of their names.
+    var servers: [Server] { table.values.sorted { $0.host.description < $1.host.description } }
+}

@@ -1,0 +1,59 @@
+import HTTPCore
+import ServerTrust
+
+/// The text of a pin file that this program proposes: mode `publicKey`, ready to load.
+struct PinFileDraft {
+    struct Domain {
+        var host: Host
+        /// Written unless it is 443 alone.
+        var ports: [UInt16]
+        var comment = ""
+        /// Fewer than two distinct keys are said to be meant (`allowSinglePin`).
+        var pins: [Pin]
+        /// The only anchors, by their whole paths; empty for those of the configuration.
+        var anchorFiles: [String] = []
+    }
+
+    var domains: [Domain]
+
+    var text: String {
+        """
+        {
+          "version": 1,
+          "pinnedDomains": {
+        \(domains.map(Self.entry).joined(separator: ",\n"))
+          }
+        }
+
+        """
+    }
+
+    private static func entry(_ domain: Domain) -> String {
+        var members: [String] = []
+        if !domain.comment.isEmpty { members.append("\"comment\": \(JSONString.quoted(domain.comment))") }
+        if domain.ports != [443] {
+            members.append("\"ports\": [\(domain.ports.map(String.init).joined(separator: ", "))]")
+        }
+        members.append("\"pinningMode\": \"publicKey\"")
+        if Set(domain.pins.map(\.key)).count < 2 { members.append("\"allowSinglePin\": true") }
+        let pins = domain.pins.map(pin).joined(separator: ",\n        ")
+        members.append("\"pins\": [\n        \(pins)\n      ]")
+        if !domain.anchorFiles.isEmpty {
+            let files = domain.anchorFiles.map(JSONString.quoted).joined(separator: ", ")
+            members.append("\"trustAnchors\": { \"system\": false, \"files\": [\(files)] }")
+        }
+        return """
+                \(JSONString.quoted(domain.host.description)): {
+                  \(members.joined(separator: ",\n      "))
+                }
+            """
+    }
+
+    private static func pin(_ pin: Pin) -> String {
+        var members = ["\"spki-sha256\": \"\(pin.key.base64)\""]
+        if pin.scope != .any { members.append("\"scope\": \"\(pin.scope.rawValue)\"") }
+        if pin.isBackup { members.append("\"backup\": true") }
+        let comment = pin.comment.isEmpty ? "" : ",\n          \"comment\": \(JSONString.quoted(pin.comment))"
+        return "{ \(members.joined(separator: ", "))\(comment) }"
+    }
+}
