@@ -228,3 +228,31 @@ void *pinproxy_easy_owner(CURL *easy) {
     curl_easy_getinfo(easy, CURLINFO_PRIVATE, &transfer);
     return transfer->owner;
 }
+
+static curl_socket_t refuse_socket(void *data, curlsocktype purpose, struct curl_sockaddr *address) {
+    (void)data, (void)purpose, (void)address;
+    return CURL_SOCKET_BAD;
+}
+
+CURL *pinproxy_idle_visitor(void) {
+    CURL *visitor = curl_easy_init();
+    if (!visitor)
+        return NULL;
+    curl_easy_setopt(visitor, CURLOPT_URL, "http://127.0.0.1:9/");
+    curl_easy_setopt(visitor, CURLOPT_OPENSOCKETFUNCTION, refuse_socket);
+    curl_easy_setopt(visitor, CURLOPT_PROXY, "");
+    curl_easy_setopt(visitor, CURLOPT_NOSIGNAL, 1L);
+    return visitor;
+}
+
+void pinproxy_multi_close_idle(CURLM *multi, CURL *visitor, bool closes) {
+    int running;
+    curl_multi_setopt(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, closes ? 1L : 0L);
+    if (curl_multi_add_handle(multi, visitor) == CURLM_OK) {
+        curl_multi_socket_action(multi, CURL_SOCKET_TIMEOUT, 0, &running);
+        curl_multi_remove_handle(multi, visitor);
+    }
+    curl_multi_setopt(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, 0L);
+}
+
+void pinproxy_easy_forbid_reuse(CURL *easy) { curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L); }

@@ -27,13 +27,13 @@ struct ClientAnswerTests {
             ),
             generation: 1
         )
-        worker = try Worker(
-            loop: try EventLoop(),
-            snapshot: snapshot,
+        let loop = try EventLoop()
+        worker = Worker(
+            loop: loop,
+            generation: try Generation(snapshot, loop: loop, workers: 1),
             server: ServerState(),
             log: nil,
-            pseudonym: Array("pinproxy-test".utf8),
-            workers: 1
+            pseudonym: Array("pinproxy-test".utf8)
         )
         let socket = try ListeningSocket(try AddressAndPort(parsing: "127.0.0.1:0").socketAddress)
         let endpoint = ListenerConfiguration.Endpoint.address(try AddressAndPort(parsing: "127.0.0.1:0"))
@@ -91,6 +91,7 @@ struct ClientAnswerTests {
                 route: route,
                 listener: throughGateway ? gateway : forward,
                 worker: worker,
+                router: worker.generation.router,
                 clientAuthority: throughGateway ? Array("localhost:9001".utf8) : [],
                 requestIsWhole: requestIsWhole
             ),

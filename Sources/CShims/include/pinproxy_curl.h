@@ -97,6 +97,16 @@ typedef int (*pinproxy_timer_callback)(CURLM *multi, long milliseconds, void *ow
 CURLM *pinproxy_multi_create(pinproxy_socket_callback socket, pinproxy_timer_callback timer, void *owner,
                              long connections, long connections_a_host);
 
+// Closes the connection that has been idle the longest, if there is an idle one; drives the multi handle while it does.
+// libcurl has no call for that: `visitor`, of `pinproxy_idle_visitor`, asks for a connection where there may be only one,
+// so that an idle one has to make room, and is refused its socket. With `closes` false nothing is closed, and what had
+// to wait meanwhile goes on.
+void pinproxy_multi_close_idle(CURLM *multi, CURL *visitor, bool closes);
+// Free it with `curl_easy_cleanup`; null without memory.
+CURL *pinproxy_idle_visitor(void);
+// The connection of a transfer that is under way closes with it.
+void pinproxy_easy_forbid_reuse(CURL *easy);
+
 // The next finished transfer, or null.
 CURL *pinproxy_multi_next_finished(CURLM *multi, CURLcode *result);
 // The owner that `pinproxy_easy_set_owner` was given.

@@ -63,7 +63,7 @@ package final class LogWriter: Sendable {
 
 /// A worker's lines on their way to the writer.
 final class LogBuffer {
-    private let writer: LogWriter
+    let writer: LogWriter
     private unowned let loop: EventLoop
     private var lines = ByteBuffer()
     private var count = 0
@@ -96,5 +96,11 @@ final class LogBuffer {
         writer.write(lines.withUnsafeBytes { Array($0) }, count: count)
         lines.removeAll()
         count = 0
+    }
+
+    /// Hands over what is there; the buffer is used no more.
+    func end() {
+        flush()
+        loop.remove(timer)
     }
 }

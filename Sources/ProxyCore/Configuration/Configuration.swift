@@ -46,6 +46,10 @@ package struct LogConfiguration: Hashable, Sendable {
         case stderr
         case off
         case file(path: String)
+
+        package var isFile: Bool {
+            if case .file = self { true } else { false }
+        }
     }
 
     /// The least severe event that is still written.

@@ -2,7 +2,7 @@ package import HTTPCore
 package import IOCore
 
 /// One entry of `listeners`: where clients come in, and what they may ask for there.
-package struct ListenerConfiguration: Sendable {
+package struct ListenerConfiguration: Equatable, Sendable {
     package enum Endpoint: Hashable, Sendable {
         /// Port 0 picks a free one.
         case address(AddressAndPort)

@@ -7,6 +7,8 @@ struct AnswerContext {
     let route: Route
     let listener: WorkerListener
     let worker: Worker
+    /// The request's, which may be of an older policy than the worker's.
+    let router: Router
     /// Host and port as the client wrote them in Host.
     let clientAuthority: [UInt8]
     /// The request body has been taken whole: else the connection cannot be used again.

@@ -69,7 +69,7 @@ final class ClientConnection: EventHandler {
         } catch {
             return false
         }
-        worker.loop.arm(timer, after: worker.headTime)
+        worker.loop.arm(timer, after: worker.generation.headTime)
         return true
     }
 
@@ -187,7 +187,7 @@ final class ClientConnection: EventHandler {
         } else {
             current = worker.borrowExchange(for: self)
             exchange = current
-            worker.loop.arm(timer, after: worker.headTime)
+            worker.loop.arm(timer, after: worker.generation.headTime)
         }
         let (consumed, outcome) = current.parser.parse(bytes, into: &current.head)
         switch outcome {
@@ -228,7 +228,7 @@ final class ClientConnection: EventHandler {
                 exchange.refuse(
                     Problem(
                         .requestTimeout,
-                        "The request head was not complete within \(worker.headTime.milliseconds) ms of its first byte. Send it faster, or raise timeouts.head."
+                        "The request head was not complete within \(worker.generation.headTime.milliseconds) ms of its first byte. Send it faster, or raise timeouts.head."
                     ),
                     keepAlive: false
                 )
@@ -281,7 +281,7 @@ final class ClientConnection: EventHandler {
             switch socket.write(from: &output) {
             case .bytes, .end:
                 // A slow reader is no idle one.
-                if exchange == nil { worker.loop.arm(timer, after: worker.idleTime) }
+                if exchange == nil { worker.loop.arm(timer, after: worker.generation.idleTime) }
             case .wouldBlock:
                 isWriteBlocked = true
                 if output.count < Self.lowWater { hasRoomAgain() }
@@ -326,7 +326,7 @@ final class ClientConnection: EventHandler {
             phase = .lingering
             // What waits here would keep the rest from being read, and the close would become a reset.
             input.release()
-            worker.loop.arm(timer, after: worker.idleTime)
+            worker.loop.arm(timer, after: worker.generation.idleTime)
             flush()
             return
         }
@@ -334,7 +334,7 @@ final class ClientConnection: EventHandler {
         flush()
         guard phase == .head else { return }
         if output.isEmpty { output.release() }
-        worker.loop.arm(timer, after: worker.idleTime)
+        worker.loop.arm(timer, after: worker.generation.idleTime)
         if !isFeeding { goOn() }
     }
 

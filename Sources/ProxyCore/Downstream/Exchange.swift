@@ -21,6 +21,8 @@ final class Exchange: LoopTaskDelegate {
     /// Set while it serves one.
     private var connection: ClientConnection!
     private let worker: Worker
+    /// The policy under which it began: it ends under it, too.
+    private var generation: Generation?
     private var isOver = true
     /// The origin was paused because the client does not keep up.
     private var isHeldBack = false
@@ -33,18 +35,19 @@ final class Exchange: LoopTaskDelegate {
     init(worker: Worker, connection: ClientConnection) {
         self.worker = worker
         self.connection = connection
-        parser = RequestParser(limits: worker.headLimits)
+        parser = RequestParser(limits: worker.generation.headLimits)
     }
 
     /// Takes it up for a connection.
     func attach(_ connection: ClientConnection) {
         self.connection = connection
-        parser = RequestParser(limits: worker.headLimits)
+        parser = RequestParser(limits: worker.generation.headLimits)
     }
 
     /// Lets go of the connection.
     func detach() {
         connection = nil
+        generation = nil
         route = nil
         task = nil
     }
@@ -54,7 +57,9 @@ final class Exchange: LoopTaskDelegate {
     /// The head is there: find out where it goes, and send it.
     func begin() {
         reset()
-        if let problem = body.begin(head.framing, limit: worker.snapshot.configuration.limits.requestBodyBytes) {
+        let generation = worker.generation
+        self.generation = generation
+        if let problem = body.begin(head.framing, limit: generation.requestBodyLimit) {
             refuse(problem, keepAlive: false)
             return
         }
@@ -78,7 +83,7 @@ final class Exchange: LoopTaskDelegate {
             if head.method == .options, head.maxForwards == 0 {
                 answerOptions()
             } else {
-                start(endpoint)
+                start(endpoint, generation)
             }
         }
     }
@@ -103,7 +108,7 @@ final class Exchange: LoopTaskDelegate {
         answer = ClientAnswer()
     }
 
-    private func start(_ endpoint: Endpoint) {
+    private func start(_ endpoint: Endpoint, _ generation: Generation) {
         let length: RequestBodyLength =
             switch head.framing {
             case .none, .untilClose: .none
@@ -120,7 +125,7 @@ final class Exchange: LoopTaskDelegate {
             ),
             bodyLength: length
         )
-        let task = worker.manager.dataTask(with: request, delegate: self)
+        let task = generation.manager.dataTask(with: request, delegate: self)
         self.task = task
         if body.isComplete { task.finishSending() }
         task.resume()
@@ -227,7 +232,7 @@ final class Exchange: LoopTaskDelegate {
         _ task: LoopTask,
         didReceive response: borrowing ResponseHead
     ) -> ResponseDisposition {
-        guard !isOver, let route else { return .cancel }
+        guard !isOver, let route, let generation else { return .cancel }
         answer.begin(
             response,
             to: head,
@@ -235,6 +240,7 @@ final class Exchange: LoopTaskDelegate {
                 route: route,
                 listener: connection.listener,
                 worker: worker,
+                router: generation.router,
                 clientAuthority: connection.listener.isGateway ? clientAuthority : [],
                 requestIsWhole: body.isComplete
             ),

@@ -57,7 +57,7 @@ struct AnswerRewriter {
             return false
         case .upgraded:
             // Port 80 over TLS has no http spelling: http on port 80 means https on 443.
-            guard origin.port != 80, context.worker.router.wouldUpgrade(host) else { return false }
+            guard origin.port != 80, context.router.wouldUpgrade(host) else { return false }
             begin(fields, index, &output)
             output.append("http://")
             output.append(text: host.authorityText)

@@ -4,14 +4,16 @@ import SessionCore
 import Synchronization
 
 /// The whole proxy: its listeners, its worker threads, its log. Used by the thread that made it.
-///
 package final class ProxyServer {
-    private let snapshot: PolicySnapshot
+    /// What requests are served under that begin now.
+    package private(set) var snapshot: PolicySnapshot
     private let state = ServerState()
-    private let log: LogWriter?
+    private var log: LogWriter?
+    private let isLogGiven: Bool
     private let sockets: [ListeningSocket]
     private var workers: [Worker] = []
     private var threads: [LoopThread] = []
+    private var isStopped = false
 
     /// Why a proxy could not be started.
     package enum StartFailure: Error {
@@ -35,18 +37,23 @@ package final class ProxyServer {
             }
         }
         self.sockets = sockets
+        isLogGiven = log != nil
         if let log { self.log = log } else { self.log = try Self.openLog(configuration.log.tasks) }
-        let own = sockets.compactMap { AddressAndPort($0.address) }
-        self.snapshot = snapshot.changed {
-            $0.ownListeners = own
-            $0.localAddresses = LocalInterfaces.addresses.compactMap { AddressAndPort($0)?.address }
-        }
+        self.snapshot = Self.placed(snapshot, at: sockets)
         do {
             try startWorkers(configuration)
         } catch let error as IOFailure {
             throw .system(error.description)
         } catch {
             throw .system("\(error)")
+        }
+    }
+
+    /// The same policy, with the addresses that this program has: they are never dialled.
+    private static func placed(_ snapshot: PolicySnapshot, at sockets: [ListeningSocket]) -> PolicySnapshot {
+        snapshot.changed {
+            $0.ownListeners = sockets.compactMap { AddressAndPort($0.address) }
+            $0.localAddresses = LocalInterfaces.addresses.compactMap { AddressAndPort($0)?.address }
         }
     }
 
@@ -69,13 +76,12 @@ package final class ProxyServer {
         let pseudonym = ViaField.makePseudonym()
         for index in 0..<count {
             let loop = try EventLoop()
-            let worker = try Worker(
+            let worker = Worker(
                 loop: loop,
-                snapshot: snapshot,
+                generation: try Generation(snapshot, loop: loop, workers: count),
                 server: state,
                 log: log,
-                pseudonym: pseudonym,
-                workers: count
+                pseudonym: pseudonym
             )
             for (socket, listener) in zip(sockets, configuration.listeners) { try worker.listen(socket, listener) }
             workers.append(worker)
@@ -88,6 +94,85 @@ package final class ProxyServer {
         zip(snapshot.configuration.listeners, sockets).map { ($0, $1.address) }
     }
 
+    // MARK: Reload
+
+    /// Puts another policy in the place of this one, and returns when no request begins under the former any more.
+    /// Those under way finish under it.
+    ///
+    /// What belongs to the start stays: `workers` and `listeners`, whose values in the new snapshot are replaced. Blocking:
+    /// never on a loop.
+    ///
+    /// - Parameter reopensLog: a log that is a file is opened anew, also where its path is the same.
+    /// - Returns: what of the new configuration is taken in with a restart only.
+    /// - Throws: when the task log cannot be opened or memory is short: then all is as it was.
+    package func reload(
+        _ next: PolicySnapshot,
+        reopensLog: Bool = false
+    ) throws(StartFailure) -> [RestartNeed] {
+        let current = snapshot.configuration
+        let needs = RestartNeed.between(current, next.configuration)
+        let placed = Self.placed(next.changed { RestartNeed.keep(current, in: &$0.configuration) }, at: sockets)
+        let destination = placed.configuration.log.tasks
+        let opensLog = !isLogGiven && (destination != current.log.tasks || (reopensLog && destination.isFile))
+        let log = opensLog ? try Self.openLog(destination) : self.log
+        let generations: [Generation]
+        do throws(StartFailure) {
+            generations = try makeGenerations(placed)
+        } catch {
+            if opensLog { log?.close() }
+            throw error
+        }
+        onWorkers { index, worker in worker.adopt(generations[index], log: log) }
+        snapshot = placed
+        changeLog(log)
+        return needs
+    }
+
+    /// One for each worker, or none.
+    private func makeGenerations(_ snapshot: PolicySnapshot) throws(StartFailure) -> [Generation] {
+        var made: [Generation] = []
+        for worker in workers {
+            do throws(SessionError) {
+                made.append(try Generation(snapshot, loop: worker.loop, workers: workers.count))
+            } catch {
+                // Their threads let go of them.
+                for (worker, generation) in zip(workers, made) { worker.loop.submit { generation.retire() } }
+                throw .system("\(error)")
+            }
+        }
+        return made
+    }
+
+    /// Opens a task log that is a file anew: it has been moved away to begin another.
+    package func reopenLog() throws(StartFailure) {
+        guard !isLogGiven, snapshot.configuration.log.tasks.isFile else { return }
+        let log = try Self.openLog(snapshot.configuration.log.tasks)
+        onWorkers { _, worker in worker.logTo(log) }
+        changeLog(log)
+    }
+
+    private func changeLog(_ next: LogWriter?) {
+        guard next !== log else { return }
+        // No worker has it any more.
+        log?.close()
+        log = next
+    }
+
+    /// Has each worker do something on its thread, and waits for the last.
+    private func onWorkers(_ body: @escaping @Sendable (Int, Worker) -> Void) {
+        guard !isStopped else { return }
+        let done = Latch(count: workers.count)
+        for (index, worker) in workers.enumerated() {
+            worker.loop.submit {
+                body(index, worker)
+                done.countDown()
+            }
+        }
+        done.wait()
+    }
+
+    // MARK: The end
+
     /// Client connections that are open.
     package var connections: Int { state.connections }
 
@@ -98,6 +183,7 @@ package final class ProxyServer {
 
     /// Ends all that is left and waits for the threads. The server cannot be used afterwards.
     package func stop() {
+        isStopped = true
         for worker in workers { worker.loop.submit { worker.stop() } }
         for thread in threads { thread.join() }
         log?.close()

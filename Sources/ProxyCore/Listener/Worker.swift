@@ -9,24 +9,21 @@ import SessionCore
 /// alone: other threads reach it through `EventLoop.submit` only.
 final class Worker: @unchecked Sendable {
     let loop: EventLoop
-    let snapshot: PolicySnapshot
-    let router: Router
-    let manager: LoopSession
+    /// What new requests are served under. Older ones live as long as the exchanges that hold them.
+    private(set) var generation: Generation
     let pseudonym: [UInt8]
     /// What is added to Via of a request of that minor version.
     let viaOfVersion10: [UInt8]
     let viaOfVersion11: [UInt8]
-    let headLimits: HeadLimits
-    let headTime: TimeSpan
-    let idleTime: TimeSpan
     private(set) var isDraining = false
+    private var isStopped = false
 
     /// What is read from a client lands here first: an idle connection needs no buffer of its own.
     var scratch = ByteBuffer()
     static let readSize = 64 << 10
 
     private let server: ServerState
-    private let logBuffer: LogBuffer?
+    private var logBuffer: LogBuffer?
     private var listeners: [WorkerListener] = []
     private var connections: [ClientConnection] = []
     private var idleExchanges: [Exchange] = []
@@ -39,29 +36,19 @@ final class Worker: @unchecked Sendable {
 
     init(
         loop: EventLoop,
-        snapshot: PolicySnapshot,
+        generation: Generation,
         server: ServerState,
         log: LogWriter?,
-        pseudonym: [UInt8],
-        workers: Int
-    ) throws(SessionError) {
+        pseudonym: [UInt8]
+    ) {
         self.loop = loop
-        self.snapshot = snapshot
+        self.generation = generation
         self.server = server
         self.pseudonym = pseudonym
         viaOfVersion10 = ViaField.value(minorVersion: 0, pseudonym: pseudonym)
         viaOfVersion11 = ViaField.value(minorVersion: 1, pseudonym: pseudonym)
-        router = Router(snapshot: snapshot)
-        let configuration = snapshot.configuration
-        var session = SessionConfiguration()
-        // The limit is for the whole process: each loop has its share of it.
-        session.connectionsPerHost = max(1, configuration.limits.connectionsPerHost / workers)
-        manager = try LoopSession(loop: loop, configuration: session)
-        headLimits = HeadLimits(headBytes: configuration.limits.headBytes)
-        headTime = .milliseconds(configuration.defaults.timeouts.head.count)
-        idleTime = .milliseconds(configuration.defaults.timeouts.idle.count)
         logBuffer = log.map { LogBuffer(writer: $0, loop: loop) }
-        logLine = TaskLogLine(redacting: configuration.log.redact)
+        logLine = TaskLogLine(redacting: generation.snapshot.configuration.log.redact)
     }
 
     /// Accepts from a listener from now on.
@@ -80,7 +67,7 @@ final class Worker: @unchecked Sendable {
             listener: listener,
             worker: self
         )
-        guard server.admit(limit: snapshot.configuration.limits.connections) else {
+        guard server.admit(limit: generation.snapshot.configuration.limits.connections) else {
             connection.refuseForLimit()
             return
         }
@@ -167,13 +154,33 @@ final class Worker: @unchecked Sendable {
         }
     }
 
+    // MARK: Reload
+
+    /// Serves what begins from now on under another policy. Requests under way finish under theirs.
+    func adopt(_ next: Generation, log: LogWriter?) {
+        guard !isStopped else { return }
+        let former = generation
+        generation = next
+        for listener in listeners { listener.adopt(next) }
+        let settings = next.snapshot.configuration.log
+        // What is to be masked is masked from now on, also for requests under way.
+        logLine = TaskLogLine(redacting: settings.redact)
+        logTo(log)
+        former.retire()
+    }
+
+    func logTo(_ writer: LogWriter?) {
+        guard !isStopped, writer !== logBuffer?.writer else { return }
+        logBuffer?.end()
+        logBuffer = writer.map { LogBuffer(writer: $0, loop: loop) }
+    }
+
     // MARK: The end
 
     /// Takes no new connections and no new requests; what is under way is finished.
     func drain() {
         isDraining = true
         for listener in listeners { listener.stop() }
-        listeners = []
         for connection in connections { connection.closeIfIdle() }
     }
 
@@ -181,9 +188,12 @@ final class Worker: @unchecked Sendable {
     func stop() {
         drain()
         while let connection = connections.last { connection.close() }
-        manager.invalidateSession(cancelingTasks: true)
+        isStopped = true
+        // Older generations have lost their last tasks with the connections.
+        generation.manager.invalidateSession(cancelingTasks: true)
         // Each of them holds the worker.
         idleExchanges = []
+        listeners = []
         logBuffer?.flush()
         loop.stop()
     }

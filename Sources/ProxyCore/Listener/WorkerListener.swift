@@ -27,7 +27,13 @@ final class WorkerListener: EventHandler {
         self.worker = worker
         super.init()
         retry = LoopTimer { [unowned self] in try? register() }
-        gatewayRoute = configuration.upstream.map { worker.router.route(to: $0) }
+        adopt(worker.generation)
+    }
+
+    /// Finds the routes anew, under another policy.
+    func adopt(_ generation: Generation) {
+        routes = RouteCache()
+        gatewayRoute = configuration.upstream.map { generation.router.route(to: $0) }
     }
 
     var isGateway: Bool { configuration.mode == .gateway }
@@ -101,7 +107,7 @@ final class WorkerListener: EventHandler {
         guard let host = head.host else {
             return .refused(Problem(.requestInvalid, "The request names no host."), nil)
         }
-        let route = worker.router.route(
+        let route = worker.generation.router.route(
             isHTTPS: isHTTPS,
             host: host,
             port: port,

@@ -19,7 +19,7 @@ extension HostPattern: CustomStringConvertible {
 
 /// Patterns compiled for the request path: the cost of a look-up depends on the labels of the host, not on the number
 /// of patterns, and nothing is allocated.
-package struct HostPatternSet: Sendable {
+package struct HostPatternSet: Equatable, Sendable {
     /// As written, in order.
     package let patterns: [HostPattern]
     private let anyIndex: Int?
@@ -43,6 +43,9 @@ package struct HostPatternSet: Sendable {
     package static var any: HostPatternSet { HostPatternSet([.any]) }
 
     package var isEmpty: Bool { patterns.isEmpty }
+
+    /// The rest is compiled from the patterns.
+    package static func == (left: HostPatternSet, right: HostPatternSet) -> Bool { left.patterns == right.patterns }
 
     /// The index of a pattern that takes in `host`, or nil.
     package func match(_ host: Host) -> Int? {

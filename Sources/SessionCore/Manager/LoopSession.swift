@@ -49,12 +49,13 @@ public final class LoopSession {
         if invalidated, count == 0 { becomeInvalid() }
     }
 
-    /// Takes no new tasks; those that are there are finished, or cancelled if so asked. Then all connections close.
+    /// Takes no new tasks; those that are there are finished, or cancelled if so asked. Connections that carry nothing
+    /// close at once, the others with the tasks that they carry.
     public func invalidateSession(cancelingTasks: Bool) {
         guard !invalidated else { return }
         invalidated = true
         if cancelingTasks { transfers.cancelAll() }
-        if count == 0 { becomeInvalid() }
+        if count == 0 { becomeInvalid() } else { transfers.retireConnections() }
     }
 
     private func becomeInvalid() {

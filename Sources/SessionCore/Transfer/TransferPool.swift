@@ -23,6 +23,7 @@ final class TransferPool {
     private var spokenPorts: [UInt16] = []
     private var timer: LoopTimer!
     private var pendingTimer: LoopTimer!
+    private var retirement: LoopTimer!
     private var kickPlanned = false
     /// What could not be done while libcurl was on the stack, or is done once for many.
     private var toAdd: [Transfer] = []
@@ -37,6 +38,11 @@ final class TransferPool {
     private var takenAt: UInt64 = 0
     /// libcurl is on the stack: handles may not be added or removed.
     private var inside = 0
+    /// What is under way is finished, on connections that close then.
+    private var isRetired = false
+    /// Nothing is put off any more: the pool may be gone by then.
+    private var isClosing = false
+    private var closedSockets = 0
 
     static let globalReady: Bool = pinproxy_curl_global_init()
 
@@ -45,6 +51,7 @@ final class TransferPool {
         guard Self.globalReady else { throw SessionError(.internal, "libcurl could not be set up.") }
         timer = LoopTimer { [unowned self] in act(on: CURL_SOCKET_BAD, 0) }
         pendingTimer = LoopTimer { [unowned self] in takePending() }
+        retirement = LoopTimer { [unowned self] in closeIdle() }
         multi = pinproxy_multi_create(
             { _, descriptor, what, owner, _ in
                 Unmanaged<TransferPool>.fromOpaque(owner!).takeUnretainedValue().watch(descriptor, what)
@@ -68,6 +75,7 @@ final class TransferPool {
     /// Ends what is under way and closes all connections.
     func close() {
         guard let closing = multi else { return }
+        isClosing = true
         cancelAll()
         doPlannedWork()
         for transfer in idle { transfer.destroy() }
@@ -76,6 +84,7 @@ final class TransferPool {
         curl_multi_cleanup(closing)
         loop.remove(timer)
         loop.remove(pendingTimer)
+        loop.remove(retirement)
         receivers = []
         for socket in sockets { socket?.unregister() }
         sockets = []
@@ -83,6 +92,33 @@ final class TransferPool {
 
     func cancelAll() {
         for transfer in active { transfer.task?.cancel() }
+    }
+
+    /// Keeps no connection any more: idle ones close now, the others with the transfers that they carry.
+    func retireConnections() {
+        guard !isRetired else { return }
+        isRetired = true
+        for transfer in active { pinproxy_easy_forbid_reuse(transfer.easy) }
+        closeIdle()
+    }
+
+    /// Some at a time, since each takes a farewell: the loop has others to serve.
+    private func closeIdle() {
+        guard inside == 0 else { return loop.arm(retirement, after: TimeSpan(nanoseconds: 1)) }
+        guard let multi, let visitor = pinproxy_idle_visitor() else { return }
+        inside += 1
+        let bound = closedSockets + 64
+        var before: Int
+        repeat {
+            before = closedSockets
+            pinproxy_multi_close_idle(multi, visitor, true)
+        } while closedSockets != before && closedSockets < bound
+        pinproxy_multi_close_idle(multi, visitor, false)
+        curl_easy_cleanup(visitor)
+        inside -= 1
+        if closedSockets >= bound { loop.arm(retirement, after: TimeSpan(nanoseconds: 1)) }
+        reap()
+        takePending()
     }
 
     // MARK: Transfers
@@ -101,6 +137,7 @@ final class TransferPool {
         }
         transfer.slot = active.count
         active.append(transfer)
+        if isRetired { pinproxy_easy_forbid_reuse(transfer.easy) }
         inside += 1
         let result = curl_multi_add_handle(multi, transfer.easy)
         inside -= 1
@@ -143,9 +180,10 @@ final class TransferPool {
     }
 
     private func planWork() {
-        guard !workPlanned else { return }
+        guard !workPlanned, !isClosing else { return }
         workPlanned = true
-        loop.atEndOfTurn { [unowned self] in
+        // Holds the pool: its manager may let it go before the turn ends.
+        loop.atEndOfTurn { [self] in
             workPlanned = false
             doPlannedWork()
         }
@@ -235,7 +273,7 @@ final class TransferPool {
     }
 
     private func plan(_ milliseconds: Int) {
-        if milliseconds < 0 {
+        if milliseconds < 0 || isClosing {
             loop.disarm(timer)
         } else if milliseconds == 0, isTurnOver {
             // libcurl has more to read from an origin that is fast.
@@ -243,7 +281,7 @@ final class TransferPool {
         } else if milliseconds == 0 {
             guard !kickPlanned else { return }
             kickPlanned = true
-            loop.atEndOfTurn { [unowned self] in
+            loop.atEndOfTurn { [self] in
                 kickPlanned = false
                 act(on: CURL_SOCKET_BAD, 0)
             }
@@ -307,6 +345,7 @@ final class TransferPool {
             socket.unregister()
             sockets[Int(descriptor)] = nil
         }
+        closedSockets += 1
         Glibc.close(descriptor)
     }
 }

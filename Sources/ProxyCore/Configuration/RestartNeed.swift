@@ -1,0 +1,21 @@
+/// A key of `config.json` that a reload does not take in: its value is that of the start until the next one.
+package enum RestartNeed: String, CaseIterable, Sendable {
+    case listeners
+    case workers
+
+    /// The keys whose values differ.
+    package static func between(_ running: Configuration, _ next: Configuration) -> [RestartNeed] {
+        allCases.filter { need in
+            switch need {
+            case .listeners: running.listeners != next.listeners
+            case .workers: running.workers != next.workers
+            }
+        }
+    }
+
+    /// Puts what runs in the place of what is only written.
+    static func keep(_ running: Configuration, in next: inout Configuration) {
+        next.listeners = running.listeners
+        next.workers = running.workers
+    }
+}

@@ -1,0 +1,42 @@
+import HTTPCore
+import IOCore
+import SessionCore
+
+/// One generation of the policy as one worker serves under it: the snapshot, the routes that it gives, and a session
+/// of its own, so that no connection and no TLS session goes over to another generation (invariant 4).
+///
+/// A request keeps the generation in which it began, whatever is loaded meanwhile. One that is replaced is retired: it
+/// takes nothing new, closes the connections that carry nothing, and is gone when its last request is.
+///
+/// `@unchecked Sendable` because it is made by the thread that reloads, handed over through `EventLoop.submit`, and
+/// from then on touched by that loop's thread alone.
+final class Generation: @unchecked Sendable {
+    let snapshot: PolicySnapshot
+    let router: Router
+    let manager: LoopSession
+    let headLimits: HeadLimits
+    let headTime: TimeSpan
+    let idleTime: TimeSpan
+    let requestBodyLimit: Int?
+
+    /// - Parameters:
+    ///   - loop: the worker's; the session is of use on its thread only.
+    ///   - workers: the limits are for the whole process, and each worker has its share.
+    init(_ snapshot: PolicySnapshot, loop: EventLoop, workers: Int) throws(SessionError) {
+        self.snapshot = snapshot
+        router = Router(snapshot: snapshot)
+        let configuration = snapshot.configuration
+        var session = SessionConfiguration()
+        session.connectionsPerHost = max(1, configuration.limits.connectionsPerHost / workers)
+        manager = try LoopSession(loop: loop, configuration: session)
+        headLimits = HeadLimits(headBytes: configuration.limits.headBytes)
+        headTime = .milliseconds(configuration.defaults.timeouts.head.count)
+        idleTime = .milliseconds(configuration.defaults.timeouts.idle.count)
+        requestBodyLimit = configuration.limits.requestBodyBytes
+    }
+
+    /// Takes nothing new from now on.
+    func retire() {
+        manager.invalidateSession(cancelingTasks: false)
+    }
+}
