@@ -66,7 +66,7 @@ static curl_socket_t on_open(void *data, curlsocktype purpose, struct curl_socka
                                     address->socktype, address->protocol);
 }
 
-CURL *pinproxy_easy_create(const struct pinproxy_transfer_callbacks *callbacks, char *error_buffer,
+CURL *pinproxy_easy_create(const struct pinproxy_transfer_callbacks *callbacks, char *error_buffer, long lifetime,
                            int (*close_socket)(void *owner, int descriptor), void *close_owner) {
     struct transfer *data = OPENSSL_zalloc(sizeof *data);
     CURL *easy = curl_easy_init();
@@ -107,7 +107,7 @@ CURL *pinproxy_easy_create(const struct pinproxy_transfer_callbacks *callbacks, 
     curl_easy_setopt(easy, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
     // Time is the session's own: libcurl's connect limit would be five minutes.
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, 0x7fffffffL);
-    curl_easy_setopt(easy, CURLOPT_MAXLIFETIME_CONN, 600L);
+    curl_easy_setopt(easy, CURLOPT_MAXLIFETIME_CONN, lifetime);
     // The anchors are the snapshot's; libcurl's own store stays empty. The verdict is the callback's.
     curl_easy_setopt(easy, CURLOPT_CAINFO, NULL);
     curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);

@@ -91,6 +91,7 @@ struct PinningTests {
             #expect(expected.contains("\(pinned.pin)"), "\(answer.text)")
         }
         let records = try origin.waitForClosed(WayIn.allCases.count)
+        #expect(records.count == WayIn.allCases.count, "asked once each")
         #expect(records.allSatisfy { $0.applicationBytes == 0 })
         let lines = try proxy.waitForTaskLines(WayIn.allCases.count)
         #expect(lines.allSatisfy { $0.string("error") == "pin_mismatch" && $0.integer("status") == 502 })

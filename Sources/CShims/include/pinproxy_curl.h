@@ -33,7 +33,7 @@ enum { PINPROXY_UPLOAD_PAUSE = -1, PINPROXY_UPLOAD_ABORT = -2 };
 bool pinproxy_curl_global_init(void);
 
 // An easy handle with all that is the same for every request of this program.
-CURL *pinproxy_easy_create(const struct pinproxy_transfer_callbacks *callbacks, char *error_buffer,
+CURL *pinproxy_easy_create(const struct pinproxy_transfer_callbacks *callbacks, char *error_buffer, long lifetime,
                            int (*close_socket)(void *owner, int descriptor), void *close_owner);
 
 // Whom the callbacks are for; before the first use of the handle.

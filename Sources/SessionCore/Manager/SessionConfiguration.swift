@@ -6,8 +6,16 @@ public struct SessionConfiguration: Sendable {
     public var connectionPoolSize = 1024
     /// Connections to one host and port; further requests wait. 0: no limit.
     public var connectionsPerHost = 256
+    /// How old a connection may be that carries one more request: at most ten minutes, also where more is asked for,
+    /// and at least a second. A verdict on a server is not to live as long as traffic goes on.
+    public var connectionLifetime = Duration.seconds(600)
 
     public init() {}
+
+    /// Nanoseconds.
+    var connectionLifetimeLimit: UInt64 {
+        min(TimeSpan(max(connectionLifetime, .seconds(1))).nanoseconds, TimeSpan.seconds(600).nanoseconds)
+    }
 }
 
 /// How long a task may take in each of its phases.

@@ -11,6 +11,8 @@ final class ConnectionRecord {
     let descriptor: Int32
     /// The handshake's result, as it was when the connection was new.
     let trust: ConnectionTrust
+    /// When the connection carried its first request, in nanoseconds of the loop's clock.
+    let madeAt: UInt64
     /// Whether the `SSL` is still there: libcurl frees it when it gives the connection up, also in the middle of a
     /// transfer that it then repeats on another one.
     private(set) var isOpen = true
@@ -21,10 +23,11 @@ final class ConnectionRecord {
     /// Whom the connection carries now, where it carries one at a time.
     var transfer: Transfer?
 
-    init(info: ConnectionInfo, descriptor: Int32, trust: ConnectionTrust) {
+    init(info: ConnectionInfo, descriptor: Int32, trust: ConnectionTrust, madeAt: UInt64) {
         self.info = info
         self.descriptor = descriptor
         self.trust = trust
+        self.madeAt = madeAt
     }
 
     /// The record of a connection; made now if the connection is new.
@@ -33,6 +36,7 @@ final class ConnectionRecord {
     /// - Returns: nil when the connection was not judged: nothing may be sent on it.
     static func of(
         _ ssl: OpaquePointer,
+        at now: UInt64,
         descriptor: @autoclosure () -> Int32,
         remoteAddress: @autoclosure () -> SocketAddress,
         whenNew: (ConnectionTrust) -> Void
@@ -48,7 +52,9 @@ final class ConnectionRecord {
             evaluation: trust.evaluation,
             lacksClientCertificate: TLSVerification.of(ssl)?.lacksClientCertificate ?? false
         )
-        let record = Unmanaged.passRetained(ConnectionRecord(info: info, descriptor: descriptor(), trust: trust))
+        let record = Unmanaged.passRetained(
+            ConnectionRecord(info: info, descriptor: descriptor(), trust: trust, madeAt: now)
+        )
         guard SSL_set_ex_data(ssl, index, record.toOpaque()) == 1 else {
             record.release()
             return nil

@@ -70,6 +70,7 @@ extension Transfer {
         guard
             let record = ConnectionRecord.of(
                 ssl,
+                at: pool.loop.now,
                 descriptor: openedSocket,
                 remoteAddress: SocketAddress(numeric: address, port: port),
                 whenNew: { tell($0, endpoint) }
@@ -95,6 +96,11 @@ extension Transfer {
             } else {
                 needsFreshConnection = true
             }
+            return false
+        }
+        if !isFreshAttempt, pool.loop.now &- record.madeAt > pool.connectionLifetime {
+            // libcurl looks at the age of idle connections alone; one with HTTP/2 need never be idle.
+            needsFreshConnection = true
             return false
         }
         if endpoint.httpVersion == .http1, record.isUsed, SSL_has_pending(ssl) == 1 {

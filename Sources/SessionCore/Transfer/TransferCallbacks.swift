@@ -34,6 +34,8 @@ extension TransferPool {
         return pinproxy_easy_create(
             &callbacks,
             errorText,
+            // Seconds, for connections without TLS; those with it have their time looked at for each request.
+            Int((connectionLifetime + 999_999_999) / 1_000_000_000),
             { owner, descriptor in
                 Unmanaged<TransferPool>.fromOpaque(owner!).takeUnretainedValue().closeSocket(descriptor)
                 return 0

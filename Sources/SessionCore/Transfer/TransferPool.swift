@@ -10,6 +10,8 @@ import ServerTrust
 /// told when they are due (libcurl-multi(3)).
 final class TransferPool {
     let loop: EventLoop
+    /// How old a connection may be that carries one more request, in nanoseconds.
+    let connectionLifetime: UInt64
     /// `LoopSession.sessionDidEvaluateServerTrust`.
     var didEvaluateTrust: ((ConnectionTrust, Endpoint) -> Void)?
     private var multi: UnsafeMutableRawPointer?
@@ -48,6 +50,7 @@ final class TransferPool {
 
     init(loop: EventLoop, configuration: SessionConfiguration) throws(SessionError) {
         self.loop = loop
+        connectionLifetime = configuration.connectionLifetimeLimit
         guard Self.globalReady else { throw SessionError(.internal, "libcurl could not be set up.") }
         timer = LoopTimer { [unowned self] in act(on: CURL_SOCKET_BAD, 0) }
         pendingTimer = LoopTimer { [unowned self] in takePending() }

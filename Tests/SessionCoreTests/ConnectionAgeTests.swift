@@ -1,0 +1,71 @@
+import IOCore
+import ServerTrust
+import TestSupport
+import Testing
+
+@testable import SessionCore
+
+@Suite("The age of connections")
+struct ConnectionAgeTests {
+    private func session(lifetime: Duration) throws -> TestSession {
+        var configuration = SessionConfiguration()
+        configuration.connectionLifetime = lifetime
+        return try TestSession(configuration)
+    }
+
+    @Test("a connection carries no new request after ten minutes, or after a shorter time that was asked for")
+    func limit() {
+        var configuration = SessionConfiguration()
+        #expect(configuration.connectionLifetimeLimit == TimeSpan.seconds(600).nanoseconds)
+        for (asked, got) in [(Duration.seconds(86_400), 600), (.seconds(30), 30), (.zero, 1), (.seconds(-5), 1)] {
+            configuration.connectionLifetime = asked
+            #expect(configuration.connectionLifetimeLimit == TimeSpan.seconds(got).nanoseconds)
+        }
+    }
+
+    @Test("a connection that is too old is not used again, with TLS and without", arguments: [true, false])
+    func idle(isSecure: Bool) throws {
+        let origin = try ScriptedOrigin(isSecure ? try TestSession.pki.server(TestSession.host) : nil) { request in
+            OriginAnswer.text(request.target)
+        }
+        let session = try session(lifetime: .seconds(1))
+        let endpoint = try TestSession.endpoint(port: origin.port, scheme: isSecure ? .https : .http)
+        #expect(try session.get(endpoint).error == nil)
+        #expect(try session.get(endpoint).transaction.isReusedConnection)
+        // libcurl counts whole seconds.
+        let old = session.loop.now + TimeSpan.milliseconds(2100).nanoseconds
+        try session.run(until: "the connection's end") { session.loop.now > old }
+        let delegate = try session.get(endpoint)
+        #expect(delegate.error == nil)
+        #expect(!delegate.transaction.isReusedConnection)
+        #expect(origin.connections.count == 2)
+    }
+
+    @Test("an HTTP/2 connection grows old although it is never idle; what it carries is carried to its end")
+    func busy() throws {
+        let blob = patternBytes(2 << 20)
+        let nginx = try NginxOrigin(try TestSession.pki.server(TestSession.host), http2: true, files: ["blob": blob])
+        let session = try session(lifetime: .seconds(1))
+        let endpoint = try TestSession.endpoint(port: nginx.port, httpVersion: .http2)
+        let long = RecordingDelegate()
+        var isHeld = true
+        long.onData = { _ in isHeld ? .pause : .proceed }
+        let task = try session.start(long, endpoint, target: "/files/blob")
+        try session.run(until: "the first bytes") { !long.body.isEmpty }
+        let early = try session.get(endpoint, target: "/plain")
+        #expect(early.transaction.isReusedConnection)
+        let old = session.loop.now + TimeSpan.milliseconds(1100).nanoseconds
+        try session.run(until: "the connection's end") { session.loop.now > old }
+        let late = try session.get(endpoint, target: "/plain")
+        #expect(late.error == nil)
+        #expect(!late.transaction.isReusedConnection)
+        #expect(late.transaction.connection?.identifier != early.transaction.connection?.identifier)
+        isHeld = false
+        task.resumeReceiving()
+        try session.finish(long)
+        #expect(long.error == nil)
+        let isWhole = long.body == blob
+        #expect(isWhole)
+        #expect(long.transaction.connection?.identifier == early.transaction.connection?.identifier)
+    }
+}

@@ -1,0 +1,80 @@
+import HTTPCore
+import IOCore
+import ServerTrust
+import TestSupport
+import Testing
+
+@testable import SessionCore
+
+@Suite("A refusal is final")
+struct FinalRefusalTests {
+    /// The addresses that were about to be dialled, in order.
+    private final class Dialled: Sendable {
+        private let all = Monitor<[SocketAddress]>([])
+
+        func note(_ address: SocketAddress) { all.with { $0.append(address) } }
+
+        var addresses: [SocketAddress] { all.with { $0 } }
+    }
+
+    /// The host at `localhost`, which libcurl takes for 127.0.0.1 and then ::1 without asking anybody.
+    private func endpoint(
+        port: UInt16,
+        policy: SecurityPolicy,
+        _ dialled: Dialled,
+        refusing refused: SocketAddress? = nil
+    ) throws -> Endpoint {
+        Endpoint(
+            scheme: .https,
+            host: try Host(TestSession.host),
+            port: 443,
+            resolve: (host: try Host("localhost"), port: port),
+            policy: policy,
+            anchors: TestSession.pki.anchors,
+            generation: 1,
+            dialRule: { address in
+                dialled.note(address)
+                return address == refused ? DialRefusal(rule: "test") : nil
+            }
+        )
+    }
+
+    @Test("a failed pin is asked once: no other address of the name is dialled, and the same one not again")
+    func otherAddress() throws {
+        let server = try TestSession.pki.server(TestSession.host)
+        let origin = try ScriptedOrigin(server) { request in OriginAnswer.text(request.target) }
+        let first = SocketAddress.loopback(port: origin.port)
+        let session = try TestSession()
+
+        let refused = Dialled()
+        let delegate = try session.get(endpoint(port: origin.port, policy: .pinning(.unrelated(2)), refused))
+        #expect(delegate.error?.code == .pinMismatch)
+        #expect(refused.addresses == [first])
+        let records = try origin.waitForClosed()
+        #expect(records.count == 1 && records[0].applicationBytes == 0)
+
+        // The name does have another address, which is tried where the first one is no address to go to.
+        let moved = Dialled()
+        let other = try session.get(endpoint(port: origin.port, policy: .pinning(server.pin), moved, refusing: first))
+        #expect(other.error != nil)
+        #expect(moved.addresses == [first, SocketAddress(ipv6Upper: 0, lower: 1, port: origin.port)])
+
+        // And with the right pin the first address serves.
+        let passed = Dialled()
+        #expect(try session.get(endpoint(port: origin.port, policy: .pinning(server.pin), passed)).text == "/")
+        #expect(passed.addresses == [first])
+    }
+
+    @Test("a refusal is remembered by nobody: the next request is judged by what the server shows then")
+    func nextRequest() throws {
+        let server = try TestSession.pki.server(TestSession.host)
+        let origin = try ScriptedOrigin(server) { request in OriginAnswer.text(request.target) }
+        let session = try TestSession()
+        let wrong = try TestSession.endpoint(port: origin.port, policy: .pinning(.unrelated(2)))
+        for _ in 0..<3 { #expect(try session.get(wrong).error?.code == .pinMismatch) }
+        #expect(try origin.waitForClosed(3).count == 3)
+        let right = try TestSession.endpoint(port: origin.port, policy: .pinning(server.pin))
+        #expect(try session.get(right).error == nil)
+        #expect(origin.requests.count == 1)
+    }
+}
