@@ -20,7 +20,8 @@ BINARY := .build/release/pinproxy
 
 # A word is a Debian package, or COMMAND:PACKAGE.
 BUILD_PACKAGES := libssl-dev libcurl4-openssl-dev libidn2-dev libpsl-dev libmimalloc-dev pkg-config:pkg-config ca-certificates
-TEST_PACKAGES := nginx:nginx openssl:openssl curl:curl python3:python3 git:git ps:procps
+TEST_PACKAGES := nginx:nginx openssl:openssl curl:curl python3:python3 git:git ps:procps \
+    ip:iproute2 unshare:util-linux
 
 FILTER_ARGS = $(if $(FILTER),--filter '$(FILTER)')
 DOC := $(DESTDIR)$(PREFIX)/share/doc/pinproxy

@@ -68,6 +68,13 @@ let package = Package(
             path: "Tests/TestSupport",
             swiftSettings: strict
         ),
+        // Run by tests in a network namespace of its own.
+        .executableTarget(
+            name: "ReachabilityProbe",
+            dependencies: ["SessionCore", "HTTPCore", "IOCore"],
+            path: "Tests/ReachabilityProbe",
+            swiftSettings: strict
+        ),
         .testTarget(name: "IOCoreTests", dependencies: ["IOCore", "TestSupport"], swiftSettings: strict),
         .testTarget(name: "HTTPCoreTests", dependencies: ["HTTPCore", "IOCore"], swiftSettings: strict),
         .testTarget(
@@ -80,7 +87,7 @@ let package = Package(
             name: "SessionCoreTests",
             dependencies: [
                 "SessionCore", "SessionCoreFoundation", "ServerTrust", "HTTPCore", "IOCore", "CLibcurl", "CShims",
-                "TestSupport",
+                "TestSupport", "ReachabilityProbe",
             ],
             swiftSettings: strict
         ),

@@ -3,6 +3,7 @@
 
 // What Swift cannot call, each file for one reason:
 #include "pinproxy_curl.h"
+#include "pinproxy_netlink.h"
 #include "pinproxy_openssl.h"
 #include "pinproxy_system.h"
 

@@ -38,6 +38,9 @@ package final class LoopThread: @unchecked Sendable {
         pthread_join(handle, nil)
     }
 
+    /// Whether the caller runs on it.
+    package var isCurrent: Bool { pthread_equal(handle, pthread_self()) != 0 }
+
     /// Instead of `join`, when nobody will wait: the system frees the thread when it ends.
     package func detach() {
         pthread_detach(handle)

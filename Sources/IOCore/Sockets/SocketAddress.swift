@@ -1,5 +1,4 @@
-package import CShims
-import Glibc
+package import Glibc
 
 /// Where a socket is: an IPv4 or IPv6 address with a port, or a Unix socket's path.
 package struct SocketAddress: Hashable, Sendable, CustomStringConvertible {

@@ -1,0 +1,96 @@
+#define _GNU_SOURCE
+#include "pinproxy_netlink.h"
+
+#include <errno.h>
+#include <linux/if.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+_Static_assert(PINPROXY_NETLINK_ERROR == NLMSG_ERROR && PINPROXY_NETLINK_DONE == NLMSG_DONE, "netlink's types");
+_Static_assert(PINPROXY_NETLINK_NEW_LINK == RTM_NEWLINK, "rtnetlink's types");
+_Static_assert(PINPROXY_NETLINK_NEW_ROUTE == RTM_NEWROUTE, "rtnetlink's types");
+_Static_assert(PINPROXY_LINK_UP == IFF_UP && PINPROXY_LINK_LOOPBACK == IFF_LOOPBACK, "a link's flags");
+_Static_assert(PINPROXY_LINK_RUNNING == IFF_RUNNING, "a link's flags");
+
+int pinproxy_netlink_open(int watching) {
+    int descriptor = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+    if (descriptor < 0)
+        return -errno;
+    struct sockaddr_nl address = {.nl_family = AF_NETLINK};
+    if (watching)
+        address.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE;
+    if (bind(descriptor, (struct sockaddr *)&address, sizeof address) < 0) {
+        int code = errno;
+        close(descriptor);
+        return -code;
+    }
+    return descriptor;
+}
+
+static int ask(int descriptor, const void *request, size_t length) {
+    struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
+    ssize_t sent;
+    do
+        sent = sendto(descriptor, request, length, MSG_NOSIGNAL, (struct sockaddr *)&kernel, sizeof kernel);
+    while (sent < 0 && errno == EINTR);
+    return sent < 0 ? -errno : 0;
+}
+
+int pinproxy_netlink_ask_links(int descriptor, uint32_t sequence) {
+    struct {
+        struct nlmsghdr header;
+        struct ifinfomsg link;
+    } request = {
+        .header = {sizeof request, RTM_GETLINK, NLM_F_REQUEST | NLM_F_DUMP, sequence, 0},
+        .link = {.ifi_family = AF_UNSPEC},
+    };
+    return ask(descriptor, &request, sizeof request);
+}
+
+int pinproxy_netlink_ask_routes(int descriptor, uint32_t sequence) {
+    struct {
+        struct nlmsghdr header;
+        struct rtmsg route;
+    } request = {
+        .header = {sizeof request, RTM_GETROUTE, NLM_F_REQUEST | NLM_F_DUMP, sequence, 0},
+        .route = {.rtm_family = AF_UNSPEC},
+    };
+    return ask(descriptor, &request, sizeof request);
+}
+
+int pinproxy_netlink_ask_route_to(int descriptor, const void *address, size_t length, uint32_t sequence) {
+    struct {
+        struct nlmsghdr header;
+        struct rtmsg route;
+        struct rtattr attribute;
+        unsigned char address[16];
+    } request = {
+        .header = {0, RTM_GETROUTE, NLM_F_REQUEST, sequence, 0},
+        .route = {.rtm_family = length == 4 ? AF_INET : AF_INET6, .rtm_dst_len = (unsigned char)(length * 8)},
+        .attribute = {(unsigned short)RTA_LENGTH(length), RTA_DST},
+    };
+    if (length != 4 && length != 16)
+        return -EINVAL;
+    memcpy(request.address, address, length);
+    request.header.nlmsg_len = (uint32_t)(sizeof request - sizeof request.address + length);
+    return ask(descriptor, &request, request.header.nlmsg_len);
+}
+
+ptrdiff_t pinproxy_netlink_receive(int descriptor, void *bytes, size_t capacity) {
+    for (;;) {
+        struct sockaddr_nl sender;
+        struct iovec part = {bytes, capacity};
+        struct msghdr message = {.msg_name = &sender, .msg_namelen = sizeof sender, .msg_iov = &part, .msg_iovlen = 1};
+        ssize_t count = recvmsg(descriptor, &message, 0);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0)
+            return -errno;
+        if (message.msg_namelen != sizeof sender || sender.nl_pid != 0)
+            continue;
+        return message.msg_flags & MSG_TRUNC ? -EMSGSIZE : count;
+    }
+}

@@ -1,0 +1,138 @@
+import Glibc
+import HTTPCore
+import IOCore
+
+/// Watches the network on one loop: carries out what the machine says.
+///
+/// All members but `init` are for the loop's thread. `@unchecked Sendable`: it is handed to that thread before it
+/// starts, and reached by others through `EventLoop.submit` alone.
+final class ReachabilityMonitor: @unchecked Sendable {
+    private let loop: EventLoop
+    private let changes: NetlinkSocket
+    private let questions: NetlinkSocket
+    private var machine: ReachabilityMachine
+    private let tell: (NetworkReachabilityManager.NetworkReachabilityStatus) -> Void
+    private var isStopped = false
+
+    /// The sockets are of the network namespace of the thread that calls.
+    init(
+        _ target: ReachabilityMachine.Target,
+        loop: EventLoop,
+        _ tell: @escaping (NetworkReachabilityManager.NetworkReachabilityStatus) -> Void
+    ) throws(IOFailure) {
+        self.loop = loop
+        self.tell = tell
+        changes = try NetlinkSocket(watching: true)
+        questions = try NetlinkSocket(watching: false)
+        machine = ReachabilityMachine(target, isWireless: Self.isWireless)
+    }
+
+    func start() throws(IOFailure) {
+        try loop.register(changes.descriptor, .readable, SocketHandler { [unowned self] in takeChanges() })
+        try loop.register(questions.descriptor, .readable, SocketHandler { [unowned self] in takeAnswers() })
+        // Only now, when a change from here on is told.
+        perform(machine.networkChanged())
+    }
+
+    func stop() {
+        guard !isStopped else { return }
+        isStopped = true
+        loop.unregister(changes.descriptor)
+        loop.unregister(questions.descriptor)
+    }
+
+    private func takeChanges() {
+        while true {
+            switch changes.receive({ _ in }) {
+            case .messages, .lost: continue
+            case .wouldBlock, .failed: return perform(machine.networkChanged())
+            }
+        }
+    }
+
+    private func takeAnswers() {
+        while !isStopped {
+            var messages: [NetlinkMessage]? = []
+            switch questions.receive({ messages = NetlinkMessage.messages(in: $0, sequence: machine.sequence) }) {
+            case .messages:
+                guard let messages else {
+                    perform(machine.answersLost())
+                    continue
+                }
+                for message in messages { perform(machine.received(message)) }
+            case .lost:
+                perform(machine.answersLost())
+            case .wouldBlock, .failed:
+                return
+            }
+        }
+    }
+
+    private func perform(_ actions: [ReachabilityMachine.Action]) {
+        for action in actions {
+            guard !isStopped else { return }
+            switch action {
+            case .askLinks(let sequence): ask(.links, sequence)
+            case .askRoutes(let sequence): ask(.routes, sequence)
+            case .askRoute(let address, let sequence): ask(.route(to: address.networkOrder), sequence)
+            case .resolve(let name, let sequence): resolve(name, sequence)
+            case .tell(let status): tell(status)
+            }
+        }
+    }
+
+    private func ask(_ question: NetlinkSocket.Question, _ sequence: UInt32) {
+        do {
+            try questions.ask(question, sequence: sequence)
+        } catch {
+            // As if the kernel had answered so: no buffers, or no way to that family of addresses.
+            loop.atEndOfTurn { [weak self] in
+                guard let self, machine.sequence == sequence else { return }
+                perform(machine.received(.error(error.code)))
+            }
+        }
+    }
+
+    /// getaddrinfo(3) blocks: on a thread of its own.
+    private func resolve(_ name: String, _ sequence: UInt32) {
+        weak let monitor = self
+        let answer: @Sendable ([IPAddress]) -> Void = { [loop] addresses in
+            loop.submit { monitor?.resolved(addresses, sequence) }
+        }
+        do {
+            try LoopThread(name: "reachability") { answer(Self.addresses(of: name)) }.detach()
+        } catch {
+            answer([])
+        }
+    }
+
+    private func resolved(_ addresses: [IPAddress], _ sequence: UInt32) {
+        perform(machine.resolved(addresses, sequence: sequence))
+    }
+
+    private static func addresses(of name: String) -> [IPAddress] {
+        AddressLookup.addresses(of: name).compactMap { address in
+            switch address.family {
+            case .ipv4: IPAddress(ipv4: address.ipv4)
+            case .ipv6: IPAddress(ipv6High: address.upper, low: address.lower)
+            case .unix: nil
+            }
+        }
+    }
+
+    private static func isWireless(_ name: String) -> Bool {
+        // An interface's name has no slash.
+        access("/sys/class/net/\(name)/phy80211", F_OK) == 0 || access("/sys/class/net/\(name)/wireless", F_OK) == 0
+    }
+}
+
+private final class SocketHandler: EventHandler {
+    private let action: () -> Void
+
+    init(_ action: @escaping () -> Void) {
+        self.action = action
+        super.init()
+    }
+
+    override func ready(_ readiness: Readiness) { action() }
+}
