@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
+#include <stdbool.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -151,6 +153,16 @@ int pinproxy_processors(void) {
         return 1;
     int count = CPU_COUNT(&set);
     return count > 0 ? count : 1;
+}
+
+// mimalloc.h: null unless the program is linked with it.
+extern void mi_collect(bool force) __attribute__((weak));
+
+void pinproxy_release_memory(void) {
+    if (mi_collect)
+        mi_collect(true);
+    else
+        malloc_trim(0);
 }
 
 void pinproxy_name_thread(pthread_t thread, const char *name) { pthread_setname_np(thread, name); }

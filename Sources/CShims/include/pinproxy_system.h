@@ -63,6 +63,10 @@ int pinproxy_open_append(const char *path);
 // The processors that this process may run on, by its affinity; at least 1.
 int pinproxy_processors(void);
 
+// Has the allocator give freed memory back to the system: mimalloc where it is linked in (of the calling thread's heap),
+// otherwise the C library's.
+void pinproxy_release_memory(void);
+
 // The name that `ps` and `perf` show; at most 15 bytes.
 void pinproxy_name_thread(pthread_t thread, const char *name);
 

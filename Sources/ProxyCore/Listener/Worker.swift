@@ -21,12 +21,14 @@ final class Worker: @unchecked Sendable {
     /// What is read from a client lands here first: an idle connection needs no buffer of its own.
     var scratch = ByteBuffer()
     static let readSize = 64 << 10
+    private static let restTime = TimeSpan.seconds(2)
 
     private let server: ServerState
     private var logBuffer: LogBuffer?
     private var listeners: [WorkerListener] = []
     private var connections: [ClientConnection] = []
     private var idleExchanges: [Exchange] = []
+    private var restTimer: LoopTimer!
     private var toFlush: [ClientConnection] = []
     private var toPump: [ClientConnection] = []
     private var isWorkPlanned = false
@@ -49,6 +51,7 @@ final class Worker: @unchecked Sendable {
         viaOfVersion11 = ViaField.value(minorVersion: 1, pseudonym: pseudonym)
         logBuffer = log.map { LogBuffer(writer: $0, loop: loop) }
         logLine = TaskLogLine(redacting: generation.snapshot.configuration.log.redact)
+        restTimer = LoopTimer { [unowned self] in rest() }
     }
 
     /// Accepts from a listener from now on.
@@ -97,6 +100,14 @@ final class Worker: @unchecked Sendable {
     func returnExchange(_ exchange: Exchange) {
         exchange.detach()
         if idleExchanges.count < 256 { idleExchanges.append(exchange) }
+        // Puts it off while requests come: a store.
+        loop.arm(restTimer, after: Self.restTime)
+    }
+
+    /// No request has ended for a while: memory that load took is given back to the system.
+    private func rest() {
+        idleExchanges = []
+        SystemMemory.release()
     }
 
     // MARK: Work put off to the end of the turn
