@@ -4,6 +4,7 @@
 
 #include <openssl/bio.h>
 #include <openssl/ssl.h>
+#include <openssl/x509.h>
 
 // SSL_CTX_set_min_proto_version (a macro over SSL_CTX_ctrl): 1 on success.
 int pinproxy_ssl_ctx_set_min_version(SSL_CTX *context, int version);
@@ -12,11 +13,25 @@ int pinproxy_ssl_ctx_set_min_version(SSL_CTX *context, int version);
 // connection of the context makes a full handshake, once.
 void pinproxy_ssl_ctx_full_handshakes_only(SSL_CTX *context);
 
+// The callback that looks at staples (SSL_CTX_set_tlsext_status_cb and _arg are macros). On a client that asked for one
+// it runs before the handshake ends, with a staple or without: 1 goes on, 0 refuses. On a server it gives one.
+int pinproxy_ssl_ctx_on_status(SSL_CTX *context, int (*callback)(SSL *, void *), void *argument);
+
+// Has the context's connections ask for a stapled OCSP response (SSL_CTX_set_tlsext_status_type is a macro): 1 on
+// success.
+int pinproxy_ssl_ctx_ask_for_staple(SSL_CTX *context);
+
+// SSL_get_tlsext_status_ocsp_resp (a macro over SSL_ctrl): the staple's length, and where it starts; -1 without one.
+long pinproxy_ssl_staple(SSL *ssl, const unsigned char **start);
+
 // BIO_get_mem_data (a macro over BIO_ctrl): the length, and where the bytes start.
 long pinproxy_bio_memory(BIO *bio, const char **start);
 
 // X509_NAME_print_ex on one line (its flags are macros made of macros): UTF-8 as it is, what could harm a line escaped.
 int pinproxy_name_print(BIO *bio, const X509_NAME *name);
+
+// An RSASSA-PSS signature's digest (NID), from its parameters, which are structures of unions; 0 when they are broken.
+int pinproxy_pss_digest(const X509_ALGOR *algorithm);
 
 // OPENSSL_free (a macro that adds file and line).
 void pinproxy_openssl_free(void *pointer);

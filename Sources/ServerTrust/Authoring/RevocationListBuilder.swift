@@ -4,8 +4,19 @@ import COpenSSL
 package struct RevocationListBuilder: Sendable {
     /// Seconds since 1970.
     package var thisUpdate: Int64
-    package var nextUpdate: Int64
+    /// `nil` leaves it out.
+    package var nextUpdate: Int64?
     package var revoked: [Certificate] = []
+    package var signatureDigest = "SHA256"
+    /// The list's own extensions that are marked critical.
+    package var criticalExtensions: [CriticalExtension] = []
+
+    package enum CriticalExtension: Sendable {
+        /// The delta CRL indicator (RFC 5280, section 5.2.4): the number of the list that this one changes.
+        case delta(base: Int64)
+        /// An extension that nobody knows.
+        case unknown
+    }
 
     package init(validity: Range<Int64>, revoked: [Certificate] = []) {
         thisUpdate = validity.lowerBound
@@ -21,12 +32,12 @@ package struct RevocationListBuilder: Sendable {
             X509_CRL_set_issuer_name(list, X509_get_subject_name(issuer.certificate.pointer)) == 1
         else { throw OpenSSLError(draining: "X509_CRL_set_issuer_name") }
         let this = ASN1_TIME_set(nil, Int(thisUpdate))
-        let next = ASN1_TIME_set(nil, Int(nextUpdate))
+        let next = nextUpdate.flatMap { ASN1_TIME_set(nil, Int($0)) }
         defer {
             ASN1_STRING_free(this)
             ASN1_STRING_free(next)
         }
-        guard X509_CRL_set1_lastUpdate(list, this) == 1, X509_CRL_set1_nextUpdate(list, next) == 1 else {
+        guard X509_CRL_set1_lastUpdate(list, this) == 1, next == nil || X509_CRL_set1_nextUpdate(list, next) == 1 else {
             throw OpenSSLError(draining: "X509_CRL_set1_lastUpdate")
         }
         for certificate in revoked {
@@ -39,9 +50,32 @@ package struct RevocationListBuilder: Sendable {
                 throw OpenSSLError(draining: "X509_CRL_add0_revoked")
             }
         }
+        for part in criticalExtensions { try RevocationListBuilder.add(part, to: list) }
         guard X509_CRL_sort(list) == 1,
-            X509_CRL_sign(list, issuer.key.pointer, issuer.key.signatureDigest("SHA256")) > 0
+            X509_CRL_sign(list, issuer.key.pointer, issuer.key.signatureDigest(signatureDigest)) > 0
         else { throw OpenSSLError(draining: "X509_CRL_sign") }
         return MemoryBIO.text { PEM_write_bio_X509_CRL($0, list) }
+    }
+
+    private static func add(_ part: CriticalExtension, to list: OpaquePointer) throws(OpenSSLError) {
+        switch part {
+        case .delta(let base):
+            guard let number = ASN1_INTEGER_new() else { throw OpenSSLError(draining: "ASN1_INTEGER_new") }
+            defer { ASN1_STRING_free(number) }
+            guard ASN1_INTEGER_set_int64(number, base) == 1,
+                X509_CRL_add1_ext_i2d(list, NID_delta_crl, UnsafeMutableRawPointer(number), 1, 0) == 1
+            else { throw OpenSSLError(draining: "X509_CRL_add1_ext_i2d") }
+        case .unknown:
+            // An arc that is reserved for examples (2.999), with a NULL for its value.
+            let value = ASN1_OCTET_STRING_new()
+            defer { ASN1_STRING_free(value) }
+            let object = OBJ_txt2obj("2.999.1", 1)
+            defer { ASN1_OBJECT_free(object) }
+            guard ASN1_STRING_set(value, [5, 0] as [UInt8], 2) == 1,
+                let made = X509_EXTENSION_create_by_OBJ(nil, object, 1, value)
+            else { throw OpenSSLError(draining: "X509_EXTENSION_create_by_OBJ") }
+            defer { X509_EXTENSION_free(made) }
+            guard X509_CRL_add_ext(list, made, -1) == 1 else { throw OpenSSLError(draining: "X509_CRL_add_ext") }
+        }
     }
 }

@@ -6,21 +6,24 @@ import COpenSSL
 ///   extensions when it is parsed.
 public final class RevocationLists: @unchecked Sendable {
     let pointer: OpaquePointer
-    /// The earliest `nextUpdate` among the lists, in seconds since 1970: from then on they prove nothing.
+    /// The earliest `nextUpdate` among the lists, in seconds since 1970: from then on that list proves nothing.
     public let earliestNextUpdate: Int64
 
     /// Which certificates of the chain have to be covered by a list.
     public enum Scope: String, Sendable, CaseIterable {
         /// The server's own certificate.
         case leaf
-        /// Every certificate of the chain but the anchor.
+        /// Every certificate of the chain, a self-signed anchor by a list of its own too.
         case chain
     }
 
     /// Reads the lists of files' contents: PEM with any number of lists, or one in DER.
+    ///
+    /// - Throws: for what is no list, and for a list that could never prove anything: one without an end
+    ///   (`nextUpdate`), a delta list, one with a critical extension that is not understood, a weak signature. Who
+    ///   signed it, and whether it is in date, is judged with each chain.
     public init(contents: [[UInt8]]) throws(CertificateFault) {
         guard let stack = OPENSSL_sk_new_null() else { fatalError("out of memory") }
-        var earliest = Int64.max
         var lists: [OpaquePointer] = []
         do throws(CertificateFault) {
             for bytes in contents { lists += try RevocationLists.read(bytes) }
@@ -29,15 +32,9 @@ public final class RevocationLists: @unchecked Sendable {
             OPENSSL_sk_free(stack)
             throw error
         }
-        for list in lists {
-            OPENSSL_sk_push(stack, UnsafeRawPointer(list))
-            // A list without nextUpdate never ages (RFC 5280 wants one; OpenSSL takes it for good).
-            if let next = X509_CRL_get0_nextUpdate(list) {
-                earliest = min(earliest, Certificate.seconds(next) ?? .min)
-            }
-        }
+        for list in lists { OPENSSL_sk_push(stack, UnsafeRawPointer(list)) }
         pointer = stack
-        earliestNextUpdate = earliest
+        earliestNextUpdate = lists.map { RevocationLists.end($0) }.min() ?? .max
     }
 
     deinit {
@@ -47,31 +44,128 @@ public final class RevocationLists: @unchecked Sendable {
         OPENSSL_sk_free(pointer)
     }
 
+    /// How many lists there are.
+    public var count: Int { Int(OPENSSL_sk_num(pointer)) }
+
+    private var lists: [OpaquePointer] {
+        (0..<OPENSSL_sk_num(pointer)).compactMap { OPENSSL_sk_value(pointer, $0).map { OpaquePointer($0) } }
+    }
+
+    // MARK: - Age
+
+    /// The second from which the lists that cover a chain prove nothing more about it: of each certificate's issuer
+    /// the list that lasts longest, of these the first to end.
+    func end(for chain: [Certificate]) -> Int64 {
+        let ends = chain.compactMap { certificate -> Int64? in
+            let issuer = X509_get_issuer_name(certificate.pointer)
+            return lists.filter { X509_NAME_cmp(X509_CRL_get_issuer($0), issuer) == 0 }
+                .map { RevocationLists.end($0) }.max()
+        }
+        return ends.min() ?? .max
+    }
+
+    /// The lists that are not in force, for people: whose they are, and why not.
+    ///
+    /// - Parameter now: seconds since 1970.
+    func notInForce(at now: Int64) -> [String] {
+        lists.compactMap { list in
+            let issuer = Certificate.text(of: X509_CRL_get_issuer(list))
+            if RevocationLists.end(list) <= now { return "the list of \"\(issuer)\" is out of date" }
+            let start = Certificate.seconds(X509_CRL_get0_lastUpdate(list)) ?? .max
+            return start > now ? "the list of \"\(issuer)\" is not valid yet" : nil
+        }
+    }
+
+    private static func end(_ list: OpaquePointer) -> Int64 {
+        Certificate.seconds(X509_CRL_get0_nextUpdate(list)) ?? .min
+    }
+
+    // MARK: - Reading
+
     private static func read(_ bytes: [UInt8]) throws(CertificateFault) -> [OpaquePointer] {
+        let remedy = "name a file that holds X.509 revocation lists, in PEM or one in DER"
+        guard !bytes.isEmpty else { throw CertificateFault("the file is empty", remedy: remedy) }
         let sections = try PEMSection.sections(in: bytes)
-        let encodings = sections?.filter { $0.label == "X509 CRL" }.map(\.der) ?? [bytes]
-        guard !encodings.isEmpty, encodings.count == sections?.count ?? 1 else {
+        if let other = sections?.first(where: { $0.label != "X509 CRL" }) {
             throw CertificateFault(
-                "something else than revocation lists in it",
+                "something else than revocation lists in it: a PEM block \"\(JSONScanner.shown(other.label))\"",
                 remedy: "name a file that holds X509 CRL blocks only"
             )
         }
+        let encodings = sections?.map(\.der) ?? [bytes]
+        guard !encodings.isEmpty else { throw CertificateFault("no revocation list in it", remedy: remedy) }
         var lists: [OpaquePointer] = []
-        for der in encodings {
-            let list = der.withUnsafeBufferPointer { raw -> OpaquePointer? in
-                var place = raw.baseAddress
-                return d2i_X509_CRL(nil, &place, raw.count)
+        do throws(CertificateFault) {
+            for der in encodings {
+                guard let list = list(der) else {
+                    let isCertificate = (try? Certificate(der: der)) != nil
+                    throw CertificateFault(
+                        isCertificate
+                            ? "a certificate where revocation lists are expected"
+                            : "not a revocation list in PEM or DER",
+                        remedy: remedy,
+                        underlying: OpenSSLError(draining: "d2i_X509_CRL")
+                    )
+                }
+                lists.append(list)
+                try check(list)
             }
-            guard let list else {
-                lists.forEach { X509_CRL_free($0) }
-                throw CertificateFault(
-                    "not a revocation list in PEM or DER",
-                    remedy: "name a file that holds an X.509 CRL",
-                    underlying: OpenSSLError(draining: "d2i_X509_CRL")
-                )
-            }
-            lists.append(list)
+        } catch {
+            lists.forEach { X509_CRL_free($0) }
+            throw error
         }
         return lists
+    }
+
+    /// One list in DER, and nothing after it.
+    private static func list(_ der: [UInt8]) -> OpaquePointer? {
+        der.withUnsafeBufferPointer { raw -> OpaquePointer? in
+            var place = raw.baseAddress
+            guard let list = d2i_X509_CRL(nil, &place, raw.count) else { return nil }
+            if place == raw.baseAddress.map({ $0 + raw.count }) { return list }
+            X509_CRL_free(list)
+            return nil
+        }
+    }
+
+    /// What would refuse every certificate that the list is asked about.
+    private static func check(_ list: OpaquePointer) throws(CertificateFault) {
+        let issuer = Certificate.text(of: X509_CRL_get_issuer(list))
+        if X509_CRL_get_ext_by_NID(list, NID_delta_crl, -1) >= 0 {
+            throw CertificateFault(
+                "the list of \"\(issuer)\" is a delta list, which holds changes alone",
+                remedy: "name the issuer's complete list"
+            )
+        }
+        guard !hasUnknownCriticalExtension(list) else {
+            throw CertificateFault(
+                "the list of \"\(issuer)\" has a critical extension that is not understood",
+                remedy: "ask the issuer for a list without it"
+            )
+        }
+        guard let next = X509_CRL_get0_nextUpdate(list), let end = Certificate.seconds(next),
+            let start = Certificate.seconds(X509_CRL_get0_lastUpdate(list)), start <= end
+        else {
+            throw CertificateFault(
+                "the list of \"\(issuer)\" does not say until when it holds (nextUpdate)",
+                remedy: "ask the issuer for a list that does (RFC 5280, section 5.1.2.5)"
+            )
+        }
+        var algorithm: UnsafePointer<X509_ALGOR>?
+        X509_CRL_get0_signature(list, nil, &algorithm)
+        guard SignatureStrength.isEnough(algorithm) else {
+            throw CertificateFault(
+                "the list of \"\(issuer)\" is signed with \(SignatureStrength.name(algorithm)), which is too weak",
+                remedy: "ask the issuer for a list that is signed over SHA-256 or better"
+            )
+        }
+    }
+
+    private static func hasUnknownCriticalExtension(_ list: OpaquePointer) -> Bool {
+        (0..<max(0, X509_CRL_get_ext_count(list))).contains { index in
+            let part = X509_CRL_get_ext(list, index)
+            return X509_EXTENSION_get_critical(part) != 0 && X509_supported_extension(part) != 1
+                && OBJ_obj2nid(X509_EXTENSION_get_object(part)) != NID_issuing_distribution_point
+        }
     }
 }

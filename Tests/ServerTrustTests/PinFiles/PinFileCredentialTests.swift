@@ -150,24 +150,4 @@ struct PinFileCredentialTests {
         let half = "\(Self.pins), \"clientCertificate\": { \"certificate\": \"c.pem\" }"
         #expect(try issue(half, at: pointer).contains("\"key\" is missing"))
     }
-
-    @Test("revocation lists in PEM and DER")
-    func revocation() throws {
-        func body(_ file: String, _ more: String = "") -> String {
-            "\(Self.pins) \(more), \"revocation\": { \"crlFiles\": [\"\(file)\"], \"crlScope\": \"chain\" }"
-        }
-        let list = try RevocationListBuilder(validity: Self.now..<(Self.now + 5)).pem(issuer: pki.intermediate)
-        try folder.write(list, as: "pins/crl.pem")
-        try folder.write("gibberish", as: "pins/gibberish")
-        try folder.write(server.certificate.pem, as: "pins/c.pem")
-        let policy = try load(body("crl.pem"))
-        #expect(policy.configuration.revocationLists?.earliestNextUpdate == Self.now + 5)
-        #expect(policy.configuration.revocationScope == .chain)
-        let pointer = "/revocation/crlFiles/0"
-        #expect(try issue(body("gibberish"), at: pointer).contains("not a revocation list"))
-        #expect(try issue(body("c.pem"), at: pointer).contains("something else than revocation lists"))
-        #expect(try issue(body("absent"), at: pointer).contains("No such file"))
-        let waived = body("crl.pem", ", \"allowInvalidCertificates\": true")
-        #expect(try issue(waived, at: "/revocation").contains("need a valid chain"))
-    }
 }
