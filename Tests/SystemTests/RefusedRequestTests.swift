@@ -83,7 +83,7 @@ struct RefusedRequestTests {
         #expect(try stage.get(fields: ["X: \(String(repeating: "x", count: 5000))"]).status == 431)
     }
 
-    @Test("CONNECT is denied with the alternatives, and the connection lives on")
+    @Test("72 CONNECT to a pinned host is denied with the alternatives, and the connection lives on")
     func connect() throws {
         let stage = try Stage { OriginAnswer.text($0.target) }
         let client = try stage.proxy.connect()
@@ -103,6 +103,8 @@ struct RefusedRequestTests {
         )
         #expect(curl.exitCode == 56)
         #expect(curl.errors.contains("403"))
+        // Of both CONNECTs nothing has come to the origin.
+        #expect(stage.origin.requests.map(\.target) == ["/next"])
     }
 
     @Test("limits.requestBodyBytes refuses a longer body with 413", arguments: [true, false])
