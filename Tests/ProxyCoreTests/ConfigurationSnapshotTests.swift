@@ -115,6 +115,8 @@ struct ConfigurationSnapshotTests {
         var reported = try twoPins()
         reported.enforcePinning = false
         reported.expiration = nil
+        var stapled = SecurityPolicy.Configuration()
+        stapled.requiresStaple = true
         let snapshot = try snapshot(
             #"""
             { "version": 1,
@@ -123,7 +125,7 @@ struct ConfigurationSnapshotTests {
               "hosts": { "z.test": { "upgrade": true }, "b.test": { "resolve": "127.0.0.1:8443", "httpVersion": "2" } }
             }
             """#,
-            pinning: ["b.test": twoPins(), "a.test": reported, "n.test": SecurityPolicy.Configuration()]
+            pinning: ["b.test": twoPins(), "a.test": reported, "n.test": stapled]
         )
         let expected = """
             listeners
@@ -159,6 +161,7 @@ struct ConfigurationSnapshotTests {
             n.test
               upgrade            always: a pin file names the host
               pinning            none: chain and host are checked
+              revocation         a staple is required
               anchors            system
               includeSubdomains  no
               httpVersion        1.1

@@ -19,6 +19,29 @@ struct CommandLineCheckTests {
         #expect(finished.output.contains("\nplain.test\n  upgrade            yes\n"))
     }
 
+    @Test("what is asked about revocation is told, and lists that are not in force are warned of")
+    func revocation() throws {
+        let folder = try TemporaryFolder()
+        let pki = try TestPKI()
+        var settings = ProxySettings(trusting: pki)
+        for (name, end) in [("current", TestPKI.validity.upperBound), ("old", TestPKI.validity.lowerBound + 1)] {
+            let list = RevocationListBuilder(validity: TestPKI.validity.lowerBound..<end)
+            settings.files["pins/\(name).crl"] = try list.pem(issuer: pki.intermediate)
+            let revocation: [String: Any] =
+                name == "old"
+                ? ["crlFiles": ["old.crl"]]
+                : ["crlFiles": ["current.crl"], "crlScope": "chain", "requireStaple": true]
+            settings.pin("\(name).test", to: .unrelated(7), with: ["revocation": revocation])
+        }
+        let finished = try pinproxy("check", "--config", settings.write(to: folder))
+        #expect(finished.exitCode == 0, "\(finished.errors)")
+        #expect(finished.output.contains("revocation         1 list for the whole chain; a staple is required\n"))
+        #expect(finished.output.contains("revocation         1 list for the server's certificate\n"))
+        #expect(finished.errors.split(separator: "\n").count == 1, "\(finished.errors)")
+        #expect(finished.errors.contains("/pinnedDomains/old.test/revocation/crlFiles/0: the list of"))
+        #expect(finished.errors.contains("is out of date"))
+    }
+
     @Test(
         "the configurations of the repository are good as they are",
         arguments: ["config.example.json", "Examples/gateway.json", "Examples/only-pinned.json"]

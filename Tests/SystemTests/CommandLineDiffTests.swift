@@ -130,6 +130,16 @@ struct CommandLineDiffTests {
                 line: "ports: 443, 8443 → 443"
             ),
             Weakening(before: #""minTLSVersion": "1.3""#, after: "", line: "minTLSVersion: 1.3 → 1.2"),
+            Weakening(
+                before: #""revocation": { "requireStaple": true }"#,
+                after: #""revocation": { "requireStaple": false }"#,
+                line: "requireStaple: true → false"
+            ),
+            Weakening(
+                before: #""revocation": { "crlScope": "chain" }"#,
+                after: "",
+                line: "crlScope: chain → leaf"
+            ),
         ]
     )
     func weakening(change: Weakening) throws {
@@ -224,6 +234,45 @@ struct CommandLineDiffTests {
         #expect(replaced.output.hasPrefix("~ api.test\n    revocation lists: replaced\n"), "\(replaced.errors)")
         let dropped = try diff(pins("one.crl"), ["api.test": Self.domain()])
         #expect(dropped.output.contains("    WEAKER: revocation lists: removed\n"))
+    }
+
+    @Test("a client certificate that is added, replaced or gone is told, and weakens nothing")
+    func clientCertificate() throws {
+        let pki = try TestPKI()
+        for name in ["one", "two"] {
+            _ = try pki.server("\(name).client").write(to: folder, name: name)
+        }
+        let first = try String(contentsOfFile: "\(folder.path)/one.pem", encoding: .utf8)
+        try folder.write(first, as: "same.pem")
+        func pins(_ certificate: String, _ key: String) -> [String: [String: Any]] {
+            ["api.test": Self.domain(["clientCertificate": ["certificate": certificate, "key": key]])]
+        }
+        let none = ["api.test": Self.domain()]
+        #expect(try diff(pins("one.pem", "one.key"), pins("same.pem", "one.key")).exitCode == 0)
+        let replaced = try diff(pins("one.pem", "one.key"), pins("two.pem", "two.key"))
+        #expect(replaced.exitCode == 1)
+        #expect(replaced.output.contains("    - client certificate CN = one.client, sha256/"), "\(replaced.output)")
+        #expect(replaced.output.contains("    + client certificate CN = two.client, sha256/"))
+        // The intermediate that both send is the same.
+        #expect(!replaced.output.contains("intermediate"))
+        let added = try diff(none, pins("one.pem", "one.key"))
+        #expect(added.output.contains("    + client certificate CN = one.client, "))
+        let gone = try diff(pins("one.pem", "one.key"), none)
+        #expect(gone.output.contains("    - client certificate CN = one.client, "))
+        for finished in [replaced, added, gone] { #expect(!finished.output.contains("WEAK")) }
+    }
+
+    @Test("a domain that is new or gone has its required staple and its list's scope in the account")
+    func revocationOfDomains() throws {
+        let strict = [
+            "api.test": Self.domain(["revocation": ["requireStaple": true, "crlScope": "chain"] as [String: Any]])
+        ]
+        let other = ["b.test": Self.domain()]
+        let added = try diff(other, strict.merging(other) { $1 })
+        #expect(added.output.contains("    requireStaple: false → true\n"), "\(added.output)")
+        #expect(added.output.contains("    crlScope: leaf → chain\n") && !added.output.contains("WEAK"))
+        let gone = try diff(strict.merging(other) { $1 }, other)
+        #expect(gone.output.contains("    WEAKER: requireStaple: true → false\n"), "\(gone.output)")
     }
 
     @Test("a missing file ends with 66, a bad one with 78 and all its errors")

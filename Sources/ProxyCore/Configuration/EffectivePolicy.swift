@@ -151,7 +151,19 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
             let expiry = configuration.expiration.map { "\($0) is the last day, then \(after)" } ?? "never"
             rows.append(Row(label: "expires", text: expiry))
         }
+        if let revocation = revocation(configuration) { rows.append(Row(label: "revocation", text: revocation)) }
         return rows
+    }
+
+    private static func revocation(_ configuration: SecurityPolicy.Configuration) -> String? {
+        var parts: [String] = []
+        if let lists = configuration.revocationLists {
+            let count = lists.count == 1 ? "1 list" : "\(lists.count) lists"
+            let scope = configuration.revocationScope == .leaf ? "the server's certificate" : "the whole chain"
+            parts.append("\(count) for \(scope)")
+        }
+        if configuration.requiresStaple { parts.append("a staple is required") }
+        return parts.isEmpty ? nil : parts.joined(separator: "; ")
     }
 
     private static func anchors(of policy: SecurityPolicy?, _ snapshot: PolicySnapshot) -> String {

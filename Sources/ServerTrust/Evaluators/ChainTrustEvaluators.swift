@@ -11,27 +11,39 @@ public struct DefaultTrustEvaluator: ServerTrustEvaluating {
     }
 }
 
-/// Chain and host checks, and revocation by lists (CRLs) that the program holds. Nothing is fetched, and there is no
-/// OCSP: a certificate that no current list covers is refused.
+/// Chain and host checks, and revocation: by lists (CRLs) that the program holds, by the OCSP response that the server
+/// staples, or by both. Nothing is ever fetched: a certificate that no current list covers is refused, and a server
+/// that brings no current staple.
 public struct RevocationTrustEvaluator: ServerTrustEvaluating {
     public let policies: [SecurityPolicy]
 
     /// - Parameters:
-    ///   - revocationLists: the lists; they take the place of Alamofire's `options`.
+    ///   - revocationLists: the lists; with `requireStaple` they take the place of Alamofire's `options`.
     ///   - scope: which certificates of the chain a list has to cover.
+    ///   - requireStaple: whether the server has to staple an OCSP response that says its certificate is good.
     ///   - performDefaultValidation: has to be `true`. A list says something about a certificate only below a CA that
     ///     is trusted, so `false` has no safe meaning and is thrown as a contradiction.
     ///   - validateHost: `false` waives the name; the verdict is `unverified` then. Put a pinning evaluator beside it.
-    /// - Throws: every contradiction in the settings.
+    /// - Throws: every contradiction in the settings; neither lists nor a staple is one.
     public init(
-        revocationLists: RevocationLists,
+        revocationLists: RevocationLists? = nil,
         scope: RevocationLists.Scope = .leaf,
+        requireStaple: Bool = false,
         performDefaultValidation: Bool = true,
         validateHost: Bool = true
     ) throws(SecurityPolicy.Faults) {
+        guard revocationLists != nil || requireStaple else {
+            let fault = SecurityPolicy.Fault(
+                key: "revocation",
+                message: "neither lists nor a staple: nothing would tell of a revoked certificate",
+                remedy: "give it revocation lists, or require a staple"
+            )
+            throw SecurityPolicy.Faults(faults: [fault])
+        }
         var configuration = SecurityPolicy.Configuration()
         configuration.revocationLists = revocationLists
         configuration.revocationScope = scope
+        configuration.requiresStaple = requireStaple
         configuration.allowInvalidCertificates = !performDefaultValidation
         configuration.validatesDomainName = validateHost
         policies = [try SecurityPolicy(configuration)]

@@ -33,7 +33,13 @@ extension ServerTrustEvaluating {
         guard !policies.isEmpty else { throw .noPolicies(host: host) }
         var accepted: [TrustEvaluation] = []
         for policy in policies {
-            let report = policy.evaluate(chain: trust.chain, host: host, anchors: trust.anchors, at: trust.time)
+            let report = policy.evaluate(
+                chain: trust.chain,
+                staple: trust.staple,
+                host: host,
+                anchors: trust.anchors,
+                at: trust.time
+            )
             guard report.isAccepted else { throw .refused(report) }
             accepted.append(report)
         }
@@ -45,13 +51,16 @@ extension ServerTrustEvaluating {
 public struct PresentedTrust: Sendable {
     /// As the server sent it, its own certificate first.
     public var chain: [Certificate]
+    /// The OCSP response (DER) that the server stapled, if any: SSL_get_tlsext_status_ocsp_resp(3).
+    public var staple: [UInt8]?
     /// Where chains may end, unless a policy has anchors of its own.
     public var anchors: TrustAnchors
     /// Seconds since 1970 to judge at; `nil` is now.
     public var time: Int64?
 
-    public init(chain: [Certificate], anchors: TrustAnchors, time: Int64? = nil) {
+    public init(chain: [Certificate], staple: [UInt8]? = nil, anchors: TrustAnchors, time: Int64? = nil) {
         self.chain = chain
+        self.staple = staple
         self.anchors = anchors
         self.time = time
     }

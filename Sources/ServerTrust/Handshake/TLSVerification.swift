@@ -1,5 +1,6 @@
 import COpenSSL
 import CShims
+import Glibc
 public import HTTPCore
 import Synchronization
 
@@ -44,7 +45,8 @@ public final class TLSVerification: Sendable {
     ///
     /// It sets the verify callback (which replaces OpenSSL's verification) and `SSL_VERIFY_PEER`, the store of anchors
     /// (shared, nothing is read from disk), the lowest TLS version, security level 2, the client certificate of the
-    /// policy, and switches renegotiation, session cache and tickets off: every connection makes a full handshake.
+    /// policy, and switches renegotiation, session cache and tickets off: every connection makes a full handshake. For a
+    /// policy with `requiresStaple` it asks for a stapled OCSP response and sets the status callback.
     /// What the caller leaves alone must not be loosened again afterwards (`SSL_CTX_set_verify`, options, cache mode).
     ///
     /// - Parameters:
@@ -128,6 +130,13 @@ public final class TLSVerification: Sendable {
                 return 0
             }
         }
+        if policy.configuration.requiresStaple {
+            // The object lives as long as the context does.
+            let record = Unmanaged.passUnretained(self).toOpaque()
+            guard pinproxy_ssl_ctx_ask_for_staple(context) == 1,
+                pinproxy_ssl_ctx_on_status(context, statusCallback, record) == 1
+            else { throw OpenSSLError(draining: "SSL_CTX_set_tlsext_status_cb") }
+        }
     }
 
     // MARK: - Inside the handshake
@@ -137,20 +146,70 @@ public final class TLSVerification: Sendable {
         // Whatever goes wrong on the way is a refusal.
         X509_STORE_CTX_set_error(context, X509_V_ERR_APPLICATION_VERIFICATION)
         guard let ssl = X509_STORE_CTX_get_ex_data(context, SSL_get_ex_data_X509_STORE_CTX_idx()),
-            let evaluation = policy.evaluate(storeContext: context, host: host, anchors: anchors, at: time)
+            let presented = PresentedChain(context)
         else { return false }
-        let trust = ConnectionTrust(policy: policy, generation: generation, evaluation: evaluation)
-        last.withLock { $0 = trust }
-        guard TLSVerification.keep(trust, in: OpaquePointer(ssl)) else { return false }
-        guard evaluation.isAccepted else {
-            if evaluation.verifyError != X509_V_OK {
-                X509_STORE_CTX_set_error(context, evaluation.verifyError)
-            }
+        let findings = OpenSSLError.keepingQueueClean {
+            policy.findings(presented, host: host, anchors: anchors, at: now)
+        }
+        if policy.configuration.requiresStaple, findings.verdict != .fail {
+            // In TLS 1.2 the staple comes later, and is judged then. Until it has been, the connection is a refused one.
+            var refused = findings
+            StapleJudge(host: host, now: now).judge(&refused, staple: nil)
+            let awaiting = AwaitedStaple(findings: findings, presented: presented.kept())
+            let trust = trust(refused, awaiting.presented, awaiting: awaiting)
+            guard TLSVerification.keep(trust, in: OpaquePointer(ssl)) else { return false }
+            X509_STORE_CTX_set_error(context, X509_V_OK)
+            return true
+        }
+        guard conclude(findings, presented.kept(), OpaquePointer(ssl)) else {
+            if findings.verifyError != X509_V_OK { X509_STORE_CTX_set_error(context, findings.verifyError) }
             return false
         }
         // OpenSSL takes the answer for a refusal unless both say yes.
         X509_STORE_CTX_set_error(context, X509_V_OK)
         return true
+    }
+
+    /// Answers OpenSSL's question about the staple (SSL_CTX_set_tlsext_status_cb(3)): it is asked before the client's
+    /// part of the handshake is finished, with a staple or without.
+    private func judgeStaple(_ ssl: OpaquePointer) -> Bool {
+        guard SSL_session_reused(ssl) == 0, let record = SSL_get_ex_data(ssl, TLSVerification.connectionIndex),
+            let awaiting = Unmanaged<ConnectionTrust>.fromOpaque(record).takeUnretainedValue().awaitedStaple
+        else { return false }
+        var findings = awaiting.findings
+        var start: UnsafePointer<UInt8>?
+        let count = pinproxy_ssl_staple(ssl, &start)
+        let staple = count > 0 && start != nil ? Array(UnsafeBufferPointer(start: start, count: count)) : nil
+        OpenSSLError.keepingQueueClean { StapleJudge(host: host, now: now).judge(&findings, staple: staple) }
+        return conclude(findings, awaiting.presented, ssl)
+    }
+
+    private var now: Int64 { time ?? Int64(Glibc.time(nil)) }
+
+    private func trust(
+        _ findings: TrustEvaluation.Findings,
+        _ presented: CertificateStack,
+        awaiting: AwaitedStaple? = nil
+    ) -> ConnectionTrust {
+        ConnectionTrust(
+            policy: policy,
+            generation: generation,
+            evaluation: TrustEvaluation(findings, presented: presented, policy: policy, host: host),
+            awaitedStaple: awaiting
+        )
+    }
+
+    /// Keeps the verdict with the connection.
+    ///
+    /// - Returns: whether the handshake may go on.
+    private func conclude(
+        _ findings: TrustEvaluation.Findings,
+        _ presented: CertificateStack,
+        _ ssl: OpaquePointer
+    ) -> Bool {
+        let trust = trust(findings, presented)
+        last.withLock { $0 = trust }
+        return TLSVerification.keep(trust, in: ssl) && trust.evaluation.isAccepted
     }
 
     private static func keep(_ trust: ConnectionTrust, in ssl: OpaquePointer) -> Bool {
@@ -186,6 +245,10 @@ public final class TLSVerification: Sendable {
     fileprivate static func answer(_ context: OpaquePointer, _ record: UnsafeMutableRawPointer) -> Bool {
         Unmanaged<TLSVerification>.fromOpaque(record).takeUnretainedValue().judge(context)
     }
+
+    fileprivate static func answerStaple(_ ssl: OpaquePointer, _ record: UnsafeMutableRawPointer) -> Bool {
+        Unmanaged<TLSVerification>.fromOpaque(record).takeUnretainedValue().judgeStaple(ssl)
+    }
 }
 
 /// What OpenSSL calls in place of X509_verify_cert.
@@ -196,6 +259,12 @@ private func verifyCallback(_ context: OpaquePointer?, _ record: UnsafeMutableRa
         return 0
     }
     return TLSVerification.answer(context, record) ? 1 : 0
+}
+
+/// What OpenSSL calls when the server has said all that it has to say of its certificate.
+private func statusCallback(_ ssl: OpaquePointer?, _ record: UnsafeMutableRawPointer?) -> Int32 {
+    guard let ssl, let record else { return 0 }
+    return TLSVerification.answerStaple(ssl, record) ? 1 : 0
 }
 
 /// Runs when the owner is freed, for owners without a record too.
@@ -223,6 +292,12 @@ private func retainRecord(
     return 1
 }
 
+/// What was found of a server before its staple was there.
+struct AwaitedStaple: Sendable {
+    var findings: TrustEvaluation.Findings
+    var presented: CertificateStack
+}
+
 /// What a connection's handshake proved, and under which generation of the policies.
 public final class ConnectionTrust: Sendable {
     /// The generation of the snapshot whose policy was applied.
@@ -230,11 +305,19 @@ public final class ConnectionTrust: Sendable {
     /// The policy that was applied.
     public let policy: SecurityPolicy
     public let evaluation: TrustEvaluation
+    /// Of a connection whose staple has not been looked at; `evaluation` refuses it until then.
+    let awaitedStaple: AwaitedStaple?
 
-    init(policy: SecurityPolicy, generation: UInt64, evaluation: TrustEvaluation) {
+    init(
+        policy: SecurityPolicy,
+        generation: UInt64,
+        evaluation: TrustEvaluation,
+        awaitedStaple: AwaitedStaple? = nil
+    ) {
         self.policy = policy
         self.generation = generation
         self.evaluation = evaluation
+        self.awaitedStaple = awaitedStaple
     }
 
     /// Whom the server proved to be.

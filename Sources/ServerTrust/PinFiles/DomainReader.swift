@@ -216,16 +216,20 @@ struct DomainReader {
     private mutating func readRevocation() {
         guard let revocation = object.object("revocation") else { return }
         configuration.revocationScope = revocation["crlScope"]?.choice() ?? .leaf
-        if let element = revocation["requireStaple"], element.bool() == true {
-            element.report("required staples are not supported in this version", remedy: "set it to false")
-        }
+        configuration.requiresStaple = revocation.bool("requireStaple") ?? false
         let files = revocation.elements("crlFiles") ?? []
         revocation.finish()
         let contents = files.compactMap { $0.fileContents() }
         guard !files.isEmpty, contents.count == files.count else { return }
         // One file at a time first, so that the issue stands at the file that is at fault.
         for (element, bytes) in zip(files, contents) {
-            _ = element.reported { () throws(CertificateFault) in try RevocationLists(contents: [bytes]) }
+            let lists = element.reported { () throws(CertificateFault) in try RevocationLists(contents: [bytes]) }
+            for fault in lists?.notInForce(at: time) ?? [] {
+                element.warn(
+                    "\(fault): the certificates that it should cover are refused",
+                    remedy: "fetch the issuer's current list"
+                )
+            }
         }
         configuration.revocationLists = try? RevocationLists(contents: contents)
     }

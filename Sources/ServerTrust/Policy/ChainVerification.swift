@@ -8,6 +8,17 @@ struct PresentedChain {
     /// `STACK_OF(X509)`, in any order, with or without the leaf.
     var untrusted: OpaquePointer?
 
+    init(leaf: OpaquePointer, untrusted: OpaquePointer?) {
+        self.leaf = leaf
+        self.untrusted = untrusted
+    }
+
+    /// What a verify callback's `X509_STORE_CTX` holds; nil without a certificate in it.
+    init?(_ storeContext: OpaquePointer) {
+        guard let leaf = X509_STORE_CTX_get0_cert(storeContext) else { return nil }
+        self.init(leaf: leaf, untrusted: X509_STORE_CTX_get0_untrusted(storeContext))
+    }
+
     /// How many certificates are looked at beside the leaf: a hostile server may send hundreds.
     static let bound = 31
 

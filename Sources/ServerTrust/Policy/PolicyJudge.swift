@@ -269,7 +269,7 @@ struct PolicyJudge {
         findings.isChainValidated = true
         age(&findings, by: chain)
         if let lists = settings.revocationLists {
-            findings.goodUntil = min(findings.goodUntil, lists.earliestNextUpdate)
+            findings.goodUntil = min(findings.goodUntil, lists.end(for: chain))
         }
     }
 

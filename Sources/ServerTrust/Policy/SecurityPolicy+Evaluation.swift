@@ -7,11 +7,14 @@ extension SecurityPolicy {
     ///
     /// - Parameters:
     ///   - chain: as a server would send it, its own certificate first; not empty.
+    ///   - staple: the OCSP response (DER) that the server would staple; `nil` for none. Looked at only by a policy with
+    ///     `requiresStaple`.
     ///   - host: the host that the server has to prove.
     ///   - anchors: used unless the policy has `trustAnchors` of its own.
     ///   - time: seconds since 1970; `nil` is now.
     public func evaluate(
         chain: [Certificate],
+        staple: [UInt8]? = nil,
         host: Host,
         anchors: TrustAnchors,
         at time: Int64? = nil
@@ -21,6 +24,7 @@ extension SecurityPolicy {
         return withExtendedLifetime((stack, chain)) {
             evaluate(
                 PresentedChain(leaf: chain[0].pointer, untrusted: stack.pointer),
+                staple: staple,
                 host: host,
                 anchors: anchors,
                 at: time
@@ -35,36 +39,51 @@ extension SecurityPolicy {
     ///
     /// - Parameters:
     ///   - storeContext: the callback's `X509_STORE_CTX *`, with the server's certificate in it.
+    ///   - staple: what SSL_get_tlsext_status_ocsp_resp(3) says; `nil` for none, which a policy with `requiresStaple`
+    ///     refuses. In TLS 1.2 it has not come yet when the callback runs.
     ///   - host: the host that the server has to prove.
     ///   - anchors: used unless the policy has `trustAnchors` of its own.
     ///   - time: seconds since 1970; `nil` is now.
     /// - Returns: the report; `nil` if the context holds no certificate, which has to be refused.
     public func evaluate(
         storeContext: OpaquePointer,
+        staple: [UInt8]? = nil,
         host: Host,
         anchors: TrustAnchors,
         at time: Int64? = nil
     ) -> TrustEvaluation? {
-        guard let leaf = X509_STORE_CTX_get0_cert(storeContext) else { return nil }
-        let untrusted = X509_STORE_CTX_get0_untrusted(storeContext)
-        return evaluate(PresentedChain(leaf: leaf, untrusted: untrusted), host: host, anchors: anchors, at: time)
+        guard let presented = PresentedChain(storeContext) else { return nil }
+        return evaluate(presented, staple: staple, host: host, anchors: anchors, at: time)
     }
 
-    func evaluate(
+    private func evaluate(
         _ presented: PresentedChain,
+        staple: [UInt8]?,
         host: Host,
         anchors: TrustAnchors,
         at time: Int64?
     ) -> TrustEvaluation {
         OpenSSLError.keepingQueueClean {
-            let judge = PolicyJudge(
-                policy: self,
-                presented: presented,
-                host: host,
-                anchors: configuration.trustAnchors ?? anchors,
-                now: time ?? Int64(Glibc.time(nil))
-            )
-            return TrustEvaluation(judge.findings(), presented: presented.kept(), policy: self, host: host)
+let now = time ?? Int64(Glibc.time(nil))
+            var findings = findings(presented, host: host, anchors: anchors, at: now)
+            if configuration.requiresStaple { StapleJudge(host: host, now: now).judge(&findings, staple: staple) }
+            return TrustEvaluation(findings, presented: presented.kept(), policy: self, host: host)
         }
+    }
+
+    /// All but the staple.
+    func findings(
+        _ presented: PresentedChain,
+        host: Host,
+        anchors: TrustAnchors,
+        at now: Int64
+    ) -> TrustEvaluation.Findings {
+        PolicyJudge(
+            policy: self,
+            presented: presented,
+            host: host,
+            anchors: configuration.trustAnchors ?? anchors,
+            now: now
+        ).findings()
     }
 }

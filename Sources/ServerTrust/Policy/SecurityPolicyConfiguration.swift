@@ -26,6 +26,9 @@ extension SecurityPolicy {
         public var clientCertificate: ClientIdentity?
         public var revocationLists: RevocationLists?
         public var revocationScope: RevocationLists.Scope = .leaf
+        /// Whether the server has to staple an OCSP response that says its certificate is good (RFC 6066, section 8).
+        /// It is asked for one, and nothing is ever fetched.
+        public var requiresStaple = false
 
         /// What holds after the pin set's last day.
         public enum OnExpiration: String, Sendable, CaseIterable {
@@ -136,11 +139,12 @@ extension SecurityPolicy {
                     "enforce the pins, or demand a valid chain"
                 )
             }
-            if allowInvalidCertificates, revocationLists != nil {
+            if allowInvalidCertificates, revocationLists != nil || requiresStaple {
+                let what = revocationLists == nil ? "a staple needs" : "revocation lists need"
                 fault(
                     "revocation",
-                    "revocation lists need a valid chain, and invalid certificates are allowed",
-                    "take one of the two out"
+                    "\(what) a valid chain to know who may vouch for it, and invalid certificates are allowed",
+                    "take one of the two out; a private CA is named under trustAnchors"
                 )
             }
         }

@@ -55,7 +55,7 @@ public final class TrustEvaluation: Sendable {
     /// OpenSSL's code of the verification that decided (`X509_V_OK` is 0; see X509_STORE_CTX_get_error(3)).
     public let verifyError: Int32
     /// The second from which the verdict holds no more (seconds since 1970): the first end of a certificate's validity
-    /// in the validated chain, of the pin set, or of a revocation list. `Int64.max`: never.
+    /// in the validated chain, of the pin set, of a revocation list, or of the staple. `Int64.max`: never.
     public let goodUntil: Int64
 
     /// Whether requests may be sent.

@@ -86,8 +86,10 @@ extension Transfer {
         guard trust.generation == endpoint.generation, trust.host == endpoint.host, trust.policy === endpoint.policy,
             trust.evaluation.isStillGood(at: pool.loop.wallClock / 1_000_000)
         else {
-            // A new connection is judged anew, for this host, under this policy, at this time.
-            if isFreshAttempt {
+            // A new connection is judged anew, for this host, under this policy, at this time. A refusal is final.
+            if !trust.evaluation.isAccepted {
+                connection = record.info
+            } else if isFreshAttempt {
                 failure = SessionError(
                     .certificateExpired,
                     "The verdict on \(endpoint.host) does not hold any more.",

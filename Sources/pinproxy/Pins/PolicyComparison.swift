@@ -195,6 +195,12 @@ struct PolicyComparison {
             let text = old.isEmpty ? "added" : new.isEmpty ? "removed" : "replaced"
             add("revocation lists: \(text)", weaker: new.isEmpty)
         }
+        compare(
+            "requireStaple",
+            self.old.requiresStaple,
+            self.new.requiresStaple,
+            weaker: self.old.requiresStaple && !self.new.requiresStaple
+        )
         let isNarrower = self.new.revocationScope == .leaf
         compare("crlScope", self.old.revocationScope, self.new.revocationScope, weaker: isOnBoth && isNarrower) {
             $0.rawValue

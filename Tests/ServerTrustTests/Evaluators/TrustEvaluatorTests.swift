@@ -190,6 +190,36 @@ struct TrustEvaluatorTests {
         #expect(failure(try evaluator(good, .chain), server.chain) == .certificateRevoked)
     }
 
+    @Test("81 a staple is required where the evaluator says so, and lists beside it count too")
+    func staple() throws {
+        func verdict(_ evaluator: RevocationTrustEvaluator, staple: [UInt8]?) throws -> TrustEvaluation {
+            var trust = trust(server.chain)
+            trust.staple = staple
+            return try evaluator.evaluate(trust, forHost: host)[0]
+        }
+        func refusal(_ evaluator: RevocationTrustEvaluator, staple: [UInt8]?) -> TrustFailure? {
+            let error = #expect(throws: ServerTrustError.self) { try verdict(evaluator, staple: staple) }
+            guard case .refused(let report) = error else { return nil }
+            return report.failure
+        }
+        let validity = (Scenario.now - 60)..<(Scenario.now + 60)
+        let good = OCSPResponseBuilder(server.certificate, issuer: pki.intermediate, validity: validity)
+        let revoked = good.with { $0.answers[0].status = .revoked }
+        let alone = try RevocationTrustEvaluator(requireStaple: true)
+        #expect(try verdict(alone, staple: good.der()).verdict == .notPinned)
+        #expect(try verdict(alone, staple: good.der()).goodUntil == Scenario.now + 60 + 300)
+        #expect(refusal(alone, staple: nil) == .stapleMissing)
+        #expect(refusal(alone, staple: try revoked.der()) == .certificateRevoked)
+        let both = try RevocationTrustEvaluator(
+            revocationLists: revocation(revoked: [server.certificate]),
+            requireStaple: true
+        )
+        #expect(refusal(both, staple: try good.der()) == .certificateRevoked)
+        // It says that it looks for revocation, so it has to be told where.
+        let nothing = #expect(throws: SecurityPolicy.Faults.self) { try RevocationTrustEvaluator() }
+        #expect(nothing?.faults.map(\.key) == ["revocation"])
+    }
+
     @Test("every part of a composite has to accept, whatever stands beside it")
     func composite() throws {
         let keys = try PublicKeysTrustEvaluator(keys: [server.pin, .unrelated()])

@@ -7,12 +7,21 @@ import TestSupport
 /// A TLS server's side for handshakes in memory.
 final class InMemoryServer {
     let context: OpaquePointer
+    private let staple: ServedStaple?
 
     /// - Parameters:
     ///   - version: `TLS1_2_VERSION` or `TLS1_3_VERSION`, the only one that the server speaks.
+    ///   - staple: an OCSP response (DER) for clients that ask for one.
     ///   - clientAnchors: asks for a client certificate and verifies it with these.
-    init(_ identity: TestServer, version: Int32 = TLS1_3_VERSION, clientAnchors: Certificate? = nil) throws {
-        context = SSL_CTX_new(TLS_server_method())
+    init(
+        _ identity: TestServer,
+        version: Int32 = TLS1_3_VERSION,
+        staple: [UInt8]? = nil,
+        clientAnchors: Certificate? = nil
+    ) throws {
+        let context: OpaquePointer = SSL_CTX_new(TLS_server_method())
+        self.context = context
+        self.staple = staple.map { ServedStaple($0, on: context) }
         // For weak keys to get as far as the client's judgement.
         SSL_CTX_set_security_level(context, 0)
         pinproxy_ssl_ctx_set_min_version(context, version)

@@ -371,11 +371,19 @@ struct PinFileIssueTests {
                 "not supported in this version"
             ),
             .domain(
-                "a required staple",
-                "\(good), \"revocation\": { \"requireStaple\": true }",
-                mended: "\(good), \"revocation\": { \"requireStaple\": false }",
+                "a required staple where no chain is validated",
+                "\(good), \"allowInvalidCertificates\": true, \"revocation\": { \"requireStaple\": true }",
+                mended: "\(good), \"revocation\": { \"requireStaple\": true }",
+                at: "/revocation",
+                "a staple needs a valid chain",
+                "trustAnchors"
+            ),
+            .domain(
+                "a required staple in other words",
+                "\(good), \"revocation\": { \"requireStaple\": \"yes\" }",
+                mended: "\(good), \"revocation\": { \"requireStaple\": true }",
                 at: "/revocation/requireStaple",
-                "not supported in this version"
+                "must be true or false"
             ),
             .domain(
                 "an unknown key of revocation",

@@ -120,11 +120,12 @@ struct PolicyRuleTests {
 
     private func revocation(
         _ revoked: [Certificate] = [],
+        from thisUpdate: Int64 = Scenario.now - 1000,
         until nextUpdate: Int64 = Scenario.now + 1000,
         issuer: Identity? = nil,
         scope: RevocationLists.Scope = .leaf
     ) throws -> Scenario {
-        let list = try RevocationListBuilder(validity: (Scenario.now - 1000)..<nextUpdate, revoked: revoked)
+        let list = try RevocationListBuilder(validity: min(thisUpdate, nextUpdate)..<nextUpdate, revoked: revoked)
             .pem(issuer: issuer ?? pki.intermediate)
         return try base.pinning(server.pin).with {
             $0.configuration.revocationLists = try RevocationLists(contents: [Array(list.utf8)])
@@ -137,11 +138,46 @@ struct PolicyRuleTests {
         try expect(revocation([server.certificate]), .certificateRevoked, mended: revocation())
     }
 
-    @Test("a missing list fails, and so does a stale one")
+    @Test("80 a missing list fails, and so does one that is stale, not valid yet, or signed by somebody else")
     func missingOrStale() throws {
         try expect(revocation(issuer: pki.root), .certificateRevoked, mended: revocation())
+        let namesake = try CertificateBuilder.authority("pinproxy test intermediate", validity: TestPKI.validity)
+            .identity(issuer: pki.root)
+        #expect(namesake.certificate.subject == pki.intermediate.certificate.subject)
+        try expect(revocation(issuer: namesake), .certificateRevoked, mended: revocation())
+        try expect(
+            revocation(from: Scenario.now + 1),
+            .certificateRevoked,
+            mended: revocation(from: Scenario.now)
+        )
         try expect(revocation(until: Scenario.now), .certificateRevoked, mended: revocation(until: Scenario.now + 1))
         #expect(try revocation(until: Scenario.now + 1).evaluation().goodUntil == Scenario.now + 1)
+    }
+
+    @Test("80 the verdict ages with the lists that cover the chain, and with no other")
+    func ageOfLists() throws {
+        func lists(_ parts: (Identity, Int64)...) throws -> RevocationLists {
+            try RevocationLists(
+                contents: parts.map { issuer, end in
+                    let validity = (Scenario.now - 1000)..<end
+                    return Array(try RevocationListBuilder(validity: validity).pem(issuer: issuer).utf8)
+                }
+            )
+        }
+        let now = Scenario.now
+        let stranger = try TestPKI("other").intermediate
+        let scenario = try revocation().with {
+            // A stranger's list that has ended, and an older one of the issuer's own beside the current.
+            $0.configuration.revocationLists = try lists(
+                (stranger, now - 5),
+                (pki.intermediate, now - 7),
+                (pki.intermediate, now + 9)
+            )
+        }
+        #expect(try scenario.evaluation().goodUntil == now + 9)
+        #expect(scenario.configuration.revocationLists?.earliestNextUpdate == now - 7)
+        let alone = try scenario.with { $0.configuration.revocationLists = try lists((pki.intermediate, now - 7)) }
+        try expect(alone, .certificateRevoked, mended: scenario)
     }
 
     @Test("scope chain wants a list of every issuer")

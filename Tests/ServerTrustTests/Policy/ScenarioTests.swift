@@ -10,6 +10,7 @@ struct Scenario {
     static let host = "api.example.com"
 
     var chain: [Certificate]
+    var staple: [UInt8]?
     var anchors: TrustAnchors
     var host = Scenario.host
     var now = Scenario.now
@@ -23,7 +24,7 @@ struct Scenario {
 
     func evaluation() throws -> TrustEvaluation {
         try SecurityPolicy(configuration)
-            .evaluate(chain: chain, host: Host(host), anchors: anchors, at: now)
+            .evaluate(chain: chain, staple: staple, host: Host(host), anchors: anchors, at: now)
     }
 
     /// A copy with one thing changed.

@@ -10,11 +10,21 @@ package final class NginxOrigin: Sendable {
     package let folder: TemporaryFolder
     private let process: ChildProcess
 
-    /// - Parameter files: served under `/files/`, by name.
-    package init(_ server: TestServer, http2: Bool = false, files: [String: [UInt8]] = [:]) throws {
+    /// - Parameters:
+    ///   - files: served under `/files/`, by name.
+    ///   - staple: an OCSP response (DER) for clients that ask for one; nginx sends it as it is.
+    package init(
+        _ server: TestServer,
+        http2: Bool = false,
+        files: [String: [UInt8]] = [:],
+        staple: [UInt8]? = nil
+    ) throws {
         let folder = try TemporaryFolder()
         self.folder = folder
         let identity = try server.write(to: folder, name: "server")
+        let stapling =
+            try staple.map { try folder.write(bytes: $0, as: "staple.der") }
+            .map { "ssl_stapling on; ssl_stapling_file \($0);" } ?? ""
         for (name, bytes) in files {
             try folder.write(bytes: bytes, as: "files/\(name)")
             // Last-Modified is the same wherever and whenever the file is served.
@@ -31,7 +41,7 @@ package final class NginxOrigin: Sendable {
         defer { close(listening.descriptor) }
         port = listening.port
         try folder.write(
-            Self.configuration(folder.path, port, http2: http2, identity.certificate, identity.key),
+            Self.configuration(folder.path, port, http2: http2, identity.certificate, identity.key, stapling),
             as: "nginx.conf"
         )
         process = try ChildProcess(
@@ -85,7 +95,8 @@ package final class NginxOrigin: Sendable {
         _ port: UInt16,
         http2: Bool,
         _ certificate: String,
-        _ key: String
+        _ key: String,
+        _ stapling: String
     ) -> String {
         """
         \(geteuid() == 0 ? "user root;" : "")
@@ -110,6 +121,7 @@ package final class NginxOrigin: Sendable {
                 listen 127.0.0.1:\(port) ssl\(http2 ? " http2" : "");
                 ssl_certificate \(certificate);
                 ssl_certificate_key \(key);
+                \(stapling)
                 root \(folder);
                 location = / { return 200 "root\\n"; }
                 location = /plain {

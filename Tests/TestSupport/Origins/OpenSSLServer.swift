@@ -13,19 +13,29 @@ package final class OpenSSLServer: Sendable {
     private let folder: TemporaryFolder
     private let process: ChildProcess
 
-    /// - Parameter answers: files that hold a whole answer each, by name.
-    package init(_ server: TestServer, mode: Mode, answers: [String: String] = [:]) throws {
+    /// - Parameters:
+    ///   - answers: files that hold a whole answer each, by name.
+    ///   - staple: an OCSP response (DER) for clients that ask for one.
+    ///   - arguments: further ones of `s_server`.
+    package init(
+        _ server: TestServer,
+        mode: Mode,
+        answers: [String: String] = [:],
+        staple: [UInt8]? = nil,
+        arguments: [String] = []
+    ) throws {
         let folder = try TemporaryFolder()
         self.folder = folder
         let identity = try server.write(to: folder, name: "server")
         try folder.write(server.chain.dropFirst().map(\.pem).joined(), as: "chain.pem")
         for (name, answer) in answers { try folder.write(answer, as: name) }
+        let stapling = try staple.map { ["-status_file", try folder.write(bytes: $0, as: "staple.der")] } ?? []
         let process = try ChildProcess(
             try Programs.path(of: "openssl"),
             [
                 "s_server", "-accept", "127.0.0.1:0", "-cert", identity.certificate, "-key", identity.key,
                 "-cert_chain", "\(folder.path)/chain.pem",
-            ] + (mode == .files ? [mode.rawValue] : []),
+            ] + (mode == .files ? [mode.rawValue] : []) + stapling + arguments,
             folder: folder.path
         )
         self.process = process

@@ -36,14 +36,16 @@ package final class ScriptedOrigin: Sendable {
     ///   - server: what it serves TLS with; nil for plain HTTP.
     ///   - protocols: what it selects by ALPN, the best first.
     ///   - maximum: the highest version of TLS.
+    ///   - staple: an OCSP response (DER) for clients that ask for one.
     ///   - script: played on each connection; its end closes the connection cleanly.
     package init(
         _ server: TestServer?,
         protocols: [String] = [],
         maximum: TLSVersion = .tls13,
+        staple: [UInt8]? = nil,
         script: @escaping Script
     ) throws {
-        let context = try server.map { try ServerContext($0, protocols: protocols, maximum: maximum) }
+        let context = try server.map { try ServerContext($0, protocols: protocols, maximum: maximum, staple: staple) }
         let listening = try TestSocket.listen()
         listener = listening.descriptor
         port = listening.port
@@ -156,9 +158,12 @@ private final class ServerContext: @unchecked Sendable {
     let pointer: OpaquePointer
     /// As ALPN has it: each name after its length.
     private let protocols: UnsafeMutableBufferPointer<UInt8>
+    private let staple: ServedStaple?
 
-    init(_ server: TestServer, protocols names: [String], maximum: TLSVersion) throws {
-        pointer = SSL_CTX_new(TLS_server_method())
+    init(_ server: TestServer, protocols names: [String], maximum: TLSVersion, staple: [UInt8]?) throws {
+        let context: OpaquePointer = SSL_CTX_new(TLS_server_method())
+        pointer = context
+        self.staple = staple.map { ServedStaple($0, on: context) }
         // SSL_OP_NO_TLSv1_3, which is a macro of a cast.
         if maximum == .tls12 { SSL_CTX_set_options(pointer, 1 << 29) }
         let wire = names.flatMap { [UInt8($0.utf8.count)] + Array($0.utf8) }

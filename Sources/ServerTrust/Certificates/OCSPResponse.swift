@@ -1,0 +1,129 @@
+import COpenSSL
+import Glibc
+
+/// A successful OCSP response (RFC 6960), as a server staples one to its handshake: read, and not yet believed.
+///
+/// It lives inside one judgement on one thread.
+final class OCSPResponse {
+    /// An owned `OCSP_BASICRESP`.
+    private let pointer: OpaquePointer
+
+    /// What the responder says of one certificate.
+    struct Answer {
+        enum Status {
+            case good
+            case revoked
+            case unknown
+        }
+
+        var status: Status
+        /// Seconds since 1970; nil when the time cannot be read.
+        var thisUpdate: Int64?
+        /// Seconds since 1970; nil when there is none, or when it cannot be read.
+        var nextUpdate: Int64?
+        var hasNextUpdate: Bool
+    }
+
+    /// Why a response is no proof of anything.
+    enum Fault: Error, Hashable {
+        case tooLong(Int)
+        case malformed
+        /// The responder's own word for why it has no answer: `trylater`, `unauthorized`.
+        case unsuccessful(String)
+        case weakSignature(String)
+        /// OpenSSL's own account.
+        case badSignature(String)
+        /// An extension that is marked critical, and that nobody here understands.
+        case criticalExtension
+    }
+
+    /// In bytes. A usual response has one or two thousand, with the responder's certificate in it.
+    static let limit = 64 << 10
+
+    /// Reads a response in DER, and nothing after it.
+    init(der: [UInt8]) throws(Fault) {
+        guard der.count <= OCSPResponse.limit else { throw .tooLong(der.count) }
+        let response = der.withUnsafeBufferPointer { bytes -> OpaquePointer? in
+            var place = bytes.baseAddress
+            guard let response = d2i_OCSP_RESPONSE(nil, &place, bytes.count) else { return nil }
+            if place == bytes.baseAddress.map({ $0 + bytes.count }) { return response }
+            OCSP_RESPONSE_free(response)
+            return nil
+        }
+        guard let response else { throw .malformed }
+        defer { OCSP_RESPONSE_free(response) }
+        let status = OCSP_response_status(response)
+        guard status == OCSP_RESPONSE_STATUS_SUCCESSFUL else {
+            throw .unsuccessful(OCSP_response_status_str(Int(status)).map { String(cString: $0) } ?? "status \(status)")
+        }
+        guard let basic = OCSP_response_get1_basic(response) else { throw .malformed }
+        pointer = basic
+    }
+
+    deinit { OCSP_BASICRESP_free(pointer) }
+
+    /// Whether the issuer of a certificate vouches for the response: signed by its key, or by a responder to whom it
+    /// has given a certificate for that purpose (RFC 6960, section 4.2.2.2). Nobody else is trusted, whatever the
+    /// anchors of the machine say.
+    ///
+    /// - Parameter now: seconds since 1970; the responder's certificate has to be in date.
+    func checkSignature(issuer: Certificate, at now: Int64) throws(Fault) {
+        let algorithm = OCSP_resp_get0_tbs_sigalg(pointer)
+        guard SignatureStrength.isEnough(algorithm) else {
+            throw .weakSignature(SignatureStrength.name(algorithm))
+        }
+        // The issuer is the only anchor, and signs responders itself: nothing stands between (depth 0).
+        let anchors = TrustAnchors(certificates: [issuer])
+        guard let parameters = X509_STORE_get0_param(anchors.store) else { throw .badSignature("out of memory") }
+        X509_VERIFY_PARAM_set_time(parameters, time_t(now))
+        X509_VERIFY_PARAM_set_auth_level(parameters, 2)
+        X509_VERIFY_PARAM_set_depth(parameters, 0)
+        let others = CertificateStack([issuer])
+        let result = withExtendedLifetime((anchors, others)) {
+            // Without the flag OpenSSL would also believe an anchor that is marked as a responder's.
+            let flags = UInt(OCSP_NOEXPLICIT) | UInt(OCSP_PARTIAL_CHAIN)
+            return OCSP_basic_verify(pointer, others.pointer, anchors.store, flags)
+        }
+        guard result == 1 else {
+            throw .badSignature(OpenSSLError(draining: "OCSP_basic_verify").entries.last?.text ?? "it does not verify")
+        }
+        guard !hasCriticalExtension else { throw .criticalExtension }
+    }
+
+    /// What is said of a certificate, each time that it is named (by SHA-1 or SHA-256 of its issuer).
+    func answers(for leaf: Certificate, issuer: Certificate) -> [Answer] {
+        let names = [EVP_sha1(), EVP_sha256()].compactMap { OCSP_cert_to_id($0, leaf.pointer, issuer.pointer) }
+        defer { names.forEach { OCSP_CERTID_free($0) } }
+        return singles.compactMap { single in
+            let named = OCSP_SINGLERESP_get0_id(single)
+            return names.contains { OCSP_id_cmp($0, named) == 0 } ? OCSPResponse.answer(single) : nil
+        }
+    }
+
+    private var singles: [OpaquePointer] {
+        (0..<max(0, OCSP_resp_count(pointer))).compactMap { OCSP_resp_get0(pointer, $0) }
+    }
+
+    private static func answer(_ single: OpaquePointer) -> Answer {
+        var this: UnsafeMutablePointer<ASN1_GENERALIZEDTIME>?
+        var next: UnsafeMutablePointer<ASN1_GENERALIZEDTIME>?
+        let status = OCSP_single_get0_status(single, nil, nil, &this, &next)
+        return Answer(
+            status: status == V_OCSP_CERTSTATUS_GOOD
+                ? .good : status == V_OCSP_CERTSTATUS_REVOKED ? .revoked : .unknown,
+            thisUpdate: Certificate.seconds(this),
+            nextUpdate: Certificate.seconds(next),
+            hasNextUpdate: next != nil
+        )
+    }
+
+    private var hasCriticalExtension: Bool {
+        let whole = (0..<max(0, OCSP_BASICRESP_get_ext_count(pointer)))
+            .contains { X509_EXTENSION_get_critical(OCSP_BASICRESP_get_ext(pointer, $0)) != 0 }
+        return whole
+            || singles.contains { single in
+                (0..<max(0, OCSP_SINGLERESP_get_ext_count(single)))
+                    .contains { X509_EXTENSION_get_critical(OCSP_SINGLERESP_get_ext(single, $0)) != 0 }
+            }
+    }
+}

@@ -1,0 +1,114 @@
+import HTTPCore
+
+/// The last condition of a policy with `requiresStaple`: the server itself brings the proof that its certificate is
+/// not revoked, in the handshake. Nothing is fetched, ever: a responder would learn who is talked to, and one that
+/// does not answer would have to be waited for, or forgiven.
+struct StapleJudge {
+    typealias Findings = TrustEvaluation.Findings
+
+    let host: Host
+    let now: Int64
+
+    /// How far the clocks of responder and this machine may differ, in seconds.
+    static let skew: Int64 = 300
+    /// How long a response without `nextUpdate` is taken for, in seconds from its `thisUpdate`.
+    static let age: Int64 = 24 * 3600
+
+    /// Adds the condition to what a policy has found so far: a server that would be let in without a pin match, or only
+    /// be reported on, is refused for its staple too, as it is for its chain.
+    ///
+    /// - Parameter staple: the response as the server sent it; nil without one.
+    func judge(_ findings: inout Findings, staple: [UInt8]?) {
+        guard findings.verdict != .fail else { return }
+        // Who has to vouch for the staple is known from the validated chain alone.
+        guard findings.isChainValidated, findings.chain.count > 1 else {
+            refuse(
+                &findings,
+                "the certificate of \(host) is a trust anchor itself, so that nobody could vouch for its staple",
+                "name the certificate's issuer as the trust anchor, or do without revocation.requireStaple"
+            )
+            return
+        }
+        guard let staple, !staple.isEmpty else {
+            refuse(&findings, "\(host) sent no staple", StapleJudge.remedy)
+            return
+        }
+        let issuer = findings.chain[1]
+        do throws(OCSPResponse.Fault) {
+            let response = try OCSPResponse(der: staple)
+            try response.checkSignature(issuer: issuer, at: now)
+            judge(&findings, response.answers(for: findings.chain[0], issuer: issuer))
+        } catch {
+            refuse(&findings, reason(error), StapleJudge.remedy)
+        }
+    }
+
+    /// The answers of a response whose signature holds. Every one has to be good: of two that differ, the worse counts.
+    private func judge(_ findings: inout Findings, _ answers: [OCSPResponse.Answer]) {
+        guard !answers.isEmpty else {
+            refuse(&findings, "the staple of \(host) is about another certificate", StapleJudge.remedy)
+            return
+        }
+        if answers.contains(where: { $0.status == .revoked }) {
+            findings.verdict = .fail
+            findings.failure = .certificateRevoked
+            findings.reason = "the staple of \(host) says that its certificate is revoked"
+            findings.remedy = "have the server use another certificate"
+            return
+        }
+        for answer in answers {
+            guard answer.status == .good else {
+                refuse(
+                    &findings,
+                    "the OCSP responder of \(host) does not know its certificate",
+                    "ask the certificate's issuer; one that was issued just now may take some minutes"
+                )
+                return
+            }
+            guard let end = end(of: answer) else {
+                refuse(&findings, "the staple of \(host) has no proper times", StapleJudge.remedy)
+                return
+            }
+            guard let this = answer.thisUpdate, this <= now + StapleJudge.skew, now < end else {
+                let isEarly = answer.thisUpdate.map { $0 > now } ?? false
+                refuse(
+                    &findings,
+                    "the staple of \(host) is \(isEarly ? "not valid yet" : "out of date")",
+                    "have the server refresh its OCSP response, or set the clock of this machine right"
+                )
+                return
+            }
+            findings.goodUntil = min(findings.goodUntil, end)
+        }
+    }
+
+    /// The second from which an answer proves nothing any more; nil when its times make no sense.
+    private func end(of answer: OCSPResponse.Answer) -> Int64? {
+        guard let this = answer.thisUpdate else { return nil }
+        guard answer.hasNextUpdate else { return this + StapleJudge.age }
+        guard let next = answer.nextUpdate, next >= this else { return nil }
+        return next + StapleJudge.skew
+    }
+
+    private func refuse(_ findings: inout Findings, _ reason: String, _ remedy: String) {
+        findings.verdict = .fail
+        findings.failure = .stapleMissing
+        findings.reason = reason
+        findings.remedy = remedy
+    }
+
+    private func reason(_ fault: OCSPResponse.Fault) -> String {
+        switch fault {
+        case .tooLong(let count):
+            "the staple of \(host) has \(count) bytes, more than the \(OCSPResponse.limit) that are read"
+        case .malformed: "the staple of \(host) is no OCSP response"
+        case .unsuccessful(let word): "the staple of \(host) has no answer in it: the responder said \"\(word)\""
+        case .weakSignature(let name): "the staple of \(host) is signed with \(name), which is too weak"
+        case .badSignature(let why): "the staple of \(host) is not vouched for by its certificate's issuer: \(why)"
+        case .criticalExtension: "the staple of \(host) has a critical extension that is not understood"
+        }
+    }
+
+    private static let remedy =
+        "switch OCSP stapling on at the server and look at its log, or do without revocation.requireStaple"
+}

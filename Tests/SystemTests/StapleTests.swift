@@ -1,0 +1,212 @@
+import Foundation
+import ServerTrust
+import TestSupport
+import Testing
+
+@Suite("Required staples, through the whole program")
+struct StapleTests {
+    private let host = Stage.host
+    private let pki = Stage.pki
+    private let server: TestServer
+
+    init() throws { server = try Stage.pki.server(Stage.host) }
+
+    /// A kind of connection to the origin.
+    struct Kind: CustomTestStringConvertible, Sendable {
+        var version: TLSVersion
+        var isHTTP2: Bool
+
+        var testDescription: String { "TLS \(version.rawValue), \(isHTTP2 ? "h2" : "HTTP/1.1")" }
+
+        static let all = [TLSVersion.tls12, .tls13].flatMap { version in
+            [false, true].map { Kind(version: version, isHTTP2: $0) }
+        }
+    }
+
+    /// A good response, signed by a delegated responder: from an hour ago to an hour from now.
+    private func good(_ change: (inout OCSPResponseBuilder) throws -> Void = { _ in }) throws -> [UInt8] {
+        let now = Int64(Date().timeIntervalSince1970)
+        let validity = (now - 3600)..<(now + 3600)
+        var response = OCSPResponseBuilder(server.certificate, issuer: pki.intermediate, validity: validity)
+        var builder = CertificateBuilder(validity: TestPKI.validity)
+        builder.subject = [("CN", "responder")]
+        builder.extendedKeyUsage = ["OCSPSigning"]
+        response.signer = try builder.identity(issuer: pki.intermediate)
+        response.sendsSigner = true
+        try change(&response)
+        return try response.der()
+    }
+
+    /// What is wrong with a staple, and the code of the refusal.
+    private func refused() throws -> [(staple: [UInt8]?, code: String, word: String)] {
+        let now = Int64(Date().timeIntervalSince1970)
+        return [
+            (nil, "staple_missing", "sent no staple"),
+            (Array("gibberish".utf8), "staple_missing", "no OCSP response"),
+            (try good { $0.responseStatus = 3 }, "staple_missing", "trylater"),
+            (try good { $0.answers[0].nextUpdate = now - 400 }, "staple_missing", "out of date"),
+            (try good { $0.answers[0].status = .unknown }, "staple_missing", "does not know"),
+            (try good { $0.answers[0].status = .revoked }, "certificate_revoked", "revoked"),
+            (
+                try good { $0.answers[0].leaf = try pki.server(host).certificate }, "staple_missing",
+                "another certificate"
+            ),
+            (try good { $0.signer = try TestPKI("other").intermediate }, "staple_missing", "not vouched for"),
+        ]
+    }
+
+    private func settings(
+        at port: UInt16,
+        isHTTP2: Bool = false,
+        with members: [String: Any] = ["revocation": ["requireStaple": true]]
+    ) -> ProxySettings {
+        var settings = ProxySettings(trusting: pki)
+        settings.resolve(host, to: port)
+        settings.pin(host, to: server.pin, with: members)
+        if isHTTP2 { settings.hosts[host]?["httpVersion"] = "2" }
+        return settings
+    }
+
+    @Test(
+        "81 a refused staple is a 502 with its reason, in the log too, and the origin receives no byte of the request",
+        arguments: Kind.all
+    )
+    func refused(kind: Kind) throws {
+        for variant in try refused() {
+            let origin = try ScriptedOrigin(
+                server,
+                protocols: kind.isHTTP2 ? ["h2"] : [],
+                maximum: kind.version,
+                staple: variant.staple
+            ) { $0.readToEnd() }
+            let proxy = try ProxyUnderTest(settings(at: origin.port, isHTTP2: kind.isHTTP2))
+            let answer = try proxy.get("http://\(host)/secret")
+            #expect(answer.status == 502 && answer.problemCode == variant.code, "\(answer.text)")
+            #expect(answer["Proxy-Status"]?.hasPrefix("pinproxy; error=tls_certificate_error; details=") == true)
+            let detail = answer.problem["detail"] as? String ?? ""
+            #expect(detail.contains(variant.word), "\(detail)")
+            #expect(try origin.waitForClosed().allSatisfy { $0.applicationBytes == 0 })
+            let line = try #require(try proxy.waitForTaskLines(1).first)
+            #expect(line.string("error") == variant.code && line.integer("status") == 502, "\(line.text)")
+            #expect(line.object("pinning")?["verdict"] as? String == "fail", "\(line.text)")
+        }
+    }
+
+    @Test("81 with a good staple the same origin gets the request", arguments: Kind.all)
+    func passed(kind: Kind) throws {
+        // An h2 origin never answers here: what it receives is all that counts.
+        let origin = try ScriptedOrigin(
+            server,
+            protocols: kind.isHTTP2 ? ["h2"] : [],
+            maximum: kind.version,
+            staple: good()
+        ) { connection in
+            if kind.isHTTP2 { return connection.readToEnd() }
+            while let request = try connection.readRequest() { try connection.answer("for \(request.target)") }
+        }
+        let proxy = try ProxyUnderTest(settings(at: origin.port, isHTTP2: kind.isHTTP2))
+        let client = try proxy.connect()
+        try client.send(ProxyUnderTest.request("GET", "http://\(host)/secret"))
+        if kind.isHTTP2 {
+            try origin.wait(for: "the HTTP/2 preface") { $0.contains { $0.applicationBytes > 24 } ? true : nil }
+            return
+        }
+        #expect(try client.readResponse().text == "for /secret")
+        let line = try #require(try proxy.waitForTaskLines(1).first)
+        #expect(line.object("pinning")?["verdict"] as? String == "pass", "\(line.text)")
+        #expect(line.transactions.first?["tlsVersion"] as? String == "TLSv\(kind.version.rawValue)", "\(line.text)")
+    }
+
+    @Test("81 mode none and mere reporting require the staple too, and no other setting asks for it")
+    func modes() throws {
+        let none: [String: Any] = ["pinningMode": "none"]
+        let reporting: [String: Any] = [
+            "pinningMode": "publicKey", "enforcePinning": false,
+            "pins": ["\(PublicKeyPin.unrelated(2))", "\(PublicKeyPin.unrelated(3))"],
+        ]
+        for (domain, verdict) in [(none, "notPinned"), (reporting, "reportOnly")] {
+            for staple in [nil, try good()] {
+                for isRequired in [true, false] {
+                    let origin = try ScriptedOrigin(server, staple: staple) { connection in
+                        while try connection.readRequest() != nil { try connection.answer() }
+                    }
+                    var settings = ProxySettings(trusting: pki)
+                    settings.resolve(host, to: origin.port)
+                    settings.pinnedDomains[host] = domain.merging(["revocation": ["requireStaple": isRequired]]) { $1 }
+                    let proxy = try ProxyUnderTest(settings)
+                    let answer = try proxy.get("http://\(host)/")
+                    let line = try #require(try proxy.waitForTaskLines(1).first)
+                    let isRefused = isRequired && staple == nil
+                    #expect(answer.status == (isRefused ? 502 : 200), "\(line.text)")
+                    let told = line.object("pinning")?["verdict"] as? String
+                    #expect(told == (isRefused ? "fail" : verdict), "\(line.text)")
+                    if isRefused { #expect(answer.problemCode == "staple_missing") }
+                }
+            }
+        }
+    }
+
+    @Test("81 a kept connection is not used beyond the end of its staple")
+    func aging() throws {
+        // In force for some seconds more, the five minutes for differing clocks counted in.
+        let now = Int64(Date().timeIntervalSince1970)
+        let staple = try good { $0.answers[0].nextUpdate = now - 300 + 4 }
+        let origin = try ScriptedOrigin(server, staple: staple) { connection in
+            while try connection.readRequest() != nil { try connection.answer() }
+        }
+        let proxy = try ProxyUnderTest(settings(at: origin.port))
+        let client = try proxy.connect()
+        // Until the first refusal: the server goes on to serve the old one, so that a new connection is refused too.
+        let deadline = Date(timeIntervalSinceNow: 60)
+        var accepted = 0
+        while Date() < deadline {
+            try client.send(ProxyUnderTest.request("GET", "http://\(host)/"))
+            let answer = try client.readResponse()
+            guard answer.status == 200 else {
+                #expect(answer.problemCode == "staple_missing", "\(answer.text)")
+                break
+            }
+            accepted += 1
+            Thread.sleep(forTimeInterval: 0.1)
+        }
+        #expect(accepted > 0 && Date() < deadline)
+        #expect(Int64(Date().timeIntervalSince1970) >= now + 4)
+        let records = try origin.waitForClosed(2)
+        #expect(records.map(\.requests.count) == [accepted, 0])
+    }
+
+    @Test("81 openssl s_server and nginx with a staple file, a good one and none", arguments: [false, true])
+    func programs(isHTTP2: Bool) throws {
+        for isStapled in [true, false] {
+            let staple = isStapled ? try good() : nil
+            let nginx = try NginxOrigin(server, http2: isHTTP2, staple: staple)
+            let before = try nginx.requestCount()
+            let proxy = try ProxyUnderTest(settings(at: nginx.port, isHTTP2: isHTTP2))
+            let answer = try proxy.get("http://\(host)/plain")
+            #expect(answer.status == (isStapled ? 200 : 502), "\(answer.text)")
+            if !isStapled {
+                #expect(answer.problemCode == "staple_missing")
+                // No request but the two that ask for the number.
+                #expect(try nginx.requestCount() == before + 1)
+            }
+        }
+        guard !isHTTP2 else { return }
+        for version in ["-tls1_2", "-tls1_3"] {
+            let answers = ["answer": "HTTP/1.0 200 ok\r\nContent-Type: text/plain\r\n\r\nfrom s_server\n"]
+            let right = try OpenSSLServer(
+                server,
+                mode: .files,
+                answers: answers,
+                staple: good(),
+                arguments: [version]
+            )
+            let proxy = try ProxyUnderTest(settings(at: right.port))
+            #expect(try proxy.get("http://\(host)/answer").text == "from s_server\n")
+            let wrong = try OpenSSLServer(server, mode: .printing, arguments: [version])
+            let refusing = try ProxyUnderTest(settings(at: wrong.port))
+            #expect(try refusing.get("http://\(host)/answer").problemCode == "staple_missing")
+            try wrong.waitForFailedHandshake()
+            #expect(!wrong.output.contains("GET "))
+        }
+    }
+}
