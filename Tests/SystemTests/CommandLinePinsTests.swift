@@ -35,6 +35,34 @@ struct CommandLinePinsTests {
         )
     }
 
+    @Test(
+        "pins from reads the standard input for -, all forms of private keys, and refuses a protected one with a way out"
+    )
+    func inputAndPrivateKeys() throws {
+        let folder = try TemporaryFolder()
+        let server = try TestPKI().server("api.test", key: .rsa(bits: 2048))
+        let key = try folder.write(server.privateKeyPEM, as: "server.key")
+        let expected = "\(server.pin)  RSA 2048, private key\n"
+        let (binary, old) = (try Programs.built("pinproxy"), "\(folder.path)/pkcs1.key")
+        let input = try Programs.run("/bin/sh", ["-c", "exec \"$1\" pins from - < \"$0\"", key, binary])
+        #expect(input.output == expected, "\(input.errors)")
+        // PKCS #1, as older programs write it; and an EC key with its parameters before it.
+        #expect(try Programs.run("openssl", ["rsa", "-in", key, "-traditional", "-out", old]).exitCode == 0)
+        #expect(try String(contentsOfFile: old, encoding: .utf8).hasPrefix("-----BEGIN RSA PRIVATE KEY-----"))
+        #expect(try pinproxy("pins", "from", old).output == expected)
+        let curve = "\(folder.path)/ec.key"
+        let made = try Programs.run("openssl", ["ecparam", "-name", "secp384r1", "-genkey", "-out", curve])
+        #expect(made.exitCode == 0)
+        #expect(try pinproxy("pins", "from", curve).output.hasSuffix("  EC P-384, private key\n"))
+
+        let secret = try folder.write(server.identity.key.privateKeyPEM(password: "secret"), as: "secret.key")
+        let refused = try pinproxy("pins", "from", secret)
+        #expect(refused.exitCode == 1)
+        #expect(refused.output.isEmpty)
+        #expect(refused.errors.contains("a private key that is protected by a password"))
+        #expect(refused.errors.contains("openssl pkey -in KEY -pubout"))
+    }
+
     @Test("a missing file ends with 66, one without a key with 1; the others are printed all the same")
     func badFiles() throws {
         let folder = try TemporaryFolder()

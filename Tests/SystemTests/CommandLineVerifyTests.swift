@@ -119,8 +119,45 @@ struct CommandLineVerifyTests {
         let (finished, lines) = try verify(settings)
         #expect(finished.exitCode == 0, "\(finished.errors)")
         #expect(lines.first?["matchedBackupOnly"] as? Bool == true)
+        #expect(lines.first?["warnings"] as? [String] == ["backup_only"])
         let text = try pinproxy("pins", "verify", "--config", try settings.write(to: folder))
         #expect(text.output.contains("only a backup pin matched"))
+    }
+
+    @Test("an end that is near is told in words, also where there are no colours")
+    func nearEnd() throws {
+        let now = Int64(Date().timeIntervalSince1970)
+        let near = try pki.server(
+            CertificateBuilder.server(hosts: ["api.test"], validity: now - 86_400..<now + 3 * 86_400)
+        )
+        let origin = try ScriptedOrigin(near) { connection in connection.readToEnd() }
+        let formatter = ISO8601DateFormatter()
+        formatter.formatOptions = [.withFullDate]
+        var settings = ProxySettings(trusting: pki)
+        settings.resolve("api.test", to: origin.port)
+        let end = formatter.string(from: Date(timeIntervalSinceNow: 8 * 86_400))
+        settings.pin("api.test", to: near.pin, with: ["expiration": end])
+        let (finished, lines) = try verify(settings)
+        #expect(finished.exitCode == 0, "\(finished.errors)")
+        #expect(lines.first?["warnings"] as? [String] == ["certificate_near_expiry", "pin_set_near_expiry"])
+        let text = try pinproxy("pins", "verify", "--config", try settings.write(to: folder))
+        #expect(text.output.contains("warning   a certificate of the chain is near its end"))
+        #expect(text.output.contains("warning   the pin set is near its end"))
+    }
+
+    @Test("a domain without a server of its own says how to try one below it; an excluded one has nothing to verify")
+    func parentsAndExcluded() throws {
+        var settings = ProxySettings(trusting: pki)
+        settings.pin("nowhere.invalid", to: server.pin, with: ["includeSubdomains": true])
+        settings.pinnedDomains["free.nowhere.invalid"] = ["excludeFromParentPolicy": true]
+        let (finished, lines) = try verify(settings)
+        #expect(finished.exitCode == 1)
+        #expect(lines.map { $0["host"] as? String } == ["nowhere.invalid"])
+        #expect(lines.first?["code"] as? String == "dns_failed")
+        #expect(lines.first?["remedy"] as? String == "if it has no server itself, name a host below it")
+        let excluded = try verify(settings, "free.nowhere.invalid").finished
+        #expect(excluded.exitCode == 64)
+        #expect(excluded.errors.contains("excluded from its parent's policy"))
     }
 
     @Test("pins that are only reported, and a pin set that has expired, do not pass though requests would go out")

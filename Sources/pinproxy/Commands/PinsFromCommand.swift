@@ -10,7 +10,7 @@ extension Command {
             """
             Prints a line a key: its pin (SHA-256 over the SubjectPublicKeyInfo), then the subject or what it was read \
             from. PEM with any number of blocks, or DER: certificates, certificate requests, public and private keys \
-            without a password. Nothing is sent anywhere.
+            without a password. - is the standard input. Nothing is sent anywhere.
             """
         ],
         examples: [
@@ -33,20 +33,44 @@ extension Command {
     }
 
     private static func keys(in file: String) throws(CommandFailure) -> [PublicKey] {
-        switch FileContents.read(file, limit: 16 << 20) {
+        let isInput = file == "-"
+        let bytes = isInput ? try standardInput() : try contents(of: file)
+        do throws(CertificateFault) {
+            return try PublicKey.keys(in: bytes)
+        } catch {
+            let name = isInput ? "the standard input" : Arguments.shown(file)
+            throw CommandFailure(.failed, "\(name): \(error.message)", remedy: error.remedy)
+        }
+    }
+
+    private static let limit = 16 << 20
+
+    private static func contents(of file: String) throws(CommandFailure) -> [UInt8] {
+        switch FileContents.read(file, limit: limit) {
+        case .success(let bytes):
+            return bytes
         case .failure(let fault):
             throw CommandFailure(
                 access(file, F_OK) == 0 ? .failed : .inputMissing,
                 "\(Arguments.shown(file)) \(fault.message)",
                 remedy: fault.remedy
             )
-        case .success(let bytes):
-            do throws(CertificateFault) {
-                return try PublicKey.keys(in: bytes)
-            } catch {
-                throw CommandFailure(.failed, "\(Arguments.shown(file)): \(error.message)", remedy: error.remedy)
-            }
         }
+    }
+
+    private static func standardInput() throws(CommandFailure) -> [UInt8] {
+        var bytes: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 64 << 10)
+        while bytes.count <= limit {
+            let count = read(STDIN_FILENO, &chunk, chunk.count)
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else {
+                throw CommandFailure(.failed, "the standard input cannot be read: \(String(cString: strerror(errno)))")
+            }
+            if count == 0 { return bytes }
+            bytes += chunk[..<count]
+        }
+        throw CommandFailure(.failed, "the standard input is longer than \(limit >> 20) MB")
     }
 
     private static func describe(_ key: PublicKey) -> String {

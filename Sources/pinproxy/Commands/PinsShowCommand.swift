@@ -1,16 +1,20 @@
 import Glibc
+import HTTPCore
+import ProxyCore
 import ServerTrust
+import SessionCore
 
 extension Command {
     static let pinsShow = Command(
         name: "pins show",
         summary: "connect to a server, print its chain and the pins in it",
-        options: [.pinFile, .anchors],
+        options: [.anchors, .connect, .timeout, .chainJSON, .pinFile, .pin, .newBackupKey],
         operands: .one("HOST[:PORT]"),
         explanation: [
             """
             Makes a TLS connection (port 443 unless given), sends no request, and prints the chain as it was validated \
-            against the anchors of this system: each certificate's subject, dates, key and pin.
+            against the anchors of this system: each certificate's subject, dates, key and pin; what the server sent, \
+            where that differs; and what will cause trouble.
             """,
             """
             Exit code 0 for a valid chain, 77 for one that would be refused, 1 when there is no connection. Which root \
@@ -21,17 +25,34 @@ extension Command {
             Example(line: "pinproxy pins show api.example.com", meaning: "The chain, for people."),
             Example(
                 line: "pinproxy pins show --pin-file api.example.com > pins/api.json",
-                meaning: "A pin file to start from."
+                meaning: "A pin file to start from: the server's key, and its authority's as a backup."
+            ),
+            Example(
+                line: "pinproxy pins show --pin-file --new-backup-key next.key HOST > pins/own.json",
+                meaning: "For a server of your own: a new key is the backup."
             ),
         ]
     ) { arguments throws(CommandFailure) in
         // The server may close the connection first.
         signal(SIGPIPE, SIG_IGN)
         let server = try ServerAddress(arguments.operands[0])
+        let place = try place(arguments)
         let anchorFile = try arguments.values["anchors"].map { name throws(CommandFailure) in try wholePath(name) }
-        let probe = try ServerProbe(server, anchors: try anchors(anchorFile))
-        guard arguments.has("pin-file") else {
-            try Output.standard(ChainReport(server: server, probe: probe, style: .standardOutput).text)
+        let probe = try ServerProbe(
+            server,
+            at: try connectAddress(arguments, server),
+            anchors: try anchors(anchorFile),
+            timeout: try timeout(arguments)
+        )
+        let anchorSource = anchorFile ?? "the anchors of this system"
+        guard let place else {
+            let report = ChainReport(
+                server: server,
+                probe: probe,
+                anchorSource: anchorSource,
+                style: .standardOutput
+            )
+            try Output.standard(arguments.has("json") ? report.jsonLine : report.text)
             return probe.evaluation.isAccepted ? .success : .refused
         }
         guard probe.evaluation.isAccepted else {
@@ -41,10 +62,64 @@ extension Command {
                 remedy: "see pinproxy pins show \(server); a private CA's certificate is given with --anchors FILE"
             )
         }
-        let file = PinFileText(server: server, chain: probe.evaluation.chain, anchorFile: anchorFile)
+        func pinFile(_ newKey: (PublicKeyPin, String)?) throws(CommandFailure) -> ServerPinFile {
+            try ServerPinFile(
+                server: server,
+                chain: probe.evaluation.chain,
+                place: place,
+                anchorFile: anchorFile,
+                newKey: newKey
+            )
+        }
+        var file = try pinFile(nil)
+        // Not before it is known that there will be a pin file to go with it.
+        if let path = arguments.values["new-backup-key"] { file = try pinFile((try BackupKeyFile.create(path), path)) }
+        for warning in probe.warnings { Output.error("pinproxy: warning: \(TextLayout.printable(warning.text))\n") }
         Output.error(file.explanation)
         try Output.standard(file.text)
         return .success
+    }
+
+    /// What is to be pinned; nil when no pin file is asked for.
+    private static func place(_ arguments: Arguments) throws(CommandFailure) -> ServerPinFile.Place? {
+        func wrong(_ message: String) -> CommandFailure {
+            CommandFailure(.usage, "pins show: \(message)", usageOf: .pinsShow)
+        }
+        guard arguments.has("pin-file") else {
+            for name in ["pin", "new-backup-key"] where arguments.values[name] != nil {
+                throw wrong("--\(name) needs --pin-file")
+            }
+            return nil
+        }
+        if arguments.has("json") { throw wrong("--pin-file and --json are two things to print: ask for one") }
+        guard let word = arguments.values["pin"] else { return .leaf }
+        guard let place = ServerPinFile.Place(rawValue: word) else {
+            throw wrong("--pin takes leaf, intermediate or root, not \(Arguments.shown(word))")
+        }
+        return place
+    }
+
+    private static func connectAddress(
+        _ arguments: Arguments,
+        _ server: ServerAddress
+    ) throws(CommandFailure) -> ServerAddress? {
+        guard let word = arguments.values["connect"] else { return nil }
+        var address = try ServerAddress(word)
+        if !address.hasPort { address.port = server.port }
+        return address
+    }
+
+    private static func timeout(_ arguments: Arguments) throws(CommandFailure) -> Duration {
+        guard let word = arguments.values["timeout"] else { return .seconds(10) }
+        guard let span = Milliseconds(parsing: word) else {
+            throw CommandFailure(
+                .usage,
+                "--timeout takes a time, not \(Arguments.shown(word))",
+                remedy: "as in 500ms, 10s or 1m",
+                usageOf: .pinsShow
+            )
+        }
+        return .milliseconds(span.count)
     }
 
     private static func wholePath(_ name: String) throws(CommandFailure) -> String {
@@ -69,13 +144,34 @@ extension Command {
 }
 
 extension Command.Option {
-    fileprivate static let pinFile = Command.Option(
-        name: "pin-file",
-        summary: "print a pin file for the host instead, made of a valid chain only"
-    )
     fileprivate static let anchors = Command.Option(
         name: "anchors",
         value: "FILE",
         summary: "certificates (PEM or DER) that a chain may end in, in place of the anchors of this system"
+    )
+    fileprivate static let connect = Command.Option(
+        name: "connect",
+        value: "HOST[:PORT]",
+        summary: "connect there instead; the name that the server has to prove stays the same"
+    )
+    fileprivate static let timeout = Command.Option(
+        name: "timeout",
+        value: "TIME",
+        summary: "for name lookup, connection and TLS together: 500ms, 10s (the default), 1m"
+    )
+    fileprivate static let chainJSON = Command.Option(name: "json", summary: "print one JSON object instead")
+    fileprivate static let pinFile = Command.Option(
+        name: "pin-file",
+        summary: "print a pin file for the host instead, made of a valid chain only"
+    )
+    fileprivate static let pin = Command.Option(
+        name: "pin",
+        value: "PLACE",
+        summary: "whose key the pin file pins: leaf (the default), intermediate or root"
+    )
+    fileprivate static let newBackupKey = Command.Option(
+        name: "new-backup-key",
+        value: "FILE",
+        summary: "make a P-256 key, write it to FILE (which must not exist) and pin it as the backup"
     )
 }

@@ -1,12 +1,15 @@
 import Glibc
+import HTTPCore
 import IOCore
 import ServerTrust
 import SessionCore
 
-/// A server's chain for people.
+/// A server's chain, for people.
 struct ChainReport {
     var server: ServerAddress
     var probe: ServerProbe
+    /// Where chains may end, in words.
+    var anchorSource: String
     var style: TerminalStyle
 
     private var evaluation: TrustEvaluation { probe.evaluation }
@@ -15,17 +18,22 @@ struct ChainReport {
         var text = style("\(server)", .bold)
         if let connection = probe.connection {
             text += " at \(connection.remoteAddressText)"
-            if let version = connection.tlsVersion { text += ", \(version)" }
+            if let version = connection.tlsVersion, let cipher = connection.cipher { text += ", \(version), \(cipher)" }
         }
         text += "\n\n" + verdict + "\n"
         for (depth, certificate) in evaluation.chain.enumerated() { text += entry(certificate, depth) }
+        if evaluation.isChainValidated { text += sent }
+        for warning in probe.warnings {
+            text += TextLayout.row("warning:", TextLayout.printable(warning.text), column: 9) { style($0, .yellow) }
+        }
         return text
     }
 
     private var verdict: String {
         guard let failure = evaluation.failure else {
+            let root = evaluation.chain.last.map { " It ends in \"\($0.subject)\", from \(anchorSource)." } ?? ""
             return paragraph(
-                "The chain is VALID: it leads to a trust anchor, and it is made out to \(server.host).",
+                "The chain is VALID: it leads to a trust anchor, and it is made out to \(server.host).\(root)",
                 .green
             )
         }
@@ -37,6 +45,26 @@ struct ChainReport {
             "The chain is NOT VALID: \(failure.rawValue): \(evaluation.reason) (\(evaluation.remedy)). \(chain)",
             .red
         )
+    }
+
+    /// The chain as sent, against the one that was validated.
+    private var sent: String {
+        let sent = evaluation.presentedChain
+        let chain = evaluation.chain
+        if sent.count <= chain.count, zip(sent, chain).allSatisfy({ $0.isSame(as: $1) }) {
+            let rest = chain.count - sent.count
+            if rest == 0 { return "The server sent all of these, in this order.\n\n" }
+            return
+                "The server sent the first \(sent.count) of these, in this order; the rest is from \(anchorSource).\n\n"
+        }
+        var text = "The server sent, in this order:\n"
+        for (index, certificate) in sent.enumerated() {
+            let place = chain.firstIndex { $0.isSame(as: certificate) }
+            let note = place.map { "the chain's \($0)" } ?? "not in the chain"
+            text += TextLayout.row("    \(index)", "\(certificate.subject) (\(note))", column: 12)
+            text += TextLayout.row("", "\(certificate.publicKeyPin)", column: 12)
+        }
+        return text + "\n"
     }
 
     private func paragraph(_ text: String, _ mark: TerminalStyle.Mark) -> String {
@@ -61,7 +89,7 @@ struct ChainReport {
     }
 
     private func dates(_ certificate: Certificate) -> String {
-        let left = certificate.notAfter - Clock.realtime / 1_000_000
+        let left = certificate.notAfter - probe.time
         let days = left / 86_400
         let end =
             switch left {
@@ -70,6 +98,61 @@ struct ChainReport {
             default: "ends in \(days) days"
             }
         return "\(certificate.firstDay) to \(certificate.lastDay) (\(end))"
+    }
+
+    // MARK: For programs
+
+    var jsonLine: String {
+        var line = JSONLine()
+        line.add("host", server.host.description)
+        line.add("port", server.port)
+        line.add("valid", evaluation.isAccepted)
+        if let failure = evaluation.failure {
+            line.add("code", failure.rawValue)
+            line.add("reason", evaluation.reason)
+            line.add("remedy", evaluation.remedy)
+        }
+        if let connection = probe.connection {
+            line.add("address", connection.remoteAddressText)
+            if let version = connection.tlsVersion { line.add("tlsVersion", "\(version)") }
+            if let cipher = connection.cipher { line.add("cipher", "\(cipher)") }
+        }
+        let sent = evaluation.presentedChain
+        if evaluation.isChainValidated {
+            line.add("anchors", anchorSource)
+            line.add(
+                "chain",
+                array: evaluation.chain.map { certificate in
+                    json(certificate, wasSent: sent.contains { $0.isSame(as: certificate) })
+                }
+            )
+        }
+        line.add("sent", array: sent.map { json($0) })
+        line.add(
+            "warnings",
+            array: probe.warnings.map { warning in
+                var line = JSONLine()
+                line.add("code", warning.code)
+                line.add("text", warning.text)
+                return line.object
+            }
+        )
+        return line.text
+    }
+
+    private func json(_ certificate: Certificate, wasSent: Bool? = nil) -> String {
+        var line = JSONLine()
+        line.add("subject", certificate.subject)
+        line.add("issuer", certificate.issuer)
+        line.add("serialNumber", certificate.serialNumber)
+        line.add("names", array: certificate.subjectAlternativeNames.map { JSONString.quoted($0.description) })
+        line.add("notBefore", certificate.firstDay)
+        line.add("notAfter", certificate.lastDay)
+        line.add("key", certificate.keyDescription)
+        line.add("pin", certificate.publicKeyPin.description)
+        line.add("isCA", certificate.isCA)
+        if let wasSent { line.add("sent", wasSent) }
+        return line.object
     }
 }
 

@@ -47,7 +47,9 @@ struct PinCheck {
     var problem: (code: String, reason: String, remedy: String)? {
         switch outcome {
         case .unreachable(let error):
-            return (error.code, error.reason, "")
+            // A domain that stands for those below it need not be a server itself.
+            let isParent = server.includesSubdomains && server.address.host == server.policy.domain
+            return (error.code, error.reason, isParent ? "if it has no server itself, name a host below it" : "")
         case .judged(let evaluation):
             if let failure = evaluation.failure {
                 return (failure.rawValue, evaluation.reason, evaluation.remedy)
@@ -60,6 +62,23 @@ struct PinCheck {
                 "check the server's pins and renew the date"
             )
         }
+    }
+
+    /// What will need attention although it passes now.
+    var warnings: [(code: String, text: String)] {
+        var warnings: [(String, String)] = []
+        if match?.isBackupOnly == true {
+            warnings.append(
+                ("backup_only", "only a backup pin matched: make it the current one, and add a new backup")
+            )
+        }
+        let ends = [("certificate", certificateEnd), ("pin_set", pinSetEnd)]
+        for (name, end) in ends {
+            guard let end, case let days = days(until: end), (0..<ChainWarning.notice).contains(days) else { continue }
+            let what = name == "certificate" ? "a certificate of the chain" : "the pin set"
+            warnings.append(("\(name)_near_expiry", "\(what) is near its end: renew it in time"))
+        }
+        return warnings
     }
 
     /// The pin that matched, with what the pin file says of it.

@@ -8,13 +8,21 @@ import SessionCore
 struct PinnedServer {
     var address: ServerAddress
     var policy: SecurityPolicy
+    /// Whether the policy is meant for the names below, too.
+    var includesSubdomains: Bool
+
+    private init(_ domain: PinnedDomains.Domain, _ policy: SecurityPolicy, _ address: ServerAddress) {
+        self.address = address
+        self.policy = policy
+        includesSubdomains = domain.includeSubdomains
+    }
 
     /// Every server that the pin files name: each domain by its own name, on each of its ports (443 without `ports`).
     static func all(of snapshot: PolicySnapshot) -> [PinnedServer] {
         snapshot.pinnedDomains.domains.flatMap { domain -> [PinnedServer] in
             guard let policy = domain.policy else { return [] }
             return (domain.ports ?? [443]).map {
-                PinnedServer(address: ServerAddress(domain.host, port: $0), policy: policy)
+                PinnedServer(domain, policy, ServerAddress(domain.host, port: $0))
             }
         }
     }
@@ -23,6 +31,13 @@ struct PinnedServer {
     static func named(_ word: String, in snapshot: PolicySnapshot) throws(CommandFailure) -> [PinnedServer] {
         let address = try ServerAddress(word)
         let pinned = snapshot.pinnedDomains
+        if pinned.domains.contains(where: { $0.host == address.host && $0.policy == nil }) {
+            throw CommandFailure(
+                .usage,
+                "\(address.host) is excluded from its parent's policy: there is no pin to verify",
+                remedy: "pinproxy check tells which policy a host has"
+            )
+        }
         guard let name = pinned.policy(host: address.host, port: address.port)?.domain,
             let domain = pinned.domains.first(where: { $0.host == name }), let policy = domain.policy
         else {
@@ -34,7 +49,7 @@ struct PinnedServer {
         }
         guard address.hasPort else {
             return (domain.ports ?? [443]).map {
-                PinnedServer(address: ServerAddress(address.host, port: $0), policy: policy)
+                PinnedServer(domain, policy, ServerAddress(address.host, port: $0))
             }
         }
         if let ports = domain.ports, !ports.contains(address.port) {
@@ -45,7 +60,7 @@ struct PinnedServer {
                 remedy: "its \"ports\" are \(list)"
             )
         }
-        return [PinnedServer(address: address, policy: policy)]
+        return [PinnedServer(domain, policy, address)]
     }
 
     /// Where a connection goes, as the proxy would make it: the host's `resolve`, version of HTTP and timeouts, the

@@ -9,16 +9,31 @@ struct ServerProbe {
     var evaluation: TrustEvaluation
     /// The address and the TLS version, where the handshake was finished.
     var connection: ConnectionInfo?
+    /// Seconds since 1970, when it was done.
+    let time = Clock.realtime / 1_000_000
+
+    /// What to know of the chain beside that.
+    var warnings: [ChainWarning] { ChainWarning.all(evaluation, connection, now: time) }
 
     /// Connects, and judges the chain by no pins: chain and host alone.
-    init(_ server: ServerAddress, anchors: TrustAnchors) throws(CommandFailure) {
+    ///
+    /// - Parameters:
+    ///   - address: where to connect to instead.
+    ///   - timeout: for name lookup, TCP and TLS together.
+    init(
+        _ server: ServerAddress,
+        at address: ServerAddress?,
+        anchors: TrustAnchors,
+        timeout: Duration
+    ) throws(CommandFailure) {
         let endpoint = Endpoint(
             scheme: .https,
             host: server.host,
             port: server.port,
+            resolve: address.map { ($0.host, $0.port) },
             policy: .unpinned,
             anchors: anchors,
-            generation: 1
+            timeouts: TaskTimeouts(connect: timeout)
         )
         let delegate = ProbeDelegate()
         let error: SessionError?
@@ -38,7 +53,13 @@ struct ServerProbe {
         }
         // A chain that is refused comes with the error, for the handshake ends there.
         guard let evaluation = delegate.evaluation ?? error?.evaluation else {
-            throw CommandFailure(.failed, error?.details ?? "\(server) showed no certificate")
+            var message = error?.details ?? "\(server) showed no certificate"
+            if message.hasSuffix(".") { message.removeLast() }
+            throw CommandFailure(
+                .failed,
+                message,
+                remedy: error?.code == .dnsFailed ? "--connect ADDRESS goes there without asking for the name" : ""
+            )
         }
         self.evaluation = evaluation
     }

@@ -7,9 +7,6 @@ struct VerificationReport {
     var checks: [PinCheck]
     var style: TerminalStyle
 
-    /// From so few days on, an end that comes is marked.
-    private static let notice: Int64 = 30
-
     var text: String {
         let failed = checks.count { !$0.isGood }
         let summary =
@@ -30,18 +27,16 @@ struct VerificationReport {
         if let match = check.match {
             row("pin", "\(match.pin)")
             if !match.comment.isEmpty { row("", TextLayout.printable(match.comment)) }
-            if match.isBackupOnly {
-                row("warning", "only a backup pin matched: make it the current one, and add a new backup", .yellow)
-            }
         }
         if let end = check.certificateEnd {
             let days = check.days(until: end)
-            row("chain", Self.left(days, "the first certificate"), days < Self.notice ? .yellow : nil)
+            row("chain", Self.left(days, "the first certificate"), days < ChainWarning.notice ? .yellow : nil)
         }
         if let end = check.pinSetEnd {
             let days = check.days(until: end)
-            row("pin set", Self.left(days, "the pin set"), days < Self.notice ? .yellow : nil)
+            row("pin set", Self.left(days, "the pin set"), days < ChainWarning.notice ? .yellow : nil)
         }
+        for warning in check.warnings { row("warning", warning.text, .yellow) }
         return text
     }
 
@@ -76,6 +71,9 @@ struct VerificationReport {
             if let end = check.pinSetEnd, let last = check.server.policy.configuration.expiration {
                 line.add("pinSetExpiry", last.description)
                 line.add("daysToPinSetExpiry", check.days(until: end))
+            }
+            if !check.warnings.isEmpty {
+                line.add("warnings", array: check.warnings.map { JSONString.quoted($0.code) })
             }
             if let connection = check.connection {
                 line.add("address", connection.remoteAddressText)

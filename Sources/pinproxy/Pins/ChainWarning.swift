@@ -1,0 +1,123 @@
+import HTTPCore
+import ServerTrust
+import SessionCore
+
+/// What an operator should know of a chain beside whether it is valid.
+struct ChainWarning {
+    /// From so few days on, an end that comes is told.
+    static let notice: Int64 = 30
+
+    /// Stable, for programs.
+    var code: String
+    var text: String
+
+    private init(_ code: String, _ text: String) {
+        self.code = code
+        self.text = text
+    }
+
+    /// - Parameter now: seconds since 1970.
+    static func all(_ evaluation: TrustEvaluation, _ connection: ConnectionInfo?, now: Int64) -> [ChainWarning] {
+        var warnings = evaluation.chain.compactMap { dates($0, now) }
+        if isMadeOutToAnother(evaluation) {
+            warnings.append(.init("host_mismatch", "the certificate is not made out to \(evaluation.host)"))
+        }
+        warnings += evaluation.isChainValidated ? sentAndValidated(evaluation) : missingPath(evaluation)
+        if connection?.lacksClientCertificate == true {
+            warnings.append(
+                .init(
+                    "client_certificate_wanted",
+                    "the server asks for a client certificate: where it insists, name one under clientCertificate"
+                )
+            )
+        }
+        return warnings
+    }
+
+    private static func dates(_ certificate: Certificate, _ now: Int64) -> ChainWarning? {
+        if now >= certificate.notAfter {
+            return .init("certificate_expired", "\"\(certificate.subject)\" has expired on \(certificate.lastDay)")
+        }
+        if now < certificate.notBefore {
+            return .init("certificate_not_yet_valid", "\"\(certificate.subject)\" begins on \(certificate.firstDay)")
+        }
+        let days = (certificate.notAfter - now) / 86_400
+        guard days < notice else { return nil }
+        return .init(
+            "certificate_near_expiry",
+            "\"\(certificate.subject)\" ends on \(certificate.lastDay), in \(days) days"
+        )
+    }
+
+    /// The host check alone, however the chain fares otherwise: of a server whose own key is the only thing asked for,
+    /// nothing else is left to be refused.
+    private static func isMadeOutToAnother(_ evaluation: TrustEvaluation) -> Bool {
+        guard !evaluation.isChainValidated, let leaf = evaluation.presentedChain.first else { return false }
+        var settings = SecurityPolicy.Configuration()
+        settings.pinningMode = .publicKey
+        settings.allowInvalidCertificates = true
+        settings.allowSinglePin = true
+        settings.pins = [Pin(leaf.publicKeyPin, scope: .leaf)]
+        guard let policy = try? SecurityPolicy(settings) else { return false }
+        let host = policy.evaluate(chain: [leaf], host: evaluation.host, anchors: TrustAnchors(certificates: []))
+        return host.failure == .certificateHostMismatch
+    }
+
+    /// Where the path from the server's certificate breaks off, by the names of the issuers.
+    private static func missingPath(_ evaluation: TrustEvaluation) -> [ChainWarning] {
+        guard evaluation.failure == .certificateUntrusted, let leaf = evaluation.presentedChain.first else { return [] }
+        var last = leaf
+        for _ in evaluation.presentedChain where !last.isSelfIssued {
+            guard let issuer = evaluation.presentedChain.first(where: { $0.subject == last.issuer }) else { break }
+            last = issuer
+        }
+        if last.isSelfIssued {
+            return [
+                .init(
+                    "unknown_root",
+                    "the chain leads to \"\(last.subject)\", which is no anchor here: for a private authority, name it "
+                        + "with --anchors FILE"
+                )
+            ]
+        }
+        return [
+            .init(
+                "incomplete_chain",
+                "the certificate of \"\(last.issuer)\" was not sent and is no anchor here: have the server send its "
+                    + "whole chain"
+            )
+        ]
+    }
+
+    private static func sentAndValidated(_ evaluation: TrustEvaluation) -> [ChainWarning] {
+        var warnings: [ChainWarning] = []
+        let sent = evaluation.presentedChain
+        for certificate in evaluation.chain
+        where !certificate.isSelfIssued && !sent.contains(where: { $0.isSame(as: certificate) }) {
+            warnings.append(
+                .init(
+                    "incomplete_chain",
+                    "\"\(certificate.subject)\" was not sent, and is known here by luck: programs without it among "
+                        + "their anchors refuse the server"
+                )
+            )
+        }
+        for other in sent where !evaluation.chain.contains(where: { $0.isSame(as: other) }) {
+            let sibling = evaluation.chain.first {
+                $0.publicKeyPin == other.publicKeyPin && $0.subject == other.subject
+            }
+            if sibling != nil {
+                warnings.append(
+                    .init(
+                        "cross_signed",
+                        "\"\(other.subject)\" was also sent as signed by \"\(other.issuer)\": a machine with other "
+                            + "anchors may build another chain, which ends in another root"
+                    )
+                )
+            } else {
+                warnings.append(.init("superfluous_certificate", "\"\(other.subject)\" was sent and is not needed"))
+            }
+        }
+        return warnings
+    }
+}
