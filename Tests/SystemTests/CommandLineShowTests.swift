@@ -145,6 +145,22 @@ struct CommandLineShowTests {
         }
     }
 
+    @Test("a server that speaks HTTP/2 alone is shown, too")
+    func http2() throws {
+        let origin = try ScriptedOrigin(try pki.server("api.test"), protocols: ["h2"]) { $0.readToEnd() }
+        let finished = try pinproxy(
+            "pins",
+            "show",
+            "api.test",
+            "--connect",
+            "127.0.0.1:\(origin.port)",
+            "--anchors",
+            anchors
+        )
+        #expect(finished.exitCode == 0, "\(finished.errors)")
+        #expect(finished.output.contains("The chain is VALID"))
+    }
+
     // MARK: Trouble
 
     @Test(

@@ -64,7 +64,7 @@ extension SecurityPolicy {
         at time: Int64?
     ) -> TrustEvaluation {
         OpenSSLError.keepingQueueClean {
-let now = time ?? Int64(Glibc.time(nil))
+            let now = time ?? Int64(Glibc.time(nil))
             var findings = findings(presented, host: host, anchors: anchors, at: now)
             if configuration.requiresStaple { StapleJudge(host: host, now: now).judge(&findings, staple: staple) }
             return TrustEvaluation(findings, presented: presented.kept(), policy: self, host: host)

@@ -26,33 +26,25 @@ struct ServerProbe {
         anchors: TrustAnchors,
         timeout: Duration
     ) throws(CommandFailure) {
-        let endpoint = Endpoint(
-            scheme: .https,
-            host: server.host,
-            port: server.port,
-            resolve: address.map { ($0.host, $0.port) },
-            policy: .unpinned,
-            anchors: anchors,
-            timeouts: TaskTimeouts(connect: timeout)
-        )
-        let delegate = ProbeDelegate()
-        let error: SessionError?
-        do {
-            let loop = try EventLoop()
-            let manager = try LoopSession(loop: loop)
-            let request = SessionRequest(endpoint: endpoint, method: .head, target: Array("/".utf8), fields: .init())
-            let task = manager.dataTask(with: request, delegate: delegate)
-            task.resume()
-            while task.state != .completed { loop.turn() }
-            error = task.error
-            connection = task.metrics.transaction.connection
-            manager.invalidateSession(cancelingTasks: true)
-            loop.turn(waitingAtMost: .milliseconds(0))
-        } catch {
-            throw CommandFailure(.internal, "\(error)")
+        func connect(_ version: Endpoint.HTTPVersion) throws(CommandFailure) -> Attempt {
+            try Attempt(
+                Endpoint(
+                    scheme: .https,
+                    host: server.host,
+                    port: server.port,
+                    resolve: address.map { ($0.host, $0.port) },
+                    httpVersion: version,
+                    policy: .unpinned,
+                    anchors: anchors,
+                    timeouts: TaskTimeouts(connect: timeout)
+                )
+            )
         }
+        var attempt = try connect(.http1)
+        if attempt.wantsHTTP2 { attempt = try connect(.http2) }
+        let error = attempt.error
         // A chain that is refused comes with the error, for the handshake ends there.
-        guard let evaluation = delegate.evaluation ?? error?.evaluation else {
+        guard let evaluation = attempt.evaluation ?? error?.evaluation else {
             var message = error?.details ?? "\(server) showed no certificate"
             if message.hasSuffix(".") { message.removeLast() }
             throw CommandFailure(
@@ -62,6 +54,36 @@ struct ServerProbe {
             )
         }
         self.evaluation = evaluation
+        connection = attempt.connection
+    }
+}
+
+/// One connection, up to the moment at which a request would go out.
+private struct Attempt {
+    let evaluation: TrustEvaluation?
+    let connection: ConnectionInfo?
+    let error: SessionError?
+
+    /// Whether the server has ended the handshake for want of another protocol (RFC 7301, section 3.2).
+    var wantsHTTP2: Bool { error?.details.contains("no application protocol") ?? false }
+
+    init(_ endpoint: Endpoint) throws(CommandFailure) {
+        let delegate = ProbeDelegate()
+        do {
+            let loop = try EventLoop()
+            let manager = try LoopSession(loop: loop)
+            let request = SessionRequest(endpoint: endpoint, method: .head, target: Array("/".utf8), fields: .init())
+            let task = manager.dataTask(with: request, delegate: delegate)
+            task.resume()
+            while task.state != .completed { loop.turn() }
+            error = task.error
+            connection = task.metrics.transaction.connection
+            evaluation = delegate.evaluation
+            manager.invalidateSession(cancelingTasks: true)
+            loop.turn(waitingAtMost: .milliseconds(0))
+        } catch {
+            throw CommandFailure(.internal, "\(error)")
+        }
     }
 }
 
