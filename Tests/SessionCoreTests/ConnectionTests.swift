@@ -49,7 +49,7 @@ struct ConnectionTests {
         #expect(origin.connections.count <= 2)
     }
 
-    @Test("two hosts at one address never share a connection, not under one certificate, not over HTTP/2")
+    @Test("69 two hosts at one address never share a connection, not under one certificate, not over HTTP/2")
     func twoHosts() throws {
         let server = try TestSession.pki.server(TestSession.host, "other.example.com")
         let origin = try Self.answering(server)
@@ -69,7 +69,7 @@ struct ConnectionTests {
         #expect(hosts == [TestSession.host, "other.example.com"].map { [$0, $0] })
     }
 
-    @Test("a connection of another generation, or of another policy, carries no request")
+    @Test("68 a connection of another generation, or of another policy, carries no request")
     func generations() throws {
         let server = try TestSession.pki.server(TestSession.host)
         let origin = try Self.answering(server)
@@ -113,7 +113,7 @@ struct ConnectionTests {
         #expect(origin.requests.count == requests)
     }
 
-    @Test("an origin that has renewed its certificate is asked on a new connection when the old verdict ends")
+    @Test("73 an origin that has renewed its certificate is asked on a new connection when the old verdict ends")
     func renewedVerdict() throws {
         let end = Clock.realtime / 1_000_000 + 2
         let short = try TestSession.pki.server(

@@ -65,7 +65,7 @@ struct FinalRefusalTests {
         #expect(passed.addresses == [first])
     }
 
-    @Test("a refusal is remembered by nobody: the next request is judged by what the server shows then")
+    @Test("73 a refusal is remembered by nobody: the next request is judged by what the server shows then")
     func nextRequest() throws {
         let server = try TestSession.pki.server(TestSession.host)
         let origin = try ScriptedOrigin(server) { request in OriginAnswer.text(request.target) }

@@ -72,7 +72,7 @@ struct PinningTests {
     }
 
     @Test(
-        "another key under a trusted CA is refused over all ways in, and the origin receives no byte of a request",
+        "75 another key under a trusted CA is refused over all ways in, and the origin receives no byte of a request",
         arguments: PinningCase.allCases.filter { $0 != .none }
     )
     func anotherKey(mode: PinningCase) throws {
@@ -100,7 +100,7 @@ struct PinningTests {
         }
     }
 
-    @Test("a body is not sent to a refused origin either")
+    @Test("75 a body is not sent to a refused origin either")
     func refusedUpload() throws {
         let origin = try origin(try Stage.pki.server(host))
         let proxy = try proxy(to: origin) { $0.pin(host, to: .unrelated(2)) }
@@ -112,7 +112,7 @@ struct PinningTests {
         #expect(try origin.waitForClosed().allSatisfy { $0.applicationBytes == 0 })
     }
 
-    @Test("an HTTP/2 origin with another key receives no byte, and with the right one it does")
+    @Test("75 an HTTP/2 origin with another key receives no byte, and with the right one it does")
     func http2Bytes() throws {
         let server = try Stage.pki.server(host)
         for isRight in [false, true] {
@@ -133,7 +133,7 @@ struct PinningTests {
         }
     }
 
-    @Test("openssl s_server passes with the right pin and prints no byte of a request with a wrong one")
+    @Test("75 openssl s_server passes with the right pin and prints no byte of a request with a wrong one")
     func opensslServer() throws {
         let server = try Stage.pki.server(host, "second.example.com")
         let right = try OpenSSLServer(
@@ -173,7 +173,7 @@ struct PinningTests {
         #expect(try origin.waitForClosed().allSatisfy { $0.applicationBytes == 0 })
     }
 
-    @Test("a certificate for another host is refused, however well its key is pinned")
+    @Test("37 a certificate for another host is refused, however well its key is pinned")
     func anotherHost() throws {
         let server = try Stage.pki.server("other.example.com")
         let origin = try origin(server)
@@ -183,7 +183,7 @@ struct PinningTests {
         #expect(try origin.waitForClosed().allSatisfy { $0.applicationBytes == 0 })
     }
 
-    @Test("an expired pin set refuses, or falls back to chain and host where the pin file says so")
+    @Test("34 an expired pin set refuses, or falls back to chain and host where the pin file says so")
     func expiredPinSet() throws {
         for (fallback, status) in [("deny", 502), ("unpinned", 200)] {
             let server = try Stage.pki.server(host)

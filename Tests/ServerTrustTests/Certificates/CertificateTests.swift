@@ -119,7 +119,7 @@ struct CertificateTests {
 
     // MARK: - Pins as text
 
-    @Test("20 a pin is read strictly: 44 characters of base64, with or without the prefix")
+    @Test("a pin is read strictly: 44 characters of base64, with or without the prefix")
     func pinText() throws {
         let pin = server.pin
         #expect(try PublicKeyPin(pin.description) == pin)

@@ -83,7 +83,7 @@ struct JSONDocumentTests {
         )
     }
 
-    @Test("64 levels are read and 65 are not")
+    @Test("a depth of 64 levels is read and one of 65 is not")
     func depth() {
         func nested(_ levels: Int) -> JSONDocument {
             let text = String(repeating: "[", count: levels) + String(repeating: "]", count: levels)

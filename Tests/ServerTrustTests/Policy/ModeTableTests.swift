@@ -181,7 +181,7 @@ struct ModeTableTests {
         }
     }
 
-    @Test("55 every cell lets in exactly what the table says", arguments: cells)
+    @Test("53 to 57 every cell lets in exactly what the table says", arguments: cells)
     func cell(cell: Cell) throws {
         for server in Server.allCases {
             let (chain, pinned) = try make(server)
@@ -215,6 +215,66 @@ struct ModeTableTests {
         #expect(configuration.faults().map(\.key) == ["allowInvalidCertificates"])
         configuration.validatesDomainName = false
         #expect(configuration.faults().isEmpty)
+    }
+
+    private func selfSigned(_ hosts: String...) throws -> Identity {
+        try CertificateBuilder.server(hosts: hosts, validity: TestPKI.validity).identity()
+    }
+
+    /// A self-signed server in a mode that allows invalid certificates, pinned to another one or to itself.
+    private func scenario(
+        _ shown: Identity,
+        _ mode: SSLPinningMode,
+        pinning pinned: Identity,
+        allowInvalid: Bool = true
+    ) -> Scenario {
+        var scenario = Scenario(TestServer(identity: shown, chain: [shown.certificate]), pki)
+        scenario.configuration.pinningMode = mode
+        scenario.configuration.allowInvalidCertificates = allowInvalid
+        if mode == .certificate { scenario.configuration.pinnedCertificates = [pinned.certificate] }
+        if mode == .publicKey { scenario.configuration.pins = [Pin(pinned.key.pin), Pin(.unrelated(200))] }
+        return scenario
+    }
+
+    @Test("53 a self-signed server that is pinned passes where invalid certificates are allowed, and nowhere else")
+    func selfSignedPinned() throws {
+        let server = try selfSigned(Scenario.host)
+        for mode in [SSLPinningMode.certificate, .publicKey] {
+            try expect(
+                scenario(server, mode, pinning: server, allowInvalid: false),
+                .certificateUntrusted,
+                mended: scenario(server, mode, pinning: server)
+            )
+        }
+    }
+
+    @Test("54 a self-signed server that is not pinned is refused, invalid certificates allowed or not")
+    func selfSignedUnpinned() throws {
+        let (server, other) = (try selfSigned(Scenario.host), try selfSigned(Scenario.host))
+        for mode in [SSLPinningMode.certificate, .publicKey] {
+            try expect(
+                scenario(server, mode, pinning: other),
+                .pinMismatch,
+                mended: scenario(other, mode, pinning: other)
+            )
+            // With a valid chain demanded, trusting its certificate is not pinning it either.
+            let trusted = scenario(server, mode, pinning: other, allowInvalid: false).with {
+                $0.anchors = TrustAnchors(certificates: [server.certificate, other.certificate])
+            }
+            try expect(trusted, .pinMismatch, mended: trusted.with { $0.chain = [other.certificate] })
+        }
+    }
+
+    @Test("56 where invalid certificates are allowed, a pinned server for another host is still refused")
+    func invalidOtherHost() throws {
+        for mode in [SSLPinningMode.certificate, .publicKey] {
+            let (right, wrong) = (try selfSigned(Scenario.host), try selfSigned("other.example"))
+            try expect(
+                scenario(wrong, mode, pinning: wrong),
+                .certificateHostMismatch,
+                mended: scenario(right, mode, pinning: right)
+            )
+        }
     }
 
     @Test("57 a private CA is trusted through the domain's own anchors, which replace the global ones")

@@ -1,0 +1,206 @@
+import Foundation
+import Testing
+
+/// The scenarios in which pinning has to hold, by number: tests name them by these.
+private enum ScenarioCatalogue {
+    static let groups: [(name: String, scenarios: [String])] = [
+        (
+            "Position",
+            [
+                "a pin on the leaf", "on the intermediate", "on the root, which was sent", "on the root, which was not",
+                "the whole chain pinned", "a match among unrelated pins", "no match",
+                "only the backup matches (rotated key)",
+                "a renewed certificate with the same key: `publicKey` passes, `certificate` fails",
+                "a `leaf` pin that names a CA fails",
+            ]
+        ),
+        (
+            "Chain shape",
+            [
+                "shuffled order", "a missing intermediate", "a wrong intermediate", "unrelated extras",
+                "an extra pinned leaf in the sent chain (attack)",
+                "an extra pinned intermediate with the name of the rogue CA (attack)", "a signer without the CA bit",
+                "path length exceeded", "cross-signed, two roots", "an intermediate as anchor", "an over-long chain",
+                "a name constraint violated", "a certificate for clients only",
+            ]
+        ),
+        (
+            "Keys",
+            [
+                "RSA-2048", "RSA-3072 and 4096", "P-256", "P-384 and P-521", "Ed25519",
+                "RSA-PSS and rsaEncryption differ in their pins", "RSA-1024 or SHA-1 (security level)",
+            ]
+        ),
+        (
+            "Time",
+            [
+                "an expired leaf", "not yet valid", "an expired intermediate", "the pin set expired yesterday",
+                "it expires today (UTC)", "a malformed date",
+            ]
+        ),
+        (
+            "Names",
+            [
+                "a wrong host", "a wildcard", "a wildcard against two labels", "an IPv4 name", "an IPv6 name",
+                "a common name only", "no names", "a URI name that looks like a DNS name", "an embedded NUL",
+                "upper case", "a trailing dot", "U-label and A-label", "the suffix trick `evilexample.com`",
+                "exact before parent", "an excluded subdomain", "another port",
+            ]
+        ),
+        (
+            "Modes",
+            [
+                "self-signed and pinned, invalid allowed and not", "self-signed, not pinned",
+                "every cell of mode × `allowInvalidCertificates` × `validatesDomainName`",
+                "invalid allowed, wrong host", "a private CA",
+            ]
+        ),
+        (
+            "Configuration",
+            [
+                "an empty set", "a pin of 31 bytes", "bad base64", "one pin enforced", "an unknown key",
+                "a duplicate domain", "PEM, DER, several in one PEM, gibberish, a private key", "a public suffix",
+            ]
+        ),
+        (
+            "Connection",
+            [
+                "TLS 1.2 ticket and session-ID resumption after a tightened policy", "the same with TLS 1.3",
+                "reuse of a kept connection after a reload", "two hosts, one address, one certificate, h2",
+                "a redirect to another host", "a redirect to http", "CONNECT to a pinned host",
+                "the server's certificate rotates between connections", "a reload with a broken file",
+                "zero request bytes at the origin on failure",
+            ]
+        ),
+        (
+            "Reports and revocation",
+            [
+                "report-only passes and reports", "report-only with a bad chain blocks",
+                "identical reports once", "a report URI on the pinned host", "revoked by a list",
+                "a staple that is missing or stale",
+            ]
+        ),
+    ]
+
+    /// Those of functions that are not built yet.
+    static let awaited: Set = [74, 78, 79]
+
+    static let count = groups.reduce(0) { $0 + $1.scenarios.count }
+}
+
+/// A test, or a case of a data-driven one, that names scenarios.
+private struct ScenarioTest: Hashable, Comparable {
+    var file: String
+    var name: String
+
+    var text: String { "`\(file)`: \(name)" }
+
+    static func < (one: ScenarioTest, other: ScenarioTest) -> Bool {
+        (one.file, one.name) < (other.file, other.name)
+    }
+}
+
+/// `docs/pin-scenarios.md` says where each scenario is tested: no scenario without a test, and no test that is gone.
+///
+/// `PINPROXY_WRITE_DOCS=1 swift test --filter PinScenariosDocumentTests` writes the page anew.
+@Suite("The index of the scenarios of pinning")
+struct PinScenariosDocumentTests {
+    private static let repository = URL(fileURLWithPath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+    private static let page = repository.appending(path: "docs/pin-scenarios.md")
+
+    private let tests: [Int: [ScenarioTest]]
+
+    init() throws { tests = try Self.find() }
+
+    /// The numbers with which a test's name begins ("24 to 28 …", "46 and 47 …") or a case's ends ("… (58)").
+    private static func numbers(of name: String, isCase: Bool) -> [Int] {
+        if isCase {
+            guard let match = name.firstMatch(of: /\((\d+)\)$/), let number = Int(match.output.1) else { return [] }
+            return [number]
+        }
+        guard let match = name.prefixMatch(of: #/(\d+)(?:(, \d+)* (and|to) (\d+))? /#) else { return [] }
+        let listed = match.output.0.matches(of: /\d+/).compactMap { Int($0.output) }
+        if match.output.3 == "to", let first = listed.first, let last = listed.last, first < last {
+            return Array(first...last)
+        }
+        return listed
+    }
+
+    private static func find() throws -> [Int: [ScenarioTest]] {
+        var found: [Int: Set<ScenarioTest>] = [:]
+        for folder in ["ServerTrustTests", "SessionCoreTests", "ProxyCoreTests", "SystemTests"] {
+            let root = repository.appending(path: "Tests/\(folder)")
+            let files =
+                FileManager.default.enumerator(at: root, includingPropertiesForKeys: nil)?
+                .compactMap { $0 as? URL } ?? []
+            for file in files where file.pathExtension == "swift" {
+                let source = try String(contentsOf: file, encoding: .utf8)
+                let path = String(file.path.dropFirst(repository.path.count + 1))
+                for match in source.matches(of: /(@Test|\.domain|\.file|\.name)\(\s*"((?:[^"\\]|\\.)*)"/) {
+                    let name = String(match.output.2)
+                    for number in numbers(of: name, isCase: match.output.1 != "@Test") {
+                        guard (1...ScenarioCatalogue.count).contains(number) else { continue }
+                        let shown = name.replacing(/\\\((\w+)\)/) { "(\($0.output.1))" }
+                        found[number, default: []].insert(ScenarioTest(file: path, name: shown))
+                    }
+                }
+            }
+        }
+        return found.mapValues { $0.sorted() }
+    }
+
+    private func text() -> String {
+        var text = """
+            # Where each scenario is tested
+
+            The situations in which pinning has to hold, and those in which other programs' pinning did not. Each test
+            has one possible cause of refusal, and beside it the same set-up with that one thing mended, which passes.
+            Tests bear the scenario's number at the beginning of their names, cases of a table at the end.
+
+            This page is written by a test, which fails when a scenario has no test or a test named here is gone:
+            `PINPROXY_WRITE_DOCS=1 swift test --filter PinScenariosDocumentTests`. Add a test, and write it anew.
+
+            """
+        var number = 0
+        for group in ScenarioCatalogue.groups {
+            text += "\n## \(group.name)\n\n| | scenario | tests |\n| --- | --- | --- |\n"
+            for scenario in group.scenarios {
+                number += 1
+                let all = tests[number, default: []].map(\.text)
+                let named = all.isEmpty ? "none yet" : all.joined(separator: "<br>")
+                text += "| \(number) | \(scenario) | \(named) |\n"
+            }
+        }
+        return text
+    }
+
+    @Test("every scenario has a test that bears its number")
+    func complete() {
+        #expect(ScenarioCatalogue.count == 81)
+        for number in 1...ScenarioCatalogue.count where !ScenarioCatalogue.awaited.contains(number) {
+            #expect(tests[number]?.isEmpty == false, "no test bears the number \(number)")
+        }
+    }
+
+    @Test("docs/pin-scenarios.md has a row for every scenario, and names no test that is gone")
+    func page() throws {
+        if ProcessInfo.processInfo.environment["PINPROXY_WRITE_DOCS"] == "1" {
+            try text().write(to: Self.page, atomically: true, encoding: .utf8)
+        }
+        let written = try String(contentsOf: Self.page, encoding: .utf8)
+        let rows = written.matches(of: /(?m)^\| (\d+) \| .* \| (.*) \|$/)
+        #expect(rows.compactMap { Int($0.output.1) } == Array(1...ScenarioCatalogue.count))
+        for row in rows {
+            let number = Int(row.output.1) ?? 0
+            if row.output.2 == "none yet" {
+                #expect(ScenarioCatalogue.awaited.contains(number))
+                continue
+            }
+            let known = Set(tests[number, default: []].map(\.text))
+            let named = row.output.2.components(separatedBy: "<br>")
+            #expect(!known.isDisjoint(with: named), "\(number): PINPROXY_WRITE_DOCS=1 writes the page anew")
+            for name in named { #expect(known.contains(name), "\(number) names a test that is gone: \(name)") }
+        }
+    }
+}
