@@ -25,6 +25,8 @@ extension SessionError {
         case .responseTruncated: .networkConnectionLost
         case .responseTooLarge: .dataLengthExceedsMaximum
         case .requestInvalid: .badURL
+        case .redirectDenied: .redirectToNonExistentLocation
+        case .fileFailed: .cannotWriteToFile
         case .cancelled: .cancelled
         case .internal: .unknown
         }

@@ -5,7 +5,7 @@ import Testing
 @Suite("The states of a task")
 struct TaskMachineTests {
     private enum Event: CaseIterable {
-        case resume, suspend, cancel, finish
+        case resume, suspend, cancel, handOver, finish
     }
 
     /// Every state that the machine can be in, with the events that lead there.
@@ -24,6 +24,7 @@ struct TaskMachineTests {
         case .resume: machine.resume()
         case .suspend: machine.suspend()
         case .cancel: machine.cancel()
+        case .handOver: machine.handOver()
         case .finish: machine.finish()
         }
     }
@@ -43,23 +44,23 @@ struct TaskMachineTests {
         let table: [String: [Row]] = [
             "new": [
                 (.resume, .start, .running), (.suspend, .nothing, .suspended), (.cancel, .cancel, .canceling),
-                (.finish, .complete, .completed),
+                (.handOver, .nothing, .suspended), (.finish, .complete, .completed),
             ],
             "running": [
                 (.resume, .nothing, .running), (.suspend, .pause, .suspended), (.cancel, .cancel, .canceling),
-                (.finish, .complete, .completed),
+                (.handOver, .handOver, .completed), (.finish, .complete, .completed),
             ],
             "held back": [
                 (.resume, .unpause, .running), (.suspend, .nothing, .suspended), (.cancel, .cancel, .canceling),
-                (.finish, .complete, .completed),
+                (.handOver, .handOver, .completed), (.finish, .complete, .completed),
             ],
             "canceling, never started": [
                 (.resume, .nothing, .canceling), (.suspend, .nothing, .canceling), (.cancel, .nothing, .canceling),
-                (.finish, .complete, .completed),
+                (.handOver, .nothing, .canceling), (.finish, .complete, .completed),
             ],
             "canceling": [
                 (.resume, .nothing, .canceling), (.suspend, .nothing, .canceling), (.cancel, .nothing, .canceling),
-                (.finish, .complete, .completed),
+                (.handOver, .nothing, .canceling), (.finish, .complete, .completed),
             ],
             "completed, never started": Event.allCases.map { ($0, .nothing, .completed) },
             "completed": Event.allCases.map { ($0, .nothing, .completed) },
@@ -89,5 +90,13 @@ struct TaskMachineTests {
             next += 1
         }
         #expect(known.count == Self.ways.count)
+    }
+
+    @Test("a task that takes a transfer over is as far as the one before it")
+    func takingOver() throws {
+        var held = try Self.machine("held back")
+        var successor = TaskMachine(takingOver: held)
+        #expect(held.handOver() == .handOver)
+        #expect(successor.resume() == .unpause)
     }
 }

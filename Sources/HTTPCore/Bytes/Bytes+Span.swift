@@ -129,3 +129,11 @@ enum WordOfBytes {
         return low | zeroBytes(word ^ repeating(0x7F)) != 0
     }
 }
+
+extension [UInt8] {
+    /// Bytes of one's own.
+    package init(copying span: borrowing Span<UInt8>) {
+        self.init()
+        append(span)
+    }
+}

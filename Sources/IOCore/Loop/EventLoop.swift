@@ -115,6 +115,11 @@ package final class EventLoop: @unchecked Sendable {
         runEndOfTurn()
     }
 
+    /// `wallClock` at this moment instead of the turn's beginning.
+    package var freshWallClock: Int64 {
+        calibratedWall &+ Int64((Clock.monotonic &- calibratedAt) / 1000)
+    }
+
     /// One look at the clock a turn; the calendar's time is worked out from it and set right every second, so that a
     /// clock that is set is followed.
     private func tellTime() {

@@ -22,8 +22,13 @@ package final class PosixLock: @unchecked Sendable {
     }
 
     package func withLock<Result>(_ body: () -> Result) -> Result {
-        pthread_mutex_lock(handle)
-        defer { pthread_mutex_unlock(handle) }
+        lock()
+        defer { unlock() }
         return body()
     }
+
+    /// For what cannot go into a closure, such as a span: `unlock` in a `defer` right behind.
+    package func lock() { pthread_mutex_lock(handle) }
+
+    package func unlock() { pthread_mutex_unlock(handle) }
 }

@@ -29,6 +29,8 @@ package struct Problem: Error, Sendable {
         case unpinnedDenied = "unpinned_denied"
         case connectDenied = "connect_denied"
         case addressDenied = "address_denied"
+        case redirectDenied = "redirect_denied"
+        case fileFailed = "file_failed"
         case loopDetected = "loop_detected"
         case limitReached = "limit_reached"
         case requestInvalid = "request_invalid"
@@ -87,14 +89,14 @@ extension Problem.Code {
     var status: Int {
         switch self {
         case .dnsTimeout, .connectTimeout, .responseTimeout, .stalled: 504
-        case .hostDenied, .unpinnedDenied, .connectDenied, .addressDenied: 403
+        case .hostDenied, .unpinnedDenied, .connectDenied, .addressDenied, .redirectDenied: 403
         case .loopDetected: 508
         case .limitReached: 503
         case .requestInvalid: 400
         case .requestTimeout: 408
         case .requestTooLarge: 413
         case .misdirectedRequest: 421
-        case .internal: 500
+        case .internal, .fileFailed: 500
         default: 502
         }
     }
@@ -115,12 +117,12 @@ extension Problem.Code {
         case .responseInvalid: "http_protocol_error"
         case .responseTruncated: "http_response_incomplete"
         case .responseTooLarge: "http_response_body_size"
-        case .hostDenied, .unpinnedDenied, .connectDenied: "http_request_denied"
+        case .hostDenied, .unpinnedDenied, .connectDenied, .redirectDenied: "http_request_denied"
         case .addressDenied: "destination_ip_prohibited"
         case .loopDetected: "proxy_loop_detected"
         case .limitReached: "connection_limit_reached"
         case .requestInvalid, .requestTimeout, .requestTooLarge, .misdirectedRequest: "http_request_error"
-        case .clientClosed, .cancelled, .internal: "proxy_internal_error"
+        case .clientClosed, .cancelled, .fileFailed, .internal: "proxy_internal_error"
         }
     }
 
@@ -149,6 +151,8 @@ extension Problem.Code {
         case .unpinnedDenied: "Only pinned hosts may be reached through this proxy"
         case .connectDenied: "CONNECT is not allowed"
         case .addressDenied: "The host's address may not be dialled"
+        case .redirectDenied: "The redirect may not be followed"
+        case .fileFailed: "A file could not be written or read"
         case .loopDetected: "The request has been through this proxy before"
         case .limitReached: "A limit of this proxy is reached"
         case .requestInvalid: "The request is not valid"

@@ -1,7 +1,7 @@
 public import HTTPCore
 import IOCore
 
-/// A session for use from anywhere: a `LoopSession` on an event loop thread of its own.
+/// A session for requests and whole answers, on a `URLSessionManager`.
 ///
 /// ```swift
 /// let manager = try HTTPSessionManager(serverTrust: SessionTrust(anchors: .system(), policies: policies))
@@ -9,52 +9,27 @@ import IOCore
 /// await manager.invalidateSession(cancelingTasks: false)
 /// ```
 ///
-/// Every member may be called on any thread. Nothing waits on the caller's thread: calls are handed to the loop. When
-/// the last reference goes, tasks that are under way are cancelled and the thread ends by itself; a program that ends
-/// should `invalidateSession` before, so that no connection is left in the middle of a word.
+/// Every member may be called on any thread, and none waits.
 public final class HTTPSessionManager: Sendable {
-    public struct Configuration: Sendable {
-        public var session = SessionConfiguration()
-        public var timeouts = TaskTimeouts()
-        /// Spoken to every `https` host that can; others get HTTP/1.1.
-        public var httpVersion = Endpoint.HTTPVersion.http1
-        /// Sent with each request that has no field of that name: `User-Agent`, `Accept`. None are added otherwise.
-        public var additionalFields = HTTPFields()
-        /// The longest body that `data` collects, in bytes; a longer one fails with `responseTooLarge`.
-        public var maximumBodySize = 64 << 20
+    public typealias Configuration = URLSessionManager.Configuration
 
-        public init() {}
-    }
+    /// What makes the tasks: its hooks, its lists of tasks.
+    public let session: URLSessionManager
 
-    public let configuration: Configuration
-    public let serverTrust: SessionTrust
-    private let thread: SessionThread
-    private let wholeLife: LoopThread
-
-    /// Starts the thread.
-    ///
+    /// - Parameter loop: the thread to share with other sessions; nil for one of its own.
     /// - Throws: `internal` when the system has no more threads or descriptors.
     public init(
         configuration: Configuration = Configuration(),
-        serverTrust: SessionTrust
+        serverTrust: SessionTrust,
+        loop: SessionLoop? = nil
     ) throws(SessionError) {
-        self.configuration = configuration
-        self.serverTrust = serverTrust
-        let thread = try SessionThread(configuration: configuration, serverTrust: serverTrust)
-        self.thread = thread
-        do {
-            wholeLife = try LoopThread(name: "SessionCore") { thread.run() }
-        } catch {
-            throw SessionError(.internal, "The session's thread could not be started: \(error).")
-        }
+        session = try URLSessionManager(configuration: configuration, serverTrust: serverTrust, loop: loop)
     }
 
-    deinit {
-        thread.invalidate(cancelingTasks: true)
-        if !thread.isJoined { wholeLife.detach() }
-    }
+    public var configuration: Configuration { session.configuration }
+    public var serverTrust: SessionTrust { session.serverTrust }
 
-    /// Makes a request and collects the answer. Any status is an answer, 404 and 302 too: redirects are not followed.
+    /// Makes a request and collects the answer. Any status is an answer, 404 too; redirects are followed.
     ///
     /// When the Swift task that waits is cancelled, the transfer is, and `cancelled` is thrown.
     ///
@@ -69,46 +44,29 @@ public final class HTTPSessionManager: Sendable {
         fields: HTTPFields = HTTPFields(),
         body: [UInt8]? = nil
     ) async throws(SessionError) -> DataResponse {
-        let url = try RequestURL(url)
-        var fields = fields
-        fields.appendMissing(of: configuration.additionalFields)
-        // Judged here, so that what is wrong with a request is told on the caller's stack.
-        try SessionRequest.check(method: method, fields: fields)
-        let call = DataCall(url: url, method: method, fields: fields, body: body)
-        let result = await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                thread.start(call) { continuation.resume(returning: $0) }
-            }
-        } onCancel: {
-            thread.cancel(call)
-        }
-        return try result.get()
+        try await data(
+            for: HTTPRequest(url: url, method: method, fields: fields, body: body.map { .bytes($0) } ?? .none)
+        )
     }
 
-    /// Does something with the session on its loop: `LoopTaskDelegate`s, streaming and all of `LoopTask` are used there,
-    /// and must not be taken elsewhere. Work that blocks holds up every task.
+    /// Makes a request and collects the answer, as `data(for:method:fields:body:)` does. A body's source is read while
+    /// it is sent, at most 128 KB ahead of what has gone.
     ///
-    /// - Returns: false, and `work` is dropped, when the session has been invalidated.
+    /// - Throws: also what the body's source throws, as `requestInvalid`.
+    public func data(for request: HTTPRequest) async throws(SessionError) -> DataResponse {
+        try await session.dataTask(with: request).value()
+    }
+
+    /// `URLSessionManager.perform`.
     @discardableResult
-    public func perform(_ work: @escaping @Sendable (LoopSession) -> Void) -> Bool {
-        thread.perform { work($0.manager) }
-    }
+    public func perform(_ work: @escaping @Sendable (LoopSession) -> Void) -> Bool { session.perform(work) }
 
-    /// Where requests for a URL go, and what is asked of the server there: the same value for the same scheme, host
-    /// and port. For `SessionRequest`s in `perform`.
-    ///
-    /// - Throws: `requestInvalid` when the URL is none, or when `serverTrust` refuses it.
-    public func endpoint(for url: String) throws(SessionError) -> Endpoint {
-        try thread.endpoint(for: RequestURL(url))
-    }
+    /// `URLSessionManager.endpoint`.
+    public func endpoint(for url: String) throws(SessionError) -> Endpoint { try session.endpoint(for: url) }
 
-    /// Takes no new tasks, lets those that are there end (or cancels them), closes all connections, and returns when
-    /// the thread has ended. May be called more than once, and to cancel after waiting has begun.
+    /// `URLSessionManager.invalidateSession`.
     public func invalidateSession(cancelingTasks: Bool) async {
-        thread.invalidate(cancelingTasks: cancelingTasks)
-        await withCheckedContinuation { thread.whenEnded($0) }
-        // It has nothing left to do but to return.
-        if thread.takeJoin() { wholeLife.join() }
+        await session.invalidateSession(cancelingTasks: cancelingTasks)
     }
 }
 

@@ -1,64 +1,59 @@
 import HTTPCore
 import IOCore
+import ServerTrust
 
-/// The thread's side of an `HTTPSessionManager`: the loop, and the manager that is confined to it.
+/// The inside of a `URLSessionManager`: its tasks, and the `LoopSession` that carries them out. It lives as long as a
+/// task, or the manager.
 ///
-/// `@unchecked Sendable`: `manager` is touched by work that `loop` runs, on its one thread, and by `run`
-/// on that thread; before the thread starts nobody else has the object. `gate` is touched with `lock` held, and all else is immutable.
+/// `@unchecked Sendable`: `manager` and `isClosing` are touched by work that `loop` runs, on its one thread; before the
+/// first such work nobody else has the object. `gate` is touched with `lock` held, and all else is immutable.
 final class SessionThread: @unchecked Sendable {
     /// What several threads see.
     private struct Gate {
-        /// New work is handed to the loop while true. The lock is held while that is done, so that nothing is handed
-        /// over behind the work that ends the loop, where it would never be done.
+        /// New tasks and new work are taken while true.
         var isOpen = true
         var isEnded = false
-        var isJoined = false
         var waiting: [CheckedContinuation<Void, Never>] = []
         var endpoints: [Origin: Endpoint] = [:]
+        var hooks = HooksBox(SessionHooks())
+        var observers: [@Sendable (SessionEvent) -> Void] = []
+        var callbacks: SessionLoop?
     }
 
-    let loop: EventLoop
+    let home: SessionLoop
+    private let ownsHome: Bool
+    let configuration: URLSessionManager.Configuration
+    let serverTrust: SessionTrust
+    let table = TaskTable()
+    /// For the loop; nil after the end.
     private(set) var manager: LoopSession!
-    private let configuration: HTTPSessionManager.Configuration
-    private let serverTrust: SessionTrust
+    /// For the loop.
+    private var isClosing = false
     private let lock = PosixLock()
     /// Behind `lock`.
     private var gate = Gate()
     private static let endpointLimit = 4096
 
+    /// - Parameter home: the thread to live on; nil for one of its own.
     init(
-        configuration: HTTPSessionManager.Configuration,
-        serverTrust: SessionTrust
+        configuration: URLSessionManager.Configuration,
+        serverTrust: SessionTrust,
+        home: SessionLoop?
     ) throws(SessionError) {
         self.configuration = configuration
         self.serverTrust = serverTrust
-        do {
-            loop = try EventLoop()
-        } catch {
-            throw SessionError(.internal, "The session's loop could not be made: \(error).")
-        }
-        manager = try LoopSession(loop: loop, configuration: configuration.session)
+        ownsHome = home == nil
+        if let home { self.home = home } else { self.home = try SessionLoop() }
+        manager = try LoopSession(loop: self.home.loop, configuration: configuration.session)
     }
 
-    // MARK: The thread
-
-    func run() {
-        manager.sessionDidBecomeInvalid = { [loop] in loop.stop() }
-        loop.run()
-        // Freed here, where it lived.
-        manager = nil
-        let waiting = lock.withLock {
-            gate.isEnded = true
-            defer { gate.waiting = [] }
-            return gate.waiting
-        }
-        for continuation in waiting { continuation.resume() }
-    }
+    var loop: EventLoop { home.loop }
 
     // MARK: Any thread
 
     /// - Returns: false when the session takes no more.
     func perform(_ work: @escaping @Sendable (SessionThread) -> Void) -> Bool {
+        // The lock is held, so that nothing is handed over behind the work that ends the session.
         lock.withLock {
             guard gate.isOpen else { return false }
             loop.submit { work(self) }
@@ -66,27 +61,58 @@ final class SessionThread: @unchecked Sendable {
         }
     }
 
-    func start(
-        _ call: DataCall,
-        _ completion: @escaping @Sendable (Result<DataResponse, SessionError>) -> Void
-    ) {
-        let isTaken = perform { thread in
-            do throws(SessionError) {
-                call.start(
-                    on: thread.manager,
-                    endpoint: try thread.endpoint(for: call.url),
-                    limit: thread.configuration.maximumBodySize,
-                    completion
-                )
-            } catch {
-                completion(.failure(error))
-            }
+    /// Takes a task in.
+    func add(_ task: SessionTask) throws(SessionError) {
+        let isOpen = lock.withLock {
+            if gate.isOpen { table.insert(task) }
+            return gate.isOpen
         }
-        if !isTaken { completion(.failure(SessionError(.cancelled, "The session has been invalidated."))) }
+        guard isOpen else { throw SessionError(.cancelled, "The session has been invalidated.") }
     }
 
-    func cancel(_ call: DataCall) {
-        loop.submit { call.cancel() }
+    /// For a look at one hook, without a copy of all.
+    var hookBox: HooksBox { lock.withLock { gate.hooks } }
+
+    var hooks: SessionHooks {
+        get { hookBox.hooks }
+        set { lock.withLock { gate.hooks = HooksBox(newValue) } }
+    }
+
+    func changeHooks(_ change: (inout SessionHooks) -> Void) {
+        lock.withLock {
+            var hooks = gate.hooks.hooks
+            change(&hooks)
+            gate.hooks = HooksBox(hooks)
+        }
+    }
+
+    func observe(_ observer: @escaping @Sendable (SessionEvent) -> Void) {
+        lock.withLock { gate.observers.append(observer) }
+    }
+
+    func tell(_ event: SessionEvent) {
+        let observers = lock.withLock { gate.observers }
+        guard !observers.isEmpty else { return }
+        callbacks.enqueue { for observer in observers { observer(event) } }
+    }
+
+    /// Where handlers run that name no queue.
+    var callbacks: CallbackQueue {
+        if let queue = configuration.callbackQueue { return queue }
+        return CallbackQueue { [weak self] work in
+            guard let self else { return work() }
+            callbackLoop.loop.submit(work)
+        }
+    }
+
+    /// A thread for the handlers, made when the first of them is to run; without one they run on the session's own.
+    private var callbackLoop: SessionLoop {
+        lock.withLock {
+            if let callbacks = gate.callbacks { return callbacks }
+            let made = (try? SessionLoop(name: "SessionCallback")) ?? home
+            gate.callbacks = made
+            return made
+        }
     }
 
     func endpoint(for url: RequestURL) throws(SessionError) -> Endpoint {
@@ -97,6 +123,7 @@ final class SessionThread: @unchecked Sendable {
             scheme: scheme,
             host: origin.host,
             port: origin.port,
+            resolve: configuration.resolve[origin.host],
             httpVersion: configuration.httpVersion,
             policy: try serverTrust.policy(scheme: scheme, host: origin.host, port: origin.port),
             anchors: serverTrust.anchors,
@@ -111,33 +138,79 @@ final class SessionThread: @unchecked Sendable {
         }
     }
 
+    /// Whether a server there has to have a pinned key or certificate.
+    func isPinned(_ origin: Origin) -> Bool {
+        guard let policy = serverTrust.policy(host: origin.host, port: origin.port) else { return false }
+        return policy.pinningMode != .none
+    }
+
+    // MARK: The end
+
     func invalidate(cancelingTasks: Bool) {
-        lock.withLock {
-            guard gate.isOpen || cancelingTasks, !gate.isEnded else { return }
+        let hasWork = lock.withLock {
+            guard gate.isOpen || cancelingTasks, !gate.isEnded else { return false }
             gate.isOpen = false
-            loop.submit { [self] in
-                guard let manager else { return }
-                manager.invalidateSession(cancelingTasks: cancelingTasks)
-                if cancelingTasks { manager.transfers.cancelAll() }
+            loop.submit { [self] in close(cancelingTasks: cancelingTasks) }
+            return true
+        }
+        if hasWork, cancelingTasks {
+            for task in table.all { task.cancel() }
+        }
+    }
+
+    /// On the loop.
+    private func close(cancelingTasks: Bool) {
+        guard let manager else { return }
+        isClosing = true
+        manager.sessionDidBecomeInvalid = { [self] in end() }
+        // Those that were made in `perform`.
+        if cancelingTasks { manager.transfers.cancelAll() }
+        closeWhenEmpty()
+    }
+
+    /// On the loop.
+    private func closeWhenEmpty() {
+        guard isClosing, table.isEmpty else { return }
+        manager?.invalidateSession(cancelingTasks: false)
+    }
+
+    /// On the loop: a task is complete.
+    func forget(_ task: SessionTask) {
+        table.remove(task)
+        if isClosing { loop.atEndOfTurn { [self] in closeWhenEmpty() } }
+    }
+
+    /// On the loop, when all is closed.
+    private func end() {
+        // Freed here, where it lived.
+        manager = nil
+        hookBox.hooks.sessionDidBecomeInvalid?()
+        tell(.didInvalidate)
+        let waiting = lock.withLock {
+            gate.isEnded = true
+            gate.hooks = HooksBox(SessionHooks())
+            defer { gate.waiting = [] }
+            return gate.waiting
+        }
+        for continuation in waiting { continuation.resume() }
+    }
+
+    /// Returns when the session has ended, and its own thread with it.
+    func whenEnded() async {
+        await withCheckedContinuation { continuation in
+            let isEnded = lock.withLock {
+                if !gate.isEnded { gate.waiting.append(continuation) }
+                return gate.isEnded
             }
+            if isEnded { continuation.resume() }
         }
+        if ownsHome { home.end() }
     }
+}
 
-    func whenEnded(_ continuation: CheckedContinuation<Void, Never>) {
-        let isEnded = lock.withLock {
-            if !gate.isEnded { gate.waiting.append(continuation) }
-            return gate.isEnded
-        }
-        if isEnded { continuation.resume() }
-    }
+/// A session's hooks, so that looking at one of them copies one reference.
+final class HooksBox: Sendable {
+    let hooks: SessionHooks
 
-    /// True for the one caller who is to join the thread.
-    func takeJoin() -> Bool {
-        lock.withLock {
-            defer { gate.isJoined = true }
-            return !gate.isJoined
-        }
-    }
-
-    var isJoined: Bool { lock.withLock { gate.isJoined } }
+    init(_ hooks: SessionHooks) { self.hooks = hooks }
 }

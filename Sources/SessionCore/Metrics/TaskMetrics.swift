@@ -53,6 +53,24 @@ public struct TransactionMetrics: Sendable {
     public init() {}
 }
 
+extension TransactionMetrics {
+    /// The same transaction, told from the start of a task that began earlier.
+    ///
+    /// - Parameter time: by how many microseconds.
+    func later(by time: Int64) -> TransactionMetrics {
+        var moved = self
+        for phase in Self.phases where moved[keyPath: phase] != Self.absent { moved[keyPath: phase] += time }
+        return moved
+    }
+
+    private static var phases: [WritableKeyPath<TransactionMetrics, Int64>] {
+        [
+            \.fetchStart, \.domainLookupStart, \.domainLookupEnd, \.connectStart, \.secureConnectionStart,
+            \.secureConnectionEnd, \.connectEnd, \.requestStart, \.requestEnd, \.responseStart, \.responseEnd,
+        ]
+    }
+}
+
 /// What there is to say of a connection, found out once when it is new.
 public final class ConnectionInfo: Sendable {
     /// Unique among the connections of a process; they are numbered in the order in which they were made.

@@ -22,18 +22,22 @@ public struct SessionRequest: Sendable {
     package var target: [UInt8]
     package var fields: HTTPFields
     public var bodyLength: RequestBodyLength
+    /// Instead of the endpoint's, for this request alone; nil for those.
+    public var timeouts: TaskTimeouts?
 
     package init(
         endpoint: Endpoint,
         method: HTTPMethod,
         target: [UInt8],
         fields: HTTPFields,
-        bodyLength: RequestBodyLength = .none
+        bodyLength: RequestBodyLength = .none,
+        timeouts: TaskTimeouts? = nil
     ) {
         self.endpoint = endpoint
         self.method = method
         self.target = target
         self.fields = fields
         self.bodyLength = bodyLength
+        self.timeouts = timeouts
     }
 }

@@ -22,6 +22,7 @@ public final class LoopTask {
 
     /// Bytes of the request body that libcurl has not taken yet.
     var upload = ByteBuffer()
+    private var bodyBytesGiven: Int64 = 0
     /// The end of the body has been given.
     var uploadEnded = false
     /// The last call of libcurl for bytes found none.
@@ -73,10 +74,14 @@ public final class LoopTask {
     /// How many bytes of the body wait to be sent; hold back when it grows large.
     public var pendingBodyBytes: Int { upload.count }
 
+    /// How many bytes of the body have been handed to the connection.
+    public var bodyBytesSent: Int64 { bodyBytesGiven - Int64(upload.count) }
+
     /// Adds bytes of the request body.
     public func send(_ bytes: borrowing Span<UInt8>) {
         guard transfer != nil || machine.state == .suspended, !uploadEnded else { return }
         upload.append(bytes)
+        bodyBytesGiven += Int64(bytes.count)
         wakeUpload()
     }
 
@@ -121,6 +126,7 @@ public final class LoopTask {
             transfer.end()
         }
         if startedAt != 0 { metrics.duration = Int64((Clock.monotonic - startedAt) / 1000) }
+        bodyBytesGiven = bodyBytesSent
         upload.release()
         delegate.taskDidComplete(self, error: error)
         manager.forget(self)

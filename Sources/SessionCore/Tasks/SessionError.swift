@@ -26,6 +26,8 @@ public struct SessionError: Error, Sendable, CustomStringConvertible {
         case responseTooLarge = "response_too_large"
         case addressDenied = "address_denied"
         case requestInvalid = "request_invalid"
+        case redirectDenied = "redirect_denied"
+        case fileFailed = "file_failed"
         case cancelled = "cancelled"
         case `internal` = "internal"
     }

@@ -16,6 +16,11 @@ struct TaskMachine: Sendable, Equatable {
     /// True once the transfer has been started: a suspended task that was started is paused, not new.
     private(set) var started = false
 
+    init() {}
+
+    /// For a task that takes a transfer over from another: it is as far as that one was.
+    init(takingOver other: TaskMachine) { self = other }
+
     enum Action: Equatable {
         case nothing
         case start
@@ -25,6 +30,8 @@ struct TaskMachine: Sendable, Equatable {
         case cancel
         /// Tell the delegate how it ended.
         case complete
+        /// The transfer goes on as another task's; this one has ended without a word.
+        case handOver
     }
 
     mutating func resume() -> Action {
@@ -45,6 +52,13 @@ struct TaskMachine: Sendable, Equatable {
         guard state == .suspended || state == .running else { return .nothing }
         state = .canceling
         return .cancel
+    }
+
+    /// The transfer becomes another task's: a data task that becomes a download.
+    mutating func handOver() -> Action {
+        guard started, state == .running || state == .suspended else { return .nothing }
+        state = .completed
+        return .handOver
     }
 
     /// The transfer is over, well or not.

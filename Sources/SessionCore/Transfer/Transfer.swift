@@ -102,7 +102,8 @@ final class Transfer {
         let endpoint = task.request.endpoint
         if self.endpoint !== endpoint { setEndpoint(endpoint) }
         setRequest(task.request)
-        clock = TransferClock(endpoint.timeouts, taskStart: task.startedAt, now: pool.loop.now)
+        let timeouts = task.request.timeouts ?? endpoint.timeouts
+        clock = TransferClock(timeouts, taskStart: task.startedAt, now: pool.loop.now)
         armTimer()
         pool.add(self)
     }

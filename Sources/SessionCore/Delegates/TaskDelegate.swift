@@ -1,0 +1,134 @@
+public import HTTPCore
+import IOCore
+
+/// What one task has to tell, and the hooks of that task alone: Alamofire's `TaskDelegate`.
+///
+/// The session makes it with the task. Hooks are called as those of `SessionHooks` are, and go before them.
+///
+/// `@unchecked Sendable`: everything that changes is in `common`, behind `lock`, here as in the subclasses.
+public class TaskDelegate: @unchecked Sendable {
+    /// Waits until the task is complete, and then runs what was added, in that order.
+    public let queue: CompletionQueue
+
+    let lock = PosixLock()
+    private var common = Common()
+    let callbacks: CallbackQueue
+
+    private struct Common {
+        var error: SessionError?
+        var metrics: TaskMetrics?
+        var initialResponseTime: Int64?
+        var isComplete = false
+        var waiting: [@Sendable () -> Void] = []
+        var hooks = Hooks()
+    }
+
+    /// The hooks of one task.
+    struct Hooks: Sendable {
+        var redirection: (@Sendable (SessionTask, ResponseHead, RedirectProposal) -> RedirectDecision)?
+        var newBodyStream: (@Sendable (SessionTask) -> BodySource?)?
+        var complete: (@Sendable (SessionTask, SessionError?) -> Void)?
+    }
+
+    init(callbacks: CallbackQueue) {
+        self.callbacks = callbacks
+        queue = CompletionQueue(callbacks)
+    }
+
+    /// The collected body; nil when it is not collected, and before its first byte.
+    public var data: [UInt8]? { nil }
+    /// Why the task failed.
+    public var error: SessionError? { lock.withLock { common.error } }
+    /// Nil before the task's end.
+    public var metrics: TaskMetrics? { lock.withLock { common.metrics } }
+    /// Microseconds from the task's start to the head of the answer; nil before.
+    public var initialResponseTime: Int64? { lock.withLock { common.initialResponseTime } }
+
+    public var taskWillPerformHTTPRedirection:
+        (@Sendable (_ task: SessionTask, _ response: ResponseHead, _ redirect: RedirectProposal) -> RedirectDecision)?
+    {
+        get { lock.withLock { common.hooks.redirection } }
+        set { lock.withLock { common.hooks.redirection = newValue } }
+    }
+
+    public var taskNeedNewBodyStream: (@Sendable (_ task: SessionTask) -> BodySource?)? {
+        get { lock.withLock { common.hooks.newBodyStream } }
+        set { lock.withLock { common.hooks.newBodyStream = newValue } }
+    }
+
+    public var taskDidComplete: (@Sendable (_ task: SessionTask, _ error: SessionError?) -> Void)? {
+        get { lock.withLock { common.hooks.complete } }
+        set { lock.withLock { common.hooks.complete = newValue } }
+    }
+
+    // MARK: For the run
+
+    /// Forgets what an answer has brought, before the answer that counts.
+    func reset() {}
+
+    func noteResponse(at time: Int64) {
+        lock.withLock { common.initialResponseTime = time }
+    }
+
+    func finish(_ error: SessionError?, _ metrics: TaskMetrics) {
+        lock.withLock {
+            common.error = error
+            common.metrics = metrics
+        }
+    }
+
+    /// Lets those go on who wait for the end.
+    func release() {
+        let waiting = lock.withLock {
+            common.isComplete = true
+            common.hooks = Hooks()
+            defer { common.waiting = [] }
+            return common.waiting
+        }
+        for work in waiting { work() }
+        queue.open()
+    }
+
+    /// Has `work` done at the task's end, before what `queue` holds, on the loop; or now, if it has ended.
+    func whenComplete(_ work: @escaping @Sendable () -> Void) {
+        let isComplete = lock.withLock {
+            if !common.isComplete { common.waiting.append(work) }
+            return common.isComplete
+        }
+        if isComplete { work() }
+    }
+}
+
+/// Tells of progress on a queue: the latest figure, and never more than one call at a time in the queue, however fast
+/// the bytes come. The last figure is always told.
+///
+/// `@unchecked Sendable`: what changes is behind `lock`.
+final class ProgressRelay: @unchecked Sendable {
+    typealias Handler = @Sendable (TaskProgress) -> Void
+
+    private let lock = PosixLock()
+    private var handler: (Handler, CallbackQueue)?
+    private var latest: TaskProgress?
+    private var isPlanned = false
+
+    func setHandler(_ handler: Handler?, on queue: CallbackQueue) {
+        lock.withLock { self.handler = handler.map { ($0, queue) } }
+    }
+
+    func tell(_ progress: TaskProgress) {
+        let queue: CallbackQueue? = lock.withLock {
+            guard let handler else { return nil }
+            latest = progress
+            guard !isPlanned else { return nil }
+            isPlanned = true
+            return handler.1
+        }
+        queue?.enqueue { [self] in
+            let (progress, handler) = lock.withLock {
+                isPlanned = false
+                return (latest, self.handler?.0)
+            }
+            if let progress { handler?(progress) }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+public import HTTPCore
+
+/// What to do with the response of a data task.
+public enum DataTaskDisposition: Sendable, Equatable {
+    case allow
+    /// End the task, with the error `cancelled`.
+    case cancel
+    /// Have the body written to a file: a download task takes over.
+    case becomeDownload
+}
+
+/// A redirect that may be followed.
+public struct RedirectProposal: Sendable {
+    /// What the rules of RFC 9110, section 15.4, make of the request: method and body as the status says, without
+    /// `Authorization` and `Cookie` where the origin is another one.
+    public let request: HTTPRequest
+    /// Why the session would not follow it on its own account.
+    public let denial: Denial?
+
+    public enum Denial: Sendable, Equatable {
+        /// From https to http.
+        case losesTLS
+        /// From a host with pins to one without.
+        case leavesPins
+    }
+}
+
+/// What a hook says of a redirect.
+public enum RedirectDecision: Sendable {
+    /// As the session would do without a hook: follow it, or fail with `redirectDenied` where it is denied.
+    case proceed
+    /// Make this request, even where the redirect is denied: of that the hook takes the responsibility. A host with a
+    /// security policy is not reached without TLS all the same.
+    case follow(HTTPRequest)
+    /// Do not follow it: the redirect is the answer.
+    case stop
+}
+
+/// The hooks of a session, under the names that AFNetworking and Alamofire give them.
+///
+/// They are called on the session's loop, for each task in the order of its events, and must not block: every task of
+/// the session waits meanwhile. (`downloadTaskDidFinishDownloading` is the exception: see there.) What a hook of the
+/// task's own delegate decides is not asked of the session's.
+public struct SessionHooks: Sendable {
+    /// After the end of the last task of an invalidated session.
+    public var sessionDidBecomeInvalid: (@Sendable () -> Void)?
+    /// A redirect (301, 302, 303, 307, 308 with a usable `Location`).
+    public var taskWillPerformHTTPRedirection:
+        (@Sendable (_ task: SessionTask, _ response: ResponseHead, _ redirect: RedirectProposal) -> RedirectDecision)?
+    /// The body of a streamed upload is needed: at its start, and again when the request is sent a second time (on a
+    /// redirect, or with credentials). Nil: the request's own body, if that can be read again.
+    public var taskNeedNewBodyStream: (@Sendable (_ task: SessionTask) -> BodySource?)?
+    /// Bytes of the body have been handed to the connection.
+    ///
+    /// - Parameter expected: nil when only the body's end will tell.
+    public var taskDidSendBodyData:
+        (@Sendable (_ task: SessionTask, _ bytesSent: Int64, _ totalBytesSent: Int64, _ expected: Int64?) -> Void)?
+    /// Just before `taskDidComplete`.
+    public var taskDidFinishCollectingMetrics: (@Sendable (_ task: SessionTask, _ metrics: TaskMetrics) -> Void)?
+    /// Exactly once a task, the last of its hooks. `state` is `completed` by then.
+    public var taskDidComplete: (@Sendable (_ task: SessionTask, _ error: SessionError?) -> Void)?
+    /// The final head of a data or upload task.
+    public var dataTaskDidReceiveResponse:
+        (@Sendable (_ task: DataTask, _ response: ResponseHead) -> DataTaskDisposition)?
+    /// Bytes of a body, as they come.
+    public var dataTaskDidReceiveData: (@Sendable (_ task: DataTask, _ data: [UInt8]) -> Void)?
+
+    public init() {}
+}

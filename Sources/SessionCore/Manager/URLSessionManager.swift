@@ -1,0 +1,165 @@
+public import HTTPCore
+import IOCore
+
+/// Makes tasks and carries them out: what `AFURLSessionManager` is on Apple's systems.
+///
+/// ```swift
+/// let manager = try URLSessionManager(serverTrust: SessionTrust(anchors: .system(), policies: policies))
+/// manager.taskDidComplete = { task, error in print(task.taskIdentifier, error ?? "done") }
+/// let task = try manager.dataTask(with: HTTPRequest(url: "https://api.example.com/v1/items"))
+/// let answer = try await task.value()
+/// await manager.invalidateSession(cancelingTasks: false)
+/// ```
+///
+/// Every member may be called on any thread, and none waits. When the last reference goes, tasks that are under way are
+/// cancelled and the thread ends by itself; a program that ends should `invalidateSession` before, so that no connection
+/// is left in the middle of a word.
+///
+/// Hooks are properties of the manager: see `SessionHooks`.
+@dynamicMemberLookup
+public final class URLSessionManager: Sendable {
+    public struct Configuration: Sendable {
+        public var session = SessionConfiguration()
+        public var timeouts = TaskTimeouts()
+        /// Spoken to every `https` host that can; others get HTTP/1.1.
+        public var httpVersion = Endpoint.HTTPVersion.http1
+        /// Sent with each request that has no field of that name: `User-Agent`, `Accept`. None are added otherwise.
+        public var additionalFields = HTTPFields()
+        /// The longest body that a data task collects, in bytes; a longer one fails with `responseTooLarge`.
+        public var maximumBodySize = 64 << 20
+        /// Where completion handlers, progress handlers and notifications come that name no queue; nil for a thread of
+        /// the session's own.
+        public var callbackQueue: CallbackQueue?
+        /// Hosts whose connections go to a fixed place; the TLS name and the policy stay those of the host.
+        package var resolve: [Host: (host: Host, port: UInt16)] = [:]
+
+        public init() {}
+    }
+
+    public let configuration: Configuration
+    public let serverTrust: SessionTrust
+    let thread: SessionThread
+
+    /// - Parameter loop: the thread to share with other sessions; nil for one of its own.
+    /// - Throws: `internal` when the system has no more threads or descriptors.
+    public init(
+        configuration: Configuration = Configuration(),
+        serverTrust: SessionTrust,
+        loop: SessionLoop? = nil
+    ) throws(SessionError) {
+        self.configuration = configuration
+        self.serverTrust = serverTrust
+        thread = try SessionThread(configuration: configuration, serverTrust: serverTrust, home: loop)
+    }
+
+    deinit {
+        thread.invalidate(cancelingTasks: true)
+    }
+
+    // MARK: Hooks
+
+    /// All of them at once.
+    public var hooks: SessionHooks {
+        get { thread.hooks }
+        set { thread.hooks = newValue }
+    }
+
+    /// One of them: `manager.taskDidComplete = { … }`.
+    public subscript<Hook>(dynamicMember hook: WritableKeyPath<SessionHooks, Hook>) -> Hook {
+        get { thread.hooks[keyPath: hook] }
+        set { thread.changeHooks { $0[keyPath: hook] = newValue } }
+    }
+
+    // MARK: Tasks
+
+    /// A task that collects the answer's body, or hands it on (`DataTaskDelegate.dataStream`). Any status is an answer.
+    ///
+    /// - Throws: `requestInvalid` when the request cannot be sent, `cancelled` when the session has been invalidated.
+    public func dataTask(with request: HTTPRequest) throws(SessionError) -> DataTask {
+        try check(request)
+        let delegate = DataTaskDelegate(limit: configuration.maximumBodySize, callbacks: thread.callbacks)
+        let task = DataTask(request, delegate: delegate, session: thread)
+        try thread.add(task)
+        return task
+    }
+
+    /// The same, with what to do at the end, on the session's callback queue.
+    public func dataTask(
+        with request: HTTPRequest,
+        completionHandler: @escaping @Sendable (Result<DataResponse, SessionError>) -> Void
+    ) throws(SessionError) -> DataTask {
+        let task = try dataTask(with: request)
+        task.delegate.queue.add { completionHandler(task.dataDelegate.result(of: task)) }
+        return task
+    }
+
+    /// A task that sends a file.
+    ///
+    /// - Throws: also when the file cannot be read.
+    public func uploadTask(with request: HTTPRequest, fromFile path: String) throws(SessionError) -> UploadTask {
+        var request = request
+        request.body = .source(try .file(path))
+        return try uploadTask(request, isStreamed: false)
+    }
+
+    /// A task that sends bytes.
+    public func uploadTask(with request: HTTPRequest, from bytes: [UInt8]) throws(SessionError) -> UploadTask {
+        var request = request
+        request.body = .bytes(bytes)
+        return try uploadTask(request, isStreamed: false)
+    }
+
+    /// A task that sends what `taskNeedNewBodyStream` gives, or the request's own body where the hook gives nothing.
+    public func uploadTask(withStreamedRequest request: HTTPRequest) throws(SessionError) -> UploadTask {
+        try uploadTask(request, isStreamed: true)
+    }
+
+    private func uploadTask(_ request: HTTPRequest, isStreamed: Bool) throws(SessionError) -> UploadTask {
+        try check(request)
+        let delegate = UploadTaskDelegate(limit: configuration.maximumBodySize, callbacks: thread.callbacks)
+        let task = UploadTask(request, delegate: delegate, session: thread, isStreamed: isStreamed)
+        try thread.add(task)
+        return task
+    }
+
+    /// What is wrong with a request is told on the caller's stack.
+    private func check(_ request: HTTPRequest) throws(SessionError) {
+        let url = try RequestURL(request.url)
+        var fields = request.fields
+        fields.appendMissing(of: configuration.additionalFields)
+        try SessionRequest.check(method: request.method, fields: fields)
+        _ = try thread.endpoint(for: url)
+    }
+
+    /// The tasks that are not complete, in the order in which they were made.
+    public var tasks: [SessionTask] { thread.table.all }
+    public var dataTasks: [DataTask] { tasks.compactMap { $0 is UploadTask ? nil : $0 as? DataTask } }
+    public var uploadTasks: [UploadTask] { tasks.compactMap { $0 as? UploadTask } }
+
+    // MARK: The loop
+
+    /// Does something with the session on its loop: `LoopTaskDelegate`s, streaming and all of `LoopTask` are used there,
+    /// and must not be taken elsewhere. Work that blocks holds up every task.
+    ///
+    /// - Returns: false, and `work` is dropped, when the session has been invalidated.
+    @discardableResult
+    public func perform(_ work: @escaping @Sendable (LoopSession) -> Void) -> Bool {
+        thread.perform { work($0.manager) }
+    }
+
+    /// Where requests for a URL go, and what is asked of the server there: the same value for the same scheme, host
+    /// and port. For `SessionRequest`s in `perform`.
+    ///
+    /// - Throws: `requestInvalid` when the URL is none, or when `serverTrust` refuses it.
+    public func endpoint(for url: String) throws(SessionError) -> Endpoint {
+        try thread.endpoint(for: RequestURL(url))
+    }
+
+    /// Takes no new tasks, lets those that are there end (or cancels them), closes all connections, and returns when
+    /// all is over, with the session's own thread. A task that was never resumed is waited for too: resume it, or cancel
+    /// it. May be called more than once, and to cancel after waiting has begun.
+    public func invalidateSession(cancelingTasks: Bool) async {
+        thread.invalidate(cancelingTasks: cancelingTasks)
+        await thread.whenEnded()
+    }
+}

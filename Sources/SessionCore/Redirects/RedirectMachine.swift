@@ -1,0 +1,102 @@
+package import HTTPCore
+
+/// What becomes of redirects, hop by hop (RFC 9110, section 15.4).
+///
+/// A value without a socket: heads go in, what to do comes out. It counts the hops of one task; policies are looked up
+/// by the caller, for each hop anew, and what they say of both ends goes into `judge`.
+package struct RedirectMachine: Sendable {
+    /// How many hops are followed at most.
+    package let limit: Int
+    /// How many have been followed.
+    package private(set) var count = 0
+
+    package init(limit: Int = 20) { self.limit = limit }
+
+    /// The next request, as far as the answer decides it.
+    package struct Hop: Equatable, Sendable {
+        package var url: AbsoluteURL
+        package var method: HTTPMethod
+        /// Whether the body of the last request goes along.
+        package var keepsBody: Bool
+        /// Whether the origin is another one: credentials stay behind.
+        package var crossesOrigins: Bool
+    }
+
+    package enum Action: Equatable, Sendable {
+        /// The response is no redirect: it is the answer.
+        case answer
+        case follow(Hop)
+        case fail(Fault)
+    }
+
+    /// Why a redirect cannot be followed.
+    package enum Fault: Equatable, Sendable {
+        /// `Location` cannot be read, stands there twice, or leads to another scheme than http and https.
+        case invalidLocation
+        case tooMany
+    }
+
+    /// Why a hop may not be made, unless somebody says that it may.
+    package enum Denial: Equatable, Sendable {
+        /// From https to http.
+        case losesTLS
+        /// From a host with pins to one without.
+        case leavesPins
+    }
+
+    /// Looks at the final head of a response.
+    ///
+    /// - Parameters:
+    ///   - url: where the request went.
+    ///   - method: what was asked.
+    package mutating func take(_ head: borrowing ResponseHead, url: AbsoluteURL, method: HTTPMethod) -> Action {
+        let next: HTTPMethod
+        switch head.status {
+        // What user agents have always done with a POST.
+        case 301, 302: next = method == .post ? .get : method
+        case 303: next = method == .head ? .head : .get
+        case 307, 308: next = method
+        default: return .answer
+        }
+        guard let place = head.fields.first(.location) else { return .answer }
+        guard head.fields.next(.location, after: place) == nil,
+            let target = url.resolving(head.fields.value(at: place))
+        else { return .fail(.invalidLocation) }
+        guard count < limit else { return .fail(.tooMany) }
+        count += 1
+        return .follow(
+            Hop(
+                url: target,
+                method: next,
+                keepsBody: next == method && head.status != 303,
+                crossesOrigins: target.origin != url.origin
+            )
+        )
+    }
+
+    /// Whether a hop may be made.
+    ///
+    /// - Parameters:
+    ///   - isPinned: what the policies of the two ends demand.
+    package static func judge(
+        from: (scheme: RequestHead.Scheme, isPinned: Bool),
+        to: (scheme: RequestHead.Scheme, isPinned: Bool)
+    ) -> Denial? {
+        if from.scheme == .https, to.scheme == .http { return .losesTLS }
+        if from.isPinned, !to.isPinned { return .leavesPins }
+        return nil
+    }
+
+    /// Takes out of a request's fields what may not go along on a hop.
+    package static func prune(_ fields: inout HTTPFields, for hop: Hop, leavesTLS: Bool) {
+        fields.removeAll { fields, index in
+            switch fields.id(at: index) {
+            case .authorization, .proxyAuthorization, .cookie: hop.crossesOrigins
+            case .referer: leavesTLS
+            case .contentType, .contentEncoding, .contentLanguage, .contentLocation, .contentRange, .contentDisposition:
+                !hop.keepsBody
+            default: false
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+public import HTTPCore
+
+/// A request as it is asked for: a URL, a method, fields and a body. Request serializers take and give it.
+///
+/// A value without a session; `HTTPSessionManager` finds the endpoint and makes a `SessionRequest` of it.
+public struct HTTPRequest: Sendable {
+    /// `http` or `https`, ASCII, percent-encoded as it shall go on the wire (RFC 3986). A fragment is not sent.
+    public var url: String
+    public var method: HTTPMethod
+    /// Beside `Host` and the framing fields, which are made from `url` and `body`.
+    public var fields: HTTPFields
+    public var body: RequestBody
+    /// Instead of the session's, for this request alone; nil for those.
+    public var timeouts: TaskTimeouts?
+
+    public init(
+        url: String,
+        method: HTTPMethod = .get,
+        fields: HTTPFields = HTTPFields(),
+        body: RequestBody = .none,
+        timeouts: TaskTimeouts? = nil
+    ) {
+        self.url = url
+        self.method = method
+        self.fields = fields
+        self.body = body
+        self.timeouts = timeouts
+    }
+}
+
+extension HTTPFields {
+    /// `set(name:value:)`, with the error that a request's other faults have.
+    mutating func setForRequest(_ name: String, _ value: String) throws(SessionError) {
+        do {
+            try set(name: name, value: value)
+        } catch {
+            throw SessionError(.requestInvalid, "A header field cannot be sent: \(error).")
+        }
+    }
+}

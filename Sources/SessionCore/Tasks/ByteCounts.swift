@@ -1,0 +1,25 @@
+/// How much of a task's bodies has gone and come, in bytes of content.
+struct ByteCounts: Sendable {
+    var sent: Int64 = 0
+    var expectedToSend: Int64?
+    var received: Int64 = 0
+    var expectedToReceive: Int64?
+}
+
+/// How far something is.
+public struct TaskProgress: Sendable, Equatable {
+    public let completedBytes: Int64
+    /// Nil while it is not known.
+    public let totalBytes: Int64?
+
+    public init(completedBytes: Int64, totalBytes: Int64?) {
+        self.completedBytes = completedBytes
+        self.totalBytes = totalBytes
+    }
+
+    /// From 0 to 1; nil while the total is not known.
+    public var fraction: Double? {
+        guard let totalBytes else { return nil }
+        return totalBytes > 0 ? min(1, Double(completedBytes) / Double(totalBytes)) : 1
+    }
+}

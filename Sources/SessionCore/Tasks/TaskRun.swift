@@ -1,0 +1,341 @@
+import HTTPCore
+import IOCore
+
+/// How a session's task is carried out: one `LoopTask` after the other until there is an answer. Belongs to the loop.
+///
+/// `@unchecked Sendable`: it is handed to the loop's work by way of its task, and touched there alone.
+final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
+    /// Gone when the run is over.
+    private var task: SessionTask?
+    private let session: SessionThread
+    private var request: HTTPRequest
+    private var redirects = RedirectMachine()
+    private(set) var metrics = TaskMetrics()
+
+    /// The exchange under way.
+    private var hop: LoopTask?
+    private var url: AbsoluteURL?
+    private var feed: BodyFeed?
+    private var toldSent: Int64 = 0
+    /// What is made of the exchange's answer when it is over; nil: it is the task's answer.
+    private var next: HTTPRequest?
+    /// How much of an answer that is not delivered has come.
+    private var dropped = 0
+    private var failure: SessionError?
+    private var isCancelled = false
+    /// Suspended by the task.
+    private var isHeld = false
+
+    /// An answer that is not delivered is read to its end, so that the connection serves the next hop; a longer one is
+    /// cut off.
+    private static let dropLimit = 64 << 10
+
+    init(_ task: SessionTask) {
+        self.task = task
+        session = task.session
+        request = task.originalRequest
+    }
+
+    // MARK: What the task asks for
+
+    func start() {
+        guard let task, !isCancelled else { return }
+        session.tell(.didResume(task))
+        metrics.fetchStart = session.loop.wallClock
+        startHop()
+    }
+
+    func resume() {
+        guard let task, !isCancelled else { return }
+        isHeld = false
+        session.tell(.didResume(task))
+        hop?.resume()
+    }
+
+    func suspend() {
+        guard let task, !isCancelled else { return }
+        isHeld = true
+        session.tell(.didSuspend(task))
+        hop?.suspend()
+    }
+
+    func cancel() {
+        guard task != nil else { return }
+        isCancelled = true
+        if let hop { hop.cancel() } else { finish(Self.cancelled) }
+    }
+
+    static let cancelled = SessionError(.cancelled, "The task was cancelled.")
+
+    // MARK: One exchange
+
+    private func startHop() {
+        guard let task else { return }
+        do throws(SessionError) {
+            request.body = try body(of: request, isFirst: metrics.redirectCount == 0)
+            let place = try RequestURL(request.url)
+            url = AbsoluteURL(origin: place.origin, rest: place.target)
+            var fields = request.fields
+            fields.appendMissing(of: session.configuration.additionalFields)
+            try SessionRequest.check(method: request.method, fields: fields)
+            let sent = SessionRequest(
+                endpoint: try session.endpoint(for: place),
+                method: request.method,
+                target: place.target,
+                fields: fields,
+                bodyLength: request.body.length,
+                timeouts: try timeouts(request)
+            )
+            task.willSend(request)
+            begin(session.manager.dataTask(with: sent, delegate: self))
+        } catch {
+            finish(error)
+        }
+    }
+
+    private func begin(_ started: LoopTask) {
+        hop = started
+        next = nil
+        dropped = 0
+        toldSent = 0
+        let feed = BodyFeed(request.body, loop: session.loop) { [unowned self] error in
+            failure = error
+            hop?.cancel()
+        }
+        self.feed = feed
+        feed.begin(started)
+        // The body's source may have failed already.
+        if !isHeld { hop?.resume() }
+    }
+
+    /// The body of the next request: the hook's for a streamed upload, else the request's own.
+    private func body(of request: HTTPRequest, isFirst: Bool) throws(SessionError) -> RequestBody {
+        guard let upload = task as? UploadTask, upload.isStreamed, request.body.length.hasBody || isFirst else {
+            return request.body
+        }
+        let hook = upload.delegate.taskNeedNewBodyStream ?? session.hookBox.hooks.taskNeedNewBodyStream
+        if let source = hook?(upload) { return .source(source) }
+        return request.body
+    }
+
+    /// What is left of the time that the whole task has.
+    private func timeouts(_ request: HTTPRequest) throws(SessionError) -> TaskTimeouts {
+        var timeouts = request.timeouts ?? session.configuration.timeouts
+        guard let total = timeouts.total else { return timeouts }
+        let spent = UInt64(max(0, session.loop.wallClock - metrics.fetchStart)) * 1000
+        guard spent < total.nanoseconds else {
+            throw SessionError(.stalled, "The task took longer than its limit of \(total.milliseconds) ms.")
+        }
+        timeouts.total = TimeSpan(nanoseconds: total.nanoseconds - spent)
+        return timeouts
+    }
+
+    override func taskNeedsBodyData(_ hop: LoopTask) {
+        guard hop === self.hop else { return }
+        tellSent(hop)
+        feed?.more()
+    }
+
+    private func tellSent(_ hop: LoopTask) {
+        let sent = hop.bodyBytesSent
+        guard let task, sent > toldSent else { return }
+        let more = sent - toldSent
+        toldSent = sent
+        let counts = task.count { $0.sent = sent }
+        let own = (task as? UploadTask)?.uploadDelegate
+        own?.toldOfSending(counts)
+        (own?.taskDidSendBodyData ?? session.hookBox.hooks.taskDidSendBodyData)?(
+            task,
+            more,
+            sent,
+            counts.expectedToSend
+        )
+    }
+
+    // MARK: The answer
+
+    override func task(_ hop: LoopTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition {
+        guard let task, hop === self.hop, let url else { return .cancel }
+        tellSent(hop)
+        switch redirects.take(response, url: url, method: request.method) {
+        case .answer:
+            return deliver(copy response, to: task)
+        case .fail(let fault):
+            failure = SessionError(fault, redirects: redirects)
+            return .cancel
+        case .follow(let step):
+            let head = copy response
+            switch decide(on: step, after: head, of: task) {
+            case .follow(let following):
+                metrics.redirectCount = redirects.count
+                next = following
+                if case .length(let count) = head.framing, count > Self.dropLimit { return .cancel }
+                return .allow
+            case .answer: return deliver(head, to: task)
+            case .fail(let error):
+                failure = error
+                return .cancel
+            }
+        }
+    }
+
+    private enum Step {
+        case follow(HTTPRequest)
+        case answer
+        case fail(SessionError)
+    }
+
+    private func decide(on hop: RedirectMachine.Hop, after head: ResponseHead, of task: SessionTask) -> Step {
+        guard let url else { return .answer }
+        let target = hop.url.origin
+        let denial = RedirectMachine.judge(
+            from: (url.origin.scheme, session.isPinned(url.origin)),
+            to: (target.scheme, session.isPinned(target))
+        )
+        var following = request
+        following.url = hop.url.text
+        following.method = hop.method
+        if !hop.keepsBody { following.body = .none }
+        RedirectMachine.prune(
+            &following.fields,
+            for: hop,
+            leavesTLS: url.origin.scheme == .https && target.scheme == .http
+        )
+        let proposal = RedirectProposal(request: following, denial: denial.map { RedirectProposal.Denial($0) })
+        let hook = task.delegate.taskWillPerformHTTPRedirection ?? session.hookBox.hooks.taskWillPerformHTTPRedirection
+        switch hook?(task, head, proposal) ?? .proceed {
+        case .stop: return .answer
+        case .follow(let request): return .follow(request)
+        case .proceed:
+            guard let denial else { return .follow(following) }
+            return .fail(SessionError(denial, from: url.origin, to: target))
+        }
+    }
+
+    private func deliver(_ head: ResponseHead, to task: SessionTask) -> ResponseDisposition {
+        let expected = expectedLength(head)
+        task.delegate.reset()
+        task.delegate.noteResponse(at: session.loop.wallClock - metrics.fetchStart)
+        task.didReceive(head, expected: expected.map { Int64($0) })
+        guard let task = task as? DataTask else { return .allow }
+        let own = task.dataDelegate
+        let hook = own.dataTaskDidReceiveResponse ?? session.hookBox.hooks.dataTaskDidReceiveResponse
+        switch hook?(task, head) ?? .allow {
+        case .cancel, .becomeDownload: return .cancel
+        case .allow: break
+        }
+        guard let expected, expected > 0 else { return .allow }
+        guard expected <= own.limitOfCollection else {
+            failure = own.tooLarge
+            return .cancel
+        }
+        own.expect(expected)
+        return .allow
+    }
+
+    private func expectedLength(_ head: ResponseHead) -> Int? {
+        switch head.framing {
+        case .none: 0
+        case .length(let count): count
+        default: nil
+        }
+    }
+
+    override func task(_ hop: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
+        guard let task, hop === self.hop, !isCancelled else { return .proceed }
+        guard next == nil else {
+            dropped += data.count
+            if dropped > Self.dropLimit { hop.cancel() }
+            return .proceed
+        }
+        guard let task = task as? DataTask else { return .proceed }
+        let own = task.dataDelegate
+        let count = Int64(data.count)
+        guard own.take(data) else {
+            failure = own.tooLarge
+            hop.cancel()
+            return .proceed
+        }
+        let counts = task.count { $0.received += count }
+        own.told(counts)
+        if let hook = session.hookBox.hooks.dataTaskDidReceiveData { hook(task, [UInt8](copying: data)) }
+        return .proceed
+    }
+
+    override func task(_ hop: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {
+        guard hop === self.hop, next == nil, let task = task as? DataTask else { return }
+        task.dataDelegate.take(trailers: copy trailers)
+    }
+
+    // MARK: The end
+
+    override func taskDidComplete(_ hop: LoopTask, error: SessionError?) {
+        guard hop === self.hop else { return }
+        tellSent(hop)
+        feed?.end()
+        feed = nil
+        self.hop = nil
+        collect(hop.metrics)
+        if let next, failure == nil, !isCancelled {
+            request = next
+            startHop()
+        } else {
+            finish(failure ?? error)
+        }
+    }
+
+    /// The exchange's metrics become a transaction of the task's.
+    private func collect(_ exchange: TaskMetrics) {
+        if metrics.transaction.fetchStart != TransactionMetrics.absent {
+            metrics.earlierTransactions.append(metrics.transaction)
+        }
+        metrics.transaction = exchange.transaction.later(by: exchange.fetchStart - metrics.fetchStart)
+    }
+
+    private func finish(_ error: SessionError?) {
+        guard let task else { return }
+        self.task = nil
+        if metrics.fetchStart != 0 { metrics.duration = max(0, session.loop.freshWallClock - metrics.fetchStart) }
+        task.complete(error)
+        task.delegate.finish(error, metrics)
+        let own = task.delegate.taskDidComplete
+        session.hookBox.hooks.taskDidFinishCollectingMetrics?(task, metrics)
+        (own ?? session.hookBox.hooks.taskDidComplete)?(task, error)
+        session.tell(.didComplete(task))
+        session.forget(task)
+        task.delegate.release()
+    }
+}
+
+extension RedirectProposal.Denial {
+    init(_ denial: RedirectMachine.Denial) {
+        self =
+            switch denial {
+            case .losesTLS: .losesTLS
+            case .leavesPins: .leavesPins
+            }
+    }
+}
+
+extension SessionError {
+    init(_ fault: RedirectMachine.Fault, redirects: RedirectMachine) {
+        switch fault {
+        case .invalidLocation:
+            self.init(.redirectDenied, "The redirect's Location is no single http or https URL that can be read.")
+        case .tooMany:
+            self.init(.redirectDenied, "The answer is one more redirect after \(redirects.limit) of them.")
+        }
+    }
+
+    init(_ denial: RedirectMachine.Denial, from: Origin, to: Origin) {
+        let why =
+            switch denial {
+            case .losesTLS: "goes without TLS"
+            case .leavesPins: "has no pins"
+            }
+        self.init(
+            .redirectDenied,
+            "\(from) redirects to \(to), which \(why). Ask for it by itself, or follow it in taskWillPerformHTTPRedirection."
+        )
+    }
+}

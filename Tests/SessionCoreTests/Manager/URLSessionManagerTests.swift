@@ -1,0 +1,276 @@
+import HTTPCore
+import ServerTrust
+import TestSupport
+import Testing
+
+@testable import SessionCore
+
+@Suite("A session's manager", .onOwnThreads)
+struct URLSessionManagerTests {
+    private static let url = ManagerStage.url("/")
+
+    @Test("a task is suspended, runs, completes, and is listed until then")
+    func life() async throws {
+        let mayAnswer = Gate()
+        let stage = try ManagerStage { connection in
+            _ = try connection.readRequest()
+            try mayAnswer.pass()
+            try connection.answer("body")
+        }
+        let task = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        #expect(task.state == .suspended)
+        #expect(stage.manager.tasks.map(\.taskIdentifier) == [task.taskIdentifier])
+        #expect(stage.manager.dataTasks.count == 1 && stage.manager.uploadTasks.isEmpty)
+        #expect(stage.origin.connections.isEmpty)
+        task.taskDescription = "the first"
+        task.resume()
+        #expect(task.state == .running)
+        try await eventually("the request") { stage.origin.requests.count == 1 }
+        mayAnswer.open()
+        let answer = try await task.value()
+        #expect(answer.data == Array("body".utf8))
+        #expect(task.state == .completed)
+        #expect(task.response?.status == 200)
+        #expect(task.countOfBytesReceived == 4)
+        #expect(task.countOfBytesExpectedToReceive == 4)
+        #expect(task.countOfBytesSent == 0)
+        #expect(task.taskDescription == "the first")
+        #expect(task.error == nil)
+        #expect(stage.manager.tasks.isEmpty)
+        // Once more is the same answer.
+        #expect(try await task.value().data == answer.data)
+        await stage.end()
+    }
+
+    @Test("identifiers are unique over managers and kinds of tasks")
+    func identifiers() async throws {
+        let first = try ManagerStage { _ in OriginAnswer.text("") }
+        let second = try ManagerStage { _ in OriginAnswer.text("") }
+        let request = HTTPRequest(url: Self.url)
+        var identifiers = Set<UInt64>()
+        for manager in [first.manager, second.manager] {
+            for _ in 0..<10 {
+                identifiers.insert(try manager.dataTask(with: request).taskIdentifier)
+                identifiers.insert(try manager.uploadTask(with: request, from: []).taskIdentifier)
+            }
+        }
+        #expect(identifiers.count == 40)
+        await first.end()
+        await second.end()
+    }
+
+    @Test("hooks come in the order of a task's events, and the task's own go before the session's")
+    func hooks() async throws {
+        let stage = try ManagerStage { request in OriginAnswer.text("12345") }
+        let manager = stage.manager
+        manager.dataTaskDidReceiveResponse = { [stage] task, response in
+            stage.note("response \(response.status) of \(task.taskIdentifier)")
+            return .allow
+        }
+        manager.dataTaskDidReceiveData = { [stage] _, data in stage.note("data \(data.count)") }
+        manager.taskDidFinishCollectingMetrics = { [stage] task, metrics in
+            stage.note("metrics \(metrics.transaction.status)")
+        }
+        manager.taskDidComplete = { [stage] task, error in stage.note("complete \(task.state) \(error == nil)") }
+        let task = try manager.dataTask(with: HTTPRequest(url: Self.url))
+        task.delegate.queue.add { [stage] in stage.note("first") }
+        task.delegate.queue.add { [stage] in stage.note("second") }
+        task.resume()
+        let log = try await stage.wait(for: "second")
+        #expect(
+            log == [
+                "response 200 of \(task.taskIdentifier)", "data 5", "metrics 200", "complete completed true", "first",
+                "second",
+            ]
+        )
+        #expect(task.delegate.initialResponseTime ?? -1 >= 0)
+        #expect(task.delegate.metrics?.transaction.status == 200)
+        // What is added later runs too.
+        task.delegate.queue.add { [stage] in stage.note("third") }
+        _ = try await stage.wait(for: "third")
+
+        let own = try manager.dataTask(with: HTTPRequest(url: Self.url))
+        own.dataDelegate.dataTaskDidReceiveResponse = { [stage] _, _ in
+            stage.note("own response")
+            return .cancel
+        }
+        own.delegate.taskDidComplete = { [stage] _, error in stage.note("own \(error?.code.rawValue ?? "")") }
+        await #expect { try await own.value() } throws: { $0.sessionCode == .cancelled }
+        #expect(stage.log.with { $0.suffix(3) } == ["own response", "metrics 200", "own cancelled"])
+        manager.hooks = SessionHooks()
+        await stage.end()
+    }
+
+    @Test("completion handlers run on the queue that the configuration names")
+    func callbackQueue() async throws {
+        let stage = Monitor<[String]>([])
+        let held = Monitor<[@Sendable () -> Void]>([])
+        let staged = try ManagerStage {
+            $0.callbackQueue = CallbackQueue { work in held.with { $0.append(work) } }
+        } answering: { _ in
+            OriginAnswer.text("x")
+        }
+        let task = try staged.manager.dataTask(with: HTTPRequest(url: Self.url)) { result in
+            stage.with { $0.append((try? result.get()).map { "\($0.response.status)" } ?? "failed") }
+        }
+        task.resume()
+        try await eventually("the handler") { held.with { !$0.isEmpty } }
+        #expect(stage.with { $0 }.isEmpty)
+        for work in held.with({ $0 }) { work() }
+        #expect(stage.with { $0 } == ["200"])
+        await staged.end()
+    }
+
+    @Test("a queue that runs its work at once does not hang")
+    func immediateQueue() async throws {
+        let log = Monitor<[Int]>([])
+        let stage = try ManagerStage {
+            $0.callbackQueue = CallbackQueue { $0() }
+        } answering: { _ in
+            OriginAnswer.text("x")
+        }
+        let task = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        task.delegate.queue.add {
+            log.with { $0.append(1) }
+            task.delegate.queue.add { log.with { $0.append(3) } }
+        }
+        task.delegate.queue.add { log.with { $0.append(2) } }
+        task.resume()
+        try await eventually("all handlers") { log.with { $0.count == 3 } }
+        #expect(log.with { $0 } == [1, 2, 3])
+        await stage.end()
+    }
+
+    @Test("a data stream takes the bytes instead of the collection, beyond its limit")
+    func dataStream() async throws {
+        let body = patternBytes(300_000)
+        let stage = try ManagerStage({ $0.maximumBodySize = 1000 }) { connection in
+            while try connection.readRequest() != nil {
+                try connection.write("HTTP/1.1 200 OK\r\nContent-Length: \(body.count)\r\n\r\n")
+                try connection.write(body)
+            }
+        }
+        let streamed = Monitor<[UInt8]>([])
+        let progress = Monitor<[TaskProgress]>([])
+        let task = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        task.dataDelegate.dataStream = { bytes in streamed.with { $0 += bytes } }
+        task.dataDelegate.setProgressHandler { step in progress.with { $0.append(step) } }
+        let answer = try await task.value()
+        #expect(answer.data.isEmpty)
+        #expect(task.delegate.data == nil)
+        let isWhole = streamed.with { $0 } == body
+        #expect(isWhole)
+        let whole = TaskProgress(completedBytes: 300_000, totalBytes: 300_000)
+        try await eventually("the last progress") { progress.with { $0.last == whole } }
+        #expect(whole.fraction == 1)
+        let steps = progress.with { $0.map(\.completedBytes) }
+        #expect(steps == steps.sorted())
+        let collected = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        await #expect { try await collected.value() } throws: { $0.sessionCode == .responseTooLarge }
+        await stage.end()
+    }
+
+    @Test("a suspended task reads no more, and goes on where it was")
+    func suspension() async throws {
+        let stage = try ManagerStage { connection in
+            _ = try connection.readRequest()
+            try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 40000000\r\n\r\n")
+            for _ in 0..<40 { try connection.write([UInt8](repeating: 7, count: 1_000_000)) }
+        }
+        let task = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        let first = Gate()
+        task.dataDelegate.dataTaskDidReceiveResponse = { task, _ in
+            task.suspend()
+            first.open()
+            return .allow
+        }
+        let waiting = beside { try await task.value() }
+        try await eventually("the head") { task.response != nil }
+        try first.pass()
+        #expect(task.state == .suspended)
+        // The origin cannot get rid of it all: it waits in the sockets' buffers.
+        try await eventually("a full connection") { stage.origin.connections[0].bytesWritten > 100_000 }
+        #expect(stage.origin.connections[0].bytesWritten < 40_000_000)
+        task.resume()
+        #expect(try await waiting.value.data.count == 40_000_000)
+        await stage.end()
+    }
+
+    @Test("cancelling ends a task before its start, and while it waits; once")
+    func cancellation() async throws {
+        let stage = try ManagerStage { $0.readToEnd() }
+        stage.manager.taskDidComplete = { [stage] task, error in stage.note("\(task.taskIdentifier) \(error!.code)") }
+        let never = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        never.cancel()
+        never.resume()
+        await #expect { try await never.value() } throws: { $0.sessionCode == .cancelled }
+        let waiting = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        waiting.resume()
+        try await eventually("the request") { stage.origin.applicationBytes > 0 }
+        for _ in 0..<3 { waiting.cancel() }
+        await #expect { try await waiting.value() } throws: { $0.sessionCode == .cancelled }
+        waiting.cancel()
+        waiting.suspend()
+        waiting.resume()
+        await stage.end()
+        #expect(stage.log.with { $0 } == ["\(never.taskIdentifier) cancelled", "\(waiting.taskIdentifier) cancelled"])
+        #expect(stage.origin.connections.count == 1)
+    }
+
+    @Test("invalidation waits for tasks that were never resumed, or cancels them, and tells when all is over")
+    func invalidation() async throws {
+        let stage = try ManagerStage { _ in OriginAnswer.text("late") }
+        stage.manager.sessionDidBecomeInvalid = { [stage] in stage.note("invalid") }
+        stage.manager.taskDidComplete = { [stage] _, error in stage.note(error?.code.rawValue ?? "fine") }
+        let task = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        async let ended: Void = stage.manager.invalidateSession(cancelingTasks: false)
+        try await eventually("the closing") { !stage.manager.perform { _ in } }
+        #expect { try stage.manager.dataTask(with: HTTPRequest(url: Self.url)) } throws: {
+            $0.sessionCode == .cancelled
+        }
+        #expect(stage.log.with { $0 }.isEmpty)
+        #expect(try await task.value().data == Array("late".utf8))
+        await ended
+        #expect(stage.log.with { $0 } == ["fine", "invalid"])
+
+        let second = try ManagerStage { $0.readToEnd() }
+        second.manager.taskDidComplete = { [second] _, error in second.note(error?.code.rawValue ?? "fine") }
+        let idle = try second.manager.dataTask(with: HTTPRequest(url: Self.url))
+        let busy = try second.manager.dataTask(with: HTTPRequest(url: Self.url))
+        busy.resume()
+        await second.manager.invalidateSession(cancelingTasks: true)
+        #expect(idle.state == .completed && busy.state == .completed)
+        #expect(second.log.with { $0 } == ["cancelled", "cancelled"])
+    }
+
+    @Test("two sessions share a thread, and the end of one leaves the other alone")
+    func sharedLoop() async throws {
+        let loop = try SessionLoop()
+        let answer: ScriptedOrigin.Script = { connection in
+            while try connection.readRequest() != nil { try connection.answer("x") }
+        }
+        let first = try ManagerStage(loop: loop, script: answer)
+        let second = try ManagerStage(loop: loop, script: answer)
+        #expect(try await first.manager.dataTask(with: HTTPRequest(url: Self.url)).value().data.count == 1)
+        #expect(try await second.manager.dataTask(with: HTTPRequest(url: Self.url)).value().data.count == 1)
+        await first.end()
+        #expect(try await second.manager.dataTask(with: HTTPRequest(url: Self.url)).value().data.count == 1)
+        await second.end()
+    }
+
+    @Test("a request that cannot be sent is refused where it is made")
+    func refusal() async throws {
+        let stage = try ManagerStage(pinned: [ManagerStage.host]) { _ in OriginAnswer.text("") }
+        var fields = HTTPFields()
+        try fields.append(name: "Transfer-Encoding", value: "chunked")
+        let requests = [
+            HTTPRequest(url: "ftp://api.example.com/"), HTTPRequest(url: Self.url, fields: fields),
+            HTTPRequest(url: "http://api.example.com/"), HTTPRequest(url: Self.url, method: .connect),
+        ]
+        for request in requests {
+            #expect { try stage.manager.dataTask(with: request) } throws: { $0.sessionCode == .requestInvalid }
+        }
+        #expect(stage.manager.tasks.isEmpty)
+        await stage.end()
+    }
+}
