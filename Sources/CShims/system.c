@@ -12,6 +12,8 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/pidfd.h>
+#include <sys/signalfd.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -198,4 +200,26 @@ int pinproxy_wait_signal(int milliseconds) {
         if (errno != EINTR)
             return 0;
     }
+}
+
+int pinproxy_signal_descriptor(void) {
+    sigset_t set = awaited_signals();
+    int descriptor = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return descriptor < 0 ? -errno : descriptor;
+}
+
+int pinproxy_take_signal(int descriptor) {
+    struct signalfd_siginfo information;
+    for (;;) {
+        ssize_t count = read(descriptor, &information, sizeof information);
+        if (count == sizeof information)
+            return (int)information.ssi_signo;
+        if (count >= 0 || errno != EINTR)
+            return 0;
+    }
+}
+
+int pinproxy_process_descriptor(int process) {
+    int descriptor = pidfd_open(process, 0);
+    return descriptor < 0 ? -errno : descriptor;
 }

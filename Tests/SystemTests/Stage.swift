@@ -10,6 +10,8 @@ struct Stage {
     let server: TestServer
     let origin: ScriptedOrigin
     let proxy: ProxyUnderTest
+    /// What the proxy was started with.
+    let settings: ProxySettings
 
     /// Plays the script on each connection of the origin.
     init(
@@ -21,6 +23,7 @@ struct Stage {
         var settings = ProxySettings(trusting: Self.pki)
         settings.serve(Self.host, server, at: origin.port)
         change(&settings)
+        self.settings = settings
         proxy = try ProxyUnderTest(settings)
     }
 
@@ -32,6 +35,14 @@ struct Stage {
         try self.init(change) { connection in
             while let request = try connection.readRequest() { try connection.write(answer(request)) }
         }
+    }
+
+    /// Takes other settings in by SIGHUP.
+    @discardableResult
+    func reload(_ change: (inout ProxySettings) -> Void) throws -> LogLine {
+        var settings = settings
+        change(&settings)
+        return try proxy.reload(settings)
     }
 
     /// A URL of the host in the form that is upgraded.

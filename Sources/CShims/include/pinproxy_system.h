@@ -76,5 +76,11 @@ void pinproxy_block_signals(void);
 void pinproxy_unblock_signals(void);
 // Waits for one of them, at most `milliseconds` (-1: for ever). Returns the signal, or 0 when the time is over.
 int pinproxy_wait_signal(int milliseconds);
+// The same signals as a descriptor, non-blocking and closed on exec. Returns it or -errno.
+int pinproxy_signal_descriptor(void);
+// The next signal of that descriptor, or 0.
+int pinproxy_take_signal(int descriptor);
+// A descriptor that is readable when that child has ended, closed on exec. Returns it or -errno.
+int pinproxy_process_descriptor(int process);
 
 #endif

@@ -15,13 +15,16 @@ package enum ConfigurationLoader {
         package var warnings: [DocumentIssue]
         /// The configuration itself is not there (exit 66, where every other issue is exit 78).
         package var configurationIsMissing = false
+        /// What was read for it, good or bad.
+        package var record = FileRecord()
     }
 
     /// - Parameters:
     ///   - path: the configuration file; the paths in it are relative to its folder.
     ///   - generation: the number that the snapshot gets.
     package static func load(path: String, generation: Int = 1) -> Outcome {
-        var outcome = load(DocumentReader(file: path), generation: generation)
+        var (outcome, record) = FileRecord.recording { load(DocumentReader(file: path), generation: generation) }
+        outcome.record = record
         if outcome.snapshot == nil, access(path, F_OK) != 0, errno == ENOENT { outcome.configurationIsMissing = true }
         return outcome
     }

@@ -105,6 +105,7 @@ package final class ProxyServer {
     /// - Parameter reopensLog: a log that is a file is opened anew, also where its path is the same.
     /// - Returns: what of the new configuration is taken in with a restart only.
     /// - Throws: when the task log cannot be opened or memory is short: then all is as it was.
+    @discardableResult
     package func reload(
         _ next: PolicySnapshot,
         reopensLog: Bool = false

@@ -13,8 +13,17 @@ package enum FileContents {
         }
     }
 
+    /// Set while a load is recorded.
+    @TaskLocal static var recorder: FileRecorder?
+
     /// The bytes of a regular file of at most `limit` bytes.
     package static func read(_ path: String, limit: Int) -> Result<[UInt8], Fault> {
+        let contents = contents(path, limit: limit)
+        recorder?.note(path, limit: limit, contents)
+        return contents
+    }
+
+    private static func contents(_ path: String, limit: Int) -> Result<[UInt8], Fault> {
         guard !path.isEmpty, !path.utf8.contains(0) else {
             return .failure(Fault(message: "not a path", remedy: "name a file"))
         }
@@ -45,6 +54,12 @@ package enum FileContents {
 
     /// The names in a folder, sorted; hidden ones (a ConfigMap's `..data` among them) are left out.
     package static func names(inFolder path: String) -> Result<[String], Fault> {
+        let names = listing(path)
+        recorder?.note(path, names: names)
+        return names
+    }
+
+    private static func listing(_ path: String) -> Result<[String], Fault> {
         guard let folder = opendir(path) else { return .failure(fault(errno)) }
         defer { closedir(folder) }
         var names: [String] = []
@@ -59,7 +74,9 @@ package enum FileContents {
 
     package static func isFolder(_ path: String) -> Bool {
         var status = stat()
-        return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
+        let isFolder = stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
+        recorder?.note(path, isFolder: isFolder)
+        return isFolder
     }
 
     /// `path` taken relative to the folder of `file`.

@@ -23,6 +23,9 @@ extension Command {
             """
             The standard output belongs to CMD: a task log that the configuration sends to stdout goes to stderr.
             """,
+            """
+            Changed configuration and pin files are taken in while CMD runs, when they have come to rest; SIGHUP is CMD's.
+            """,
         ],
         examples: [
             Example(
@@ -36,9 +39,12 @@ extension Command {
         ]
     ) { arguments throws(CommandFailure) in
         let signalMask = SignalForwarder.blockSignals()
-        let (loaded, warnings) = try LoadedConfiguration.load(arguments["config"])
-        LoadedConfiguration.show(warnings)
+        let (loaded, outcome) = try LoadedConfiguration.loadRecorded(arguments["config"])
+        LoadedConfiguration.show(outcome.warnings)
         let proxy = try RunningProxy(loaded.changed { prepare(&$0.configuration) })
+        var reloader = Reloader(path: arguments["config"], proxy: proxy.server, record: outcome.record) {
+            (parts: inout PolicyParts) throws(CommandFailure) in prepare(&parts.configuration)
+        }
         let forwarder = SignalForwarder()
         let code: ExitCode
         do throws(CommandFailure) {
@@ -49,7 +55,7 @@ extension Command {
                 child.send(SIGKILL)
                 throw CommandFailure(.internal, error.description)
             }
-            child.waitForEnd()
+            wait(for: child, &reloader)
             forwarder.forgetChild()
             code = ExitCode(rawValue: child.collect())
         } catch {
@@ -61,6 +67,19 @@ extension Command {
             return forwarder.wasHurried
         }
         return code
+    }
+
+    /// Reloads until the program has ended.
+    private static func wait(for child: ChildProcess, _ reloader: inout Reloader) {
+        // A kernel older than 5.3 has no such descriptor: then there is no reload.
+        if let end = DescriptorPoll.end(ofProcess: child.identifier) {
+            defer { close(end) }
+            while !DescriptorPoll.isReadable(end) {
+                DescriptorPoll.wait([end] + reloader.descriptors, until: reloader.deadline)
+                reloader.turn()
+            }
+        }
+        child.waitForEnd()
     }
 
     /// One listener on a free port; what the first forward listener of the file allows is allowed there.

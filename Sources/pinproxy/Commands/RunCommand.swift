@@ -1,5 +1,6 @@
 import CShims
 import Glibc
+import IOCore
 import ProxyCore
 
 extension Command {
@@ -17,6 +18,11 @@ extension Command {
             SIGTERM and SIGINT stop it cleanly: it accepts nothing new, lets requests finish for at most \
             timeouts.drain, and ends with 0; a second signal ends it at once.
             """,
+            """
+            Changed configuration and pin files are taken in while it runs, when they have come to rest or at once with \
+            SIGHUP: all of them or, with errors, none. SIGHUP opens a task log that is a file anew, too. Changes of \
+            listeners and workers need a restart.
+            """,
         ],
         examples: [
             Example(
@@ -27,41 +33,63 @@ extension Command {
     ) { arguments throws(CommandFailure) in
         // Before any thread is started: they all inherit it, and the signals wait for this one.
         pinproxy_block_signals()
-        var (snapshot, warnings) = try LoadedConfiguration.load(arguments["config"])
-        LoadedConfiguration.tell(warnings)
-        let level = snapshot.configuration.log.level
-        if let warning = DescriptorLimit.raise(for: snapshot.configuration.limits) {
+        let (loaded, outcome) = try LoadedConfiguration.loadRecorded(arguments["config"])
+        LoadedConfiguration.tell(outcome.warnings)
+        let level = loaded.configuration.log.level
+        if let warning = DescriptorLimit.raise(for: loaded.configuration.limits) {
             EventLine(event: "warning").with("message", warning).write(.warning, at: level)
         }
-        let origin = arguments.has("demo-origin") ? try DemoOrigin.beside(&snapshot) : nil
+        let origin = arguments.has("demo-origin") ? try DemoOrigin.startBesideAProxy() : nil
         defer { origin?.stop() }
-        let proxy = try RunningProxy(snapshot)
+        let prepare = { (parts: inout PolicyParts) throws(CommandFailure) in
+            if let origin { try origin.add(to: &parts) }
+        }
+        var parts = loaded.parts
+        try prepare(&parts)
+        let proxy = try RunningProxy(PolicySnapshot(parts, generation: loaded.generation))
+        let signals = try SignalDescriptor.make()
         proxy.tellListeners()
         if origin != nil {
             EventLine(event: "demoOrigin").with("url", "http://\(DemoOrigin.hostBesideAProxy)/").write()
         }
-        let signal = waitForTheEnd(level)
+        var reloader = Reloader(
+            path: arguments["config"],
+            proxy: proxy.server,
+            record: outcome.record,
+            prepare: prepare
+        )
+        let signal = serve(signals, &reloader)
         EventLine(event: "stopping")
             .with("signal", signal == SIGINT ? "SIGINT" : "SIGTERM")
-            .write(.info, at: level)
+            .write(.info, at: proxy.level)
         proxy.stop { milliseconds in isEnd(pinproxy_wait_signal(milliseconds)) }
-        EventLine(event: "stopped").write(.info, at: level)
+        EventLine(event: "stopped").write(.info, at: proxy.level)
         return .success
     }
 
-    private static func waitForTheEnd(_ level: LogConfiguration.Level) -> Int32 {
+    /// Reloads until a signal ends it; the signal.
+    private static func serve(_ signals: SignalDescriptor, _ reloader: inout Reloader) -> Int32 {
         while true {
-            let signal = pinproxy_wait_signal(-1)
-            if isEnd(signal) { return signal }
-            if signal == SIGHUP {
-                EventLine(event: "warning")
-                    .with("message", "SIGHUP: this version reads its configuration at the start only; restart it")
-                    .write(.warning, at: level)
+            DescriptorPoll.wait([signals.descriptor] + reloader.descriptors, until: reloader.deadline)
+            while let signal = signals.take() {
+                if isEnd(signal) { return signal }
+                if signal == SIGHUP { reloader.hangUp() }
             }
+            reloader.turn()
         }
     }
 
     private static func isEnd(_ signal: Int32) -> Bool { signal == SIGTERM || signal == SIGINT }
+}
+
+extension SignalDescriptor {
+    fileprivate static func make() throws(CommandFailure) -> SignalDescriptor {
+        do throws(IOFailure) {
+            return try SignalDescriptor()
+        } catch {
+            throw CommandFailure(.internal, error.description)
+        }
+    }
 }
 
 extension Command.Option {
@@ -75,18 +103,22 @@ extension Command.Option {
 extension DemoOrigin {
     static let hostBesideAProxy = "demo.pinproxy.test"
 
-    /// Starts one, and adds its host, with the key that was just made as its pin, to a policy in memory.
-    fileprivate static func beside(_ snapshot: inout PolicySnapshot) throws(CommandFailure) -> DemoOrigin {
+    fileprivate static func startBesideAProxy() throws(CommandFailure) -> DemoOrigin {
         do {
-            let origin = try DemoOrigin(hosts: [hostBesideAProxy])
-            var parts = snapshot.parts
-            try DemoHost(name: hostBesideAProxy, origin: origin, pin: origin.pin).add(to: &parts)
-            snapshot = PolicySnapshot(parts, generation: snapshot.generation)
-            return origin
+            return try DemoOrigin(hosts: [hostBesideAProxy])
+        } catch {
+            throw CommandFailure(.internal, "the demo's origin could not be started: \(error)")
+        }
+    }
+
+    /// Adds its host, with the key that was made for it as its pin, to a policy in memory.
+    fileprivate func add(to parts: inout PolicyParts) throws(CommandFailure) {
+        do {
+            try DemoHost(name: Self.hostBesideAProxy, origin: self, pin: pin).add(to: &parts)
         } catch let failure as CommandFailure {
             throw failure
         } catch {
-            throw CommandFailure(.internal, "the demo's origin could not be started: \(error)")
+            throw CommandFailure(.internal, "the demo's host could not be added: \(error)")
         }
     }
 }

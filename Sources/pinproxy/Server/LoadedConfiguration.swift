@@ -7,6 +7,14 @@ enum LoadedConfiguration {
     ///
     /// - Returns: the policy, and what is to be told at every start.
     static func load(_ path: String) throws(CommandFailure) -> (PolicySnapshot, warnings: [DocumentIssue]) {
+        let (snapshot, outcome) = try loadRecorded(path)
+        return (snapshot, outcome.warnings)
+    }
+
+    /// The same with all that the load found, to begin reloads from.
+    static func loadRecorded(
+        _ path: String
+    ) throws(CommandFailure) -> (PolicySnapshot, ConfigurationLoader.Outcome) {
         let outcome = ConfigurationLoader.load(path: path)
         if outcome.configurationIsMissing {
             throw CommandFailure(
@@ -21,7 +29,7 @@ enum LoadedConfiguration {
             let count = outcome.issues.count
             throw CommandFailure(.badConfiguration, count == 1 ? "1 error" : "\(count) errors in the configuration")
         }
-        return (snapshot, outcome.warnings)
+        return (snapshot, outcome)
     }
 
     /// The warnings for a person.

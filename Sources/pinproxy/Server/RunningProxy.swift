@@ -6,10 +6,8 @@ import ProxyCore
 /// A proxy that serves, from its start to its clean stop.
 struct RunningProxy {
     let server: ProxyServer
-    private let drainTime: Int64
 
     init(_ snapshot: PolicySnapshot) throws(CommandFailure) {
-        drainTime = Int64(snapshot.configuration.defaults.timeouts.drain.count)
         do throws(ProxyServer.StartFailure) {
             server = try ProxyServer(snapshot: snapshot)
         } catch {
@@ -43,6 +41,9 @@ struct RunningProxy {
         }
     }
 
+    /// The least severe event that is written, now.
+    var level: LogConfiguration.Level { server.snapshot.configuration.log.level }
+
     /// One line a listener, in the order of the configuration.
     func tellListeners() {
         for (listener, address) in server.listening {
@@ -60,7 +61,7 @@ struct RunningProxy {
     func stop(hurriedBy isHurried: (_ waitingMilliseconds: Int32) -> Bool) {
         server.drain()
         let start = pinproxy_monotonic()
-        let limit = UInt64(drainTime) * 1_000_000
+        let limit = UInt64(server.snapshot.configuration.defaults.timeouts.drain.count) * 1_000_000
         // At least once: a connection may be on its way from the kernel to its loop.
         repeat {
             if isHurried(10) { break }

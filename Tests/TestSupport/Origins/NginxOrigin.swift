@@ -4,18 +4,21 @@ import Glibc
 /// Debian's nginx as an origin over TLS, with a configuration and a folder of its own.
 ///
 /// `/echo/…` answers with the request's method and target, `/plain` with fixed text, `/redirect` leads to `/plain` on
-/// its own https, `/empty` answers 204, and `/files/` serves the folder `files` and takes PUT.
+/// its own https, `/empty` answers 204, `/session` tells the TLS version, whether the session was resumed (`r`, else
+/// `.`) and the connection's number, and `/files/` serves the folder `files` and takes PUT.
 package final class NginxOrigin: Sendable {
     package let port: UInt16
     package let folder: TemporaryFolder
     private let process: ChildProcess
 
     /// - Parameters:
+    ///   - directives: further ones of the server.
     ///   - files: served under `/files/`, by name.
     ///   - staple: an OCSP response (DER) for clients that ask for one; nginx sends it as it is.
     package init(
         _ server: TestServer,
         http2: Bool = false,
+        directives: [String] = [],
         files: [String: [UInt8]] = [:],
         staple: [UInt8]? = nil
     ) throws {
@@ -41,7 +44,14 @@ package final class NginxOrigin: Sendable {
         defer { close(listening.descriptor) }
         port = listening.port
         try folder.write(
-            Self.configuration(folder.path, port, http2: http2, identity.certificate, identity.key, stapling),
+            Self.configuration(
+                folder.path,
+                port,
+                http2: http2,
+                directives.map { "\($0);" } + [stapling],
+                identity.certificate,
+                identity.key
+            ),
             as: "nginx.conf"
         )
         process = try ChildProcess(
@@ -94,9 +104,9 @@ package final class NginxOrigin: Sendable {
         _ folder: String,
         _ port: UInt16,
         http2: Bool,
+        _ directives: [String],
         _ certificate: String,
-        _ key: String,
-        _ stapling: String
+        _ key: String
     ) -> String {
         """
         \(geteuid() == 0 ? "user root;" : "")
@@ -121,8 +131,9 @@ package final class NginxOrigin: Sendable {
                 listen 127.0.0.1:\(port) ssl\(http2 ? " http2" : "");
                 ssl_certificate \(certificate);
                 ssl_certificate_key \(key);
-                \(stapling)
                 root \(folder);
+                \(directives.joined(separator: "\n"))
+                location = /session { return 200 "$ssl_protocol $ssl_session_reused $connection\\n"; }
                 location = / { return 200 "root\\n"; }
                 location = /plain {
                     add_header X-Origin nginx;

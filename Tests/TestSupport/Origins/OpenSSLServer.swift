@@ -5,6 +5,8 @@ package final class OpenSSLServer: Sendable {
     package enum Mode: String {
         /// Serves the files of its folder, answers included: `-HTTP`.
         case files = "-HTTP"
+        /// Answers with a page on the connection: `-www`.
+        case status = "-www"
         /// Prints what it receives and answers nothing.
         case printing
     }
@@ -35,7 +37,7 @@ package final class OpenSSLServer: Sendable {
             [
                 "s_server", "-accept", "127.0.0.1:0", "-cert", identity.certificate, "-key", identity.key,
                 "-cert_chain", "\(folder.path)/chain.pem",
-            ] + (mode == .files ? [mode.rawValue] : []) + stapling + arguments,
+            ] + (mode == .printing ? [] : [mode.rawValue]) + stapling + arguments,
             folder: folder.path
         )
         self.process = process

@@ -34,18 +34,24 @@ package final class ScriptedOrigin: Sendable {
     ///
     /// - Parameters:
     ///   - server: what it serves TLS with; nil for plain HTTP.
+    ///   - successor: what it serves TLS with from the second connection on.
     ///   - protocols: what it selects by ALPN, the best first.
     ///   - maximum: the highest version of TLS.
     ///   - staple: an OCSP response (DER) for clients that ask for one.
     ///   - script: played on each connection; its end closes the connection cleanly.
     package init(
         _ server: TestServer?,
+        successor: TestServer? = nil,
         protocols: [String] = [],
         maximum: TLSVersion = .tls13,
         staple: [UInt8]? = nil,
         script: @escaping Script
     ) throws {
-        let context = try server.map { try ServerContext($0, protocols: protocols, maximum: maximum, staple: staple) }
+        func makeContext(_ server: TestServer) throws -> ServerContext {
+            try ServerContext(server, protocols: protocols, maximum: maximum, staple: staple)
+        }
+        let context = try server.map(makeContext)
+        let later = try successor.map(makeContext) ?? context
         let listening = try TestSocket.listen()
         listener = listening.descriptor
         port = listening.port
@@ -66,7 +72,7 @@ package final class ScriptedOrigin: Sendable {
                     records[records.count - 1].descriptor = descriptor
                     return records.count - 1
                 }
-                Thread.detachNewThread { Self.play(script, number, descriptor, context, ledger) }
+                Thread.detachNewThread { Self.play(script, number, descriptor, number == 0 ? context : later, ledger) }
             }
             close(listener)
         }

@@ -82,6 +82,63 @@ package final class ProxyUnderTest {
         return lines.joined(separator: "\r\n") + "\r\n\r\n" + (body ?? "")
     }
 
+    // MARK: Reloading
+
+    /// The event lines of that name so far.
+    package func events(_ name: String) -> [LogLine] { Self.events(name, process.errors) }
+
+    private static func events(_ name: String, _ errors: String) -> [LogLine] {
+        events(errors).filter { $0.string("event") == name }
+    }
+
+    private static func events(_ errors: String) -> [LogLine] {
+        // The last piece may be half a line.
+        errors.split(separator: "\n", omittingEmptySubsequences: false).dropLast().compactMap { LogLine(String($0)) }
+    }
+
+    /// Waits until there are events of that name that are as wanted.
+    @discardableResult
+    package func waitForEvent(
+        _ name: String,
+        where isWanted: @escaping (LogLine) -> Bool = { _ in true }
+    ) throws -> LogLine {
+        try process.waitForErrors("the event \(name)") { Self.events(name, $0).last(where: isWanted) }
+    }
+
+    /// Writes other files in the place of its own, without a word.
+    package func rewrite(_ settings: ProxySettings) throws { _ = try settings.write(to: folder) }
+
+    /// Sends SIGHUP and waits until that reload is done, or has begun to say why it is not.
+    ///
+    /// - Returns: the event that tells of it; of several errors the first or a later one.
+    @discardableResult
+    package func hangUp() throws -> LogLine {
+        let before = Self.hangUps(process.errors).count
+        process.signal(SIGHUP)
+        return try process.waitForErrors("the reload") { errors in
+            let all = Self.hangUps(errors)
+            return all.count > before ? all.last : nil
+        }
+    }
+
+    private static func hangUps(_ errors: String) -> [LogLine] {
+        events(errors).filter { line in
+            ["reloaded", "reloadFailed"].contains(line.string("event")) && line.string("trigger") == "SIGHUP"
+        }
+    }
+
+    /// Writes other files, and has them taken in by SIGHUP.
+    @discardableResult
+    package func reload(_ settings: ProxySettings) throws -> LogLine {
+        try rewrite(settings)
+        return try hangUp()
+    }
+
+    /// How many descriptors it has open.
+    package func descriptorCount() throws -> Int {
+        try FileManager.default.contentsOfDirectory(atPath: "/proc/\(identifier)/fd").count
+    }
+
     // MARK: Its log and its memory
 
     package var output: String { process.output }

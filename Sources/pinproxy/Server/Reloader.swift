@@ -1,0 +1,183 @@
+import Glibc
+import IOCore
+import ProxyCore
+import ServerTrust
+
+/// Takes changed configuration and pin files in while the proxy serves: on SIGHUP, and when the files have changed.
+///
+/// What cannot be loaded leaves everything as it is, with one event line for each thing that is wrong. Loads are
+/// blocking disk I/O and happen on the thread that calls, never on a loop.
+struct Reloader {
+    enum Trigger: String {
+        case signal = "SIGHUP"
+        case files
+    }
+
+    private let path: String
+    private let proxy: ProxyServer
+    /// What is changed in memory in each policy that is loaded.
+    private let prepare: (inout PolicyParts) throws(CommandFailure) -> Void
+    /// What the last load has read, whether it was good or not.
+    private var record: FileRecord
+    private var watch: FolderWatch?
+    /// Files are often changed in several steps, and several files together.
+    private var pause = QuietPeriod(quiet: .milliseconds(200), limit: .seconds(5))
+    private var complaints: Set<String> = []
+
+    /// Begins to watch the files.
+    ///
+    /// - Parameters:
+    ///   - record: what the load has read that the proxy was started with.
+    ///   - prepare: what that load's policy was changed by.
+    init(
+        path: String,
+        proxy: ProxyServer,
+        record: FileRecord,
+        prepare: @escaping (inout PolicyParts) throws(CommandFailure) -> Void = { _ in }
+    ) {
+        self.path = path
+        self.proxy = proxy
+        self.record = record
+        self.prepare = prepare
+        watchAgain()
+    }
+
+    /// Readable when something may have changed.
+    var descriptors: [Int32] { watch.map { [$0.descriptor] } ?? [] }
+    /// When `turn` is due, besides; in nanoseconds of the monotonic clock.
+    var deadline: UInt64? { pause.deadline }
+
+    /// Looks at what has happened to the files, and loads them when they have come to rest.
+    mutating func turn() {
+        if watch?.takeChanges() == true { pause.note(at: Clock.monotonic) }
+        guard pause.isOver(at: Clock.monotonic) else { return }
+        // Links may lead elsewhere, and folders may be others by now.
+        watchAgain()
+        guard !record.isCurrent else {
+            EventLine(event: "unchanged").with("trigger", Trigger.files.rawValue).write(.debug, at: level)
+            return
+        }
+        load(.files)
+    }
+
+    /// SIGHUP: a load in any case, and a task log that is a file is opened anew.
+    mutating func hangUp() {
+        load(.signal)
+    }
+
+    private var level: LogConfiguration.Level { proxy.snapshot.configuration.log.level }
+
+    // MARK: Loading
+
+    private mutating func load(_ trigger: Trigger) {
+        pause.reset()
+        let outcome = ConfigurationLoader.load(path: path, generation: proxy.snapshot.generation + 1)
+        record = outcome.record
+        watchAgain()
+        // Changed while it was read: old and new may be mixed in it, and it will be read again soon.
+        if trigger == .files, pause.deadline != nil { return }
+        apply(outcome, trigger)
+    }
+
+    private func apply(_ outcome: ConfigurationLoader.Outcome, _ trigger: Trigger) {
+        guard let loaded = outcome.snapshot else {
+            if trigger == .signal { reopenLog() }
+            for issue in outcome.issues { tellFailure(issue, trigger) }
+            return
+        }
+        do {
+            var parts = loaded.parts
+            try prepare(&parts)
+            let needs = try proxy.reload(
+                PolicySnapshot(parts, generation: loaded.generation),
+                reopensLog: trigger == .signal
+            )
+            EventLine(event: "reloaded")
+                .with("generation", loaded.generation)
+                .with("trigger", trigger.rawValue)
+                .with("pinnedDomains", loaded.pinnedDomains.domains.count)
+                .with("hosts", loaded.configuration.hosts.count)
+                .with("warnings", outcome.warnings.count)
+                .write(.info, at: level)
+            LoadedConfiguration.tell(outcome.warnings)
+            if let warning = DescriptorLimit.raise(for: loaded.configuration.limits) {
+                EventLine(event: "warning").with("message", warning).write(.warning, at: level)
+            }
+            for need in needs { tell(need) }
+        } catch {
+            if trigger == .signal { reopenLog() }
+            tellFailure(issue(error), trigger)
+        }
+    }
+
+    /// What keeps a policy that was loaded from being put in place.
+    private func issue(_ error: any Error) -> DocumentIssue {
+        switch error {
+        case ProxyServer.StartFailure.log(let log, let cause):
+            DocumentIssue(
+                file: path,
+                pointer: "/log/tasks",
+                message: "the task log \(log) cannot be opened: \(cause.reason)",
+                remedy: "name a file that the user of this process may write"
+            )
+        case let failure as CommandFailure:
+            DocumentIssue(file: path, message: failure.message, remedy: failure.remedy)
+        default:
+            DocumentIssue(file: path, message: "it could not be put in place: \(error)", remedy: "send SIGHUP to try again")
+        }
+    }
+
+    private func reopenLog() {
+        do {
+            try proxy.reopenLog()
+        } catch {
+            EventLine(event: "warning").with("message", issue(error).message).write(.warning, at: level)
+        }
+    }
+
+    private func tell(_ need: RestartNeed) {
+        EventLine(event: "restartNeeded")
+            .with("key", need.rawValue)
+            .with("message", "\(need.rawValue) has changed in \(path), and stays as it was until pinproxy is restarted")
+            .write(.warning, at: level)
+    }
+
+    /// The policy that was there goes on.
+    private func tellFailure(_ issue: DocumentIssue, _ trigger: Trigger) {
+        var line = EventLine(event: "reloadFailed")
+            .with("generation", proxy.snapshot.generation)
+            .with("trigger", trigger.rawValue)
+            .with("file", issue.file)
+        if !issue.pointer.isEmpty { line = line.with("pointer", issue.pointer) }
+        line = line.with("message", issue.message)
+        if !issue.remedy.isEmpty { line = line.with("remedy", issue.remedy) }
+        if let place = issue.line { line = line.with("line", place) }
+        if let column = issue.column { line = line.with("column", column) }
+        line.write(.error, at: level)
+    }
+
+    // MARK: Watching
+
+    /// Watches the folders as they are now. Whatever changed before is seen by looking once more.
+    private mutating func watchAgain() {
+        do throws(IOFailure) {
+            let next = try FolderWatch(record.watchedFolders)
+            watch = next
+            for (folder, failure) in next.failures where failure.code != EACCES {
+                complain("changes in \(folder) are not noticed: \(failure.reason)")
+            }
+        } catch {
+            watch = nil
+            complain("changed files are not noticed: \(error)")
+        }
+        if watch != nil, !record.isCurrent { pause.note(at: Clock.monotonic) }
+    }
+
+    /// Once for each thing that is wrong.
+    private mutating func complain(_ message: String) {
+        guard complaints.insert(message).inserted else { return }
+        EventLine(event: "warning")
+            .with("message", "\(message); they are read on SIGHUP, or with a restart")
+            .write(.warning, at: level)
+    }
+}

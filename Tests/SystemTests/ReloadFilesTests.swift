@@ -1,0 +1,297 @@
+import Foundation
+import Glibc
+import ServerTrust
+import TestSupport
+import Testing
+
+@Suite("Reload: files")
+struct ReloadFilesTests {
+    private func stage(_ change: (inout ProxySettings) -> Void = { _ in }) throws -> Stage {
+        try Stage(change, answering: { OriginAnswer.text($0.target) })
+    }
+
+    private func reloads(_ proxy: ProxyUnderTest, _ trigger: String = "files") -> Int {
+        proxy.events("reloaded").filter { $0.string("trigger") == trigger }.count
+    }
+
+    /// Waits for a reload that the files have brought about, after what was there before.
+    private func waitForReload(_ proxy: ProxyUnderTest, after count: Int) throws {
+        try Patience.poll(for: "the reload") { reloads(proxy) > count ? true : nil }
+    }
+
+    @Test("a changed pin file is taken in without a signal")
+    func watched() throws {
+        let stage = try stage()
+        #expect(try stage.get("/1").status == 200)
+        var settings = stage.settings
+        settings.pin(Stage.host, to: .unrelated(2))
+        try stage.proxy.rewrite(settings)
+        let event = try stage.proxy.waitForEvent("reloaded")
+        #expect(event.string("trigger") == "files")
+        #expect(event.integer("generation") == 2)
+        #expect(event.integer("pinnedDomains") == 1)
+        #expect(event.integer("hosts") == 1)
+        #expect(try stage.get("/2").problemCode == "pin_mismatch")
+    }
+
+    @Test("a broken pin file leaves the pins as they are, and the event names file, pointer and place (74)")
+    func broken() throws {
+        let stage = try stage()
+        var settings = stage.settings
+        settings.pinnedDomains[Stage.host]?["pins"] = ["sha256/AAAA", "sha256/BBBB"]
+        settings.pinnedDomains[Stage.host]?["pinnigMode"] = "none"
+        let failure = try stage.proxy.reload(settings)
+        #expect(failure.string("event") == "reloadFailed")
+        #expect(failure.string("file") == "\(stage.proxy.folder.path)/pins/test.json")
+        for member in ["pins/0", "pins/1", "pinnigMode"] {
+            try stage.proxy.waitForEvent("reloadFailed") {
+                $0.string("pointer") == "/pinnedDomains/\(Stage.host)/\(member)" && $0.string("trigger") == "SIGHUP"
+            }
+        }
+        #expect(failure.string("remedy") != nil)
+        #expect(failure.integer("line") != nil)
+        #expect(failure.integer("generation") == 1)
+        #expect(try stage.get("/old").text == "/old")
+        // The mended file is taken in.
+        settings = stage.settings
+        settings.pin(Stage.host, to: .unrelated(2))
+        #expect(try stage.proxy.reload(settings).string("event") == "reloaded")
+        #expect(try stage.get("/new").problemCode == "pin_mismatch")
+    }
+
+    @Test("a configuration that is gone, and one that comes back, are noticed")
+    func missing() throws {
+        let stage = try stage()
+        let path = "\(stage.proxy.folder.path)/config.json"
+        try FileManager.default.moveItem(atPath: path, toPath: "\(path).away")
+        let failure = try stage.proxy.waitForEvent("reloadFailed")
+        #expect(failure.string("file") == path)
+        #expect(try stage.get("/1").status == 200)
+        var settings = stage.settings
+        settings.pin(Stage.host, to: .unrelated(2))
+        try stage.proxy.rewrite(settings)
+        try waitForReload(stage.proxy, after: 0)
+        #expect(try stage.get("/2").problemCode == "pin_mismatch")
+    }
+
+    /// Lays the pin files out as Kubernetes does with a ConfigMap: links through `..data`, which is swapped whole.
+    private func publish(_ text: [UInt8], as version: String, in folder: TemporaryFolder) throws {
+        try folder.write(bytes: text, as: "pins/..\(version)/test.json")
+        let pins = "\(folder.path)/pins"
+        let former = try? FileManager.default.destinationOfSymbolicLink(atPath: "\(pins)/..data")
+        try FileManager.default.createSymbolicLink(
+            atPath: "\(pins)/..data_tmp",
+            withDestinationPath: "..\(version)"
+        )
+        #expect(rename("\(pins)/..data_tmp", "\(pins)/..data") == 0)
+        if let former {
+            try FileManager.default.removeItem(atPath: "\(pins)/\(former)")
+        } else {
+            unlink("\(pins)/test.json")
+            try FileManager.default.createSymbolicLink(
+                atPath: "\(pins)/test.json",
+                withDestinationPath: "..data/test.json"
+            )
+        }
+    }
+
+    @Test("the swap of a ConfigMap is taken in, again and again")
+    func configMap() throws {
+        let stage = try stage()
+        let folder = stage.proxy.folder
+        let good = Array(try Data(contentsOf: URL(fileURLWithPath: "\(folder.path)/pins/test.json")))
+        let other = Array(PinFileText.pinning(Stage.host, to: .unrelated(2)).utf8)
+        // The same bytes by another way: nothing to take in, but other folders to watch.
+        try publish(good, as: "1", in: folder)
+        try stage.proxy.hangUp()
+        for version in 2...5 {
+            let count = reloads(stage.proxy)
+            try publish(version % 2 == 0 ? other : good, as: "\(version)", in: folder)
+            try waitForReload(stage.proxy, after: count)
+            let answer = try stage.get("/\(version)")
+            #expect(answer.problemCode == (version % 2 == 0 ? "pin_mismatch" : nil))
+        }
+        #expect(stage.proxy.events("reloadFailed").isEmpty)
+    }
+
+    @Test("a folder of pin files that is replaced by another of the name is taken in, and so is the next change in it")
+    func replacedFolder() throws {
+        let stage = try stage()
+        let folder = stage.proxy.folder
+        let good = try String(contentsOfFile: "\(folder.path)/pins/test.json", encoding: .utf8)
+        try folder.write(PinFileText.pinning(Stage.host, to: .unrelated(2)), as: "pins.next/test.json")
+        #expect(rename("\(folder.path)/pins", "\(folder.path)/pins.old") == 0)
+        #expect(rename("\(folder.path)/pins.next", "\(folder.path)/pins") == 0)
+        try waitForReload(stage.proxy, after: 0)
+        #expect(try stage.get("/1").problemCode == "pin_mismatch")
+        let count = reloads(stage.proxy)
+        try folder.write(good, as: "pins/test.json")
+        try waitForReload(stage.proxy, after: count)
+        #expect(try stage.get("/2").status == 200)
+    }
+
+    @Test("certificates that files name in another folder are watched, too")
+    func elsewhere() throws {
+        let elsewhere = try TemporaryFolder()
+        let other = try TestPKI("another")
+        try elsewhere.write(Stage.pki.root.certificate.pem, as: "anchors.pem")
+        let stage = try stage {
+            $0.members["trustAnchors"] = ["system": false, "files": ["\(elsewhere.path)/anchors.pem"]]
+        }
+        #expect(try stage.get("/1").status == 200)
+        try elsewhere.write(other.root.certificate.pem, as: "anchors.pem")
+        try waitForReload(stage.proxy, after: 0)
+        #expect(try stage.get("/2").problemCode == "certificate_untrusted")
+    }
+
+    @Test("files that are written anew with the same bytes are no reload")
+    func unchanged() throws {
+        let stage = try stage { $0.members["log"] = ["level": "debug"] }
+        try stage.proxy.rewrite(stage.settings)
+        let event = try stage.proxy.waitForEvent("unchanged")
+        #expect(event.string("trigger") == "files")
+        #expect(stage.proxy.events("reloaded").isEmpty)
+    }
+
+    @Test("what needs a restart is told, and the rest is taken in")
+    func restartNeeded() throws {
+        let stage = try stage()
+        let port = stage.proxy.port
+        try stage.reload {
+            $0.members["workers"] = 1
+            $0.listeners = [["address": "127.0.0.1:0", "mode": "forward", "allowHosts": ["nobody.example.com"]]]
+            $0.pin(Stage.host, to: .unrelated(2))
+        }
+        try stage.proxy.waitForEvent("restartNeeded") { $0.string("key") == "workers" }
+        try stage.proxy.waitForEvent("restartNeeded") { $0.string("key") == "listeners" }
+        #expect(stage.proxy.port == port)
+        // Not host_denied: the listener is the old one, the pins are the new ones.
+        #expect(try stage.get("/").problemCode == "pin_mismatch")
+        try stage.reload { _ in }
+        #expect(stage.proxy.events("restartNeeded").count == 2)
+        #expect(try stage.get("/").status == 200)
+    }
+
+    @Test("access rules, limits, hosts and a gateway's policy are those of the new files")
+    func everythingElse() throws {
+        let stage = try stage { $0.addGateway(to: Stage.host) }
+        func gateway() throws -> HTTPMessage {
+            try stage.proxy.exchange("GET /g HTTP/1.1\r\nHost: localhost\r\n\r\n", on: 1)
+        }
+        #expect(try gateway().text == "/g")
+        try stage.reload { $0.pin(Stage.host, to: .unrelated(2)) }
+        #expect(try gateway().problemCode == "pin_mismatch")
+        try stage.reload { $0.members["access"] = ["denyHosts": ["other.example.com"]] }
+        #expect(try gateway().text == "/g")
+        #expect(try stage.proxy.get("http://other.example.com/").problemCode == "host_denied")
+        try stage.reload { $0.members["limits"] = ["headBytes": "4KB", "requestBodyBytes": "1KB"] }
+        #expect(try stage.get("/", fields: ["X: \(String(repeating: "x", count: 5000))"]).status == 431)
+        let large = String(repeating: "x", count: 2000)
+        let post = ProxyUnderTest.request("POST", stage.url("/"), body: large)
+        #expect(try stage.proxy.exchange(post, method: "POST").status == 413)
+        // Its own listeners are never dialled, though their port is written nowhere.
+        try stage.reload {
+            $0.members["access"] = ["denyAddresses": ["multicast"]]
+            $0.pinnedDomains = [:]
+            $0.listeners = [["address": "127.0.0.1:0", "mode": "forward"]]
+        }
+        #expect(try stage.proxy.get("http://127.0.0.1:\(stage.proxy.port)/").problemCode == "address_denied")
+        try stage.reload { $0.members["unpinnedHosts"] = "deny" }
+        #expect(try stage.proxy.get("http://elsewhere.example.com/").problemCode == "unpinned_denied")
+        #expect(try stage.proxy.exchange(post, method: "POST").status == 200)
+    }
+
+    @Test("a task log that was moved away is opened anew by SIGHUP, also when the files are bad")
+    func logRotation() throws {
+        let stage = try stage { $0.members["log"] = ["tasks": "task.log"] }
+        let folder = stage.proxy.folder.path
+        func lines(_ name: String) -> Int {
+            let text = (try? String(contentsOfFile: "\(folder)/\(name)", encoding: .utf8)) ?? ""
+            return text.split(separator: "\n").count
+        }
+        for number in 1...3 {
+            _ = try stage.get("/\(number)")
+            try Patience.poll(for: "the line") { lines("task.log") == 1 ? true : nil }
+            #expect(rename("\(folder)/task.log", "\(folder)/task.log.\(number)") == 0)
+            if number == 2 { try stage.proxy.folder.write("{", as: "config.json") }
+            let event = try stage.proxy.hangUp()
+            #expect(event.string("event") == (number == 2 ? "reloadFailed" : "reloaded"))
+            #expect(FileManager.default.fileExists(atPath: "\(folder)/task.log"))
+            if number == 2 { try stage.proxy.rewrite(stage.settings) }
+        }
+        #expect((1...3).map { lines("task.log.\($0)") } == [1, 1, 1])
+    }
+
+    @Test("another place of the task log is taken in; one that cannot be opened is not, and neither is anything else")
+    func logDestination() throws {
+        let stage = try stage()
+        _ = try stage.get("/stdout")
+        _ = try stage.proxy.waitForTaskLines(1)
+        try stage.reload { $0.members["log"] = ["tasks": "off"] }
+        _ = try stage.get("/off")
+        try stage.reload { $0.members["log"] = ["tasks": "task.log", "redact": ["key"]] }
+        _ = try stage.get("/file?key=secret")
+        let path = "\(stage.proxy.folder.path)/task.log"
+        let text = try Patience.poll(for: "the line") {
+            (try? String(contentsOfFile: path, encoding: .utf8)).flatMap { $0.contains("\n") ? $0 : nil }
+        }
+        #expect(text.contains("/file?key=***"))
+        let failure = try stage.reload {
+            $0.members["log"] = ["tasks": "missing/task.log"]
+            $0.pin(Stage.host, to: .unrelated(2))
+        }
+        #expect(failure.string("event") == "reloadFailed")
+        #expect(failure.string("pointer") == "/log/tasks")
+        #expect(failure.string("message")?.contains("/missing/task.log cannot be opened") == true)
+        #expect(try stage.get("/still").status == 200)
+        try stage.reload { _ in }
+        _ = try stage.get("/again")
+        let lines = try stage.proxy.waitForTaskLines(2)
+        #expect(lines.compactMap { $0.string("url") }.map { $0.suffix(6) } == ["stdout", "/again"])
+    }
+
+    @Test("the demo's host stays over a reload")
+    func demoOrigin() throws {
+        let folder = try TemporaryFolder()
+        let path = try ProxySettings(trusting: Stage.pki).write(to: folder)
+        let process = try ChildProcess(
+            try Programs.built("pinproxy"),
+            ["run", "--demo-origin", "--config", path]
+        )
+        let port = try process.waitForErrors("the listening line") { errors in
+            errors.contains("demoOrigin")
+                ? errors.split(separator: "\n").compactMap { LogLine(String($0))?.string("address") }.first?
+                    .split(separator: ":").last.flatMap { UInt16($0) } : nil
+        }
+        process.signal(SIGHUP)
+        _ = try process.waitForErrors("the reload") { $0.contains("\"reloaded\"") ? true : nil }
+        let client = try TestClient(port: port)
+        try client.send(ProxyUnderTest.request("GET", "http://demo.pinproxy.test/"))
+        #expect(try client.readResponse().status == 200)
+    }
+
+    @Test("changed pins hold for a program behind exec, too")
+    func exec() throws {
+        let server = try Stage.pki.server(Stage.host)
+        let origin = try ScriptedOrigin(server) { OriginAnswer.text($0.target) }
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.serve(Stage.host, server, at: origin.port)
+        let folder = try TemporaryFolder()
+        let path = try settings.write(to: folder)
+        let script =
+            "trap 'curl -s -o /dev/null -w \"%{http_code} \" http://\(Stage.host)/' HUP; "
+            + "kill -HUP $$; echo ready; while ! test -e \(folder.path)/end; do sleep 0.05; done; kill -HUP $$; true"
+        let process = try ChildProcess(
+            try Programs.built("pinproxy"),
+            ["exec", "--config", path, "--", "bash", "-c", script]
+        )
+        _ = try process.waitForOutput("the first answer") { $0.contains("200 ready") ? true : nil }
+        settings.pin(Stage.host, to: .unrelated(2))
+        _ = try settings.write(to: folder)
+        _ = try process.waitForErrors("the reload") { $0.contains("\"reloaded\"") ? true : nil }
+        try folder.write("", as: "end")
+        let finished = try process.waitForExit()
+        #expect(finished.exitCode == 0)
+        #expect(finished.output == "200 ready\n502 ")
+    }
+}
