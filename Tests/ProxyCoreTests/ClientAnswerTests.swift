@@ -32,6 +32,7 @@ struct ClientAnswerTests {
             loop: loop,
             generation: try Generation(snapshot, loop: loop, workers: 1),
             server: ServerState(),
+            monitor: try PinMonitor(snapshot: snapshot),
             log: nil,
             pseudonym: Array("pinproxy-test".utf8)
         )

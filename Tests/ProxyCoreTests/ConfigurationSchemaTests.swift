@@ -30,6 +30,7 @@ struct ConfigurationSchemaTests {
         ("listener", document(#""listeners": [{ "address": "127.0.0.1:1", "\#(unknown)": 0 }]"#), "/listeners/0"),
         ("trustAnchors", document(#""trustAnchors": { "\#(unknown)": 0 }"#), "/trustAnchors"),
         ("log", document(#""log": { "\#(unknown)": 0 }"#), "/log"),
+        ("reports", document(#""reports": { "file": "r", "\#(unknown)": 0 }"#), "/reports"),
         ("access", document(#""access": { "\#(unknown)": 0 }"#), "/access"),
         ("limits", document(#""limits": { "\#(unknown)": 0 }"#), "/limits"),
         ("defaults", document(#""defaults": { "\#(unknown)": 0 }"#), "/defaults"),

@@ -11,7 +11,6 @@ struct ConfigurationUnsupportedTests {
             LoadError(#""admin": { "address": "127.0.0.1:8081" }"#, at: "/admin", says: "take it out"),
             LoadError(#""cache": { "memory": "64MB" }"#, at: "/cache", says: "nothing is cached"),
             LoadError(#""upstreamProxy": "http://p.test:3128""#, at: "/upstreamProxy", says: "directly"),
-            LoadError(#""reports": { "file": "r" }"#, at: "/reports", says: "task log"),
             LoadError(#""authentication": {}"#, at: "/authentication", says: "trusted clients"),
             LoadError(listener: #""address": "127.0.0.1:1", "http2": true"#, at: "/listeners/0/http2", says: "false"),
             LoadError(listener: #""address": "127.0.0.1:1", "tls": {}"#, at: "/listeners/0/tls", says: "loopback"),

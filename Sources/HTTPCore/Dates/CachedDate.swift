@@ -54,15 +54,7 @@ package struct CachedTimestamp: Sendable {
     @inline(never)
     private mutating func format(_ unixSeconds: Int) {
         second = unixSeconds
-        let time = CivilTime(unixSeconds: unixSeconds)
-        prefix.removeAll(keepingCapacity: true)
-        prefix.appendDigits(time.year, 4)
-        prefix.append(UInt8(ascii: "-"))
-        prefix.appendDigits(time.month, 2)
-        prefix.append(UInt8(ascii: "-"))
-        prefix.appendDigits(time.day, 2)
-        prefix.append(UInt8(ascii: "T"))
-        prefix.appendClock(time)
+        prefix = Timestamp.bytes(CivilTime(unixSeconds: unixSeconds))
         prefix.append(ASCII.dot)
     }
 }

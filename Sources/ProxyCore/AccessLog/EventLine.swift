@@ -16,15 +16,19 @@ package struct EventLine: Sendable {
 
     package func with(_ name: String, _ value: Int) -> EventLine { with(name, json: "\(value)") }
 
-    private func with(_ name: String, json: String) -> EventLine {
+    /// - Parameter json: a value that is JSON already.
+    package func with(_ name: String, json: String) -> EventLine {
         var line = self
         line.text += ",\(JSONString.quoted(name)):\(json)"
         return line
     }
 
+    /// The object, without the end of the line.
+    package var json: String { text + "}" }
+
     /// There is nobody to tell when that fails.
     package func write() {
-        DescriptorOutput.write(text + "}\n", to: STDERR_FILENO)
+        DescriptorOutput.write(json + "\n", to: STDERR_FILENO)
     }
 
     /// Writes it if `log.level` lets events of that severity through.

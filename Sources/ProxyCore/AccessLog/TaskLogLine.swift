@@ -56,7 +56,7 @@ struct TaskLogLine {
         if let task {
             line.append(",\"redirectCount\":")
             line.append(decimal: task.metrics.redirectCount)
-            pinning.write(task, to: &line)
+            pinning.write(task, at: exchange.startedWall / 1_000_000, to: &line)
             line.append(",\"transactions\":[")
             for transaction in task.metrics.earlierTransactions {
                 write(transaction, transaction.connection?.evaluation, url: url, to: &line)
@@ -230,18 +230,19 @@ private struct PinningTexts {
     /// By the low bits of the connection's number, which is 0 for none.
     private var entries = Array(repeating: (connection: UInt64(0), text: [UInt8]()), count: 256)
 
-    mutating func write(_ task: LoopTask, to line: inout ByteBuffer) {
+    /// - Parameter now: seconds since 1970; looked at when the text is made.
+    mutating func write(_ task: LoopTask, at now: Int64, to line: inout ByteBuffer) {
         guard let evaluation = task.evaluation else { return }
         guard let connection = task.metrics.transaction.connection?.identifier else {
-            line.append(Self.make(evaluation))
+            line.append(Self.make(evaluation, now))
             return
         }
         let place = Int(truncatingIfNeeded: connection) & 255
-        if entries[place].connection != connection { entries[place] = (connection, Self.make(evaluation)) }
+        if entries[place].connection != connection { entries[place] = (connection, Self.make(evaluation, now)) }
         line.append(entries[place].text)
     }
 
-    private static func make(_ evaluation: TrustEvaluation) -> [UInt8] {
+    private static func make(_ evaluation: TrustEvaluation, _ now: Int64) -> [UInt8] {
         var text = ByteBuffer()
         text.append(",\"pinning\":{\"mode\":")
         text.append(jsonString: evaluation.mode.rawValue)
@@ -256,6 +257,10 @@ private struct PinningTexts {
             text.append(jsonString: matched.description)
         }
         if evaluation.matchedBackupOnly { text.append(",\"matchedBackupOnly\":true") }
+        if let expiry = evaluation.nearExpiry(at: now) {
+            text.append(",\"expiresInDays\":")
+            text.append(decimal: expiry.days)
+        }
         if let failure = evaluation.failure, evaluation.verdict == .reportOnly {
             text.append(",\"wouldFail\":")
             text.append(jsonString: failure.rawValue)

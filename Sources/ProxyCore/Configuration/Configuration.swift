@@ -11,6 +11,7 @@ package struct Configuration: Sendable {
     package var trustAnchors = TrustAnchorsConfiguration()
     package var unpinnedHosts = UnpinnedHosts.allow
     package var log = LogConfiguration()
+    package var reports = ReportsConfiguration()
     package var access = AccessConfiguration()
     package var limits = LimitsConfiguration()
     /// What holds for a host without an entry of its own.
@@ -75,6 +76,14 @@ package struct LogConfiguration: Hashable, Sendable {
     package var level = Level.info
     /// Query parameters whose values never reach the log.
     package var redact: [String] = []
+
+    package init() {}
+}
+
+/// Where reports of failed pins go beside the `reportUris` of the pin files.
+package struct ReportsConfiguration: Hashable, Sendable {
+    /// A file to which each report is appended as one line, ready to open.
+    package var file: String?
 
     package init() {}
 }

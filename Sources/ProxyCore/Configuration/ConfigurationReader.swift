@@ -51,6 +51,7 @@ struct ConfigurationReader {
         if let object = root.object("trustAnchors") { readTrustAnchors(object) }
         if let choice = root["unpinnedHosts"]?.choice(UnpinnedHosts.self) { configuration.unpinnedHosts = choice }
         if let object = root.object("log") { readLog(object) }
+        if let object = root.object("reports") { readReports(object) }
         if let object = root.object("access") { readAccess(object) }
         if let object = root.object("limits") { readLimits(object) }
         if let object = root.object("defaults") { readDefaults(object) }
@@ -107,6 +108,12 @@ struct ConfigurationReader {
                 return nil
             }
         }
+        object.finish()
+    }
+
+    private mutating func readReports(_ object: DocumentObject) {
+        comment(object)
+        configuration.reports.file = object.required("file")?.path()
         object.finish()
     }
 

@@ -152,6 +152,10 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
             rows.append(Row(label: "expires", text: expiry))
         }
         if let revocation = revocation(configuration) { rows.append(Row(label: "revocation", text: revocation)) }
+        if !configuration.reportUris.isEmpty {
+            let uris = configuration.reportUris.map(\.description).joined(separator: ", ")
+            rows.append(Row(label: "reports", text: uris))
+        }
         return rows
     }
 

@@ -46,7 +46,6 @@ enum UnsupportedKeys {
                     accepted: .nothing,
                     remedy: "take it out; origins are connected to directly"
                 ),
-                Refusal(key: "reports", accepted: .nothing, remedy: "take it out; the task log has each verdict"),
                 Refusal(key: "authentication", accepted: .nothing, remedy: authenticationRemedy),
             ]
         case .listener:

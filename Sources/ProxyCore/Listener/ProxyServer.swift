@@ -8,6 +8,7 @@ package final class ProxyServer {
     /// What requests are served under that begin now.
     package private(set) var snapshot: PolicySnapshot
     private let state = ServerState()
+    private let monitor: PinMonitor
     private var log: LogWriter?
     private let isLogGiven: Bool
     private let sockets: [ListeningSocket]
@@ -20,13 +21,20 @@ package final class ProxyServer {
         /// A listener's address is taken or not ours.
         case bind(listener: String, IOFailure)
         case log(path: String, IOFailure)
+        case reports(path: String, IOFailure)
         case system(String)
     }
 
     /// Binds all listeners and starts the workers.
     ///
-    /// - Parameter log: overrides `log.tasks` of the configuration; the demo reads the lines itself.
-    package init(snapshot: PolicySnapshot, log: LogWriter? = nil) throws(StartFailure) {
+    /// - Parameters:
+    ///   - log: overrides `log.tasks` of the configuration; the demo reads the lines itself.
+    ///   - monitoring: how reports are made and warnings told.
+    package init(
+        snapshot: PolicySnapshot,
+        log: LogWriter? = nil,
+        monitoring: PinMonitor.Settings = PinMonitor.Settings()
+    ) throws(StartFailure) {
         let configuration = snapshot.configuration
         var sockets: [ListeningSocket] = []
         for listener in configuration.listeners {
@@ -40,6 +48,14 @@ package final class ProxyServer {
         isLogGiven = log != nil
         if let log { self.log = log } else { self.log = try Self.openLog(configuration.log.tasks) }
         self.snapshot = Self.placed(snapshot, at: sockets)
+        do throws(PinMonitor.StartFailure) {
+            monitor = try PinMonitor(snapshot: self.snapshot, settings: monitoring)
+        } catch {
+            switch error {
+            case .file(let path, let cause): throw .reports(path: path, cause)
+            case .system(let message): throw .system(message)
+            }
+        }
         do {
             try startWorkers(configuration)
         } catch let error as IOFailure {
@@ -80,6 +96,7 @@ package final class ProxyServer {
                 loop: loop,
                 generation: try Generation(snapshot, loop: loop, workers: count),
                 server: state,
+                monitor: monitor,
                 log: log,
                 pseudonym: pseudonym
             )
@@ -125,6 +142,7 @@ package final class ProxyServer {
         }
         onWorkers { index, worker in worker.adopt(generations[index], log: log) }
         snapshot = placed
+        monitor.replace(placed)
         changeLog(log)
         return needs
     }
@@ -187,6 +205,7 @@ package final class ProxyServer {
         isStopped = true
         for worker in workers { worker.loop.submit { worker.stop() } }
         for thread in threads { thread.join() }
+        monitor.stop()
         log?.close()
     }
 }

@@ -24,6 +24,7 @@ final class Worker: @unchecked Sendable {
     private static let restTime = TimeSpan.seconds(2)
 
     private let server: ServerState
+    private let observer: HandshakeObserver
     private var logBuffer: LogBuffer?
     private var listeners: [WorkerListener] = []
     private var connections: [ClientConnection] = []
@@ -40,12 +41,15 @@ final class Worker: @unchecked Sendable {
         loop: EventLoop,
         generation: Generation,
         server: ServerState,
+        monitor: PinMonitor,
         log: LogWriter?,
         pseudonym: [UInt8]
     ) {
         self.loop = loop
         self.generation = generation
         self.server = server
+        observer = HandshakeObserver(loop: loop, monitor: monitor)
+        observer.observe(generation.manager)
         self.pseudonym = pseudonym
         viaOfVersion10 = ViaField.value(minorVersion: 0, pseudonym: pseudonym)
         viaOfVersion11 = ViaField.value(minorVersion: 1, pseudonym: pseudonym)
@@ -172,6 +176,7 @@ final class Worker: @unchecked Sendable {
         guard !isStopped else { return }
         let former = generation
         generation = next
+        observer.observe(next.manager)
         for listener in listeners { listener.adopt(next) }
         let settings = next.snapshot.configuration.log
         // What is to be masked is masked from now on, also for requests under way.
@@ -202,6 +207,7 @@ final class Worker: @unchecked Sendable {
         isStopped = true
         // Older generations have lost their last tasks with the connections.
         generation.manager.invalidateSession(cancelingTasks: true)
+        observer.stop()
         // Each of them holds the worker.
         idleExchanges = []
         listeners = []

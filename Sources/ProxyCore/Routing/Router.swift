@@ -7,8 +7,21 @@ package import SessionCore
 package struct Router: Sendable {
     let snapshot: PolicySnapshot
 
-    package init(snapshot: PolicySnapshot) {
+    /// In place of those of the hosts' entries.
+    private let timeouts: TaskTimeouts?
+
+    package init(snapshot: PolicySnapshot, timeouts: TaskTimeouts? = nil) {
         self.snapshot = snapshot
+        self.timeouts = timeouts
+    }
+
+    /// Where a request of the proxy's own goes, by the rules that hold for its clients' requests.
+    func endpoint(_ origin: Origin) -> Result<Endpoint, Problem> {
+        let isHTTPS = origin.scheme == .https
+        switch route(isHTTPS: isHTTPS, host: origin.host, port: origin.port, allowHosts: .any).destination {
+        case .origin(let endpoint): return .success(endpoint)
+        case .refused(let problem): return .failure(problem)
+        }
     }
 
     /// Where a TLS connection to that place goes, as the proxy makes it, or why it makes none.
@@ -105,7 +118,7 @@ package struct Router: Sendable {
             policy: pinned ?? SecurityPolicy.unpinned,
             anchors: snapshot.trustAnchors,
             generation: UInt64(snapshot.generation),
-            timeouts: TaskTimeouts(settings.timeouts),
+            timeouts: timeouts ?? TaskTimeouts(settings.timeouts),
             dialRule: { address in
                 guard let dialled = AddressAndPort(address) else { return DialRefusal(rule: "not an IP address") }
                 let verdict = rules.judge(dialled.address, port: dialled.port, exempting: exemption)

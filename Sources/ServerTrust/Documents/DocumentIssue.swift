@@ -12,6 +12,11 @@ public struct DocumentIssue: Error, Hashable, Sendable, CustomStringConvertible 
     public var line: Int?
     /// Column of the value in Unicode scalars, from 1.
     public var column: Int?
+    /// A stable name of the warnings that programs may want to tell apart: `pin_set_expiry`.
+    public var code: String?
+
+    /// Of the warning that a pin set ends within `PinFile.expirationNotice`.
+    public static let pinSetExpiry = "pin_set_expiry"
 
     public init(
         file: String,

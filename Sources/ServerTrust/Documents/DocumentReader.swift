@@ -45,8 +45,16 @@ package final class DocumentReader {
         issues.append(issue(message, remedy, pointer, place))
     }
 
-    package func warn(_ message: String, remedy: String, pointer: String = "", place: JSONValue.Place? = nil) {
-        warnings.append(issue(message, remedy, pointer, place))
+    package func warn(
+        _ message: String,
+        remedy: String,
+        pointer: String = "",
+        place: JSONValue.Place? = nil,
+        code: String? = nil
+    ) {
+        var warning = issue(message, remedy, pointer, place)
+        warning.code = code
+        warnings.append(warning)
     }
 
     /// A path in the document, taken relative to the document's own folder.
@@ -87,8 +95,8 @@ package struct DocumentElement {
         reader.report(message, remedy: remedy, pointer: pointer, place: value.place)
     }
 
-    package func warn(_ message: String, remedy: String) {
-        reader.warn(message, remedy: remedy, pointer: pointer, place: value.place)
+    package func warn(_ message: String, remedy: String, code: String? = nil) {
+        reader.warn(message, remedy: remedy, pointer: pointer, place: value.place, code: code)
     }
 
     package func string() -> String? {

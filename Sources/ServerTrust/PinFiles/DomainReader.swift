@@ -11,6 +11,8 @@ struct DomainReader {
     private var configuration = SecurityPolicy.Configuration()
     /// Where each pin, forbidden pin and pinned certificate stands, by its index in the configuration.
     private var places: [String: [DocumentElement]] = [:]
+    /// Where each of the configuration's `reportUris` stands.
+    private(set) var reportElements: [DocumentElement] = []
     /// Lists that could not be read whole: what they lack is not reported on top of it.
     private var incomplete: Set<String> = []
 
@@ -32,6 +34,7 @@ struct DomainReader {
             return domain(host, includeSubdomains, ports: nil, policy: nil)
         }
         configuration.domain = host
+        configuration.includesSubdomains = includeSubdomains
         let ports = readPorts()
         readMode()
         readPins()
@@ -39,7 +42,7 @@ struct DomainReader {
         readExpiration()
         readConnection()
         readRevocation()
-        refuseReports()
+        readReports()
         object.finish()
         reportFaults()
         guard object.reader.issues.count == issues, let host else { return nil }
@@ -234,9 +237,16 @@ struct DomainReader {
         configuration.revocationLists = try? RevocationLists(contents: contents)
     }
 
-    private func refuseReports() {
-        guard let element = object["reportUris"], let elements = element.elements(), !elements.isEmpty else { return }
-        element.report("reports are not supported in this version", remedy: "leave the list empty")
+    private mutating func readReports() {
+        guard let elements = object.elements("reportUris") else { return }
+        for element in elements {
+            guard let uri = element.reportURI() else { continue }
+            if configuration.reportUris.contains(uri) {
+                element.report("the URI stands in the list already", remedy: "keep one of the two")
+            }
+            configuration.reportUris.append(uri)
+            reportElements.append(element)
+        }
     }
 
     // MARK: - The whole
@@ -282,6 +292,10 @@ struct DomainReader {
             left > 0
             ? "the pin set of \(name) holds until \(expiration); after that day \(effect)"
             : "the pin set of \(name) held until \(expiration): \(effect)"
-        object["expiration"]?.warn(message, remedy: "check the server's pins and renew the date")
+        object["expiration"]?.warn(
+            message,
+            remedy: "check the server's pins and renew the date",
+            code: left > 0 ? DocumentIssue.pinSetExpiry : nil
+        )
     }
 }

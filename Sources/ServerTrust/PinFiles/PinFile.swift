@@ -12,7 +12,7 @@ public enum PinFile {
     }
 
     /// How long before the end of a pin set its warnings begin, in seconds: 30 days.
-    public static let expirationNotice: Int64 = 30 * 86_400
+    public static let expirationNotice = Expiry.notice(of: .pinSet)
 
     /// Loads a file, or every `*.json` of a folder in the order of their names (hidden ones left out). Blocking disk
     /// I/O: at start and on reload, never on a loop.
@@ -76,6 +76,7 @@ public enum PinFile {
     ) throws(DocumentIssues) -> Loaded {
         var collection = PinFileCollection(time: time, library: library)
         for reader in readers { collection.read(reader) }
+        collection.destinations.reportLoops(in: collection.domains)
         let issues = readers.flatMap(\.issues)
         guard issues.isEmpty else { throw DocumentIssues(issues) }
         return Loaded(
@@ -91,6 +92,7 @@ private struct PinFileCollection {
     let time: Int64
     let library: TrustAnchorLibrary
     var domains = PinnedDomains()
+    var destinations = ReportDestinations()
     /// Where each domain was named first, by its normal form.
     private var places: [String: String] = [:]
 
@@ -136,6 +138,6 @@ private struct PinFileCollection {
             return
         }
         places[host.description] = place
-        if let domain { _ = domains.insert(domain) }
+        if let domain, domains.insert(domain) { destinations.add(domain, reader.reportElements) }
     }
 }

@@ -274,7 +274,8 @@ struct PolicyJudge {
     }
 
     private func age(_ findings: inout Findings, by chain: [Certificate]) {
-        for certificate in chain { findings.goodUntil = min(findings.goodUntil, certificate.notAfter) }
+        for certificate in chain { findings.certificateEnd = min(findings.certificateEnd, certificate.notAfter) }
+        findings.goodUntil = min(findings.goodUntil, findings.certificateEnd)
     }
 
     /// A chain that holds, and no pin in it.

@@ -5,6 +5,8 @@ extension SecurityPolicy {
     public struct Configuration: Sendable {
         /// The domain that the policy was written for; it is for reports, and is not matched against anything.
         public var domain: Host?
+        /// Whether the policy was written for the names below `domain` too; it is for reports, like that.
+        public var includesSubdomains = false
         public var pinningMode: SSLPinningMode = .none
         /// Waives the chain to the trust anchors, never the pins; see the mode table in the documentation.
         public var allowInvalidCertificates = false
@@ -20,6 +22,8 @@ extension SecurityPolicy {
         /// Whether a pin that does not match refuses the server; otherwise it is only reported.
         public var enforcePinning = true
         public var allowSinglePin = false
+        /// Where a report of each pin that failed is sent, by programs that send them.
+        public var reportUris: [ReportURI] = []
         public var minTLSVersion: TLSVersion = .tls12
         /// Replaces the anchors that the caller gives; `nil` takes those.
         public var trustAnchors: TrustAnchors?
@@ -77,6 +81,9 @@ extension SecurityPolicy {
             }
             if !enforcePinning, forbiddenPins.isEmpty {
                 fault("enforcePinning", "mode none has no pins to report on", "take it out")
+            }
+            if !reportUris.isEmpty, forbiddenPins.isEmpty {
+                fault("reportUris", "mode none has no pins to report on", "take it out, or pin the host")
             }
         }
 

@@ -57,6 +57,19 @@ public final class TrustEvaluation: Sendable {
     /// The second from which the verdict holds no more (seconds since 1970): the first end of a certificate's validity
     /// in the validated chain, of the pin set, of a revocation list, or of the staple. `Int64.max`: never.
     public let goodUntil: Int64
+    /// When the first certificate of the validated chain ends, where that counts (seconds since 1970); `Int64.max` where
+    /// it does not.
+    public let certificateEnd: Int64
+    /// The first second after the pin set's last day (seconds since 1970); `Int64.max` for pins without an end.
+    public let pinSetEnd: Int64
+
+    /// Whether it is the pins that failed, or would have: what is reported.
+    public var isPinFailure: Bool {
+        switch failure {
+        case .pinMismatch, .pinForbidden, .pinSetExpired: true
+        default: false
+        }
+    }
 
     /// Whether requests may be sent.
     public var isAccepted: Bool { verdict != .fail }
@@ -91,6 +104,8 @@ public final class TrustEvaluation: Sendable {
         matchedBackupOnly = findings.matchedBackupOnly
         verifyError = findings.verifyError
         goodUntil = findings.goodUntil
+        certificateEnd = findings.certificateEnd
+        pinSetEnd = policy.configuration.expiration?.end ?? .max
     }
 
     /// What an evaluation has found so far; it starts as a refusal.
@@ -105,6 +120,7 @@ public final class TrustEvaluation: Sendable {
         var matchedBackupOnly = false
         var verifyError: Int32 = 0
         var goodUntil = Int64.max
+        var certificateEnd = Int64.max
     }
 }
 

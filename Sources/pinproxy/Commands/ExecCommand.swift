@@ -41,7 +41,7 @@ extension Command {
         let signalMask = SignalForwarder.blockSignals()
         let (loaded, outcome) = try LoadedConfiguration.loadRecorded(arguments["config"])
         LoadedConfiguration.show(outcome.warnings)
-        let proxy = try RunningProxy(loaded.changed { prepare(&$0.configuration) })
+        let proxy = try RunningProxy(loaded.changed { prepare(&$0.configuration) }, monitoring: .command)
         var reloader = Reloader(path: arguments["config"], proxy: proxy.server, record: outcome.record) {
             (parts: inout PolicyParts) throws(CommandFailure) in prepare(&parts.configuration)
         }

@@ -41,7 +41,8 @@ struct Demo {
         defer { close(log[0]) }
         let server = try ProxyServer(
             snapshot: try snapshot(origin),
-            log: try LogWriter(descriptor: log[1], closing: true)
+            log: try LogWriter(descriptor: log[1], closing: true),
+            monitoring: .command
         )
         let proxy = server.listening[0].address
         let answers: (DemoClient.Answer, DemoClient.Answer)

@@ -40,6 +40,7 @@ struct PolicyComparison {
             new.map { newSet.revocationLists(of: $0) } ?? []
         )
         compareClientCertificate()
+        compareReports()
     }
 
     private mutating func add(_ text: String, weaker: Bool = false) {
@@ -145,6 +146,11 @@ struct PolicyComparison {
         compare("minTLSVersion", old.minTLSVersion, new.minTLSVersion, weaker: new.minTLSVersion == .tls12) {
             $0.rawValue
         }
+    }
+
+    private mutating func compareReports() {
+        for uri in old.reportUris where !new.reportUris.contains(uri) { add("- report URI \(uri)") }
+        for uri in new.reportUris where !old.reportUris.contains(uri) { add("+ report URI \(uri)") }
     }
 
     private mutating func compareExpiration() {

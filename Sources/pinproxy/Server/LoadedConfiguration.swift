@@ -37,8 +37,10 @@ enum LoadedConfiguration {
         for warning in warnings { Output.error("pinproxy: warning: \(warning)\n") }
     }
 
-    /// The warnings as a server tells them: one JSON line each.
+    /// The warnings as a server tells them: one JSON line each. Of pin sets that end soon it tells by itself, day by day.
     static func tell(_ warnings: [DocumentIssue]) {
-        for warning in warnings { EventLine(event: "warning").with("message", warning.description).write() }
+        for warning in warnings where warning.code != DocumentIssue.pinSetExpiry {
+            EventLine(event: "warning").with("message", warning.description).write()
+        }
     }
 }

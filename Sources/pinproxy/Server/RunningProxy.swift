@@ -7,9 +7,12 @@ import ProxyCore
 struct RunningProxy {
     let server: ProxyServer
 
-    init(_ snapshot: PolicySnapshot) throws(CommandFailure) {
+    init(
+        _ snapshot: PolicySnapshot,
+        monitoring: PinMonitor.Settings = PinMonitor.Settings()
+    ) throws(CommandFailure) {
         do throws(ProxyServer.StartFailure) {
-            server = try ProxyServer(snapshot: snapshot)
+            server = try ProxyServer(snapshot: snapshot, monitoring: monitoring)
         } catch {
             throw RunningProxy.failure(error)
         }
@@ -35,6 +38,12 @@ struct RunningProxy {
                 .badConfiguration,
                 "cannot open the task log \(Arguments.shown(path)): \(cause.reason)",
                 remedy: "name a file in log.tasks that the user of this process may write"
+            )
+        case .reports(let path, let cause):
+            return CommandFailure(
+                .badConfiguration,
+                "cannot open the file of reports \(Arguments.shown(path)): \(cause.reason)",
+                remedy: "name a file in reports.file that the user of this process may write"
             )
         case .system(let message):
             return CommandFailure(.internal, message)

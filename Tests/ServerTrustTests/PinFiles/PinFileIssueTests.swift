@@ -364,11 +364,62 @@ struct PinFileIssueTests {
                 "unknown value \"1.1\""
             ),
             .domain(
-                "a report URI",
-                "\(good), \"reportUris\": [\"https://r.example/\"]",
+                "a report URI of another scheme",
+                "\(good), \"reportUris\": [\"ftp://r.example/\"]",
+                mended: "\(good), \"reportUris\": [\"http://r.example/\"]",
+                at: "/reportUris/0",
+                "reports go to http and https URIs alone",
+                "https://"
+            ),
+            .domain(
+                "a report URI without a scheme",
+                "\(good), \"reportUris\": [\"r.example\"]",
+                mended: "\(good), \"reportUris\": [\"https://r.example\"]",
+                at: "/reportUris/0",
+                "\"r.example\" is no http or https URI"
+            ),
+            .domain(
+                "a report URI with a user",
+                "\(good), \"reportUris\": [\"https://me:secret@r.example/\"]",
+                mended: "\(good), \"reportUris\": [\"https://r.example/\"]",
+                at: "/reportUris/0",
+                "holds no user or password"
+            ),
+            .domain(
+                "a report URI with a fragment",
+                "\(good), \"reportUris\": [\"https://r.example/#a\"]",
+                mended: "\(good), \"reportUris\": [\"https://r.example/?a\"]",
+                at: "/reportUris/0",
+                "has no fragment"
+            ),
+            .domain(
+                "a report URI twice",
+                "\(good), \"reportUris\": [\"https://r.example/\", \"https://R.example:443/\"]",
+                mended: "\(good), \"reportUris\": [\"https://r.example/\", \"https://r.example/2\"]",
+                at: "/reportUris/1",
+                "stands in the list already"
+            ),
+            .domain(
+                "a report URI that is no string",
+                "\(good), \"reportUris\": [1]",
                 mended: "\(good), \"reportUris\": []",
+                at: "/reportUris/0",
+                "must be a string"
+            ),
+            .domain(
+                "reports about a host without pins",
+                "\(none), \"reportUris\": [\"https://r.example/\"]",
+                mended: "\(good), \"reportUris\": [\"https://r.example/\"]",
                 at: "/reportUris",
-                "not supported in this version"
+                "mode none has no pins to report on"
+            ),
+            .domain(
+                "a report URI on the pinned host (79)",
+                "\(good), \"reportUris\": [\"https://api.example.com:8443/r\"]",
+                mended: "\(good), \"reportUris\": [\"https://collector.example.com/r\"]",
+                at: "/reportUris/0",
+                "is a host that these reports are about",
+                "name a collector"
             ),
             .domain(
                 "a required staple where no chain is validated",

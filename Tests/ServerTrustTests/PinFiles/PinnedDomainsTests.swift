@@ -209,7 +209,7 @@ struct PinnedDomainsTests {
                             { "spki-sha256": "\(PublicKeyPin.unrelated(2).base64)", "backup": true } ],
                   "pinnedCertificates": [], "forbiddenPins": ["\(PublicKeyPin.unrelated(9))"],
                   "expiration": "2030-01-31", "onExpiration": "unpinned", "enforcePinning": true,
-                  "allowSinglePin": false, "reportUris": [], "minTLSVersion": "1.3",
+                  "allowSinglePin": false, "reportUris": ["https://r.example.net/"], "minTLSVersion": "1.3",
                   "revocation": { "crlFiles": [], "crlScope": "leaf", "requireStaple": false }
                 },
                 "legacy.example.com": { "comment": "no TLS", "excludeFromParentPolicy": true }

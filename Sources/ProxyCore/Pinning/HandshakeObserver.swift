@@ -1,0 +1,44 @@
+import IOCore
+import ServerTrust
+import SessionCore
+
+/// Takes in the evaluations of one loop's handshakes, for the `PinMonitor`. Belongs to the loop.
+final class HandshakeObserver {
+    private let loop: EventLoop
+    private let monitor: PinMonitor
+    private var tally = HandshakeTally()
+    private var timer: LoopTimer!
+
+    /// How long counts are gathered before they are handed over.
+    private static let age = TimeSpan.seconds(1)
+
+    init(loop: EventLoop, monitor: PinMonitor) {
+        self.loop = loop
+        self.monitor = monitor
+        timer = LoopTimer { [unowned self] in flush() }
+    }
+
+    /// Has the manager's handshakes observed.
+    func observe(_ manager: LoopSession) {
+        manager.sessionDidEvaluateServerTrust = { [unowned self] trust, endpoint in take(trust, endpoint) }
+    }
+
+    private func take(_ trust: ConnectionTrust, _ endpoint: Endpoint) {
+        let time = loop.wallClock / 1_000_000
+        if trust.evaluation.isPinFailure { monitor.report(trust, port: endpoint.port, at: time) }
+        tally.note(trust.evaluation, of: trust.policy, at: time)
+        if !tally.isEmpty, !timer.isArmed { loop.arm(timer, after: Self.age) }
+    }
+
+    /// Hands over what was gathered.
+    func flush() {
+        loop.disarm(timer)
+        if !tally.isEmpty { monitor.account(tally.take()) }
+    }
+
+    /// Hands over the last of it.
+    func stop() {
+        flush()
+        loop.remove(timer)
+    }
+}

@@ -1,0 +1,239 @@
+import HTTPCore
+package import IOCore
+import ServerTrust
+import SessionCore
+import Synchronization
+
+/// What is told of pins apart from single requests: reports to collectors and to a file, warnings, and the account of
+/// which pins match. It has a thread of its own, so that none of it holds up a request.
+///
+/// `@unchecked Sendable`: `loop` and `settings` are immutable, `waiting` and `refused` atomic; `thread` is the owner's, who
+/// alone calls `stop`; all else is touched by work that `loop` runs on its one thread, and by `init` before that starts.
+package final class PinMonitor: @unchecked Sendable {
+    /// Where event lines go, with their severity and the level that the snapshot asks for.
+    package typealias Tell =
+        @Sendable (
+            EventLine, _ severity: LogConfiguration.Level, _ level: LogConfiguration.Level
+        ) -> Void
+
+    package struct Settings: Sendable {
+        package var reports = ReportLimits()
+        /// How often the pin sets that end soon and the account of pins are told, in milliseconds.
+        package var daily = PinNotices.day
+        /// Whether the pin sets that end soon and the account of pins are told: not by a command that ends soon.
+        package var tellsRegularly = true
+        package var tell: Tell = { $0.write($1, at: $2) }
+
+        package init() {}
+
+        /// For a command that has told what its configuration warns of, and ends soon.
+        package static var command: Settings {
+            var settings = Settings()
+            settings.tellsRegularly = false
+            return settings
+        }
+    }
+
+    private let loop: EventLoop
+    private let settings: Settings
+    private var thread: LoopThread?
+    /// Failed handshakes on their way to the thread; more than a bound are counted in `refused` and dropped.
+    private let waiting = Atomic<Int>(0)
+    private let refused = Atomic<Int>(0)
+    private static let waitingBound = 256
+
+    // The thread's.
+    private var snapshot: PolicySnapshot
+    private var sender: ReportSender
+    private var ledger = PinLedger()
+    private var notices = PinNotices()
+    private var nextDaily: Int64
+    private var timer: LoopTimer!
+    private var stopAt: Int64?
+
+    /// Starts the thread.
+    ///
+    /// - Throws: when the file of `reports` cannot be opened, or the system has no more threads.
+    package init(snapshot: PolicySnapshot, settings: Settings = Settings()) throws(StartFailure) {
+        let loop: EventLoop
+        do {
+            loop = try EventLoop()
+            sender = try ReportSender(loop: loop, snapshot: snapshot, limits: settings.reports)
+        } catch let failure as StartFailure {
+            throw failure
+        } catch {
+            throw .system("\(error)")
+        }
+        self.loop = loop
+        self.settings = settings
+        self.snapshot = snapshot
+        nextDaily = Int64(loop.now / 1_000_000) + settings.daily
+        timer = LoopTimer { [unowned self] in work() }
+        sender.whenChanged = { [unowned self] in work() }
+        ledger.setPins(of: snapshot.pinnedDomains)
+        do {
+            thread = try LoopThread(name: "pins") { loop.run() }
+        } catch {
+            throw .system("\(error)")
+        }
+        loop.submit { [self] in
+            tellPinSets()
+            tellUnreachableCollectors()
+            work()
+        }
+    }
+
+    deinit {
+        // Of a start that failed: there is nothing to wait for.
+        guard let thread else { return }
+        loop.stop()
+        thread.detach()
+    }
+
+    package enum StartFailure: Error {
+        case file(path: String, IOFailure)
+        case system(String)
+    }
+
+    // MARK: Any thread
+
+    /// Has a failed evaluation reported: a bounded hand-over.
+    ///
+    /// - Parameter time: seconds since 1970.
+    func report(_ trust: ConnectionTrust, port: UInt16, at time: Int64) {
+        guard waiting.wrappingAdd(1, ordering: .relaxed).newValue <= Self.waitingBound else {
+            waiting.wrappingSubtract(1, ordering: .relaxed)
+            refused.wrappingAdd(1, ordering: .relaxed)
+            return
+        }
+        loop.submit { [self] in
+            waiting.wrappingSubtract(1, ordering: .relaxed)
+            guard let report = PinValidationReport(trust, port: port, at: time) else { return }
+            sender.add(report, to: trust.policy.configuration.reportUris, now: now)
+            work()
+        }
+    }
+
+    /// Takes in what a loop has counted.
+    func account(_ entries: [HandshakeTally.Entry]) {
+        loop.submit { [self] in
+            for entry in entries { take(entry) }
+        }
+    }
+
+    /// Goes over to another snapshot, after a reload. What was counted and which reports were made is kept; reports that
+    /// wait go out by the new snapshot's rules.
+    package func replace(_ snapshot: PolicySnapshot) {
+        loop.submit { [self] in
+            tellAccounts()
+            self.snapshot = snapshot
+            ledger.setPins(of: snapshot.pinnedDomains)
+            notices.keepOnly(snapshot.pinnedDomains)
+            if let failure = sender.replace(snapshot) { tellFile(failure) }
+            tellPinSets()
+            tellUnreachableCollectors()
+            work()
+        }
+    }
+
+    /// Lets reports that wait go out, for a short time; tells the account and ends the thread. Blocks until it has ended.
+    package func stop() {
+        loop.submit { [self] in
+            stopAt = now + settings.reports.atStop
+            sender.beginStop()
+            work()
+        }
+        thread?.join()
+        thread = nil
+    }
+
+    // MARK: The thread
+
+    /// Milliseconds that only grow.
+    private var now: Int64 { Int64(loop.now / 1_000_000) }
+    /// Seconds since 1970.
+    private var date: Int64 { loop.wallClock / 1_000_000 }
+
+    /// Does what is due, and plans when to look again.
+    private func work() {
+        let now = now
+        sender.count(.queueFull, refused.exchange(0, ordering: .relaxed))
+        sender.send(now: now)
+        if now >= nextDaily {
+            nextDaily = now + settings.daily
+            tellPinSets()
+            tellAccounts()
+        }
+        if let stopAt, sender.isIdle || now >= stopAt {
+            end()
+            return
+        }
+        tellLosses()
+        let next = [nextDaily, sender.nextDue, stopAt].compactMap { $0 }.min() ?? nextDaily
+        // A millisecond more: the deadline has then passed for sure.
+        loop.arm(timer, at: UInt64(max(next, now) + 1) * 1_000_000)
+    }
+
+    private func end() {
+        guard stopAt != .max else { return }
+        stopAt = .max
+        sender.stop()
+        tellLosses()
+        tellAccounts()
+        loop.remove(timer)
+        sender.close { [loop] in loop.stop() }
+    }
+
+    private func take(_ entry: HandshakeTally.Entry) {
+        let matched = zip(entry.keys, entry.matched).map { (pin: $0, count: $1) }
+        ledger.count(entry.handshakes, of: entry.domain, matched: matched)
+        if let pin = entry.backupOnly, notices.isDue(.backupOnly, of: entry.domain, now: now) {
+            warn(PinEvents.backupOnly(entry.domain, pin))
+        }
+        if let expiry = entry.certificate, notices.isDue(.certificateExpiry, of: entry.domain, now: now) {
+            warn(PinEvents.certificateExpiry(entry.domain, expiry))
+        }
+    }
+
+    // MARK: Event lines
+
+    private func tell(_ line: EventLine, _ severity: LogConfiguration.Level) {
+        settings.tell(line, severity, snapshot.configuration.log.level)
+    }
+
+    private func warn(_ line: EventLine) { tell(line, .warning) }
+
+    private func tellPinSets() {
+        guard settings.tellsRegularly else { return }
+        for line in PinEvents.pinSets(snapshot.pinnedDomains, at: date) { warn(line) }
+    }
+
+    private func tellAccounts() {
+        guard settings.tellsRegularly else { return }
+        for account in ledger.accounts { tell(PinEvents.account(account), .info) }
+    }
+
+    private func tellLosses() {
+        if let losses = sender.lossesToTell(now: now) { warn(PinEvents.losses(losses)) }
+    }
+
+    private func tellFile(_ failure: StartFailure) {
+        guard case .file(let path, let cause) = failure else { return }
+        warn(
+            EventLine(event: "warning")
+                .with("code", "report_file")
+                .with("message", "cannot open the file of reports \(path): \(cause.reason)")
+        )
+    }
+
+    /// A collector that may not be reached by this snapshot's rules gets no report: better told before there is one.
+    private func tellUnreachableCollectors() {
+        for (uri, problem) in sender.refusedCollectors {
+            warn(
+                EventLine(event: "warning")
+                    .with("code", "report_uri_denied")
+                    .with("message", "reports cannot go to \(uri): \(problem.details)")
+            )
+        }
+    }
+}

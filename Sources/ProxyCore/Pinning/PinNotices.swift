@@ -1,0 +1,91 @@
+import HTTPCore
+import ServerTrust
+
+/// When a warning about a domain's pins is due again. A value without a clock: times are milliseconds that only grow.
+struct PinNotices: Sendable {
+    enum Subject: Hashable, Sendable {
+        /// Nothing but a backup pin matched.
+        case backupOnly
+        case certificateExpiry
+    }
+
+    private struct Key: Hashable, Sendable {
+        var subject: Subject
+        var domain: Host
+    }
+
+    static let hour: Int64 = 3600 * 1000
+    static let day = 24 * hour
+
+    private var told: [Key: Int64] = [:]
+
+    /// Whether to warn now; if so, that is remembered.
+    mutating func isDue(_ subject: Subject, of domain: Host, now: Int64) -> Bool {
+        let key = Key(subject: subject, domain: domain)
+        let pause = subject == .backupOnly ? Self.hour : Self.day
+        if let last = told[key], now - last < pause { return false }
+        told[key] = now
+        return true
+    }
+
+    /// Forgets the domains that are not pinned any more.
+    mutating func keepOnly(_ domains: PinnedDomains) {
+        let hosts = Set(domains.domains.map(\.host))
+        told = told.filter { hosts.contains($0.key.domain) }
+    }
+}
+
+/// The event lines about pins.
+enum PinEvents {
+    static func backupOnly(_ domain: Host, _ pin: PublicKeyPin) -> EventLine {
+        EventLine(event: "warning")
+            .with("code", "pin_backup_only")
+            .with("domain", domain.description)
+            .with("pin", pin.description)
+            .with("message", "\(domain) matches only through its backup pin: make it a main pin, and add a new backup")
+    }
+
+    static func certificateExpiry(_ domain: Host, _ expiry: Expiry) -> EventLine {
+        EventLine(event: "warning")
+            .with("code", "certificate_expiry")
+            .with("domain", domain.description)
+            .with("notAfter", Timestamp.text(unixSeconds: expiry.end))
+            .with("expiresInDays", expiry.days)
+            .with(
+                "message",
+                "a certificate of \(domain) ends soon: see to its renewal, and to the pins if its key changes"
+            )
+    }
+
+    /// One line for each pin set that ends soon.
+    static func pinSets(_ domains: PinnedDomains, at date: Int64) -> [EventLine] {
+        domains.domains.compactMap { domain in
+            guard let policy = domain.policy, let expiry = policy.pinSetExpiry(at: date),
+                let day = policy.configuration.expiration
+            else { return nil }
+            let effect = policy.configuration.onExpiration == .deny ? "every request is refused" : "no pin is looked at"
+            return EventLine(event: "warning")
+                .with("code", DocumentIssue.pinSetExpiry)
+                .with("domain", domain.host.description)
+                .with("expiration", day.description)
+                .with("expiresInDays", expiry.days)
+                .with("message", "the pin set of \(domain.host) holds until \(day); after that day \(effect)")
+        }
+    }
+
+    static func account(_ account: PinLedger.Account) -> EventLine {
+        let matched = account.matched.map { "\(JSONString.quoted($0.pin.description)):\($0.count)" }
+        let never = account.neverMatched.map { JSONString.quoted($0.description) }
+        return EventLine(event: "pins")
+            .with("domain", account.domain.description)
+            .with("handshakes", account.handshakes)
+            .with("matched", json: "{\(matched.joined(separator: ","))}")
+            .with("neverMatched", json: "[\(never.joined(separator: ","))]")
+    }
+
+    static func losses(_ losses: [ReportLoss: Int]) -> EventLine {
+        var line = EventLine(event: "reports_dropped").with("count", losses.values.reduce(0, +))
+        for loss in ReportLoss.allCases { if let count = losses[loss] { line = line.with(loss.rawValue, count) } }
+        return line
+    }
+}

@@ -1,0 +1,220 @@
+/// What happens to reports, as a value: which are made, when each is sent, and what becomes of it. It has no clock, no
+/// chance and no socket: the time comes with every call, in milliseconds that only grow.
+///
+/// `Collector` is where a report goes; `Content` what is sent there.
+package struct ReportQueue<Collector: Hashable & Sendable, Content: Sendable>: Sendable {
+    /// One report on its way to one collector.
+    package struct Entry: Sendable {
+        package let number: Int
+        package let collector: Collector
+        package let content: Content
+        fileprivate let key: Key
+        fileprivate var attempts = 0
+        fileprivate var due: Int64
+        fileprivate var isUnderWay = false
+    }
+
+    /// What makes two reports the same.
+    fileprivate struct Key: Hashable, Sendable {
+        var digest: [UInt8]
+        var collector: Collector?
+    }
+
+    private let limits: ReportLimits
+    private var entries: [Entry] = []
+    private var lastNumber = 0
+    /// When each report was made, and in which order.
+    private var made: [Key: Int64] = [:]
+    private var order: [(key: Key, time: Int64)] = []
+    private var allowance: RateAllowance
+    private var isStopping = false
+    /// Lost since they were last told, by reason.
+    private var losses: [ReportLoss: Int] = [:]
+    private var toldAt: Int64?
+
+    package init(limits: ReportLimits = ReportLimits()) {
+        self.limits = limits
+        allowance = RateAllowance(burst: limits.burst, refill: limits.refill)
+    }
+
+    /// Reports that wait or are being sent.
+    package var count: Int { entries.count }
+
+    // MARK: Reports come in
+
+    /// Whether one that goes to no collector, but to a file, is to be made now.
+    package mutating func admitToFile(digest: [UInt8], now: Int64) -> ReportAdmission {
+        let key = Key(digest: digest, collector: nil)
+        if isRepeated(key, now) { return .repeated }
+        guard allowance.take(now: now) else { return lose(.rateLimited) }
+        remember(key, now)
+        return .taken
+    }
+
+    /// Takes a report up for a collector.
+    ///
+    /// - Parameter content: asked for when it is taken.
+    package mutating func add(
+        digest: [UInt8],
+        to collector: Collector,
+        now: Int64,
+        content: @autoclosure () -> Content
+    ) -> ReportAdmission {
+        let key = Key(digest: digest, collector: collector)
+        if isRepeated(key, now) { return .repeated }
+        if isStopping { return lose(.stopped) }
+        guard entries.count < limits.queued else { return lose(.queueFull) }
+        guard allowance.take(now: now) else { return lose(.rateLimited) }
+        remember(key, now)
+        lastNumber += 1
+        entries.append(Entry(number: lastNumber, collector: collector, content: content(), key: key, due: now))
+        return .taken
+    }
+
+    /// Counts reports that never came here.
+    package mutating func count(_ loss: ReportLoss, _ number: Int = 1) {
+        if number > 0 { losses[loss, default: 0] += number }
+    }
+
+    private mutating func lose(_ loss: ReportLoss) -> ReportAdmission {
+        count(loss)
+        return .lost(loss)
+    }
+
+    private mutating func isRepeated(_ key: Key, _ now: Int64) -> Bool {
+        while let oldest = order.first, now - oldest.time >= limits.repeatAfter || order.count > limits.remembered {
+            order.removeFirst()
+            // It may have been forgotten and made again meanwhile.
+            if made[oldest.key] == oldest.time { made[oldest.key] = nil }
+        }
+        return made[key] != nil
+    }
+
+    private mutating func remember(_ key: Key, _ now: Int64) {
+        made[key] = now
+        order.append((key, now))
+    }
+
+    // MARK: Reports go out
+
+    /// The next report to be sent now; call it until it has none, and `finished` for each when it is done.
+    package mutating func next(now: Int64) -> Entry? {
+        let busy = Set(entries.lazy.filter(\.isUnderWay).map(\.collector))
+        guard busy.count < limits.collectorsAtOnce else { return nil }
+        let ready = entries.indices.first {
+            !entries[$0].isUnderWay && !busy.contains(entries[$0].collector) && (entries[$0].due <= now || isStopping)
+        }
+        guard let ready else { return nil }
+        entries[ready].isUnderWay = true
+        entries[ready].attempts += 1
+        return entries[ready]
+    }
+
+    /// When `next` may have one that it does not have now; nil when only a call of `add` or `finished` can bring one.
+    package var nextDue: Int64? {
+        let busy = Set(entries.lazy.filter(\.isUnderWay).map(\.collector))
+        guard busy.count < limits.collectorsAtOnce else { return nil }
+        return entries.lazy.filter { !$0.isUnderWay && !busy.contains($0.collector) }.map(\.due).min()
+    }
+
+    /// An attempt is over.
+    ///
+    /// - Parameter chance: from 0 to 1, spreads the repeats: the wait is between half and all of the back-off.
+    package mutating func finished(_ number: Int, _ outcome: ReportOutcome, now: Int64, chance: Double) {
+        guard let index = entries.firstIndex(where: { $0.number == number }) else { return }
+        entries[index].isUnderWay = false
+        let isLast = entries[index].attempts >= limits.attempts || isStopping
+        switch outcome {
+        case .delivered:
+            entries.remove(at: index)
+        case .failed where !isLast:
+            var wait = limits.backOff
+            for _ in 1..<entries[index].attempts { wait *= limits.factor }
+            entries[index].due = now + wait / 2 + Int64(Double(wait) / 2 * min(max(chance, 0), 1))
+        case .failed:
+            // The next one that says the same is another chance.
+            made[entries[index].key] = nil
+            entries.remove(at: index)
+            count(isStopping ? .stopped : .undelivered)
+        case .refused:
+            entries.remove(at: index)
+            count(.undelivered)
+        }
+    }
+
+    // MARK: The end
+
+    /// Gives every report that waits one last attempt, at once; takes no more.
+    package mutating func beginStop() { isStopping = true }
+
+    /// Drops what is left.
+    package mutating func stop() {
+        isStopping = true
+        count(.stopped, entries.count)
+        entries = []
+    }
+
+    // MARK: Losses
+
+    /// What has been lost since the last call that told of any; nil when nothing was, or when the last call was within
+    /// `tellDropped`.
+    package mutating func lossesToTell(now: Int64) -> [ReportLoss: Int]? {
+        guard !losses.isEmpty else { return nil }
+        if let toldAt, now - toldAt < limits.tellDropped, !isStopping { return nil }
+        toldAt = now
+        defer { losses = [:] }
+        return losses
+    }
+
+    /// When there will be losses to tell; nil when there are none.
+    package var lossesDue: Int64? {
+        losses.isEmpty ? nil : toldAt.map { $0 + limits.tellDropped } ?? .min
+    }
+}
+
+/// What becomes of a report that has just come up.
+package enum ReportAdmission: Equatable, Sendable {
+    case taken
+    /// An identical one was made within `repeatAfter`.
+    case repeated
+    case lost(ReportLoss)
+}
+
+/// How an attempt to deliver a report went.
+package enum ReportOutcome: Sendable {
+    case delivered
+    /// It may go better later: no connection, no answer, 408, 429, 5xx.
+    case failed
+    /// It will not go better by being repeated: refused by policy, a failed pin, any other answer.
+    case refused
+}
+
+/// So many at once, and then one in each span of time.
+struct RateAllowance: Sendable {
+    let burst: Int
+    /// Milliseconds.
+    let refill: Int64
+    private var left: Int
+    private var refilledAt: Int64?
+
+    init(burst: Int, refill: Int64) {
+        self.burst = burst
+        self.refill = refill
+        left = burst
+    }
+
+    mutating func take(now: Int64) -> Bool {
+        let last = refilledAt ?? now
+        let gained = (now - last) / refill
+        if Int64(left) + gained >= Int64(burst) {
+            left = burst
+            refilledAt = now
+        } else {
+            left += Int(gained)
+            refilledAt = last + gained * refill
+        }
+        guard left > 0 else { return false }
+        left -= 1
+        return true
+    }
+}

@@ -1,0 +1,161 @@
+import HTTPCore
+import IOCore
+import ServerTrust
+import SessionCore
+
+/// Carries out what `ReportQueue` decides: sends reports through a session of its own, by the snapshot's rules, and
+/// appends them to the file. Belongs to the loop of `PinMonitor`.
+///
+/// Its session has nobody who is told of handshakes: a report about the delivery of a report is never made.
+final class ReportSender {
+    private let loop: EventLoop
+    private let limits: ReportLimits
+    private var queue: ReportQueue<ReportURI, [UInt8]>
+    private var snapshot: PolicySnapshot
+    private var router: Router
+    private var endpoints: [ReportURI: Result<Endpoint, Problem>] = [:]
+    /// Made with the first report: most programs never send one.
+    private var manager: LoopSession?
+    private var file: ReportFile?
+    /// Called when an attempt is over.
+    var whenChanged: () -> Void = {}
+
+    init(
+        loop: EventLoop,
+        snapshot: PolicySnapshot,
+        limits: ReportLimits
+    ) throws(PinMonitor.StartFailure) {
+        self.loop = loop
+        self.limits = limits
+        self.snapshot = snapshot
+        queue = ReportQueue(limits: limits)
+        router = Self.router(snapshot, limits)
+        file = try Self.open(snapshot)
+    }
+
+    private static func router(_ snapshot: PolicySnapshot, _ limits: ReportLimits) -> Router {
+        let timeouts = TaskTimeouts(
+            connect: .milliseconds(limits.connect),
+            firstByte: .milliseconds(limits.answer),
+            stall: .milliseconds(limits.answer),
+            total: .milliseconds(limits.connect + limits.answer)
+        )
+        return Router(snapshot: snapshot, timeouts: timeouts)
+    }
+
+    private static func open(_ snapshot: PolicySnapshot) throws(PinMonitor.StartFailure) -> ReportFile? {
+        guard let path = snapshot.configuration.reports.file else { return nil }
+        do {
+            return try ReportFile(path: path)
+        } catch {
+            throw .file(path: path, error)
+        }
+    }
+
+    /// Goes over to another snapshot. The file is opened anew, so that a rotated one is let go.
+    ///
+    /// - Returns: why the new file could not be opened; reports are then appended to none.
+    func replace(_ snapshot: PolicySnapshot) -> PinMonitor.StartFailure? {
+        self.snapshot = snapshot
+        router = Self.router(snapshot, limits)
+        endpoints = [:]
+        // Attempts under way end on the connections that they have; no later one gets these.
+        manager?.invalidateSession(cancelingTasks: false)
+        manager = nil
+        file = nil
+        do {
+            file = try Self.open(snapshot)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    /// The collectors that the snapshot's own rules keep reports from, each once.
+    var refusedCollectors: [(ReportURI, Problem)] {
+        var seen: Set<ReportURI> = []
+        let uris = snapshot.pinnedDomains.domains.flatMap { $0.policy?.configuration.reportUris ?? [] }
+        return uris.filter { seen.insert($0).inserted }.compactMap { uri in
+            guard case .failure(let problem) = endpoint(uri) else { return nil }
+            return (uri, problem)
+        }
+    }
+
+    private func endpoint(_ uri: ReportURI) -> Result<Endpoint, Problem> {
+        if let known = endpoints[uri] { return known }
+        let found = router.endpoint(uri.url.origin)
+        endpoints[uri] = found
+        return found
+    }
+
+    // MARK: Reports
+
+    /// Makes a report, for the file and for each collector, as far as it was not made before.
+    func add(_ report: PinValidationReport, to uris: [ReportURI], now: Int64) {
+        guard file != nil || !uris.isEmpty else { return }
+        let digest = report.digest
+        let json = report.json
+        if let file, queue.admitToFile(digest: digest, now: now) == .taken, file.append(json) != 0 {
+            queue.count(.undelivered)
+        }
+        for uri in uris { _ = queue.add(digest: digest, to: uri, now: now, content: Array(json.utf8)) }
+    }
+
+    /// Sends what is due.
+    func send(now: Int64) {
+        while let entry = queue.next(now: now) { send(entry) }
+    }
+
+    private func send(_ entry: ReportQueue<ReportURI, [UInt8]>.Entry) {
+        let number = entry.number
+        guard case .success(let endpoint) = endpoint(entry.collector), let manager = session() else {
+            finished(number, .refused)
+            return
+        }
+        ReportTask.start(entry.content, to: entry.collector, at: endpoint, on: manager) { [unowned self] outcome in
+            finished(number, outcome)
+            // libcurl may be on the stack.
+            loop.atEndOfTurn { [unowned self] in whenChanged() }
+        }
+    }
+
+    private func finished(_ number: Int, _ outcome: ReportOutcome) {
+        queue.finished(number, outcome, now: Int64(loop.now / 1_000_000), chance: .random(in: 0...1))
+    }
+
+    private func session() -> LoopSession? {
+        if manager == nil {
+            var configuration = SessionConfiguration()
+            configuration.connectionPoolSize = limits.collectorsAtOnce
+            manager = try? LoopSession(loop: loop, configuration: configuration)
+        }
+        return manager
+    }
+
+    // MARK: Counting and ending
+
+    var isIdle: Bool { queue.count == 0 }
+
+    /// When there may be something to do that is not now.
+    var nextDue: Int64? { [queue.nextDue, queue.lossesDue].compactMap { $0 }.min() }
+
+    func count(_ loss: ReportLoss, _ number: Int) { queue.count(loss, number) }
+
+    func lossesToTell(now: Int64) -> [ReportLoss: Int]? { queue.lossesToTell(now: now) }
+
+    func beginStop() { queue.beginStop() }
+
+    func stop() { queue.stop() }
+
+    /// Ends the session; `completion` comes when its connections are closed.
+    func close(_ completion: @escaping () -> Void) {
+        whenChanged = {}
+        file = nil
+        guard let manager else {
+            completion()
+            return
+        }
+        manager.sessionDidBecomeInvalid = completion
+        manager.invalidateSession(cancelingTasks: true)
+    }
+}

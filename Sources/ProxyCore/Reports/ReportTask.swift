@@ -1,0 +1,77 @@
+import HTTPCore
+import ServerTrust
+import SessionCore
+
+/// One attempt to hand a report to its collector: a POST whose answer's status alone counts. Redirects are not followed.
+final class ReportTask: LoopTaskDelegate {
+    private let completion: (ReportOutcome) -> Void
+    private var status = 0
+    private var taken = 0
+    /// More of an answer's body than this ends the connection instead of being read.
+    private static let bodyLimit = 64 << 10
+
+    init(_ completion: @escaping (ReportOutcome) -> Void) {
+        self.completion = completion
+    }
+
+    /// Sends a report.
+    static func start(
+        _ report: [UInt8],
+        to uri: ReportURI,
+        at endpoint: Endpoint,
+        on manager: LoopSession,
+        _ completion: @escaping (ReportOutcome) -> Void
+    ) {
+        var fields = HTTPFields()
+        fields.append(name: Array("Content-Type".utf8).span, value: Array("application/json".utf8).span)
+        fields.append(name: Array("User-Agent".utf8).span, value: Array("pinproxy".utf8).span)
+        let request = SessionRequest(
+            endpoint: endpoint,
+            method: .post,
+            target: uri.target,
+            fields: fields,
+            bodyLength: .bytes(report.count)
+        )
+        let task = manager.dataTask(with: request, delegate: ReportTask(completion))
+        task.send(report.span)
+        task.finishSending()
+        task.resume()
+    }
+
+    override func task(_ task: LoopTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition {
+        status = response.status
+        return .allow
+    }
+
+    override func task(_ task: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
+        taken += data.count
+        if taken > Self.bodyLimit { task.cancel() }
+        return .proceed
+    }
+
+    override func taskDidComplete(_ task: LoopTask, error: SessionError?) {
+        completion(status == 0 ? ReportOutcome(error) : ReportOutcome(status: status))
+    }
+}
+
+extension ReportOutcome {
+    /// By the status of the answer.
+    init(status: Int) {
+        switch status {
+        case 200..<300: self = .delivered
+        case 408, 429, 500..<600: self = .failed
+        default: self = .refused
+        }
+    }
+
+    /// By what kept an answer away. A failed pin is never tried again (invariant 13), nor is what the policy refuses.
+    init(_ error: SessionError?) {
+        switch error?.code {
+        case .dnsFailed, .dnsTimeout, .connectFailed, .connectTimeout, .responseTimeout, .stalled, .responseTruncated,
+            .tlsHandshakeFailed, .cancelled, nil:
+            self = .failed
+        default:
+            self = .refused
+        }
+    }
+}

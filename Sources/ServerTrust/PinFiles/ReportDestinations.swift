@@ -1,0 +1,77 @@
+import HTTPCore
+
+/// Where the domains of all pin files send their reports: none may lead back to a domain that it is about, not by way of
+/// another domain's reports either, or one failed pin would make reports without end.
+struct ReportDestinations {
+    private struct Destination {
+        var domain: Host
+        var uri: ReportURI
+        var element: DocumentElement
+    }
+
+    private var destinations: [Destination] = []
+
+    mutating func add(_ domain: PinnedDomains.Domain, _ elements: [DocumentElement]) {
+        guard let policy = domain.policy else { return }
+        for (uri, element) in zip(policy.configuration.reportUris, elements) {
+            destinations.append(Destination(domain: domain.host, uri: uri, element: element))
+        }
+    }
+
+    /// Reports each destination from which the way leads back, on whatever ports.
+    func reportLoops(in domains: PinnedDomains) {
+        let edges = destinations.map { (from: $0.domain, to: domains.governing($0.uri.host)) }
+        for destination in destinations {
+            guard let first = domains.governing(destination.uri.host) else { continue }
+            if first == destination.domain {
+                destination.element.report(
+                    "\(destination.uri.host) is a host that these reports are about",
+                    remedy: "name a collector on a host that this domain's policy does not cover"
+                )
+            } else if Self.leads(from: first, to: destination.domain, edges) {
+                destination.element.report(
+                    "the reports about \(first), where these go, lead back to \(destination.domain)",
+                    remedy: "name a collector on a host whose own reports do not come back here"
+                )
+            }
+        }
+    }
+
+    private static func leads(from start: Host, to end: Host, _ edges: [(from: Host, to: Host?)]) -> Bool {
+        var seen: Set<Host> = [start]
+        var front = [start]
+        while let place = front.popLast() {
+            for edge in edges where edge.from == place {
+                guard let next = edge.to else { continue }
+                if next == end { return true }
+                if seen.insert(next).inserted { front.append(next) }
+            }
+        }
+        return false
+    }
+}
+
+extension PinnedDomains {
+    /// The domain whose policy a host is held to.
+    fileprivate func governing(_ host: Host) -> Host? { policy(host: host, port: 443)?.domain }
+}
+
+extension DocumentElement {
+    /// The address for reports that this string is; nil after an issue.
+    func reportURI() -> ReportURI? {
+        guard let text = string() else { return nil }
+        let remedy = "write a URI such as https://collector.example.net/reports"
+        do throws(ReportURI.Fault) {
+            return try ReportURI(text)
+        } catch {
+            switch error {
+            case .malformed: report("\"\(JSONScanner.shown(text))\" is no http or https URI", remedy: remedy)
+            case .scheme: report("reports go to http and https URIs alone", remedy: remedy)
+            case .userInformation:
+                report("a URI for reports holds no user or password", remedy: "take what stands before the @ out")
+            case .fragment: report("a URI for reports has no fragment", remedy: "take the # and what follows out")
+            }
+            return nil
+        }
+    }
+}

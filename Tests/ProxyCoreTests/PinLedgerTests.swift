@@ -1,0 +1,137 @@
+import HTTPCore
+import ServerTrust
+import TestSupport
+import Testing
+
+@testable import ProxyCore
+
+@Suite("Which pins match, and when a warning is due")
+struct PinLedgerTests {
+    private static func domains(_ text: String) throws -> PinnedDomains {
+        try PinFile.load(
+            text: "{ \"version\": 1, \"pinnedDomains\": { \(text) } }",
+            file: "p.json",
+            at: 1_800_000_000
+        ).domains
+    }
+
+    private static func domain(_ name: String, _ pins: UInt8...) -> String {
+        let list = pins.map { "\"\(PublicKeyPin.unrelated($0))\"" }.joined(separator: ", ")
+        return "\"\(name)\": { \"pins\": [\(list)] }"
+    }
+
+    /// Behind a reference, as the expectations of a test want it.
+    private final class Notices {
+        private var notices = PinNotices()
+
+        func isDue(_ subject: PinNotices.Subject, of domain: Host, now: Int64) -> Bool {
+            notices.isDue(subject, of: domain, now: now)
+        }
+
+        func keepOnly(_ domains: PinnedDomains) { notices.keepOnly(domains) }
+    }
+
+    @Test("matches are counted by pin, and the pins that never matched are named in their order")
+    func counting() throws {
+        let host = try Host("a.example")
+        var ledger = PinLedger()
+        ledger.setPins(of: try Self.domains(Self.domain("a.example", 1, 2, 3) + "," + Self.domain("b.example", 4, 5)))
+        #expect(ledger.accounts.isEmpty, "a domain that was not used has no account")
+        ledger.count(2, of: host, matched: [(.unrelated(3), 2), (.unrelated(1), 0)])
+        ledger.count(3, of: host, matched: [(.unrelated(3), 1)])
+        let account = try #require(ledger.accounts.first)
+        #expect(ledger.accounts.count == 1)
+        #expect(account.domain == host && account.handshakes == 5)
+        #expect(account.matched.map(\.pin) == [.unrelated(3)] && account.matched.map(\.count) == [3])
+        #expect(account.neverMatched == [.unrelated(1), .unrelated(2)])
+    }
+
+    @Test(
+        "counts outlive a reload: a new pin never matched, an old one keeps its count, a domain that went is forgotten"
+    )
+    func reload() throws {
+        let (a, b) = (try Host("a.example"), try Host("b.example"))
+        var ledger = PinLedger()
+        ledger.setPins(of: try Self.domains(Self.domain("a.example", 1, 2) + "," + Self.domain("b.example", 4, 5)))
+        ledger.count(1, of: a, matched: [(.unrelated(1), 1)])
+        ledger.count(1, of: b, matched: [(.unrelated(4), 1)])
+        ledger.setPins(of: try Self.domains(Self.domain("a.example", 2, 3)))
+        // What a loop still had from before.
+        ledger.count(1, of: b, matched: [(.unrelated(4), 1)])
+        ledger.count(1, of: a, matched: [(.unrelated(2), 1)])
+        #expect(ledger.accounts.map(\.domain) == [a])
+        #expect(ledger.accounts[0].handshakes == 2)
+        #expect(Set(ledger.accounts[0].matched.map(\.pin)) == [.unrelated(1), .unrelated(2)])
+        #expect(ledger.accounts[0].neverMatched == [.unrelated(3)])
+    }
+
+    @Test("the account's line has the pins as keys")
+    func line() throws {
+        var ledger = PinLedger()
+        ledger.setPins(of: try Self.domains(Self.domain("a.example", 1, 2)))
+        ledger.count(7, of: try Host("a.example"), matched: [(.unrelated(1), 6)])
+        let line = try #require(LogLine(PinEvents.account(ledger.accounts[0]).json))
+        #expect(line.string("event") == "pins" && line.string("domain") == "a.example")
+        #expect(line.integer("handshakes") == 7)
+        #expect(line.object("matched") as? [String: Int] == ["\(PublicKeyPin.unrelated(1))": 6])
+        #expect(line["neverMatched"] as? [String] == ["\(PublicKeyPin.unrelated(2))"])
+    }
+
+    @Test(
+        "a backup that matches alone is warned of once an hour, a certificate's end once a day, each domain by itself"
+    )
+    func notices() throws {
+        let (a, b) = (try Host("a.example"), try Host("b.example"))
+        let notices = Notices()
+        #expect(notices.isDue(.backupOnly, of: a, now: 0))
+        #expect(!notices.isDue(.backupOnly, of: a, now: PinNotices.hour - 1))
+        #expect(notices.isDue(.backupOnly, of: b, now: 1))
+        #expect(notices.isDue(.certificateExpiry, of: a, now: 2))
+        #expect(notices.isDue(.backupOnly, of: a, now: PinNotices.hour))
+        #expect(!notices.isDue(.certificateExpiry, of: a, now: PinNotices.day + 1))
+        #expect(notices.isDue(.certificateExpiry, of: a, now: PinNotices.day + 2))
+        notices.keepOnly(try Self.domains(Self.domain("a.example", 1, 2)))
+        #expect(notices.isDue(.backupOnly, of: b, now: 3))
+        #expect(!notices.isDue(.backupOnly, of: a, now: PinNotices.hour + 1))
+    }
+
+    @Test("a loop's tally counts every pin that stands in the chain, not only the one that decided")
+    func tally() throws {
+        let pki = try TestPKI()
+        let server = try pki.server("a.example")
+        var configuration = SecurityPolicy.Configuration()
+        configuration.domain = try Host("a.example")
+        configuration.pinningMode = .publicKey
+        configuration.pins = [
+            Pin(server.pin, isBackup: true), Pin(.unrelated()), Pin(pki.intermediate.key.pin, scope: .leaf),
+            Pin(pki.root.key.pin, isBackup: true),
+        ]
+        let policy = try SecurityPolicy(configuration)
+        let evaluation = policy.evaluate(chain: server.chain, host: try Host("a.example"), anchors: pki.anchors)
+        #expect(evaluation.verdict == .pass && evaluation.matchedBackupOnly)
+        var tally = HandshakeTally()
+        for _ in 0..<3 { tally.note(evaluation, of: policy, at: 1_800_000_000) }
+        let refused = policy.evaluate(chain: server.chain, host: try Host("b.example"), anchors: pki.anchors)
+        tally.note(refused, of: policy, at: 1_800_000_000)
+        tally.note(evaluation, of: .unpinned, at: 1_800_000_000)
+        let entries = tally.take()
+        #expect(tally.isEmpty && entries.count == 1)
+        let entry = try #require(entries.first)
+        #expect(entry.handshakes == 4)
+        #expect(entry.keys == configuration.pins.map(\.key))
+        #expect(entry.matched == [3, 0, 0, 3], "a pin of another scope does not count where it stands")
+        #expect(entry.backupOnly == server.pin)
+        #expect(entry.certificate == nil)
+    }
+
+    @Test("a pin set's end is told with the day and the days that are left")
+    func pinSets() throws {
+        let text = Self.domain("a.example", 1, 2).dropLast(2) + ", \"expiration\": \"2027-01-31\" }"
+        let domains = try Self.domains(String(text) + "," + Self.domain("b.example", 1, 2))
+        #expect(PinEvents.pinSets(domains, at: 1_801_440_000 - 31 * 86_400).isEmpty)
+        let lines = PinEvents.pinSets(domains, at: 1_801_440_000 - 3 * 86_400).compactMap { LogLine($0.json) }
+        #expect(lines.count == 1)
+        #expect(lines[0].string("code") == "pin_set_expiry" && lines[0].string("domain") == "a.example")
+        #expect(lines[0].string("expiration") == "2027-01-31" && lines[0].integer("expiresInDays") == 3)
+    }
+}

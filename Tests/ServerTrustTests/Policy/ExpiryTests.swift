@@ -1,0 +1,76 @@
+import HTTPCore
+import ServerTrust
+import TestSupport
+import Testing
+
+@Suite("Ends that are near")
+struct ExpiryTests {
+    private static let day: Int64 = 86_400
+    /// 2027-02-01, the first second after the pin set's last day.
+    private static let pinSetEnd: Int64 = 1_801_440_000
+
+    private func evaluation(
+        at now: Int64,
+        certificateEnds: Int64 = TestPKI.validity.upperBound,
+        _ change: (inout SecurityPolicy.Configuration) throws -> Void = { _ in }
+    ) throws -> TrustEvaluation {
+        let pki = try TestPKI()
+        let server = try pki.server(
+            CertificateBuilder.server(hosts: ["api.example.com"], validity: 1_577_836_800..<certificateEnds)
+        )
+        var configuration = SecurityPolicy.Configuration()
+        configuration.domain = try Host("api.example.com")
+        configuration.pinningMode = .publicKey
+        configuration.pins = [Pin(server.pin), Pin(.unrelated())]
+        try change(&configuration)
+        return try SecurityPolicy(configuration).evaluate(
+            chain: server.chain,
+            host: Host("api.example.com"),
+            anchors: pki.anchors,
+            at: now
+        )
+    }
+
+    @Test("a pin set is near its end from 30 days before, and not after it")
+    func pinSet() throws {
+        func days(_ now: Int64) throws -> Int? {
+            let evaluation = try evaluation(at: now) { $0.expiration = CalendarDate("2027-01-31") }
+            let near = evaluation.nearExpiry(at: now)
+            #expect(near == nil || (near?.subject == .pinSet && near?.end == Self.pinSetEnd))
+            return near?.days
+        }
+        #expect(try days(Self.pinSetEnd - 30 * Self.day - 1) == nil)
+        #expect(try days(Self.pinSetEnd - 30 * Self.day) == 30)
+        #expect(try days(Self.pinSetEnd - Self.day) == 1)
+        #expect(try days(Self.pinSetEnd - 1) == 0)
+        #expect(try days(Self.pinSetEnd) == nil)
+    }
+
+    @Test("a certificate of a pinned domain is near its end from 14 days before; another host's is nobody's matter")
+    func certificate() throws {
+        let end = Self.pinSetEnd
+        func near(_ now: Int64, domain: Host? = try? Host("api.example.com")) throws -> Expiry? {
+            try evaluation(at: now, certificateEnds: end) { $0.domain = domain }.nearExpiry(at: now)
+        }
+        // A certificate's notAfter is the last second that still counts as valid.
+        let last = try #require(try near(end - 2 * Self.day)?.end)
+        #expect((end - 1...end).contains(last))
+        #expect(try near(last - 14 * Self.day - 1) == nil)
+        let first = try #require(try near(last - 14 * Self.day))
+        #expect(first.subject == .certificate && first.days == 14)
+        #expect(try near(last - 5 * Self.day, domain: nil) == nil)
+    }
+
+    @Test("of two ends the first is told, and dates that do not count are not")
+    func both() throws {
+        let now = Self.pinSetEnd - 5 * Self.day
+        let both = try evaluation(at: now, certificateEnds: Self.pinSetEnd - 3 * Self.day) {
+            $0.expiration = CalendarDate("2027-01-31")
+        }
+        #expect(both.nearExpiry(at: now)?.subject == .certificate)
+        let dateless = try evaluation(at: now, certificateEnds: Self.pinSetEnd - 3 * Self.day) {
+            $0.allowInvalidCertificates = true
+        }
+        #expect(dateless.verdict == .pass && dateless.nearExpiry(at: now) == nil)
+    }
+}
