@@ -123,7 +123,11 @@ struct Reloader {
         case let failure as CommandFailure:
             DocumentIssue(file: path, message: failure.message, remedy: failure.remedy)
         default:
-            DocumentIssue(file: path, message: "it could not be put in place: \(error)", remedy: "send SIGHUP to try again")
+            DocumentIssue(
+                file: path,
+                message: "it could not be put in place: \(error)",
+                remedy: "send SIGHUP to try again"
+            )
         }
     }
 
