@@ -27,7 +27,7 @@ FILTER_ARGS = $(if $(FILTER),--filter '$(FILTER)')
 DOC := $(DESTDIR)$(PREFIX)/share/doc/pinproxy
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo build test lint format sanitize install uninstall clean build-packages test-packages
+.PHONY: help run demo build test examples docs lint format sanitize install uninstall clean build-packages test-packages
 
 help:
 	@echo 'make run          build, then start the proxy on config.example.json with the demo origin beside it'
@@ -36,9 +36,12 @@ help:
 	@echo 'make test         every test (FILTER=HTTPCoreTests for a part)'
 	@echo 'make build        the release binary: $(BINARY)'
 	@echo 'make install      to PREFIX=$(PREFIX), under DESTDIR; make uninstall takes it away'
+	@echo 'make examples     builds and runs the program in Examples/; make docs builds the library documentation (DocC)'
 	@echo 'make lint         style, warnings are errors; make format mends most of it'
 	@echo 'make sanitize     the tests under ThreadSanitizer, then under AddressSanitizer'
+	@echo 'make fuzz         libFuzzer over every reader of outside bytes (FUZZ_TARGET=certificate FUZZ_SECONDS=600)'
 	@echo 'make bench        pinproxy beside nginx, HAProxy and Squid; make bench-peers installs those'
+	@echo 'make bench-policy what a security policy costs beyond the verification that OpenSSL makes anyway'
 	@echo 'make clean        removes what was built'
 
 build-packages:
@@ -60,12 +63,33 @@ test: test-packages
 	$(SWIFT) build --build-tests
 	$(SWIFT) test --skip-build --disable-xctest $(FILTER_ARGS)
 
+# A program that uses the library from outside, built as its users would build it, and run against a server.
+examples: test-packages
+	$(SWIFT) build --package-path Examples/PinnedConnection
+	Examples/PinnedConnection/check Examples/PinnedConnection/.build/debug/PinnedConnection
+
+# docc stands beside swift in the toolchain, not always in the path.
+DOCC = $(or $(shell command -v docc),$(dir $(realpath $(shell command -v $(SWIFT))))docc)
+DOCS := .build/docs
+
+# The compiler writes the symbols of a module when it compiles it, and not when there was nothing to do.
+docs: build-packages
+	@test -f $(DOCS)/symbols/all/ServerTrust.symbols.json || rm -rf $(DOCS)
+	@mkdir -p $(DOCS)/symbols/all $(DOCS)/symbols/ServerTrust
+	$(SWIFT) build --target ServerTrust --scratch-path $(DOCS)/build \
+	    -Xswiftc -emit-symbol-graph -Xswiftc -emit-symbol-graph-dir -Xswiftc $(abspath $(DOCS))/symbols/all
+	cp $(DOCS)/symbols/all/ServerTrust.symbols.json $(DOCS)/symbols/ServerTrust
+	.ci/documentation $(DOCS)/symbols/ServerTrust/ServerTrust.symbols.json
+	$(DOCC) convert Sources/ServerTrust/ServerTrust.docc --additional-symbol-graph-dir $(DOCS)/symbols/ServerTrust \
+	    --fallback-display-name ServerTrust --fallback-bundle-identifier pinproxy.ServerTrust --warnings-as-errors \
+	    --output-path $(DOCS)/ServerTrust.doccarchive
+
 lint:
-	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests
-	@for script in .ci/install-packages .ci/run Benchmarks/install-peers.sh; do bash -n $$script || exit 1; done
+	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests Benchmarks Examples
+	@for script in .ci/install-packages .ci/run Benchmarks/install-peers.sh Examples/PinnedConnection/check; do bash -n $$script || exit 1; done
 
 format:
-	$(SWIFT) format --in-place --parallel --recursive Package.swift Sources Tests
+	$(SWIFT) format --in-place --parallel --recursive Package.swift Sources Tests Benchmarks Examples
 
 # Each has a folder of its own, so that the ordinary build stays as it is. In the system tests the proxy is a process of
 # its own: it ends at the first race, so that its test fails. AddressSanitizer looks for leaks where one process does
@@ -94,7 +118,8 @@ uninstall:
 	rm -rf $(DOC)
 
 clean:
-	rm -rf .build
+	rm -rf .build Examples/PinnedConnection/.build
 
 BENCH_BUILD ?= $(MAKE) --no-print-directory build
 include Benchmarks/bench.mk
+include Tests/Fuzzing/fuzz.mk

@@ -76,7 +76,7 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(name: "IOCoreTests", dependencies: ["IOCore", "TestSupport"], swiftSettings: strict),
-        .testTarget(name: "HTTPCoreTests", dependencies: ["HTTPCore", "IOCore"], swiftSettings: strict),
+        .testTarget(name: "HTTPCoreTests", dependencies: ["HTTPCore", "IOCore", "TestSupport"], swiftSettings: strict),
         .testTarget(
             name: "ServerTrustTests",
             dependencies: ["ServerTrust", "HTTPCore", "CShims", "COpenSSL", "TestSupport"],
@@ -96,6 +96,14 @@ let package = Package(
             dependencies: ["ProxyCore", "SessionCore", "ServerTrust", "HTTPCore", "IOCore", "TestSupport"],
             swiftSettings: strict
         ),
+        // What every reader of bytes from outside is held to; the tests run it over Tests/Fuzzing/Corpus, the fuzzer over anything.
+        .target(
+            name: "FuzzTargets",
+            dependencies: ["ProxyCore", "ServerTrust", "HTTPCore", "IOCore", "COpenSSL", "TestSupport"],
+            path: "Tests/Fuzzing/FuzzTargets",
+            swiftSettings: strict
+        ),
+        .testTarget(name: "FuzzCorpusTests", dependencies: ["FuzzTargets", "TestSupport"], swiftSettings: strict),
         // The built binary against real origins and real clients.
         .testTarget(
             name: "SystemTests",
@@ -104,3 +112,28 @@ let package = Package(
         ),
     ]
 )
+
+// Programs that no ordinary build or test needs, and that want flags of their own: `make fuzz` and `make bench-policy`
+// name them here. In this package because they look inside its modules.
+switch Context.environment["PINPROXY_EXTRA_TARGET"] {
+case "fuzzer":
+    package.targets += [
+        .systemLibrary(name: "CLibFuzzer", path: "Tests/Fuzzing/CLibFuzzer"),
+        .executableTarget(
+            name: "fuzzer",
+            dependencies: ["FuzzTargets", "CLibFuzzer"],
+            path: "Tests/Fuzzing/Fuzzer",
+            swiftSettings: strict
+        ),
+    ]
+case "policy-benchmark":
+    package.targets.append(
+        .executableTarget(
+            name: "policy-benchmark",
+            dependencies: ["ServerTrust", "HTTPCore", "COpenSSL"],
+            path: "Benchmarks/Policy",
+            swiftSettings: strict
+        )
+    )
+default: break
+}

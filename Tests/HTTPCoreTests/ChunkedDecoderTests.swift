@@ -1,41 +1,11 @@
 import HTTPCore
 import IOCore
+import TestSupport
 import Testing
 
-/// What became of a chunked body.
-struct ChunkReading: Equatable {
-    var data: [UInt8] = []
-    var fault: ChunkFault?
-    var isEnded = false
-    /// Bytes behind the end.
-    var rest = 0
-    var trailers = HTTPFields()
-}
-
 func readChunks(_ bytes: [UInt8], pieceSize: Int, limits: ChunkLimits = ChunkLimits()) -> ChunkReading {
-    var decoder = ChunkedDecoder(limits: limits)
-    var reading = ChunkReading()
-    var position = 0
-    while position < bytes.count {
-        let end = min(bytes.count, position + pieceSize)
-        switch decoder.next(bytes.span.extracting(position..<end)) {
-        case .data(let range, let consumed):
-            #expect(!range.isEmpty && range.upperBound == consumed)
-            reading.data += bytes[position + range.lowerBound..<position + range.upperBound]
-            position += consumed
-        case .needMore(let consumed):
-            #expect(position + consumed == end)
-            position = end
-        case .end(let consumed):
-            reading.isEnded = true
-            reading.rest = bytes.count - position - consumed
-            reading.trailers = decoder.trailers
-            return reading
-        case .failed(let fault):
-            reading.fault = fault
-            return reading
-        }
-    }
+    let reading = ChunkReading(bytes, pieceSize: pieceSize, limits: limits)
+    #expect(!reading.miscounted)
     return reading
 }
 

@@ -1,21 +1,6 @@
 import HTTPCore
-import IOCore
+import TestSupport
 import Testing
-
-/// SplitMix64: the same numbers on every run.
-struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var word = state
-        word = (word ^ word >> 30) &* 0xBF58_476D_1CE4_E5B9
-        word = (word ^ word >> 27) &* 0x94D0_49BB_1331_11EB
-        return word ^ word >> 31
-    }
-}
 
 /// Heads and chunk streams out of a grammar that is mostly right, then broken in a few places.
 struct Corpus {
@@ -104,16 +89,17 @@ struct Corpus {
     }
 }
 
+/// A quick look on every run; `make fuzz` looks on for as long as it is given.
 @Suite("Fuzzing with a fixed seed")
 struct FuzzTests {
     @Test(
         "every division of a request stream gives the same result, and what is accepted survives being written anew",
-        arguments: 1...8
+        arguments: 1...4
     )
     func requests(seed: UInt64) {
         var corpus = Corpus(generator: SeededGenerator(seed: seed))
         var accepted = 0
-        for _ in 0..<2500 {
+        for _ in 0..<500 {
             var bytes = corpus.mutate(corpus.requestHead())
             if corpus.chance(20) { bytes += corpus.mutate(corpus.requestHead()) }
             let limits =
@@ -128,8 +114,8 @@ struct FuzzTests {
             }
             for head in whole.heads {
                 accepted += 1
-                let again = read(written(head), pieceSize: 7)
-                guard again.heads.count == 1, again.fault == nil, !again.isUnfinished, isSame(again.heads[0], head)
+                let again = read(head.written, pieceSize: 7)
+                guard again.heads.count == 1, again.fault == nil, !again.isUnfinished, again.heads[0].isSame(as: head)
                 else {
                     Issue.record("written anew it differs: \(String(decoding: bytes, as: UTF8.self).debugDescription)")
                     return
@@ -137,34 +123,14 @@ struct FuzzTests {
             }
         }
         // The corpus must exercise both sides.
-        #expect(accepted > 250)
-        #expect(accepted < 2500)
-    }
-
-    private func written(_ head: RequestSummary) -> [UInt8] {
-        var buffer = ByteBuffer()
-        head.method.append(to: &buffer)
-        buffer.append(" ")
-        buffer.append(text: head.rawTarget)
-        buffer.append(head.minorVersion == 0 ? " HTTP/1.0\r\n" : " HTTP/1.1\r\n")
-        head.fields.serialize(into: &buffer)
-        buffer.appendHeadEnd()
-        var bytes: [UInt8] = []
-        bytes.append(buffer.bytes)
-        return bytes
-    }
-
-    private func isSame(_ left: RequestSummary, _ right: RequestSummary) -> Bool {
-        left.method == right.method && left.form == right.form && left.host == right.host && left.port == right.port
-            && left.target == right.target && left.fields == right.fields && left.framing == right.framing
-            && left.keepAlive == right.keepAlive && left.expectsContinue == right.expectsContinue
-            && left.wantsUpgrade == right.wantsUpgrade && left.scheme == right.scheme
+        #expect(accepted > 50)
+        #expect(accepted < 500)
     }
 
     @Test("what is accepted has a host in its normal form, one framing and no control character")
     func invariants() throws {
         var corpus = Corpus(generator: SeededGenerator(seed: 99))
-        for _ in 0..<10_000 {
+        for _ in 0..<1500 {
             let bytes = corpus.mutate(corpus.requestHead())
             for head in read(bytes, pieceSize: bytes.count + 1).heads {
                 if let host = head.host {
@@ -183,52 +149,38 @@ struct FuzzTests {
 
     @Test(
         "every division of a chunk stream gives the same data, and what is accepted survives being written anew",
-        arguments: 1...8
+        arguments: 1...4
     )
     func chunks(seed: UInt64) {
         var corpus = Corpus(generator: SeededGenerator(seed: seed))
         var accepted = 0
-        for _ in 0..<2500 {
+        for _ in 0..<500 {
             let bytes = corpus.mutate(corpus.chunkStream())
             let whole = readChunks(bytes, pieceSize: max(1, bytes.count))
             let single = readChunks(bytes, pieceSize: 1)
             let pieces = readChunks(bytes, pieceSize: Int.random(in: 2...30, using: &corpus.generator))
             // Only how much is left behind the end depends on the division.
-            guard isSame(whole, single), isSame(whole, pieces) else {
+            guard whole.isSame(as: single), whole.isSame(as: pieces) else {
                 Issue.record("the divisions differ: \(String(decoding: bytes, as: UTF8.self).debugDescription)")
                 return
             }
             guard whole.isEnded else { continue }
             accepted += 1
-            var buffer = ByteBuffer()
-            if !whole.data.isEmpty {
-                buffer.appendChunkHead(size: whole.data.count)
-                buffer.append(whole.data)
-                buffer.appendChunkEnd()
-            }
-            buffer.appendLastChunk(trailers: whole.trailers)
-            var written: [UInt8] = []
-            written.append(buffer.bytes)
-            let again = readChunks(written, pieceSize: 5)
+            let again = readChunks(whole.written, pieceSize: 5)
             guard again.isEnded, again.data == whole.data, again.trailers == whole.trailers else {
                 Issue.record("written anew it differs: \(String(decoding: bytes, as: UTF8.self).debugDescription)")
                 return
             }
         }
-        #expect(accepted > 250)
-        #expect(accepted < 2500)
-    }
-
-    private func isSame(_ left: ChunkReading, _ right: ChunkReading) -> Bool {
-        left.data == right.data && left.fault == right.fault && left.isEnded == right.isEnded
-            && left.trailers == right.trailers
+        #expect(accepted > 50)
+        #expect(accepted < 500)
     }
 
     @Test("random bytes crash nothing")
     func noise() {
         var generator = SeededGenerator(seed: 7)
         var head = ResponseHead()
-        for _ in 0..<5000 {
+        for _ in 0..<800 {
             let count = Int.random(in: 0..<60, using: &generator)
             let bytes = (0..<count).map { _ in UInt8.random(in: 0...255, using: &generator) }
             _ = readBothWays(bytes)

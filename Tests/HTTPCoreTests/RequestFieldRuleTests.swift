@@ -1,4 +1,5 @@
 import HTTPCore
+import TestSupport
 import Testing
 
 /// Rules 21 to 35 of the wire, and those of 44 to 52 that a parser answers for. Fed whole and byte by byte.

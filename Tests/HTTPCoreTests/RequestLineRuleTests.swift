@@ -1,4 +1,5 @@
 import HTTPCore
+import TestSupport
 import Testing
 
 /// Rules 1 to 20 of the wire: request line and Host. Every case is fed whole and byte by byte.

@@ -99,15 +99,17 @@ public final class Certificate: @unchecked Sendable, CustomStringConvertible {
 
     /// The serial number in hexadecimal.
     public var serialNumber: String {
-        guard let number = ASN1_INTEGER_to_BN(X509_get0_serialNumber(pointer), nil) else { return "" }
-        defer { BN_free(number) }
-        guard let text = BN_bn2hex(number) else { return "" }
-        defer { pinproxy_openssl_free(text) }
-        return String(cString: text)
+        OpenSSLError.keepingQueueClean {
+            guard let number = ASN1_INTEGER_to_BN(X509_get0_serialNumber(pointer), nil) else { return "" }
+            defer { BN_free(number) }
+            guard let text = BN_bn2hex(number) else { return "" }
+            defer { pinproxy_openssl_free(text) }
+            return String(cString: text)
+        }
     }
 
     /// Whether it may sign certificates (basic constraints; X509_check_ca(3), of which only 1 is a real CA).
-    public var isCA: Bool { X509_check_ca(pointer) == 1 }
+    public var isCA: Bool { OpenSSLError.keepingQueueClean { X509_check_ca(pointer) == 1 } }
 
     /// Whether subject and issuer are the same name.
     public var isSelfIssued: Bool {
@@ -116,8 +118,10 @@ public final class Certificate: @unchecked Sendable, CustomStringConvertible {
 
     /// Kind and size of the key, as in `EC P-256`, `RSA 2048`, `Ed25519`.
     public var keyDescription: String {
-        guard let key = X509_get0_pubkey(pointer) else { return "unknown key" }
-        return PublicKey.describe(key)
+        OpenSSLError.keepingQueueClean {
+            guard let key = X509_get0_pubkey(pointer) else { return "unknown key" }
+            return PublicKey.describe(key)
+        }
     }
 
     /// The whole certificate in DER.
@@ -154,13 +158,14 @@ public final class Certificate: @unchecked Sendable, CustomStringConvertible {
         }
     }
 
+    /// A name for people, on one line.
     static func text(of name: OpaquePointer?) -> String {
-        MemoryBIO.text { pinproxy_name_print($0, name) }
+        OpenSSLError.keepingQueueClean { MemoryBIO.text { pinproxy_name_print($0, name) } }.legible
     }
 
     static func seconds(_ time: UnsafePointer<ASN1_TIME>?) -> Int64? {
         var parts = tm()
-        guard let time, ASN1_TIME_to_tm(time, &parts) == 1 else { return nil }
+        guard let time, OpenSSLError.keepingQueueClean({ ASN1_TIME_to_tm(time, &parts) }) == 1 else { return nil }
         return Int64(timegm(&parts))
     }
 }

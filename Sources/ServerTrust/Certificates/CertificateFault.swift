@@ -7,6 +7,7 @@ public struct CertificateFault: Error, Hashable, Sendable, CustomStringConvertib
     /// OpenSSL's own account of it, where there is one.
     public var underlying: OpenSSLError?
 
+    /// A fault with its way out; `underlying` is what OpenSSL said, if it was asked.
     public init(_ message: String, remedy: String, underlying: OpenSSLError? = nil) {
         self.message = message
         self.remedy = remedy

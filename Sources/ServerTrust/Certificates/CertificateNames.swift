@@ -2,9 +2,13 @@ import COpenSSL
 
 /// One subject alternative name (RFC 5280, section 4.2.1.6), for people: the host check is OpenSSL's.
 public enum SubjectAlternativeName: Hashable, Sendable, CustomStringConvertible {
+    /// A host name, possibly with a wildcard as its first label.
     case dns(String)
+    /// An address: dotted decimal, or eight groups of hexadecimal digits.
     case ip(String)
+    /// A URI; it plays no part for TLS servers.
     case uri(String)
+    /// A mailbox; it plays no part for TLS servers.
     case email(String)
     /// A kind that plays no part for TLS servers.
     case other
@@ -23,7 +27,8 @@ public enum SubjectAlternativeName: Hashable, Sendable, CustomStringConvertible 
 extension Certificate {
     /// The subject alternative names in the order of the certificate; bytes outside printable ASCII are shown as `?`.
     public var subjectAlternativeNames: [SubjectAlternativeName] {
-        guard let names = X509_get_ext_d2i(pointer, NID_subject_alt_name, nil, nil) else { return [] }
+        let decoded = OpenSSLError.keepingQueueClean { X509_get_ext_d2i(pointer, NID_subject_alt_name, nil, nil) }
+        guard let names = decoded else { return [] }
         let stack = OpaquePointer(names)
         defer { GENERAL_NAMES_free(stack) }
         return (0..<OPENSSL_sk_num(stack)).map { index in

@@ -2,6 +2,7 @@ import COpenSSL
 
 /// What OpenSSL had to say about a failed call: its whole error queue of this thread, drained.
 public struct OpenSSLError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// One entry of the queue.
     public struct Entry: Hashable, Sendable {
         /// OpenSSL's packed error code (`ERR_GET_LIB`, `ERR_GET_REASON`).
         public var code: UInt

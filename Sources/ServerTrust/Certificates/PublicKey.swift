@@ -4,10 +4,13 @@ import COpenSSL
 public struct PublicKey: Sendable {
     /// What it was read from.
     public enum Source: String, Sendable {
+        /// A certificate (X.509), a request (PKCS #10), a SubjectPublicKeyInfo, or a private key (PKCS #8 or older).
         case certificate, certificateRequest, publicKey, privateKey
     }
 
+    /// What the key was read from.
     public let source: Source
+    /// SHA-256 over the key's whole SubjectPublicKeyInfo.
     public let pin: PublicKeyPin
     /// Kind and size, as in `EC P-256`.
     public let keyDescription: String

@@ -24,6 +24,9 @@ public final class RevocationLists: @unchecked Sendable {
     ///   signed it, and whether it is in date, is judged with each chain.
     public init(contents: [[UInt8]]) throws(CertificateFault) {
         guard let stack = OPENSSL_sk_new_null() else { fatalError("out of memory") }
+        // A list is taken in spite of an extension that cannot be decoded, and what was said of that must not stay.
+        ERR_set_mark()
+        defer { ERR_pop_to_mark() }
         var lists: [OpaquePointer] = []
         do throws(CertificateFault) {
             for bytes in contents { lists += try RevocationLists.read(bytes) }

@@ -43,6 +43,7 @@ public final class TrustAnchorLibrary {
     private var known: [Key: TrustAnchors] = [:]
     private var systemCertificates: [Certificate]?
 
+    /// A library that has read nothing yet.
     public init() {}
 
     /// The anchors of the system's bundle, of the files, or of both. Blocking disk I/O: never on a loop.

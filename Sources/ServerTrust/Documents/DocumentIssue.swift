@@ -18,6 +18,7 @@ public struct DocumentIssue: Error, Hashable, Sendable, CustomStringConvertible 
     /// Of the warning that a pin set ends within `PinFile.expirationNotice`.
     public static let pinSetExpiry = "pin_set_expiry"
 
+    /// An issue; line and column come together or not at all.
     public init(
         file: String,
         pointer: String = "",
@@ -49,8 +50,10 @@ public struct DocumentIssue: Error, Hashable, Sendable, CustomStringConvertible 
 
 /// Why a document was refused: every issue that was found in it, in the order of the text.
 public struct DocumentIssues: Error, Sendable, CustomStringConvertible {
+    /// At least one.
     public var issues: [DocumentIssue]
 
+    /// A refusal for these issues.
     public init(_ issues: [DocumentIssue]) {
         self.issues = issues
     }
@@ -70,8 +73,8 @@ package enum JSONPointer {
             switch scalar {
             case "~": text += "~0"
             case "/": text += "~1"
-            // A control character would break the one-line form of an issue.
-            case "\u{0}"..."\u{1f}", "\u{7f}"..."\u{9f}", "\u{2028}", "\u{2029}": text += "\u{fffd}"
+            // It would break the one-line form of an issue.
+            case let scalar where scalar.disturbsLine: text += "\u{fffd}"
             default: text.unicodeScalars.append(scalar)
             }
         }

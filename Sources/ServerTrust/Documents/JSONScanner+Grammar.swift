@@ -32,12 +32,10 @@ extension JSONScanner {
         return rest.isEmpty
     }
 
-    /// Outside text cut to a length that fits a message, without what would break its line.
+    /// Outside text cut to a length that fits a message, without what would disturb its line.
     static func shown(_ text: String) -> String {
-        var result = ""
-        for scalar in text.unicodeScalars.prefix(60) {
-            result.unicodeScalars.append(scalar.value < 0x20 || scalar.value == 0x7f ? "\u{fffd}" : scalar)
-        }
-        return text.unicodeScalars.count > 60 ? result + "…" : result
+        let start = text.unicodeScalars.prefix(60)
+        let cut = start.endIndex == text.unicodeScalars.endIndex ? "" : "…"
+        return String(String.UnicodeScalarView(start)).legible + cut
     }
 }

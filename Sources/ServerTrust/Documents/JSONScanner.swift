@@ -335,7 +335,7 @@ struct JSONScanner {
         guard let byte = peek else { return "the end of the text" }
         if byte < 0x20 || byte == 0x7f { return "a control character" }
         let scalar = String(decoding: bytes[index..<min(index + 4, bytes.count)], as: UTF8.self).unicodeScalars.first
-        return scalar.map { "\"\($0)\"" } ?? "a character"
+        return scalar.map { "\"\(String($0).legible)\"" } ?? "a character"
     }
 
     private mutating func advance() {

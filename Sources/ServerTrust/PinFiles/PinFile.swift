@@ -4,6 +4,7 @@ import HTTPCore
 public enum PinFile {
     /// What a set of pin files says.
     public struct Loaded: Sendable {
+        /// Which host is held to which policy.
         public var domains: PinnedDomains
         /// What to tell at every start: servers let through unidentified, pin sets near their end.
         public var warnings: [DocumentIssue]
@@ -69,7 +70,8 @@ public enum PinFile {
         try load(readers: [DocumentReader(JSONDocument(text: text, file: file))], at: time, library: library)
     }
 
-    private static func load(
+    /// Loads documents that are in memory; each reader's file is the place that its paths are relative to.
+    package static func load(
         readers: [DocumentReader],
         at time: Int64,
         library: TrustAnchorLibrary

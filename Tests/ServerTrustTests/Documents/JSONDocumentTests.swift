@@ -1,4 +1,5 @@
 import ServerTrust
+import TestSupport
 import Testing
 
 @Suite("Strict JSON")
@@ -33,6 +34,16 @@ struct JSONDocumentTests {
         let document = JSONDocument(text: text, file: "f.json")
         #expect(document.issues.isEmpty)
         #expect(Self.rendered(try #require(document.root)) == expected)
+    }
+
+    @Test(
+        "what would disturb the line of a message is not shown in it",
+        arguments: ["\u{85}", "{\u{2028}", "{\"a\u{202e}b\": 1, \"a\u{202e}b\": 2}", "[1 \u{9b}]"]
+    )
+    func disturbingTexts(text: String) throws {
+        let issues = JSONDocument(text: text, file: "f.json").issues
+        #expect(!issues.isEmpty)
+        #expect(issues.allSatisfy { !$0.description.unicodeScalars.contains(where: \.disturbsLine) })
     }
 
     @Test(
@@ -113,7 +124,7 @@ struct JSONDocumentTests {
             #"[{"a":"\u00e9\ud83d\ude00"},[[],{}],-0.5,"é😀"]"#,
         ].map { Array($0.utf8) }
         let alphabet = Array("{}[]\",:\\/u0123456789eE+-.truefalsn \n\t#*".utf8) + [0x00, 0x80, 0xc3, 0xff]
-        var random = SplitMix(state: 0x5eed)
+        var random = SeededGenerator(seed: 0x5eed)
         var accepted = 0
         for round in 0..<20_000 {
             var bytes = seeds[round % seeds.count]
@@ -163,18 +174,5 @@ struct JSONDocumentTests {
             "{" + members.map { "\(quoted($0.name)):\(canonical($0.value))" }.joined(separator: ",") + "}"
         default: rendered(value)
         }
-    }
-}
-
-/// A small generator with a fixed seed: the same rounds on every run.
-struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
-        return z ^ (z >> 31)
     }
 }

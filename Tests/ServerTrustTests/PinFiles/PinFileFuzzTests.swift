@@ -22,9 +22,9 @@ struct PinFileFuzzTests {
             "old.example.com": { "excludeFromParentPolicy": true } } }
             """
         let tokens = Self.tokens(good)
-        var random = SplitMix(state: 99)
+        var random = SeededGenerator(seed: 99)
         var loads = 0
-        for _ in 0..<5000 {
+        for _ in 0..<1000 {
             var mutated = tokens
             for _ in 0...(random.next() % 2) {
                 let place = Int(random.next() % UInt64(mutated.count))
@@ -47,7 +47,7 @@ struct PinFileFuzzTests {
                 #expect(error.issues.allSatisfy { $0.line != nil && !$0.message.isEmpty && !$0.remedy.isEmpty })
             }
         }
-        #expect(loads > 20 && loads < 4000)
+        #expect(loads > 10 && loads < 800)
     }
 
     /// The text in pieces: strings whole, every other character but white space by itself, words together.

@@ -340,7 +340,7 @@ struct StapleTests {
 
     @Test("81 a mutated staple is refused, and never revives what it says")
     func mutations() throws {
-        var random = SplitMix(state: 81)
+        var random = SeededGenerator(seed: 81)
         let good = [
             try cast.response().der(), try cast.signed(by: cast.responder).der(),
             try cast.response().with { $0.answers[0].status = .revoked }.der(),

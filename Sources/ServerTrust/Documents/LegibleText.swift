@@ -1,0 +1,22 @@
+extension Unicode.Scalar {
+    /// Whether it would break a line of a log or a terminal, steer the terminal, or show the text in another order than
+    /// it has: control characters (C0, DEL, C1), line and paragraph separators, marks of direction.
+    package var disturbsLine: Bool {
+        switch value {
+        case 0..<0x20, 0x7f..<0xa0, 0x061c, 0x200e, 0x200f, 0x2028...0x202e, 0x2066...0x2069: true
+        default: false
+        }
+    }
+}
+
+extension String {
+    /// Outside text for one line of a message: what would disturb the line becomes U+FFFD.
+    package var legible: String {
+        guard unicodeScalars.contains(where: \.disturbsLine) else { return self }
+        var result = ""
+        for scalar in unicodeScalars {
+            result.unicodeScalars.append(scalar.disturbsLine ? "\u{fffd}" : scalar)
+        }
+        return result
+    }
+}

@@ -1,0 +1,87 @@
+import Foundation
+import HTTPCore
+import ServerTrust
+import TestSupport
+
+/// A property that an input broke.
+package struct FuzzFinding: Error {
+    package var message: String
+
+    init(_ message: String) {
+        self.message = message
+    }
+}
+
+/// The readers of bytes from outside that are fuzzed. The raw value names the target for `make fuzz` and its folder in
+/// `Tests/Fuzzing/Corpus`.
+package enum FuzzTarget: String, CaseIterable, Sendable {
+    case pinFile = "pin-file"
+    case configuration
+    case certificate
+    case privateKey = "private-key"
+    case staple
+    case json
+    case requestHead = "request-head"
+    case responseHead = "response-head"
+    case chunks
+    case names
+}
+
+/// A target at work: what it needs beside the input is made once.
+///
+/// A target holds its reader to properties; what crashes, hangs or leaks, libFuzzer and the sanitizers see by themselves.
+package final class FuzzSession {
+    private let target: FuzzTarget
+    private let pki: FuzzPKI
+    private let readDocuments: DocumentProperties
+    private let readCertificates: CertificateProperties
+
+    package init(_ target: FuzzTarget) throws {
+        self.target = target
+        pki = try FuzzPKI()
+        readDocuments = DocumentProperties(folder: pki.folder.path)
+        readCertificates = try CertificateProperties(pki)
+    }
+
+    /// A PEM file with one authority.
+    package var authorityFile: String { pki.folder.path + "/root.pem" }
+
+    /// Reads one input.
+    ///
+    /// - Throws: the property that it broke.
+    package func run(_ bytes: [UInt8]) throws(FuzzFinding) {
+        switch target {
+        case .pinFile: try readDocuments.pinFile(bytes)
+        case .configuration: try readDocuments.configuration(bytes)
+        case .json: try readDocuments.json(bytes)
+        case .certificate: try readCertificates.certificates(bytes)
+        case .privateKey: try readCertificates.privateKey(bytes)
+        case .staple: try readCertificates.staple(bytes)
+        case .requestHead: try MessageProperties.requests(bytes)
+        case .responseHead: try MessageProperties.responses(bytes)
+        case .chunks: try MessageProperties.chunks(bytes)
+        case .names: try NameProperties.names(bytes)
+        }
+    }
+
+    /// Inputs that are made on the spot: certificates of many shapes, and private keys, of which the repository keeps
+    /// none. Empty for the targets whose corpus says all.
+    package var seeds: [[UInt8]] {
+        get throws {
+            switch target {
+            case .certificate: try pki.certificateSeeds()
+            case .privateKey: try pki.privateKeySeeds()
+            case .staple: try pki.stapleSeeds()
+            default: []
+            }
+        }
+    }
+
+    /// Writes `seeds` as files of a folder.
+    package func writeSeeds(to folder: String) throws {
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        for (number, seed) in try seeds.enumerated() {
+            try Data(seed).write(to: URL(fileURLWithPath: folder).appendingPathComponent("made-\(number)"))
+        }
+    }
+}
