@@ -1,5 +1,6 @@
 # make bench        pinproxy beside nginx, HAProxy and Squid; BENCH_ARGS="--only 1k --rounds 5" chooses (--help lists)
 # make bench-peers  installs them and wrk from Debian
+# make bench-policy what a security policy costs beyond OpenSSL's verification, and the lookup of a host
 #
 # Included by the Makefile at the top, and good alone: make -f Benchmarks/bench.mk bench
 
@@ -9,11 +10,19 @@ BENCH_ARGS ?=
 # What makes the binary to be measured. Empty: what is there is measured as it is (or --binary names another).
 BENCH_BUILD ?= swift build -c release --product pinproxy
 
-.PHONY: bench bench-peers
+# With the release binary's flags, so that the library is measured as it is shipped.
+BENCH_POLICY_FLAGS := -c release --static-swift-stdlib -Xswiftc -enforce-exclusivity=unchecked
+BENCH_SWIFT ?= swift
+
+.PHONY: bench bench-policy bench-peers
 
 bench:
 	$(BENCH_BUILD)
 	$(BENCH_PYTHON) $(BENCH_FOLDER)bench.py $(BENCH_ARGS)
+
+bench-policy:
+	PINPROXY_EXTRA_TARGET=policy-benchmark $(BENCH_SWIFT) build $(BENCH_POLICY_FLAGS) --product policy-benchmark
+	.build/release/policy-benchmark
 
 bench-peers:
 	$(BENCH_FOLDER)install-peers.sh
