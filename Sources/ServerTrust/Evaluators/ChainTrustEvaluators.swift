@@ -1,5 +1,6 @@
 /// Chain and host checks, without pins: mode `none`.
 public struct DefaultTrustEvaluator: ServerTrustEvaluating {
+    /// One policy.
     public let policies: [SecurityPolicy]
 
     /// - Parameter validateHost: `false` waives the name: any server with a valid chain passes, whoever it is, with the
@@ -15,6 +16,7 @@ public struct DefaultTrustEvaluator: ServerTrustEvaluating {
 /// staples, or by both. Nothing is ever fetched: a certificate that no current list covers is refused, and a server
 /// that brings no current staple.
 public struct RevocationTrustEvaluator: ServerTrustEvaluating {
+    /// One policy.
     public let policies: [SecurityPolicy]
 
     /// - Parameters:
@@ -53,8 +55,10 @@ public struct RevocationTrustEvaluator: ServerTrustEvaluating {
 /// No check at all: every server passes, with the verdict `unverified`. For tests on closed networks only; for a
 /// self-signed server pin its certificate instead.
 public struct DisabledTrustEvaluator: ServerTrustEvaluating {
+    /// One policy.
     public let policies: [SecurityPolicy]
 
+    /// An evaluator that lets everybody pass.
     public init() {
         var configuration = SecurityPolicy.Configuration()
         configuration.allowInvalidCertificates = true

@@ -3,6 +3,7 @@
 /// A pinned certificate counts in the chain that OpenSSL validated, never among the certificates as sent; that is
 /// stricter than Alamofire, which compares what was sent.
 public struct PinnedCertificatesTrustEvaluator: ServerTrustEvaluating {
+    /// What servers are held to; see the initialiser.
     public let policies: [SecurityPolicy]
 
     /// - Parameters:
@@ -31,6 +32,7 @@ public struct PinnedCertificatesTrustEvaluator: ServerTrustEvaluating {
 
 /// Pins public keys: mode `publicKey`.
 public struct PublicKeysTrustEvaluator: ServerTrustEvaluating {
+    /// What servers are held to; see the initialiser.
     public let policies: [SecurityPolicy]
 
     /// - Parameters:
@@ -59,6 +61,7 @@ public struct PublicKeysTrustEvaluator: ServerTrustEvaluating {
 
 /// Several evaluators, all of which have to accept. An empty one refuses every server.
 public struct CompositeTrustEvaluator: ServerTrustEvaluating {
+    /// What servers are held to; see the initialiser.
     public let policies: [SecurityPolicy]
 
     /// - Parameter evaluators: asked in this order. A `DisabledTrustEvaluator` among others loosens none of them.

@@ -58,6 +58,7 @@ public struct PresentedTrust: Sendable {
     /// Seconds since 1970 to judge at; `nil` is now.
     public var time: Int64?
 
+    /// What a server presented, to be judged now or at a time given.
     public init(chain: [Certificate], staple: [UInt8]? = nil, anchors: TrustAnchors, time: Int64? = nil) {
         self.chain = chain
         self.staple = staple

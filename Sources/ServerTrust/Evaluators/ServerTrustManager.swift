@@ -49,7 +49,9 @@ public struct ServerTrustManager: Sendable {
     public struct HostNameFault: Error, Hashable, Sendable, CustomStringConvertible {
         /// As given.
         public var name: String
+        /// What is wrong with it, without a full stop.
         public var message: String
+        /// What to do about it, without a full stop.
         public var remedy: String
 
         public var description: String { "\"\(JSONScanner.shown(name))\": \(message) (\(remedy))" }

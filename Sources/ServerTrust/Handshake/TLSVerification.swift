@@ -15,7 +15,9 @@ import Synchronization
 ///
 /// One `SSL_CTX` serves one host under one policy. The object is owned by the `SSL_CTX` (ex-data), and lives as long.
 public final class TLSVerification: Sendable {
+    /// What servers have to prove.
     public let policy: SecurityPolicy
+    /// Whom they have to prove to be.
     public let host: Host
     /// The generation of the snapshot that the policy belongs to.
     public let generation: UInt64
@@ -304,6 +306,7 @@ public final class ConnectionTrust: Sendable {
     public let generation: UInt64
     /// The policy that was applied.
     public let policy: SecurityPolicy
+    /// The report of the handshake.
     public let evaluation: TrustEvaluation
     /// Of a connection whose staple has not been looked at; `evaluation` refuses it until then.
     let awaitedStaple: AwaitedStaple?

@@ -4,7 +4,9 @@ public import HTTPCore
 public struct PinnedDomains: Sendable {
     /// A domain as a pin file names it.
     public struct Domain: Sendable {
+        /// The domain in its normal form.
         public let host: Host
+        /// Whether hosts below it are held to the policy too.
         public let includeSubdomains: Bool
         /// The ports that `policy` covers; `nil` covers every one.
         public let ports: [UInt16]?
@@ -37,6 +39,7 @@ public struct PinnedDomains: Sendable {
     /// In the order of the files.
     public private(set) var domains: [Domain] = []
 
+    /// No domain: every host is unpinned.
     public init() {}
 
     /// - Returns: false, and nothing changes, when the host has an entry already.

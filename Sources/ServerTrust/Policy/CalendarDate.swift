@@ -1,7 +1,10 @@
 /// A day of the Gregorian calendar, in UTC.
 public struct CalendarDate: Hashable, Sendable, Comparable, CustomStringConvertible {
+    /// 1970 to 9999.
     public let year: Int
+    /// 1 to 12.
     public let month: Int
+    /// 1 to 31.
     public let day: Int
 
     /// A day that exists, of the years 1970 to 9999.

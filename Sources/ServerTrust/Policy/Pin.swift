@@ -12,6 +12,7 @@ public enum SSLPinningMode: String, Sendable, CaseIterable {
 public struct Pin: Hashable, Sendable {
     /// Where in the validated chain the key counts.
     public enum Scope: String, Sendable, CaseIterable {
+        /// Any certificate of the chain.
         case any
         /// The server's own certificate alone.
         case leaf
@@ -19,12 +20,16 @@ public struct Pin: Hashable, Sendable {
         case ca
     }
 
+    /// SHA-256 of the pinned key.
     public var key: PublicKeyPin
+    /// Where in the chain it counts.
     public var scope: Scope
     /// A label for a key held in reserve: it counts like any other, and a match by it alone is warned of.
     public var isBackup: Bool
+    /// For people.
     public var comment: String
 
+    /// A pin that counts anywhere in the chain, unless `scope` says otherwise.
     public init(_ key: PublicKeyPin, scope: Scope = .any, isBackup: Bool = false, comment: String = "") {
         self.key = key
         self.scope = scope
@@ -44,6 +49,8 @@ public struct Pin: Hashable, Sendable {
 
 /// The lowest TLS version a policy takes. Older ones are out of reach at OpenSSL's security level 2.
 public enum TLSVersion: String, Sendable, CaseIterable {
+    /// TLS 1.2 (RFC 5246).
     case tls12 = "1.2"
+    /// TLS 1.3 (RFC 8446).
     case tls13 = "1.3"
 }

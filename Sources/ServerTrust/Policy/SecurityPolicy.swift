@@ -5,6 +5,7 @@ public import HTTPCore
 /// A policy is made once, checked for contradictions in its initialiser, and never changed. `evaluate` judges a chain
 /// offline; `TLSVerification` puts the same judgement inside a TLS handshake.
 public final class SecurityPolicy: Sendable {
+    /// The settings that the policy was made of.
     public let configuration: Configuration
 
     /// The pins that count: those given, and in `publicKey` mode the keys of the pinned certificates.
@@ -50,9 +51,13 @@ public final class SecurityPolicy: Sendable {
         return SecurityPolicy(unpinned: configuration)
     }
 
+    /// How servers are pinned.
     public var pinningMode: SSLPinningMode { configuration.pinningMode }
+    /// Whether the chain to the trust anchors is waived.
     public var allowInvalidCertificates: Bool { configuration.allowInvalidCertificates }
+    /// Whether the certificate has to be made out to the host.
     public var validatesDomainName: Bool { configuration.validatesDomainName }
+    /// The certificates that are pinned whole, or for their keys.
     public var pinnedCertificates: [Certificate] { configuration.pinnedCertificates }
     /// The domain of the pin file that this policy belongs to.
     public var domain: Host? { configuration.domain }
@@ -75,11 +80,15 @@ public final class SecurityPolicy: Sendable {
     public struct Fault: Hashable, Sendable {
         /// The setting, as its key in a pin file, with an index where it is one of a list: `pins/1`.
         public var key: String
+        /// What is wrong, without a full stop.
         public var message: String
+        /// What to do about it, without a full stop.
         public var remedy: String
     }
 
+    /// Every contradiction in a policy's settings.
     public struct Faults: Error, Hashable, Sendable, CustomStringConvertible {
+        /// At least one.
         public var faults: [Fault]
 
         public var description: String {

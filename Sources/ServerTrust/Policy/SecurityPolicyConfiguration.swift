@@ -7,28 +7,37 @@ extension SecurityPolicy {
         public var domain: Host?
         /// Whether the policy was written for the names below `domain` too; it is for reports, like that.
         public var includesSubdomains = false
+        /// How servers are pinned.
         public var pinningMode: SSLPinningMode = .none
         /// Waives the chain to the trust anchors, never the pins; see the mode table in the documentation.
         public var allowInvalidCertificates = false
         /// Whether the certificate must be made out to the host. Without it only the leaf counts as a match.
         public var validatesDomainName = true
+        /// The keys of mode `publicKey`.
         public var pins: [Pin] = []
+        /// The certificates of mode `certificate`; in mode `publicKey` their keys count as pins.
         public var pinnedCertificates: [Certificate] = []
         /// Keys that are refused wherever they stand in the chain that is judged.
         public var forbiddenPins: [Pin] = []
         /// The last day on which the pins hold, in UTC.
         public var expiration: CalendarDate?
+        /// What holds after `expiration`.
         public var onExpiration: OnExpiration = .deny
         /// Whether a pin that does not match refuses the server; otherwise it is only reported.
         public var enforcePinning = true
+        /// Whether one key suffices in mode `publicKey`, where a backup is asked for otherwise.
         public var allowSinglePin = false
         /// Where a report of each pin that failed is sent, by programs that send them.
         public var reportUris: [ReportURI] = []
+        /// The lowest version of TLS that a connection may have.
         public var minTLSVersion: TLSVersion = .tls12
         /// Replaces the anchors that the caller gives; `nil` takes those.
         public var trustAnchors: TrustAnchors?
+        /// Shown to servers that ask for one.
         public var clientCertificate: ClientIdentity?
+        /// With lists, a certificate that no current one covers is refused.
         public var revocationLists: RevocationLists?
+        /// Which certificates of the chain the lists have to cover.
         public var revocationScope: RevocationLists.Scope = .leaf
         /// Whether the server has to staple an OCSP response that says its certificate is good (RFC 6066, section 8).
         /// It is asked for one, and nothing is ever fetched.
@@ -42,6 +51,7 @@ extension SecurityPolicy {
             case unpinned
         }
 
+        /// Chain and host checks, no pins.
         public init() {}
 
         /// Every contradiction in the settings; empty for good ones.

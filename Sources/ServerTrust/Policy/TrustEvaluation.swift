@@ -2,13 +2,21 @@ public import HTTPCore
 
 /// Why a server was refused, or would have been: the stable codes of log and error answers.
 public enum TrustFailure: String, Sendable, CaseIterable {
+    /// The chain holds, and no pinned key or certificate is in it.
     case pinMismatch = "pin_mismatch"
+    /// The last day of the pin set is over.
     case pinSetExpired = "pin_set_expired"
+    /// A key in the chain is among the forbidden ones.
     case pinForbidden = "pin_forbidden"
+    /// No valid path to a trust anchor, or one against the rules for TLS servers.
     case certificateUntrusted = "certificate_untrusted"
+    /// A certificate of the path is not valid yet, or not any more.
     case certificateExpired = "certificate_expired"
+    /// The certificate is not made out to the host.
     case certificateHostMismatch = "certificate_host_mismatch"
+    /// A revocation list names the certificate, or none says that it does not.
     case certificateRevoked = "certificate_revoked"
+    /// The server sent no OCSP response that proves its certificate good.
     case stapleMissing = "staple_missing"
 }
 
@@ -30,6 +38,7 @@ public final class TrustEvaluation: Sendable {
         case expired
     }
 
+    /// What became of it.
     public let verdict: Verdict
     /// Why it failed; for `reportOnly`, why it would have failed.
     public let failure: TrustFailure?
@@ -37,6 +46,7 @@ public final class TrustEvaluation: Sendable {
     public let reason: String
     /// What to do about the failure, without a full stop.
     public let remedy: String
+    /// The pinning mode that was applied.
     public let mode: SSLPinningMode
     /// The domain whose policy was applied.
     public let domain: Host?
@@ -44,6 +54,7 @@ public final class TrustEvaluation: Sendable {
     public let host: Host
     /// The certificates judged, leaf first: the chain as OpenSSL validated it, or as sent (at most 32) where none was.
     public let chain: [Certificate]
+    /// Whether `chain` is the one that OpenSSL validated.
     public let isChainValidated: Bool
     private let presented: CertificateStack
     /// The pins that would have matched.
