@@ -3,5 +3,6 @@ package enum SessionEvent: Sendable {
     case didResume(SessionTask)
     case didSuspend(SessionTask)
     case didComplete(SessionTask)
+    case moveFailed(DownloadTask, SessionError)
     case didInvalidate
 }

@@ -65,5 +65,23 @@ public struct SessionHooks: Sendable {
     /// Bytes of a body, as they come.
     public var dataTaskDidReceiveData: (@Sendable (_ task: DataTask, _ data: [UInt8]) -> Void)?
 
+    /// A data task goes on as a download, because its response hook said so: the place to set the download's
+    /// `destination`. The data task tells no more.
+    public var dataTaskDidBecomeDownloadTask: (@Sendable (_ task: DataTask, _ download: DownloadTask) -> Void)?
+    /// A download without a `destination` is whole: the path that it shall be moved to, where no file may be; nil leaves
+    /// it where it is. This hook alone runs on the thread that waits for the disk.
+    public var downloadTaskDidFinishDownloading: (@Sendable (_ task: DownloadTask, _ temporaryPath: String) -> String?)?
+    /// A whole download could not be moved; the task fails with this error, and the file is gone.
+    public var downloadTaskDidFailToMove: (@Sendable (_ task: DownloadTask, _ error: SessionError) -> Void)?
+    /// Bytes of the body are in the file. The last call comes when they are on the way.
+    public var downloadTaskDidWriteData:
+        (
+            @Sendable (_ task: DownloadTask, _ bytesWritten: Int64, _ totalBytesWritten: Int64, _ expected: Int64?) ->
+                Void
+        )?
+    /// The origin sends the rest of a download that was begun earlier.
+    public var downloadTaskDidResumeAtOffset:
+        (@Sendable (_ task: DownloadTask, _ offset: Int64, _ expected: Int64?) -> Void)?
+
     public init() {}
 }

@@ -1,3 +1,4 @@
+import Glibc
 import HTTPCore
 import IOCore
 import ServerTrust
@@ -18,6 +19,7 @@ final class SessionThread: @unchecked Sendable {
         var hooks = HooksBox(SessionHooks())
         var observers: [@Sendable (SessionEvent) -> Void] = []
         var callbacks: SessionLoop?
+        var files: SessionLoop?
     }
 
     let home: SessionLoop
@@ -113,6 +115,21 @@ final class SessionThread: @unchecked Sendable {
             gate.callbacks = made
             return made
         }
+    }
+
+    /// The thread that waits for the disk, made with the first download.
+    var files: SessionLoop {
+        lock.withLock {
+            if let files = gate.files { return files }
+            let made = (try? SessionLoop(name: "SessionFiles")) ?? home
+            gate.files = made
+            return made
+        }
+    }
+
+    /// Where partial downloads are.
+    var temporaryFolder: String {
+        configuration.temporaryFolder ?? getenv("TMPDIR").map { String(cString: $0) } ?? "/var/tmp"
     }
 
     func endpoint(for url: RequestURL) throws(SessionError) -> Endpoint {

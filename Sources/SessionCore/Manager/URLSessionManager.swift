@@ -30,6 +30,10 @@ public final class URLSessionManager: Sendable {
         /// Where completion handlers, progress handlers and notifications come that name no queue; nil for a thread of
         /// the session's own.
         public var callbackQueue: CallbackQueue?
+        /// Where downloads are written before they are moved, in files of this user's alone. Nil: the folder that
+        /// `TMPDIR` names, or `/var/tmp`, which outlives a restart of the system. Resume data holds only in the same
+        /// folder.
+        public var temporaryFolder: String?
         /// Hosts whose connections go to a fixed place; the TLS name and the policy stay those of the host.
         package var resolve: [Host: (host: Host, port: UInt16)] = [:]
 
@@ -122,6 +126,50 @@ public final class URLSessionManager: Sendable {
         return task
     }
 
+    /// A task that writes the answer's body to a file. Any status is an answer.
+    ///
+    /// - Parameter destination: where the file goes when it is whole; nil: `downloadTaskDidFinishDownloading` tells, or
+    ///   it stays in the session's temporary folder.
+    public func downloadTask(
+        with request: HTTPRequest,
+        destination: DownloadDestination? = nil
+    ) throws(SessionError) -> DownloadTask {
+        try downloadTask(request, destination, resuming: nil)
+    }
+
+    /// A task that goes on with a download that broke off, in this process or an earlier one.
+    ///
+    /// The rest is asked for with `If-Range`. An origin that has another version by now, or knows no ranges, sends the
+    /// whole, and the download starts over; where a part does not fit, or the partial file is gone or in use, the whole
+    /// is asked for. Any other status fails with `responseInvalid`, and leaves the resume data as it is.
+    ///
+    /// - Parameters:
+    ///   - resumeData: of `DownloadTaskDelegate.resumeData` or `cancel(byProducingResumeData:)`.
+    ///   - fields: sent beside those of the first request, and in their place where the names are the same. Credentials
+    ///     are not part of the resume data.
+    /// - Throws: `requestInvalid` for what is no resume data.
+    public func downloadTask(
+        withResumeData resumeData: [UInt8],
+        fields: HTTPFields = HTTPFields(),
+        destination: DownloadDestination? = nil
+    ) throws(SessionError) -> DownloadTask {
+        let resumption = try ResumeData(resumeData)
+        return try downloadTask(try resumption.request(fields), destination, resuming: resumption)
+    }
+
+    private func downloadTask(
+        _ request: HTTPRequest,
+        _ destination: DownloadDestination?,
+        resuming resumption: ResumeData?
+    ) throws(SessionError) -> DownloadTask {
+        try check(request)
+        let delegate = DownloadTaskDelegate(callbacks: thread.callbacks)
+        delegate.destination = destination
+        let task = DownloadTask(request, delegate: delegate, session: thread, resumption: resumption)
+        try thread.add(task)
+        return task
+    }
+
     /// What is wrong with a request is told on the caller's stack.
     private func check(_ request: HTTPRequest) throws(SessionError) {
         let url = try RequestURL(request.url)
@@ -135,6 +183,7 @@ public final class URLSessionManager: Sendable {
     public var tasks: [SessionTask] { thread.table.all }
     public var dataTasks: [DataTask] { tasks.compactMap { $0 is UploadTask ? nil : $0 as? DataTask } }
     public var uploadTasks: [UploadTask] { tasks.compactMap { $0 as? UploadTask } }
+    public var downloadTasks: [DownloadTask] { tasks.compactMap { $0 as? DownloadTask } }
 
     // MARK: The loop
 

@@ -16,6 +16,9 @@ public class SessionTask: @unchecked Sendable {
     /// For the loop.
     private lazy var run = TaskRun(self)
 
+    /// Has a run that another task began carry this one out from now on. On the loop.
+    func adopt(_ run: TaskRun) { self.run = run }
+
     private let lock = PosixLock()
     /// Behind `lock`. What follows from a change of the machine is handed to the loop with the lock held, so that it is
     /// done in the order of the changes.
@@ -36,6 +39,16 @@ public class SessionTask: @unchecked Sendable {
         self.delegate = delegate
         self.session = session
         shared = Shared(currentRequest: request)
+    }
+
+    /// A task that takes over what another has begun; the other one has to have been told so (`handOver`).
+    init(takingOver other: SessionTask, _ machine: TaskMachine, delegate: TaskDelegate) {
+        taskIdentifier = TaskIdentifiers.next()
+        originalRequest = other.originalRequest
+        self.delegate = delegate
+        session = other.session
+        shared = Shared(machine: machine, currentRequest: other.currentRequest)
+        shared.description = other.taskDescription
     }
 
     // MARK: State
@@ -64,6 +77,23 @@ public class SessionTask: @unchecked Sendable {
     public func cancel() {
         lock.withLock {
             if shared.machine.cancel() == .cancel { onLoop { $0.cancel() } }
+        }
+    }
+
+    /// `cancel` for a download that shall be resumed later.
+    func cancelKeepingDownload() {
+        lock.withLock {
+            if shared.machine.cancel() == .cancel { onLoop { $0.cancelKeepingDownload() } }
+        }
+    }
+
+    /// Ends the task in favour of another, which goes on from the machine that is returned.
+    ///
+    /// - Returns: nil when the task has been cancelled.
+    func handOver() -> TaskMachine? {
+        lock.withLock {
+            let machine = TaskMachine(takingOver: shared.machine)
+            return shared.machine.handOver() == .handOver ? machine : nil
         }
     }
 
@@ -121,6 +151,11 @@ public class SessionTask: @unchecked Sendable {
             change(&shared.counts)
             return shared.counts
         }
+    }
+
+    /// Another task goes on with what this one has begun.
+    func replaced(_ error: SessionError) {
+        lock.withLock { shared.error = error }
     }
 
     func complete(_ error: SessionError?) {

@@ -16,6 +16,7 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
     private var hop: LoopTask?
     private var url: AbsoluteURL?
     private var feed: BodyFeed?
+    private var sink: BodySink?
     private var toldSent: Int64 = 0
     /// What is made of the exchange's answer when it is over; nil: it is the task's answer.
     private var next: HTTPRequest?
@@ -23,6 +24,7 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
     private var dropped = 0
     private var failure: SessionError?
     private var isCancelled = false
+    private var isFinishing = false
     /// Suspended by the task.
     private var isHeld = false
 
@@ -42,7 +44,25 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
         guard let task, !isCancelled else { return }
         session.tell(.didResume(task))
         metrics.fetchStart = session.loop.wallClock
-        startHop()
+        let sink = makeSink(task)
+        self.sink = sink
+        sink.prepare(request) { [self] result in
+            guard self.task != nil, !isFinishing else { return }
+            switch result {
+            case .success(let request):
+                self.request = request
+                startHop()
+            case .failure(let error): finish(error)
+            }
+        }
+    }
+
+    private func makeSink(_ task: SessionTask) -> BodySink {
+        switch task {
+        case let task as DownloadTask: DownloadSink(task, run: self)
+        case let task as DataTask: DataSink(task)
+        default: BodySink()
+        }
     }
 
     func resume() {
@@ -60,10 +80,25 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
     }
 
     func cancel() {
-        guard task != nil else { return }
+        guard let task, !isFinishing else { return }
         isCancelled = true
+        if sink == nil { sink = makeSink(task) }
         if let hop { hop.cancel() } else { finish(Self.cancelled) }
     }
+
+    func cancelKeepingDownload() {
+        (sink as? DownloadSink)?.isToBeResumed = true
+        cancel()
+    }
+
+    // MARK: What the sink asks for
+
+    func fail(_ error: SessionError) {
+        failure = failure ?? error
+        hop?.cancel()
+    }
+
+    func receiveAgain() { hop?.resumeReceiving() }
 
     static let cancelled = SessionError(.cancelled, "The task was cancelled.")
 
@@ -168,9 +203,7 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
             switch decide(on: step, after: head, of: task) {
             case .follow(let following):
                 metrics.redirectCount = redirects.count
-                next = following
-                if case .length(let count) = head.framing, count > Self.dropLimit { return .cancel }
-                return .allow
+                return drop(head, then: following)
             case .answer: return deliver(head, to: task)
             case .fail(let error):
                 failure = error
@@ -217,19 +250,44 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
         task.delegate.reset()
         task.delegate.noteResponse(at: session.loop.wallClock - metrics.fetchStart)
         task.didReceive(head, expected: expected.map { Int64($0) })
-        guard let task = task as? DataTask else { return .allow }
-        let own = task.dataDelegate
-        let hook = own.dataTaskDidReceiveResponse ?? session.hookBox.hooks.dataTaskDidReceiveResponse
-        switch hook?(task, head) ?? .allow {
-        case .cancel, .becomeDownload: return .cancel
-        case .allow: break
-        }
-        guard let expected, expected > 0 else { return .allow }
-        guard expected <= own.limitOfCollection else {
-            failure = own.tooLarge
+        switch sink?.receive(head, expected: expected) ?? .take {
+        case .take: return .allow
+        case .ask(let request): return drop(head, then: request)
+        case .end(let error):
+            failure = error
             return .cancel
+        case .becomeDownload: return becomeDownload(head, expected, task)
         }
-        own.expect(expected)
+    }
+
+    /// Has the answer read to its end, or cut off, and goes on with another request.
+    private func drop(_ head: borrowing ResponseHead, then following: HTTPRequest) -> ResponseDisposition {
+        next = following
+        if case .length(let count) = head.framing, count > Self.dropLimit { return .cancel }
+        return .allow
+    }
+
+    private func becomeDownload(_ head: ResponseHead, _ expected: Int?, _ task: SessionTask) -> ResponseDisposition {
+        guard let data = task as? DataTask, let machine = data.handOver() else { return .cancel }
+        let download = DownloadTask(
+            takingOver: data,
+            machine,
+            delegate: DownloadTaskDelegate(callbacks: session.callbacks)
+        )
+        download.adopt(self)
+        session.table.insert(download)
+        session.table.remove(data)
+        self.task = download
+        let sink = DownloadSink(download, run: self)
+        self.sink = sink
+        download.delegate.noteResponse(at: session.loop.wallClock - metrics.fetchStart)
+        download.didReceive(head, expected: expected.map { Int64($0) })
+        session.hookBox.hooks.dataTaskDidBecomeDownloadTask?(data, download)
+        let error = SessionError(.cancelled, "The task goes on as download task \(download.taskIdentifier).")
+        data.replaced(error)
+        data.delegate.finish(error, metrics)
+        data.delegate.release()
+        _ = sink.receive(head, expected: expected)
         return .allow
     }
 
@@ -242,29 +300,24 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
     }
 
     override func task(_ hop: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
-        guard let task, hop === self.hop, !isCancelled else { return .proceed }
+        guard hop === self.hop, let sink, !isCancelled else { return .proceed }
         guard next == nil else {
             dropped += data.count
             if dropped > Self.dropLimit { hop.cancel() }
             return .proceed
         }
-        guard let task = task as? DataTask else { return .proceed }
-        let own = task.dataDelegate
-        let count = Int64(data.count)
-        guard own.take(data) else {
-            failure = own.tooLarge
-            hop.cancel()
+        switch sink.take(data) {
+        case .more: return .proceed
+        case .pause: return .pause
+        case .failed(let error):
+            fail(error)
             return .proceed
         }
-        let counts = task.count { $0.received += count }
-        own.told(counts)
-        if let hook = session.hookBox.hooks.dataTaskDidReceiveData { hook(task, [UInt8](copying: data)) }
-        return .proceed
     }
 
     override func task(_ hop: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {
-        guard hop === self.hop, next == nil, let task = task as? DataTask else { return }
-        task.dataDelegate.take(trailers: copy trailers)
+        guard hop === self.hop, next == nil else { return }
+        sink?.take(trailers: copy trailers)
     }
 
     // MARK: The end
@@ -293,8 +346,16 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
     }
 
     private func finish(_ error: SessionError?) {
+        guard task != nil, !isFinishing else { return }
+        isFinishing = true
+        guard let sink else { return conclude(error) }
+        sink.finish(error) { [self] error in conclude(error) }
+    }
+
+    private func conclude(_ error: SessionError?) {
         guard let task else { return }
         self.task = nil
+        sink = nil
         if metrics.fetchStart != 0 { metrics.duration = max(0, session.loop.freshWallClock - metrics.fetchStart) }
         task.complete(error)
         task.delegate.finish(error, metrics)

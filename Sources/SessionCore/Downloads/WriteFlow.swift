@@ -1,0 +1,54 @@
+/// When bytes that have come are handed to the disk, and when the origin has to wait for it.
+///
+/// A value: it counts. One piece after the other is handed over as soon as the last has been written, so that little is
+/// on the way while the disk keeps up, and large pieces are while it does not.
+struct WriteFlow: Equatable {
+    static let pieceSize = 256 << 10
+    /// So much may wait in memory.
+    static let highWater = 1 << 20
+    static let lowWater = 512 << 10
+
+    /// Collected, not handed over.
+    private(set) var pending = 0
+    /// Handed over, not written.
+    private(set) var inFlight = 0
+    private(set) var written = 0
+    private(set) var isPaused = false
+
+    struct Step: Equatable {
+        /// Hand over what is collected.
+        var flushes = false
+        /// The origin's side: hold it back, or let it go on.
+        var pauses = false
+        var resumes = false
+    }
+
+    mutating func took(_ count: Int) -> Step {
+        pending += count
+        var step = Step(flushes: inFlight == 0 || pending >= Self.pieceSize)
+        if step.flushes { flush() }
+        if !isPaused, pending + inFlight > Self.highWater {
+            isPaused = true
+            step.pauses = true
+        }
+        return step
+    }
+
+    mutating func wrote(_ count: Int) -> Step {
+        inFlight -= count
+        written += count
+        var step = Step(flushes: inFlight == 0 && pending > 0)
+        if step.flushes { flush() }
+        if isPaused, pending + inFlight < Self.lowWater {
+            isPaused = false
+            step.resumes = true
+        }
+        return step
+    }
+
+    /// Everything has to go now.
+    mutating func flush() {
+        inFlight += pending
+        pending = 0
+    }
+}
