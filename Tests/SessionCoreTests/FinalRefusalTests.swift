@@ -1,9 +1,9 @@
 import HTTPCore
 import IOCore
-import ServerTrust
 import TestSupport
 import Testing
 
+@testable import ServerTrust
 @testable import SessionCore
 
 @Suite("A refusal is final")
@@ -76,5 +76,30 @@ struct FinalRefusalTests {
         let right = try TestSession.endpoint(port: origin.port, policy: .pinning(server.pin))
         #expect(try session.get(right).error == nil)
         #expect(origin.requests.count == 1)
+    }
+
+    @Test("a verdict is one on a host, under a policy, of a generation, for a time: with any of them another, on none")
+    func otherEndpoint() throws {
+        let host = TestSession.host
+        let server = try TestSession.pki.server(host, "other.example.com")
+        let policy = try SecurityPolicy.pinning(server.pin)
+        let evaluation = policy.evaluate(
+            chain: server.chain,
+            host: try Host(host),
+            anchors: TestSession.pki.anchors
+        )
+        #expect(evaluation.verdict == .pass)
+        let trust = ConnectionTrust(policy: policy, generation: 1, evaluation: evaluation)
+        let now = evaluation.goodUntil - 1
+        #expect(try trust.holds(for: TestSession.endpoint(port: 1, policy: policy), at: now))
+        #expect(try !trust.holds(for: TestSession.endpoint("other.example.com", port: 1, policy: policy), at: now))
+        #expect(try !trust.holds(for: TestSession.endpoint(port: 1, policy: policy, generation: 2), at: now))
+        #expect(try !trust.holds(for: TestSession.endpoint(port: 1, policy: .pinning(server.pin)), at: now))
+        #expect(try !trust.holds(for: TestSession.endpoint(port: 1, policy: policy), at: now + 1))
+
+        let wrong = try SecurityPolicy.pinning(.unrelated(2))
+        let refusal = wrong.evaluate(chain: server.chain, host: try Host(host), anchors: TestSession.pki.anchors)
+        let refused = ConnectionTrust(policy: wrong, generation: 1, evaluation: refusal)
+        #expect(try !refused.holds(for: TestSession.endpoint(port: 1, policy: wrong), at: now))
     }
 }

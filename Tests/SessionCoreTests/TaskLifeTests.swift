@@ -262,6 +262,66 @@ struct TaskLifeTests {
         try origin.waitForClosed()
     }
 
+    @Test("a session that is invalidated cancels tasks that were never resumed, and waits for none that was dropped")
+    func invalidationOfUnstarted() throws {
+        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { $0.readToEnd() }
+        let session = try TestSession()
+        var invalid = 0
+        session.manager.sessionDidBecomeInvalid = { invalid += 1 }
+        let endpoint = try TestSession.endpoint(port: origin.port)
+        let request = try SessionRequest(endpoint: endpoint, method: .get, target: "/")
+        let made = (0..<4).map { _ in RecordingDelegate() }
+        let tasks = made.map { session.manager.dataTask(with: request, delegate: $0) }
+        _ = session.manager.dataTask(with: request, delegate: RecordingDelegate())
+        tasks[1].cancel()
+        tasks[0].resume()
+        try session.run(until: "the connection") { made[0].calls == [.connected] }
+        #expect(session.manager.taskCount == 3)
+        session.manager.invalidateSession(cancelingTasks: false)
+        session.settle()
+        #expect(invalid == 0)
+        session.manager.invalidateSession(cancelingTasks: true)
+        #expect(made.allSatisfy { $0.completions == 1 && $0.error?.code == .cancelled })
+        #expect(tasks.allSatisfy { $0.state == .completed })
+        try session.run(until: "the end") { invalid == 1 }
+        #expect(session.manager.taskCount == 0)
+    }
+
+    @Test("a transfer that was to be added, ended, and lent to another task in one turn is added once")
+    func lentAgain() throws {
+        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { request in
+            OriginAnswer.text(request.target)
+        }
+        let session = try TestSession()
+        let endpoint = try TestSession.endpoint(port: origin.port)
+        let early = RecordingDelegate()
+        let ended = RecordingDelegate()
+        let next = RecordingDelegate()
+        let loop = session.loop
+        early.onResponse = { _ in
+            // libcurl is on the stack, so that the new task's transfer waits to be added at the end of the turn.
+            var waiting: LoopTask?
+            loop.atEndOfTurn {
+                waiting?.cancel()
+                _ = try? session.start(next, endpoint, target: "/next")
+            }
+            waiting = try? session.start(ended, endpoint, target: "/ended")
+            return .allow
+        }
+        try session.start(early, endpoint, target: "/early")
+        try session.finish(early, ended, next)
+        #expect(early.text == "/early" && next.text == "/next")
+        #expect(ended.error?.code == .cancelled)
+        #expect(origin.requests.map(\.target).sorted() == ["/early", "/next"])
+    }
+
+    @Test("what the system had no socket for is no open one")
+    func noSocket() throws {
+        let session = try TestSession()
+        #expect(!session.manager.transfers.isOpen(-1))
+        #expect(!session.manager.transfers.isSilent(-1))
+    }
+
     @Test("a session that is invalidated with its tasks cancels those of every state")
     func invalidationCancels() throws {
         let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { $0.readToEnd() }

@@ -57,6 +57,39 @@ struct TimeoutTests {
         #expect(origin.connections.count == 1)
     }
 
+    @Test("a suspended task stalls nowhere; resumed, it has its time again, and the total goes on all the while")
+    func suspended() throws {
+        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+            while try connection.readRequest() != nil { try connection.answer("late") }
+        }
+        let session = try TestSession()
+        let limits = Self.timeouts { $0.stall = .milliseconds(100) }
+        let delegate = RecordingDelegate()
+        delegate.onResponse = {
+            $0.suspend()
+            return .allow
+        }
+        let task = try session.start(delegate, TestSession.endpoint(port: origin.port, timeouts: limits))
+        try session.run(until: "the head") { delegate.head != nil }
+        let late = session.loop.now + 400_000_000
+        try session.run(until: "four times the limit") { session.loop.now > late }
+        #expect(!delegate.isComplete && delegate.body.isEmpty)
+        task.resume()
+        try session.finish(delegate)
+        #expect(delegate.error == nil && delegate.text == "late")
+
+        let bounded = RecordingDelegate()
+        bounded.onResponse = {
+            $0.suspend()
+            return .allow
+        }
+        let total = Self.timeouts { $0.total = .milliseconds(400) }
+        try session.start(bounded, TestSession.endpoint(port: origin.port, timeouts: total))
+        try session.finish(bounded)
+        #expect(bounded.error?.code == .responseTimeout)
+        #expect(bounded.error?.details.contains("timeouts.total") == true)
+    }
+
     @Test("an informational head is no answer yet")
     func informationalOnly() throws {
         let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in

@@ -52,6 +52,26 @@ struct TransferClockTests {
         #expect(expiry(clock, at: 6 * second)?.limit == .seconds(3))
     }
 
+    @Test("while the task is suspended no phase has a limit, the total has, and afterwards a phase begins anew")
+    func suspension() {
+        let second = Self.second
+        for total: TimeSpan? in [nil, .seconds(50)] {
+            var clock = TransferClock(timeouts(total: total), taskStart: 0, now: 0)
+            clock.enter(.receiving, at: second)
+            clock.suspend()
+            #expect(clock.deadline == (total == nil ? UInt64.max : 50 * second))
+            #expect(expiry(clock, at: 49 * second) == nil)
+            clock.enter(.waiting, at: 5 * second)
+            clock.active(at: 6 * second)
+            #expect(expiry(clock, at: 49 * second) == nil)
+            #expect(expiry(clock, at: 50 * second)?.isTotal == (total == nil ? nil : true))
+            clock.resume(at: 40 * second)
+            #expect(clock.deadline == 42 * second)
+            #expect(expiry(clock, at: 42 * second - 1) == nil)
+            #expect(expiry(clock, at: 42 * second)?.phase == .waiting)
+        }
+    }
+
     @Test("the total counts from the task's start and goes before all phases")
     func total() {
         let second = Self.second

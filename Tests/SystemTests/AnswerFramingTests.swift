@@ -1,3 +1,4 @@
+import Glibc
 import TestSupport
 import Testing
 
@@ -50,6 +51,31 @@ struct AnswerFramingTests {
         #expect(answer["Transfer-Encoding"] == nil)
         #expect(answer["Connection"] == "close")
         #expect(answer.text == "chunk one")
+    }
+
+    @Test(
+        "an answer that the origin breaks off ends in a reset for a client that takes the connection's end for its end",
+        arguments: ["Content-Type: text/plain\r\n\r\nhalf", "Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n"]
+    )
+    func brokenToVersion10(rest: String) throws {
+        for ending in [OriginConnection.Ending.cut, .clean] {
+            let stage = try Stage { connection in
+                _ = try connection.readRequest()
+                try connection.write("HTTP/1.1 200 OK\r\n\(rest)")
+                connection.close(ending)
+            }
+            let client = try stage.proxy.connect()
+            try client.send("GET \(stage.url()) HTTP/1.0\r\n\r\n")
+            let head = try client.readResponseHead()
+            #expect(head.status == 200 && head["Content-Length"] == nil)
+            // Only what no length and no chunk was to end has a clean end.
+            if ending == .clean, !rest.hasPrefix("Transfer-Encoding") {
+                #expect(try client.readToEnd() == Array("half".utf8))
+            } else {
+                let failure = #expect(throws: TestSocket.Failure.self) { try client.readToEnd() }
+                #expect(failure?.code == ECONNRESET)
+            }
+        }
     }
 
     @Test("trailers pass, but not those that would frame, route or authenticate")

@@ -24,6 +24,13 @@ package struct StreamSocket: ~Copyable {
         close(descriptor)
     }
 
+    /// Makes the close to come a reset: what the peer has been given so far is not the whole (SO_LINGER, socket(7)). A
+    /// Unix socket knows none.
+    package func resetOnClose() {
+        var setting = linger(l_onoff: 1, l_linger: 0)
+        setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &setting, socklen_t(MemoryLayout<linger>.size))
+    }
+
     /// Reads up to `limit` bytes to the end of `buffer`.
     @inline(__always)
     package func read(into buffer: inout ByteBuffer, upTo limit: Int) -> TransferCount {

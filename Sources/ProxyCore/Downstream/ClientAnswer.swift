@@ -116,6 +116,12 @@ struct ClientAnswer {
         trailers = copy fields
     }
 
+    /// Whether the client takes the connection's end for the body's: an answer that breaks off must not end so.
+    var endsWithConnection: Bool {
+        if case .untilClose = framing { return hasBegun }
+        return false
+    }
+
     /// What follows the body.
     func end(output: inout ByteBuffer) {
         guard case .chunked = framing else { return }

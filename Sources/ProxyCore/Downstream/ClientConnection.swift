@@ -315,6 +315,7 @@ final class ClientConnection: EventHandler {
     ///   - isWhole: false when the client must be able to tell that the answer broke off.
     func finished(_ finished: Exchange, persists: Bool, isWhole: Bool) {
         guard phase != .closed else { return }
+        if !isWhole, finished.answer.endsWithConnection { socket.resetOnClose() }
         exchange = nil
         worker.returnExchange(finished)
         if !isWhole {
@@ -375,6 +376,8 @@ final class ClientConnection: EventHandler {
     func close() {
         guard phase != .closed else { return }
         phase = .closed
+        // A clean end would make what has been written look like all of it.
+        if !output.isEmpty || exchange?.answer.endsWithConnection == true { socket.resetOnClose() }
         worker.loop.unregister(socket.descriptor)
         worker.loop.remove(timer)
         if let exchange {

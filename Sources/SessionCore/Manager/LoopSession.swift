@@ -11,6 +11,12 @@ public final class LoopSession {
     let transfers: TransferPool
     private var count = 0
     private var invalidated = false
+    /// The tasks that were made and not resumed: nobody else here knows of them. They are their makers', who may drop
+    /// them.
+    private var unstarted: [Unstarted] = []
+
+    private struct Unstarted { unowned let task: LoopTask }
+
     /// Called once, when an invalidated manager has no task left.
     public var sessionDidBecomeInvalid: (() -> Void)?
 
@@ -36,15 +42,30 @@ public final class LoopSession {
     public func dataTask(with request: SessionRequest, delegate: LoopTaskDelegate) -> LoopTask {
         precondition(!invalidated, "the session has been invalidated")
         count += 1
-        return LoopTask(
+        let task = LoopTask(
             identifier: TaskIdentifiers.next(),
             request: request,
             delegate: delegate,
             manager: self
         )
+        task.place = unstarted.count
+        unstarted.append(Unstarted(task: task))
+        return task
+    }
+
+    /// A task is resumed for the first time, or will never be.
+    func leaveUnstarted(_ task: LoopTask) {
+        guard task.place >= 0 else { return }
+        let last = unstarted.removeLast()
+        if task.place < unstarted.count {
+            unstarted[task.place] = last
+            last.task.place = task.place
+        }
+        task.place = -1
     }
 
     func forget(_ task: LoopTask) {
+        leaveUnstarted(task)
         count -= 1
         if invalidated, count == 0 { becomeInvalid() }
     }
@@ -52,9 +73,13 @@ public final class LoopSession {
     /// Takes no new tasks; those that are there are finished, or cancelled if so asked. Connections that carry nothing
     /// close at once, the others with the tasks that they carry.
     public func invalidateSession(cancelingTasks: Bool) {
-        guard !invalidated else { return }
+        let isFirst = !invalidated
         invalidated = true
-        if cancelingTasks { transfers.cancelAll() }
+        if cancelingTasks {
+            transfers.cancelAll()
+            while let task = unstarted.last?.task { task.cancel() }
+        }
+        guard isFirst else { return }
         if count == 0 { becomeInvalid() } else { transfers.retireConnections() }
     }
 

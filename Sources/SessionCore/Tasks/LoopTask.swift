@@ -19,6 +19,8 @@ public final class LoopTask {
     /// Nanoseconds of the loop's clock at the resumption.
     private(set) var startedAt: UInt64 = 0
     private(set) var transfer: Transfer?
+    /// Its place among the session's tasks that were not resumed yet; -1 afterwards.
+    var place = -1
 
     /// Bytes of the request body that libcurl has not taken yet.
     var upload = ByteBuffer()
@@ -39,12 +41,18 @@ public final class LoopTask {
         uploadEnded = request.bodyLength == .none
     }
 
+    deinit {
+        // Dropped without ever having been resumed: the session waits for it no longer.
+        if machine.state != .completed { manager.forget(self) }
+    }
+
     public var state: TaskState { machine.state }
 
     /// Starts the task, or lets a suspended one go on.
     public func resume() {
         switch machine.resume() {
         case .start:
+            manager.leaveUnstarted(self)
             metrics.fetchStart = manager.loop.wallClock
             startedAt = manager.loop.now
             let transfer = manager.transfers.borrow()
@@ -52,16 +60,23 @@ public final class LoopTask {
             transfer.start(self)
         case .unpause:
             heldBack = false
+            transfer?.holdClock(false)
             receiveAgain()
         default:
             break
         }
     }
 
-    /// Takes no more of the response until `resume`.
+    /// Takes no more of the response until `resume`. Meanwhile no limit of `TaskTimeouts` runs but `total`, which is
+    /// that of the task from its start to its end.
     public func suspend() {
-        if machine.suspend() == .pause { heldBack = true }
+        guard machine.suspend() == .pause else { return }
+        heldBack = true
+        transfer?.holdClock(true)
     }
+
+    /// Whether its owner has suspended it since it was started.
+    var isHeldBack: Bool { heldBack }
 
     /// Ends the task; the delegate is told with the error `cancelled`.
     public func cancel() {

@@ -36,6 +36,8 @@ struct TransferClock {
     private(set) var phase = Phase.connecting
     /// Since when nothing has happened.
     private var lastActivity: UInt64
+    /// The task's owner has suspended it: only the limit of the whole runs.
+    private var isSuspended = false
 
     init(_ timeouts: TaskTimeouts = TaskTimeouts(), taskStart: UInt64 = 0, now: UInt64 = 0) {
         self.timeouts = timeouts
@@ -54,6 +56,14 @@ struct TransferClock {
         lastActivity = now
     }
 
+    mutating func suspend() { isSuspended = true }
+
+    /// The phase's time begins anew.
+    mutating func resume(at now: UInt64) {
+        isSuspended = false
+        lastActivity = now
+    }
+
     private var limit: TimeSpan {
         switch phase {
         case .connecting: timeouts.connect
@@ -63,13 +73,13 @@ struct TransferClock {
     }
 
     /// When it has taken too long, if nothing more happens.
-    var deadline: UInt64 { min(end, lastActivity &+ limit.nanoseconds) }
+    var deadline: UInt64 { isSuspended ? end : min(end, lastActivity &+ limit.nanoseconds) }
 
     func judge(at now: UInt64) -> Verdict {
         if now >= end {
             return .expired(Expiry(phase: phase, isTotal: true, limit: timeouts.total ?? limit))
         }
-        if now >= lastActivity &+ limit.nanoseconds {
+        if !isSuspended, now >= lastActivity &+ limit.nanoseconds {
             return .expired(Expiry(phase: phase, isTotal: false, limit: limit))
         }
         return .wait(until: deadline)

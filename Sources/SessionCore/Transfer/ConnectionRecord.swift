@@ -7,12 +7,14 @@ import ServerTrust
 /// each request that the connection carries, and let go of with it. Belongs to the loop, like the connection.
 final class ConnectionRecord {
     let info: ConnectionInfo
-    /// The connection's socket; -1 when it is not known for sure.
+    /// The connection's socket; -1 when it is not known.
     let descriptor: Int32
     /// The handshake's result, as it was when the connection was new.
     let trust: ConnectionTrust
     /// When the connection carried its first request, in nanoseconds of the loop's clock.
     let madeAt: UInt64
+    /// Whether it carries several exchanges at a time (HTTP/2), as the handshake has settled it (RFC 7301).
+    let isMultiplexed: Bool
     /// Whether the `SSL` is still there: libcurl frees it when it gives the connection up, also in the middle of a
     /// transfer that it then repeats on another one.
     private(set) var isOpen = true
@@ -23,11 +25,12 @@ final class ConnectionRecord {
     /// Whom the connection carries now, where it carries one at a time.
     var transfer: Transfer?
 
-    init(info: ConnectionInfo, descriptor: Int32, trust: ConnectionTrust, madeAt: UInt64) {
+    init(info: ConnectionInfo, descriptor: Int32, trust: ConnectionTrust, madeAt: UInt64, isMultiplexed: Bool) {
         self.info = info
         self.descriptor = descriptor
         self.trust = trust
         self.madeAt = madeAt
+        self.isMultiplexed = isMultiplexed
     }
 
     /// The record of a connection; made now if the connection is new.
@@ -53,7 +56,13 @@ final class ConnectionRecord {
             lacksClientCertificate: TLSVerification.of(ssl)?.lacksClientCertificate ?? false
         )
         let record = Unmanaged.passRetained(
-            ConnectionRecord(info: info, descriptor: descriptor(), trust: trust, madeAt: now)
+            ConnectionRecord(
+                info: info,
+                descriptor: descriptor(),
+                trust: trust,
+                madeAt: now,
+                isMultiplexed: speaksHTTP2(ssl)
+            )
         )
         guard SSL_set_ex_data(ssl, index, record.toOpaque()) == 1 else {
             record.release()
@@ -61,6 +70,13 @@ final class ConnectionRecord {
         }
         whenNew(trust)
         return record.takeUnretainedValue()
+    }
+
+    private static func speaksHTTP2(_ ssl: OpaquePointer) -> Bool {
+        var name: UnsafePointer<UInt8>?
+        var count: UInt32 = 0
+        SSL_get0_alpn_selected(ssl, &name, &count)
+        return count == 2 && name?[0] == UInt8(ascii: "h") && name?[1] == UInt8(ascii: "2")
     }
 
     /// Has the end of TLS connections noticed: a body that only the connection's end delimits needs to know.

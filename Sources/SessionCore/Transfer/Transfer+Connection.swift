@@ -36,18 +36,14 @@ extension Transfer {
         let endpoint = task.request.endpoint
         attempts += 1
         if attempts > 1, !mayRepeat(task) { return false }
-        if endpoint.httpVersion == .http1, !isFreshAttempt, pool.hasSpokenWhileIdle(localPort: localPort) {
-            // What came behind the last answer would be taken for this request's.
-            needsFreshConnection = true
-            return false
-        }
         if endpoint.scheme == .https {
-            guard let ssl, judgeAgain(ssl, endpoint, address, port) else { return false }
+            guard let ssl, judgeAgain(ssl, endpoint, address, port, localPort) else { return false }
         } else {
             guard ssl == nil else {
                 failure = SessionError(.internal, "TLS on a connection that was to have none.")
                 return false
             }
+            guard isSilentOrNew(localPort: localPort) else { return false }
             connection = ConnectionInfo(
                 remoteAddress: SocketAddress(numeric: address, port: port),
                 tlsVersion: nil,
@@ -65,13 +61,14 @@ extension Transfer {
         _ ssl: OpaquePointer,
         _ endpoint: Endpoint,
         _ address: UnsafePointer<CChar>?,
-        _ port: Int32
+        _ port: Int32,
+        _ localPort: UInt16
     ) -> Bool {
         guard
             let record = ConnectionRecord.of(
                 ssl,
                 at: pool.loop.now,
-                descriptor: openedSocket,
+                descriptor: openedSocket(localPort: localPort) ?? -1,
                 remoteAddress: SocketAddress(numeric: address, port: port),
                 whenNew: { tell($0, endpoint) }
             )
@@ -83,9 +80,7 @@ extension Transfer {
             return false
         }
         let trust = record.trust
-        guard trust.generation == endpoint.generation, trust.host == endpoint.host, trust.policy === endpoint.policy,
-            trust.evaluation.isStillGood(at: pool.loop.wallClock / 1_000_000)
-        else {
+        guard trust.holds(for: endpoint, at: pool.loop.wallClock / 1_000_000) else {
             // A new connection is judged anew, for this host, under this policy, at this time. A refusal is final.
             if !trust.evaluation.isAccepted {
                 connection = record.info
@@ -105,19 +100,38 @@ extension Transfer {
             needsFreshConnection = true
             return false
         }
-        if endpoint.httpVersion == .http1, record.isUsed, SSL_has_pending(ssl) == 1 {
-            // Read ahead behind the last answer.
+        // SSL_has_pending: read ahead behind the last answer.
+        if record.isUsed, !record.isMultiplexed,
+            SSL_has_pending(ssl) == 1 || !isSilent(record.descriptor, localPort: localPort)
+        {
             needsFreshConnection = true
             return false
         }
         record.isUsed = true
         self.record = record
-        if endpoint.httpVersion == .http1 {
+        if !record.isMultiplexed {
             self.ssl = ssl
             record.transfer = self
         }
         connection = record.info
         return true
+    }
+
+    /// Whether nothing has come on an idle connection that carries one request after another: it would be taken for the
+    /// answer to the next one.
+    private func isSilent(_ descriptor: Int32, localPort: UInt16) -> Bool {
+        !pool.hasSpokenWhileIdle(localPort: localPort) && pool.isSilent(descriptor)
+    }
+
+    /// The same for a connection without TLS, which has no record; a new one is noted.
+    private func isSilentOrNew(localPort: UInt16) -> Bool {
+        if let descriptor = openedSocket(localPort: localPort) {
+            pool.note(descriptor, localPort: localPort)
+            return true
+        }
+        guard !isFreshAttempt else { return true }
+        needsFreshConnection = !isSilent(pool.descriptor(localPort: localPort), localPort: localPort)
+        return !needsFreshConnection
     }
 
     /// Tells of the evaluation of a new connection's handshake, once.
@@ -161,10 +175,18 @@ extension Transfer {
         return descriptor
     }
 
-    /// The socket of a new connection: of those that were tried at a time, the one that libcurl has not closed.
-    private var openedSocket: Int32 {
-        let open = openedSockets.filter { pool.isOpen($0) }
-        return open.count == 1 ? open[0] : -1
+    /// The socket of a new connection, among those that were tried; nil when the connection is not new.
+    private func openedSocket(localPort: UInt16) -> Int32? {
+        openedSockets.last { pool.isOpen($0) && boundAddress($0)?.port == localPort }
+    }
+}
+
+extension ConnectionTrust {
+    /// Whether the verdict is one on this endpoint, and holds at that second: the same host, under the same policy, of
+    /// the same generation.
+    func holds(for endpoint: Endpoint, at now: Int64) -> Bool {
+        generation == endpoint.generation && host == endpoint.host && policy === endpoint.policy
+            && evaluation.isStillGood(at: now)
     }
 }
 

@@ -104,6 +104,7 @@ final class Transfer {
         setRequest(task.request)
         let timeouts = task.request.timeouts ?? endpoint.timeouts
         clock = TransferClock(timeouts, taskStart: task.startedAt, now: pool.loop.now)
+        if task.isHeldBack { clock.suspend() }
         armTimer()
         pool.add(self)
     }
@@ -245,6 +246,12 @@ final class Transfer {
         armTimer()
     }
 
+    /// The task's owner suspends it, or lets it go on.
+    func holdClock(_ isHeld: Bool) {
+        if isHeld { clock.suspend() } else { clock.resume(at: pool.loop.now) }
+        armTimer()
+    }
+
     /// The timer is armed once and looks, when it fires, how much time there is left: entering a phase costs two stores.
     /// It is armed for the shortest wait, so that it never fires too late.
     private func armTimer() {
@@ -347,6 +354,13 @@ final class Transfer {
         if !task.uploadEnded || task.upload.count > 0 || isUploadingHead { complete(task) }
     }
 
+    /// Whether the origin has answered over HTTP/2 that it does not want the request, whose body waits for its client.
+    /// libcurl sees the end of such an answer only when the request has ended too (RFC 9113, section 8.1, would let it).
+    /// With HTTP/1.1, and where all is well, the body goes on: the origin may be reading it while it answers.
+    private var isRefusedEarly: Bool {
+        response.hasHead && response.head.majorVersion == 2 && response.head.status >= 300
+    }
+
     /// Room for bytes of the request body.
     func giveBody(_ room: UnsafeMutableRawBufferPointer) -> Int {
         guard let task else { return Int(PINPROXY_UPLOAD_ABORT) }
@@ -365,6 +379,7 @@ final class Transfer {
             bodyIsSent(task)
             return 0
         }
+        if isRefusedEarly { return 0 }
         task.uploadPaused = true
         task.delegate.taskNeedsBodyData(task)
         return self.task == nil ? Int(PINPROXY_UPLOAD_ABORT) : Int(PINPROXY_UPLOAD_PAUSE)

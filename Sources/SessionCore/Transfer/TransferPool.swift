@@ -23,6 +23,8 @@ final class TransferPool {
     /// The ports, at our end, of the idle connections on which something came. libcurl does not say which descriptor a
     /// connection has that it uses again, but it says the port.
     private var spokenPorts: [UInt16] = []
+    /// The connections without TLS, by the same port.
+    private var plainConnections: [(localPort: UInt16, descriptor: Int32)] = []
     private var timer: LoopTimer!
     private var pendingTimer: LoopTimer!
     private var retirement: LoopTimer!
@@ -95,6 +97,7 @@ final class TransferPool {
 
     func cancelAll() {
         for transfer in active { transfer.task?.cancel() }
+        for transfer in toAdd { transfer.task?.cancel() }
     }
 
     /// Keeps no connection any more: idle ones close now, the others with the transfers that they carry.
@@ -340,10 +343,36 @@ final class TransferPool {
     /// Whether that was so of the connection with this port at our end.
     func hasSpokenWhileIdle(localPort: UInt16) -> Bool { !spokenPorts.isEmpty && spokenPorts.contains(localPort) }
 
+    /// Remembers the port, at our end, of a connection without TLS.
+    func note(_ descriptor: Int32, localPort: UInt16) { plainConnections.append((localPort, descriptor)) }
+
+    /// The connection without TLS that has this port at our end; -1 when it is not known, or when two have it, to
+    /// different origins.
+    func descriptor(localPort: UInt16) -> Int32 {
+        var found: Int32 = -1
+        for connection in plainConnections where connection.localPort == localPort {
+            guard found < 0 else { return -1 }
+            found = connection.descriptor
+        }
+        return found
+    }
+
+    /// Whether there is nothing to be read from an idle connection's socket, not even its end; false when it is not
+    /// known which that is.
+    func isSilent(_ descriptor: Int32) -> Bool {
+        guard isOpen(descriptor) else { return false }
+        var byte: UInt8 = 0
+        return recv(descriptor, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT)) < 0
+            && (errno == EAGAIN || errno == EWOULDBLOCK)
+    }
+
     func closeSocket(_ descriptor: Int32) {
         if let socket = socket(descriptor) {
             if !spokenPorts.isEmpty, let port = boundAddress(descriptor)?.port {
                 spokenPorts.removeAll { $0 == port }
+            }
+            if let index = plainConnections.firstIndex(where: { $0.descriptor == descriptor }) {
+                plainConnections.remove(at: index)
             }
             socket.unregister()
             sockets[Int(descriptor)] = nil

@@ -18,6 +18,8 @@ package final class ScriptedOrigin: Sendable {
         /// Bytes of application data from the client: what TLS carried.
         package internal(set) var applicationBytes = 0
         package internal(set) var bytesWritten = 0
+        /// Frames of HTTP/2 that belong to a request: HEADERS, CONTINUATION and DATA (counted by `HTTP2Script`).
+        package internal(set) var requestFrames = 0
         package internal(set) var requests: [HTTPMessage] = []
         /// The connection is over.
         package internal(set) var isClosed = false
@@ -38,6 +40,7 @@ package final class ScriptedOrigin: Sendable {
     ///   - protocols: what it selects by ALPN, the best first.
     ///   - maximum: the highest version of TLS.
     ///   - staple: an OCSP response (DER) for clients that ask for one.
+    ///   - listening: a socket of `TestSocket.listen` to take over; nil makes one.
     ///   - script: played on each connection; its end closes the connection cleanly.
     package init(
         _ server: TestServer?,
@@ -45,6 +48,7 @@ package final class ScriptedOrigin: Sendable {
         protocols: [String] = [],
         maximum: TLSVersion = .tls13,
         staple: [UInt8]? = nil,
+        on listening: (descriptor: Int32, port: UInt16)? = nil,
         script: @escaping Script
     ) throws {
         func makeContext(_ server: TestServer) throws -> ServerContext {
@@ -52,7 +56,7 @@ package final class ScriptedOrigin: Sendable {
         }
         let context = try server.map(makeContext)
         let later = try successor.map(makeContext) ?? context
-        let listening = try TestSocket.listen()
+        let listening = try listening ?? TestSocket.listen()
         listener = listening.descriptor
         port = listening.port
         let ledger = ledger

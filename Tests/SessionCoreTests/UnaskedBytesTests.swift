@@ -1,0 +1,84 @@
+import TestSupport
+import Testing
+
+@testable import SessionCore
+
+@Suite("Bytes that nobody asked for, on connections that would be used again")
+struct UnaskedBytesTests {
+    private static let poison = OriginAnswer.text("poison")
+
+    /// Sends another answer behind the first one of its first connection, when the gate opens.
+    private func origin(isSecure: Bool, protocols: [String] = [], _ gate: Gate) throws -> ScriptedOrigin {
+        try ScriptedOrigin(
+            isSecure ? try TestSession.pki.server(TestSession.host) : nil,
+            protocols: protocols
+        ) { connection in
+            while let request = try connection.readRequest() {
+                try connection.answer(request.target)
+                guard connection.number == 0 else { continue }
+                try gate.pass()
+                try connection.write(Self.poison)
+            }
+        }
+    }
+
+    @Test(
+        "an origin that HTTP/2 was offered to and that speaks HTTP/1.1 is watched like any other",
+        arguments: [[], ["http/1.1"]]
+    )
+    func fallback(protocols: [String]) throws {
+        let gate = Gate()
+        let origin = try origin(isSecure: true, protocols: protocols, gate)
+        let session = try TestSession()
+        let endpoint = try TestSession.endpoint(port: origin.port, httpVersion: .http2)
+        let first = try session.get(endpoint, target: "/first")
+        #expect(first.text == "/first" && first.transaction.protocolVersion == 11)
+        let written = origin.connections[0].bytesWritten
+        gate.open()
+        try origin.wait(for: "the excess") { $0[0].bytesWritten > written ? true : nil }
+        session.settle()
+        let second = try session.get(endpoint, target: "/second")
+        #expect(second.text == "/second")
+        #expect(!second.transaction.isReusedConnection)
+        // And the new one is kept.
+        let third = try session.get(endpoint, target: "/third")
+        #expect(third.text == "/third" && third.transaction.isReusedConnection)
+    }
+
+    @Test(
+        "what comes in the very turn in which the connection would be used again counts too",
+        arguments: [true, false],
+        [Endpoint.HTTPVersion.http1, .http2]
+    )
+    func sameTurn(isSecure: Bool, httpVersion: Endpoint.HTTPVersion) throws {
+        let gate = Gate()
+        let origin = try origin(isSecure: isSecure, gate)
+        let isLate = Monitor(false)
+        let excessArrived = Gate()
+        let relay = try RecordRelay(to: origin.port) { stream in
+            while let bytes = stream.nextBytes() {
+                // What the first task needs passes before anything is late.
+                let late = isLate.with { $0 }
+                try stream.deliver(bytes)
+                try stream.waitUntilArrived()
+                if late { excessArrived.open() }
+            }
+        }
+        let session = try TestSession()
+        let endpoint = try TestSession.endpoint(
+            port: relay.port,
+            scheme: isSecure ? .https : .http,
+            httpVersion: httpVersion
+        )
+        #expect(try session.get(endpoint, target: "/first").text == "/first")
+        isLate.with { $0 = true }
+        gate.open()
+        try excessArrived.pass()
+        // The loop has not looked at its descriptors since: libcurl takes the task up before it does.
+        let second = try session.get(endpoint, target: "/second")
+        #expect(second.error == nil && second.text == "/second")
+        #expect(!second.transaction.isReusedConnection)
+        let third = try session.get(endpoint, target: "/third")
+        #expect(third.text == "/third" && third.transaction.isReusedConnection)
+    }
+}
