@@ -255,4 +255,6 @@ void pinproxy_multi_close_idle(CURLM *multi, CURL *visitor, bool closes) {
     curl_multi_setopt(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, 0L);
 }
 
-void pinproxy_easy_forbid_reuse(CURL *easy) { curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L); }
+void pinproxy_easy_forbid_reuse(CURL *easy, bool is_forbidden) {
+    curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, is_forbidden ? 1L : 0L);
+}

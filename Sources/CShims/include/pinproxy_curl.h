@@ -105,7 +105,7 @@ void pinproxy_multi_close_idle(CURLM *multi, CURL *visitor, bool closes);
 // Free it with `curl_easy_cleanup`; null without memory.
 CURL *pinproxy_idle_visitor(void);
 // The connection of a transfer that is under way closes with it.
-void pinproxy_easy_forbid_reuse(CURL *easy);
+void pinproxy_easy_forbid_reuse(CURL *easy, bool is_forbidden);
 
 // The next finished transfer, or null.
 CURL *pinproxy_multi_next_finished(CURLM *multi, CURLcode *result);

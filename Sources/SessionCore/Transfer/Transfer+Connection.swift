@@ -91,13 +91,13 @@ extension Transfer {
                     evaluation: trust.evaluation
                 )
             } else {
-                needsFreshConnection = true
+                leave(record)
             }
             return false
         }
         if !isFreshAttempt, pool.loop.now &- record.madeAt > pool.connectionLifetime {
             // libcurl looks at the age of idle connections alone; one with HTTP/2 need never be idle.
-            needsFreshConnection = true
+            leave(record)
             return false
         }
         // SSL_has_pending: read ahead behind the last answer.
@@ -115,6 +115,14 @@ extension Transfer {
         }
         connection = record.info
         return true
+    }
+
+    /// The connection carries no new request any more; this one takes another.
+    private func leave(_ record: ConnectionRecord) {
+        needsFreshConnection = true
+        guard record.isMultiplexed else { return }
+        forbidReuse()
+        pool.retire(record)
     }
 
     /// Whether nothing has come on an idle connection that carries one request after another: it would be taken for the

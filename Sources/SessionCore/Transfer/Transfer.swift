@@ -48,6 +48,8 @@ final class Transfer {
     /// The connection at hand may not be used any more: try once on a new one.
     var needsFreshConnection = false
     var isFreshAttempt = false
+    /// Whether libcurl has been told to close the connection afterwards.
+    private var isReuseForbidden = false
     private var isContinuePlanned = false
     var times = Times()
     var clock = TransferClock()
@@ -98,6 +100,10 @@ final class Transfer {
         dialledAddress = nil
         if !openedSockets.isEmpty { openedSockets.removeAll(keepingCapacity: true) }
         needsFreshConnection = false
+        if isReuseForbidden {
+            isReuseForbidden = false
+            pinproxy_easy_forbid_reuse(easy, false)
+        }
         errorText.pointee = 0
         let endpoint = task.request.endpoint
         if self.endpoint !== endpoint { setEndpoint(endpoint) }
@@ -107,6 +113,13 @@ final class Transfer {
         if task.isHeldBack { clock.suspend() }
         armTimer()
         pool.add(self)
+    }
+
+    /// The connection is not kept, unless it carries other exchanges that want it.
+    func forbidReuse() {
+        isWorn = true
+        isReuseForbidden = true
+        pinproxy_easy_forbid_reuse(easy, true)
     }
 
     private func setEndpoint(_ endpoint: Endpoint) {

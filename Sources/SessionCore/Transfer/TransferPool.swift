@@ -104,8 +104,14 @@ final class TransferPool {
     func retireConnections() {
         guard !isRetired else { return }
         isRetired = true
-        for transfer in active { pinproxy_easy_forbid_reuse(transfer.easy) }
+        for transfer in active { transfer.forbidReuse() }
         closeIdle()
+    }
+
+    /// Has a connection that carries several exchanges closed with the last of them. libcurl would keep it, and choose it
+    /// for every request to come, because it is the oldest.
+    func retire(_ record: ConnectionRecord) {
+        for transfer in active where transfer.record === record { transfer.forbidReuse() }
     }
 
     /// Some at a time, since each takes a farewell: the loop has others to serve.
@@ -143,7 +149,7 @@ final class TransferPool {
         }
         transfer.slot = active.count
         active.append(transfer)
-        if isRetired { pinproxy_easy_forbid_reuse(transfer.easy) }
+        if isRetired { transfer.forbidReuse() }
         inside += 1
         let result = curl_multi_add_handle(multi, transfer.easy)
         inside -= 1
