@@ -1,0 +1,231 @@
+import ServerTrust
+
+/// How JSON is read.
+public struct JSONReadingOptions: Sendable, Hashable {
+    /// Whether a text may be a number, a string, a boolean or null alone (RFC 8259 allows it, RFC 4627 did not).
+    public var allowsFragments = true
+    /// Members and elements that are null are left out, at any depth.
+    public var removesNulls = false
+    /// The deepest nesting of arrays and objects.
+    public var maximumDepth = 512
+
+    public init() {}
+
+    public init(allowsFragments: Bool = true, removesNulls: Bool = false, maximumDepth: Int = 512) {
+        self.allowsFragments = allowsFragments
+        self.removesNulls = removesNulls
+        self.maximumDepth = maximumDepth
+    }
+}
+
+/// Why a text is not the JSON that was asked for.
+public struct JSONFault: Error, Sendable, Hashable, CustomStringConvertible {
+    /// What is wrong, in a few words and without the text's own.
+    public let message: String
+    /// Where, in bytes from 0.
+    public let offset: Int
+
+    public var description: String { "\(message) at byte \(offset)" }
+}
+
+extension JSONValue {
+    /// Reads a text in UTF-8, by RFC 8259 and nothing beyond it: no comments, no trailing commas, no duplicate names
+    /// (which readers take differently), no lone surrogates, nothing behind the value. A byte order mark is passed over.
+    public init(parsing bytes: [UInt8], options: JSONReadingOptions = JSONReadingOptions()) throws(JSONFault) {
+        if let offset = UTF8Check.firstFault(in: bytes) { throw JSONFault(message: "no UTF-8", offset: offset) }
+        var reader = JSONReader(bytes, maximumDepth: options.maximumDepth)
+        let value = try reader.document(allowsFragments: options.allowsFragments)
+        self = options.removesNulls ? value.removingNulls() : value
+    }
+}
+
+/// Recursive descent over bytes that are known to be UTF-8, bounded in depth.
+struct JSONReader {
+    private let bytes: [UInt8]
+    private var index = 0
+    private var depthLeft: Int
+
+    /// Deeper recursion would need more stack than a thread of Swift's pool is sure to have.
+    static let deepest = 1024
+
+    init(_ bytes: [UInt8], maximumDepth: Int) {
+        self.bytes = bytes
+        depthLeft = min(maximumDepth, Self.deepest)
+        if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { index = 3 }
+    }
+
+    mutating func document(allowsFragments: Bool) throws(JSONFault) -> JSONValue {
+        skipBlanks()
+        let start = index
+        let value = try value()
+        skipBlanks()
+        if index < bytes.count { throw fault("text behind the value") }
+        switch value {
+        case .array, .object: return value
+        case .null, .bool, .number, .string:
+            guard allowsFragments else { throw JSONFault(message: "neither an array nor an object", offset: start) }
+            return value
+        }
+    }
+
+    private func fault(_ message: String) -> JSONFault {
+        index < bytes.count
+            ? JSONFault(message: message, offset: index) : JSONFault(message: "the text ends too early", offset: index)
+    }
+
+    private var byte: UInt8? { index < bytes.count ? bytes[index] : nil }
+
+    private mutating func skipBlanks() {
+        while let byte, byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 { index += 1 }
+    }
+
+    private mutating func take(_ expected: UInt8) -> Bool {
+        guard byte == expected else { return false }
+        index += 1
+        return true
+    }
+
+    // MARK: Values
+
+    private mutating func value() throws(JSONFault) -> JSONValue {
+        switch byte {
+        case UInt8(ascii: "{"): return try object()
+        case UInt8(ascii: "["): return try array()
+        case UInt8(ascii: "\""): return .string(try string())
+        case UInt8(ascii: "t"): return try word("true", .bool(true))
+        case UInt8(ascii: "f"): return try word("false", .bool(false))
+        case UInt8(ascii: "n"): return try word("null", .null)
+        case .some(UInt8(ascii: "-")), .some(UInt8(ascii: "0")...UInt8(ascii: "9")): return .number(try number())
+        default: throw fault("no value")
+        }
+    }
+
+    private mutating func word(_ text: StaticString, _ value: JSONValue) throws(JSONFault) -> JSONValue {
+        let wanted = Array("\(text)".utf8)
+        guard bytes[index...].starts(with: wanted) else { throw fault("no value") }
+        index += wanted.count
+        return value
+    }
+
+    private mutating func enter() throws(JSONFault) {
+        guard depthLeft > 0 else { throw fault("nested too deeply") }
+        depthLeft -= 1
+        index += 1
+        skipBlanks()
+    }
+
+    private mutating func array() throws(JSONFault) -> JSONValue {
+        try enter()
+        defer { depthLeft += 1 }
+        var elements: [JSONValue] = []
+        if take(UInt8(ascii: "]")) { return .array(elements) }
+        while true {
+            elements.append(try value())
+            skipBlanks()
+            if take(UInt8(ascii: "]")) { return .array(elements) }
+            guard take(UInt8(ascii: ",")) else { throw fault("no comma between elements") }
+            skipBlanks()
+        }
+    }
+
+    private mutating func object() throws(JSONFault) -> JSONValue {
+        try enter()
+        defer { depthLeft += 1 }
+        var members = OrderedMembers<JSONValue>()
+        if take(UInt8(ascii: "}")) { return .object(members) }
+        while true {
+            let place = index
+            guard byte == UInt8(ascii: "\"") else { throw fault("no name of a member") }
+            let name = try string()
+            guard members[name] == nil else { throw JSONFault(message: "a name for the second time", offset: place) }
+            skipBlanks()
+            guard take(UInt8(ascii: ":")) else { throw fault("no colon behind a name") }
+            skipBlanks()
+            members[name] = try value()
+            skipBlanks()
+            if take(UInt8(ascii: "}")) { return .object(members) }
+            guard take(UInt8(ascii: ",")) else { throw fault("no comma between members") }
+            skipBlanks()
+        }
+    }
+
+    private mutating func digits() throws(JSONFault) {
+        let start = index
+        while let byte, byte >= UInt8(ascii: "0"), byte <= UInt8(ascii: "9") { index += 1 }
+        if index == start { throw fault("no digit in a number") }
+    }
+
+    private mutating func number() throws(JSONFault) -> JSONNumber {
+        let start = index
+        _ = take(UInt8(ascii: "-"))
+        if !take(UInt8(ascii: "0")) { try digits() }
+        if take(UInt8(ascii: ".")) { try digits() }
+        if take(UInt8(ascii: "e")) || take(UInt8(ascii: "E")) {
+            if !take(UInt8(ascii: "+")) { _ = take(UInt8(ascii: "-")) }
+            try digits()
+        }
+        return JSONNumber(validated: String(decoding: bytes[start..<index], as: UTF8.self))
+    }
+
+    // MARK: Strings
+
+    private mutating func string() throws(JSONFault) -> String {
+        index += 1
+        let start = index
+        // Most strings have no escape: those are taken in one piece.
+        while let byte, byte != UInt8(ascii: "\""), byte != UInt8(ascii: "\\"), byte >= 0x20 { index += 1 }
+        if take(UInt8(ascii: "\"")) { return String(decoding: bytes[start..<index - 1], as: UTF8.self) }
+        var text = Array(bytes[start..<index])
+        while let byte {
+            index += 1
+            switch byte {
+            case UInt8(ascii: "\""): return String(decoding: text, as: UTF8.self)
+            case UInt8(ascii: "\\"): try escape(into: &text)
+            case 0..<0x20:
+                index -= 1
+                throw fault("a control character in a string")
+            default: text.append(byte)
+            }
+        }
+        throw fault("a string without its end")
+    }
+
+    private mutating func escape(into text: inout [UInt8]) throws(JSONFault) {
+        guard let byte else { throw fault("a string without its end") }
+        index += 1
+        switch byte {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): text.append(byte)
+        case UInt8(ascii: "b"): text.append(0x08)
+        case UInt8(ascii: "f"): text.append(0x0C)
+        case UInt8(ascii: "n"): text.append(0x0A)
+        case UInt8(ascii: "r"): text.append(0x0D)
+        case UInt8(ascii: "t"): text.append(0x09)
+        case UInt8(ascii: "u"):
+            let place = index
+            var code = try hexadecimal()
+            if code & 0xFC00 == 0xD800, take(UInt8(ascii: "\\")), take(UInt8(ascii: "u")) {
+                let low = try hexadecimal()
+                if low & 0xFC00 == 0xDC00 { code = 0x10000 + ((code & 0x3FF) << 10 | (low & 0x3FF)) }
+            }
+            guard let scalar = Unicode.Scalar(code) else {
+                throw JSONFault(message: "half of a surrogate pair", offset: place)
+            }
+            text += Array(String(scalar).utf8)
+        default:
+            index -= 1
+            throw fault("an unknown escape")
+        }
+    }
+
+    private mutating func hexadecimal() throws(JSONFault) -> UInt32 {
+        var code: UInt32 = 0
+        for _ in 0..<4 {
+            guard let byte, let digit = Character(Unicode.Scalar(byte)).hexDigitValue, byte < 0x80 else {
+                throw fault("no hexadecimal digit")
+            }
+            code = code << 4 | UInt32(digit)
+            index += 1
+        }
+        return code
+    }
+}

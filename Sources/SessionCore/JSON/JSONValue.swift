@@ -1,0 +1,117 @@
+/// A value of JSON (RFC 8259).
+public enum JSONValue: Sendable, Hashable {
+    case null
+    case bool(Bool)
+    case number(JSONNumber)
+    case string(String)
+    case array([JSONValue])
+    /// Names keep their order.
+    case object(OrderedMembers<JSONValue>)
+
+    /// The member of an object; nil for a name that it has not, and for everything that is no object.
+    public subscript(name: String) -> JSONValue? {
+        if case .object(let members) = self { members[name] } else { nil }
+    }
+
+    /// The element of an array; nil behind its end, and for everything that is no array.
+    public subscript(index: Int) -> JSONValue? {
+        if case .array(let elements) = self, elements.indices.contains(index) { elements[index] } else { nil }
+    }
+
+    public var string: String? { if case .string(let text) = self { text } else { nil } }
+    public var bool: Bool? { if case .bool(let flag) = self { flag } else { nil } }
+    public var number: JSONNumber? { if case .number(let number) = self { number } else { nil } }
+    public var array: [JSONValue]? { if case .array(let elements) = self { elements } else { nil } }
+    public var isNull: Bool { self == .null }
+    /// A whole number that `Int` holds.
+    public var int: Int? { number?.int }
+    public var double: Double? { number?.double }
+
+    /// Without the members of objects and the elements of arrays that are null, at any depth. Null itself stays.
+    public func removingNulls() -> JSONValue {
+        switch self {
+        case .array(let elements):
+            return .array(elements.lazy.filter { !$0.isNull }.map { $0.removingNulls() })
+        case .object(let members):
+            var kept = OrderedMembers<JSONValue>()
+            for (key, value) in members where !value.isNull { kept[key] = value.removingNulls() }
+            return .object(kept)
+        case .null, .bool, .number, .string:
+            return self
+        }
+    }
+}
+
+/// A number as it is written in JSON: nothing of it is lost, whatever its size and precision.
+public struct JSONNumber: Sendable, Hashable, CustomStringConvertible {
+    /// As RFC 8259, section 6, has it.
+    public let text: String
+
+    /// Takes text that is known to be a number.
+    init(validated text: String) { self.text = text }
+
+    public init(_ value: Int) { text = String(value) }
+    public init(_ value: UInt64) { text = String(value) }
+
+    /// The shortest text that reads back as the same; nil for infinities and NaN.
+    public init?(_ value: Double) {
+        guard value.isFinite else { return nil }
+        text = ParameterValue.text(value)
+    }
+
+    /// nil when it has a fraction or an exponent, or does not fit.
+    public var int: Int? { Int(text) }
+    public var unsigned: UInt64? { UInt64(text) }
+    /// The nearest double; nil when it is larger than all of them.
+    public var double: Double? { Double(text).flatMap { $0.isFinite ? $0 : nil } }
+
+    public var description: String { text }
+}
+
+extension JSONValue: ExpressibleByNilLiteral, ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral,
+    ExpressibleByStringLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral
+{
+    public init(nilLiteral: ()) { self = .null }
+    public init(booleanLiteral value: Bool) { self = .bool(value) }
+    public init(integerLiteral value: Int) { self = .number(JSONNumber(value)) }
+    public init(stringLiteral value: String) { self = .string(value) }
+    public init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
+
+    /// The last of two values of one name stands.
+    public init(dictionaryLiteral elements: (String, JSONValue)...) {
+        var members = OrderedMembers<JSONValue>()
+        for (key, value) in elements { members[key] = value }
+        self = .object(members)
+    }
+}
+
+extension JSONValue {
+    /// A number that JSON has no word for.
+    struct NotFinite: Error { let value: Double }
+
+    /// Sets become arrays, sorted.
+    init(_ value: ParameterValue) throws(NotFinite) {
+        switch value {
+        case .null: self = .null
+        case .bool(let flag): self = .bool(flag)
+        case .int(let value): self = .number(JSONNumber(value))
+        case .unsigned(let value): self = .number(JSONNumber(value))
+        case .double(let value):
+            guard let number = JSONNumber(value) else { throw NotFinite(value: value) }
+            self = .number(number)
+        case .string(let text): self = .string(text)
+        case .array(let elements): self = .array(try Self.converted(elements))
+        case .set(let elements): self = .array(try Self.converted(elements.sortedByText))
+        case .dictionary(let members):
+            var converted = OrderedMembers<JSONValue>()
+            for (key, member) in members { converted[key] = try JSONValue(member) }
+            self = .object(converted)
+        }
+    }
+
+    private static func converted(_ elements: [ParameterValue]) throws(NotFinite) -> [JSONValue] {
+        var converted: [JSONValue] = []
+        for element in elements { converted.append(try JSONValue(element)) }
+        return converted
+    }
+}

@@ -1,0 +1,268 @@
+/// Decodes `Decodable` types from JSON without Foundation.
+///
+/// Numbers are converted exactly or not at all: 1.5 is no `Int`, 300 no `UInt8`. Types of Foundation decode as they do
+/// by themselves (`Date` from a number of seconds, `Data` from an array); for strategies, take Foundation's decoder.
+public struct JSONValueDecoder: DataDecoder {
+    public var readingOptions: JSONReadingOptions
+
+    public init(readingOptions: JSONReadingOptions = JSONReadingOptions()) {
+        self.readingOptions = readingOptions
+    }
+
+    /// - Throws: `JSONFault` when the bytes are no JSON, `DecodingError` when they are not of the type.
+    public func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value {
+        try decode(type, from: JSONValue(parsing: bytes, options: readingOptions))
+    }
+
+    public func decode<Value: Decodable>(_ type: Value.Type, from value: JSONValue) throws -> Value {
+        try Value(from: ValueDecoder(value: value, codingPath: []))
+    }
+}
+
+/// A place in a JSON value that is being decoded.
+struct ValueDecoder: Decoder {
+    let value: JSONValue
+    let codingPath: [any CodingKey]
+
+    var userInfo: [CodingUserInfoKey: Any] { [:] }
+
+    func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
+        guard case .object(let members) = value else { throw mismatch(OrderedMembers<JSONValue>.self, "an object") }
+        return KeyedDecodingContainer(KeyedValues<Key>(members: members, codingPath: codingPath))
+    }
+
+    func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
+        guard case .array(let elements) = value else { throw mismatch([JSONValue].self, "an array") }
+        return UnkeyedValues(elements: elements, codingPath: codingPath)
+    }
+
+    func singleValueContainer() -> any SingleValueDecodingContainer { self }
+
+    func mismatch(_ type: Any.Type, _ wanted: String) -> DecodingError {
+        let context = DecodingError.Context(
+            codingPath: codingPath,
+            debugDescription: "There is \(kind), not \(wanted)."
+        )
+        return value.isNull ? .valueNotFound(type, context) : .typeMismatch(type, context)
+    }
+
+    private var kind: String {
+        switch value {
+        case .null: "null"
+        case .bool: "a boolean"
+        case .number(let number): "the number \(number.text.prefix(40))"
+        case .string: "a string"
+        case .array: "an array"
+        case .object: "an object"
+        }
+    }
+}
+
+extension ValueDecoder: SingleValueDecodingContainer {
+    func decodeNil() -> Bool { value.isNull }
+
+    func decode(_ type: Bool.Type) throws -> Bool {
+        guard let flag = value.bool else { throw mismatch(type, "a boolean") }
+        return flag
+    }
+
+    func decode(_ type: String.Type) throws -> String {
+        guard let text = value.string else { throw mismatch(type, "a string") }
+        return text
+    }
+
+    func decode(_ type: Double.Type) throws -> Double {
+        guard let number = value.double else { throw mismatch(type, "a number that Double holds") }
+        return number
+    }
+
+    func decode(_ type: Float.Type) throws -> Float {
+        guard let number = (value.number?.text).flatMap(Float.init), number.isFinite else {
+            throw mismatch(type, "a number that Float holds")
+        }
+        return number
+    }
+
+    private func integer<Integer: FixedWidthInteger>(_ type: Integer.Type) throws -> Integer {
+        guard let number = value.number?.integer(type) else {
+            throw mismatch(type, "a whole number that \(type) holds")
+        }
+        return number
+    }
+
+    func decode(_ type: Int.Type) throws -> Int { try integer(type) }
+    func decode(_ type: Int8.Type) throws -> Int8 { try integer(type) }
+    func decode(_ type: Int16.Type) throws -> Int16 { try integer(type) }
+    func decode(_ type: Int32.Type) throws -> Int32 { try integer(type) }
+    func decode(_ type: Int64.Type) throws -> Int64 { try integer(type) }
+    func decode(_ type: UInt.Type) throws -> UInt { try integer(type) }
+    func decode(_ type: UInt8.Type) throws -> UInt8 { try integer(type) }
+    func decode(_ type: UInt16.Type) throws -> UInt16 { try integer(type) }
+    func decode(_ type: UInt32.Type) throws -> UInt32 { try integer(type) }
+    func decode(_ type: UInt64.Type) throws -> UInt64 { try integer(type) }
+
+    func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
+        if type == JSONValue.self, let value = value as? Value { return value }
+        return try Value(from: self)
+    }
+}
+
+extension JSONNumber {
+    /// Also for `1.0` and `1e3`, which are whole numbers however they are written.
+    func integer<Integer: FixedWidthInteger>(_ type: Integer.Type) -> Integer? {
+        if let exact = Integer(text) { return exact }
+        guard text.utf8.contains(where: { $0 == UInt8(ascii: ".") || $0 | 0x20 == UInt8(ascii: "e") }),
+            let double, double.magnitude <= 9_007_199_254_740_992
+        else { return nil }
+        return Integer(exactly: double)
+    }
+}
+
+/// An index, or a name that is known to be there.
+struct PlaceKey: CodingKey {
+    let stringValue: String
+    let intValue: Int?
+
+    init(stringValue: String) {
+        self.stringValue = stringValue
+        intValue = nil
+    }
+
+    init(intValue: Int) {
+        stringValue = String(intValue)
+        self.intValue = intValue
+    }
+}
+
+private struct KeyedValues<Key: CodingKey>: KeyedDecodingContainerProtocol {
+    let members: OrderedMembers<JSONValue>
+    let codingPath: [any CodingKey]
+
+    var allKeys: [Key] { members.keys.compactMap { Key(stringValue: $0) } }
+
+    func contains(_ key: Key) -> Bool { members[key.stringValue] != nil }
+
+    private func member(_ key: any CodingKey) throws -> ValueDecoder {
+        guard let value = members[key.stringValue] else {
+            let context = DecodingError.Context(
+                codingPath: codingPath,
+                debugDescription: "There is no member \"\(key.stringValue)\"."
+            )
+            throw DecodingError.keyNotFound(key, context)
+        }
+        return ValueDecoder(value: value, codingPath: codingPath + [key])
+    }
+
+    func decodeNil(forKey key: Key) throws -> Bool { try member(key).decodeNil() }
+
+    func decode(_ type: Bool.Type, forKey key: Key) throws -> Bool { try member(key).decode(type) }
+    func decode(_ type: String.Type, forKey key: Key) throws -> String { try member(key).decode(type) }
+    func decode(_ type: Double.Type, forKey key: Key) throws -> Double { try member(key).decode(type) }
+    func decode(_ type: Float.Type, forKey key: Key) throws -> Float { try member(key).decode(type) }
+    func decode(_ type: Int.Type, forKey key: Key) throws -> Int { try member(key).decode(type) }
+    func decode(_ type: Int8.Type, forKey key: Key) throws -> Int8 { try member(key).decode(type) }
+    func decode(_ type: Int16.Type, forKey key: Key) throws -> Int16 { try member(key).decode(type) }
+    func decode(_ type: Int32.Type, forKey key: Key) throws -> Int32 { try member(key).decode(type) }
+    func decode(_ type: Int64.Type, forKey key: Key) throws -> Int64 { try member(key).decode(type) }
+    func decode(_ type: UInt.Type, forKey key: Key) throws -> UInt { try member(key).decode(type) }
+    func decode(_ type: UInt8.Type, forKey key: Key) throws -> UInt8 { try member(key).decode(type) }
+    func decode(_ type: UInt16.Type, forKey key: Key) throws -> UInt16 { try member(key).decode(type) }
+    func decode(_ type: UInt32.Type, forKey key: Key) throws -> UInt32 { try member(key).decode(type) }
+    func decode(_ type: UInt64.Type, forKey key: Key) throws -> UInt64 { try member(key).decode(type) }
+
+    func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
+        try member(key).decode(type)
+    }
+
+    func nestedContainer<Nested: CodingKey>(
+        keyedBy type: Nested.Type,
+        forKey key: Key
+    ) throws -> KeyedDecodingContainer<Nested> {
+        try member(key).container(keyedBy: type)
+    }
+
+    func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer {
+        try member(key).unkeyedContainer()
+    }
+
+    func superDecoder() throws -> any Decoder { try member(PlaceKey(stringValue: "super")) }
+    func superDecoder(forKey key: Key) throws -> any Decoder { try member(key) }
+}
+
+private struct UnkeyedValues: UnkeyedDecodingContainer {
+    let elements: [JSONValue]
+    let codingPath: [any CodingKey]
+    private(set) var currentIndex = 0
+
+    init(elements: [JSONValue], codingPath: [any CodingKey]) {
+        self.elements = elements
+        self.codingPath = codingPath
+    }
+
+    var count: Int? { elements.count }
+    var isAtEnd: Bool { currentIndex >= elements.count }
+
+    /// The element at hand; the place moves on when what is made of it has been made.
+    private mutating func next<Value>(_ type: Any.Type, _ make: (ValueDecoder) throws -> Value) throws -> Value {
+        let path = codingPath + [PlaceKey(intValue: currentIndex)]
+        guard !isAtEnd else {
+            let context = DecodingError.Context(codingPath: path, debugDescription: "The array has no more elements.")
+            throw DecodingError.valueNotFound(type, context)
+        }
+        let value = try make(ValueDecoder(value: elements[currentIndex], codingPath: path))
+        currentIndex += 1
+        return value
+    }
+
+    mutating func decodeNil() throws -> Bool {
+        guard !isAtEnd, elements[currentIndex].isNull else { return false }
+        currentIndex += 1
+        return true
+    }
+
+    mutating func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
+        try next(type) { try $0.decode(type) }
+    }
+
+    mutating func nestedContainer<Nested: CodingKey>(
+        keyedBy type: Nested.Type
+    ) throws -> KeyedDecodingContainer<Nested> {
+        try next(type) { try $0.container(keyedBy: type) }
+    }
+
+    mutating func nestedUnkeyedContainer() throws -> any UnkeyedDecodingContainer {
+        try next(UnkeyedValues.self) { try $0.unkeyedContainer() }
+    }
+
+    mutating func superDecoder() throws -> any Decoder { try next(ValueDecoder.self) { $0 } }
+}
+
+extension JSONValue: Decodable {
+    /// Any JSON, from any decoder; number texts are kept by `JSONValueDecoder` alone.
+    public init(from decoder: any Decoder) throws {
+        if let own = decoder as? ValueDecoder {
+            self = own.value
+            return
+        }
+        if var elements = try? decoder.unkeyedContainer() {
+            var values: [JSONValue] = []
+            while !elements.isAtEnd { values.append(try elements.decode(JSONValue.self)) }
+            self = .array(values)
+        } else if let object = try? decoder.container(keyedBy: PlaceKey.self) {
+            var members = OrderedMembers<JSONValue>()
+            for key in object.allKeys { members[key.stringValue] = try object.decode(JSONValue.self, forKey: key) }
+            self = .object(members)
+        } else {
+            self = try Self.single(decoder.singleValueContainer())
+        }
+    }
+
+    private static func single(_ container: any SingleValueDecodingContainer) throws -> JSONValue {
+        if container.decodeNil() { return .null }
+        if let flag = try? container.decode(Bool.self) { return .bool(flag) }
+        if let number = try? container.decode(Int.self) { return .number(JSONNumber(number)) }
+        if let number = try? container.decode(UInt64.self) { return .number(JSONNumber(number)) }
+        if let number = try? container.decode(Double.self), let number = JSONNumber(number) { return .number(number) }
+        return .string(try container.decode(String.self))
+    }
+}

@@ -1,0 +1,39 @@
+/// Percent-encoding for the names and values of a query string.
+public enum PercentEscaping {
+    /// The text with every byte escaped that is none of `A-Z a-z 0-9 - . _ ~ / ?`, in upper-case digits.
+    ///
+    /// So RFC 3986's general and sub-delimiters are escaped, but for `/` and `?`, which section 3.4 lets stand in a
+    /// query so that URLs can be parameters. Bytes are escaped one by one: no length of text and no boundary inside it
+    /// can part what belongs together, as an emoji of several scalars.
+    ///
+    /// - Parameter encoding: one that extends ASCII.
+    /// - Returns: nil when the encoding has no word for some character.
+    public static func escape(_ text: String, encoding: TextEncoding = .utf8) -> String? {
+        guard encoding.extendsASCII, let bytes = encoding.encode(text) else { return nil }
+        return escape(bytes)
+    }
+
+    static func escape(_ bytes: [UInt8]) -> String {
+        let digits = Array("0123456789ABCDEF".utf8)
+        var escaped: [UInt8] = []
+        escaped.reserveCapacity(bytes.count)
+        for byte in bytes {
+            if isUnescaped(byte) {
+                escaped.append(byte)
+            } else {
+                escaped += [UInt8(ascii: "%"), digits[Int(byte >> 4)], digits[Int(byte & 15)]]
+            }
+        }
+        return String(decoding: escaped, as: UTF8.self)
+    }
+
+    private static func isUnescaped(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
+            UInt8(ascii: "~"), UInt8(ascii: "/"), UInt8(ascii: "?"):
+            true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,92 @@
+public import HTTPCore
+
+/// JSON of any form. An answer that has no body and needs none is `null`.
+public struct JSONResponseSerializer: ResponseSerializer {
+    /// What JSON is served as; `*/*+json` types are named one by one.
+    public static let contentTypes = ["application/json", "text/json", "text/javascript"]
+
+    public var validation: ResponseValidation
+    public var readingOptions: JSONReadingOptions
+
+    public init(
+        validation: ResponseValidation = ResponseValidation(acceptableContentTypes: contentTypes),
+        readingOptions: JSONReadingOptions = JSONReadingOptions()
+    ) {
+        self.validation = validation
+        self.readingOptions = readingOptions
+    }
+
+    public func serialize(
+        _ response: DataResponse,
+        to method: HTTPMethod
+    ) throws(ResponseSerializationError) -> sending JSONValue {
+        // Some frameworks send one space where they mean no body.
+        let isBlank = response.data.count <= 1 && response.data.allSatisfy { $0 == UInt8(ascii: " ") }
+        if try validation.validateEmptiness(response, to: method, isEmpty: isBlank) { return .null }
+        do {
+            return try JSONValue(parsing: response.data, options: readingOptions)
+        } catch {
+            throw ResponseSerializationError(.invalidJSON(error), response: response)
+        }
+    }
+}
+
+/// Turns bytes into values of a type.
+public protocol DataDecoder: Sendable {
+    func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value
+}
+
+/// A `Decodable` type. By default from JSON, strictly read; `SessionCoreFoundation` adds Foundation's `JSONDecoder` and
+/// `PropertyListDecoder` with their strategies.
+public struct DecodableResponseSerializer<Output: Decodable & Sendable>: ResponseSerializer {
+    public var validation: ResponseValidation
+    public var decoder: any DataDecoder
+
+    public init(
+        _ type: Output.Type = Output.self,
+        validation: ResponseValidation = ResponseValidation(
+            acceptableContentTypes: JSONResponseSerializer.contentTypes
+        ),
+        decoder: any DataDecoder = JSONValueDecoder()
+    ) {
+        self.validation = validation
+        self.decoder = decoder
+    }
+
+    /// An answer that has no body and needs none is nil for an optional type and `EmptyResponse()` for that one; for
+    /// others the reason is `inputDataEmpty`.
+    public func serialize(
+        _ response: DataResponse,
+        to method: HTTPMethod
+    ) throws(ResponseSerializationError) -> sending Output {
+        let isEmpty = try validation.validateEmptiness(response, to: method)
+        do {
+            if isEmpty {
+                guard let empty = try? JSONValueDecoder().decode(Output.self, from: .null) else {
+                    throw ResponseSerializationError(.inputDataEmpty, response: response)
+                }
+                return empty
+            }
+            return try decoder.decode(Output.self, from: response.data)
+        } catch let error as ResponseSerializationError {
+            throw error
+        } catch let fault as JSONFault {
+            throw ResponseSerializationError(.invalidJSON(fault), response: response)
+        } catch {
+            throw ResponseSerializationError(.decodingFailed(error), response: response)
+        }
+    }
+}
+
+/// What an answer without a body decodes as.
+public struct EmptyResponse: Codable, Sendable, Hashable {
+    public init() {}
+
+    public init(from decoder: any Decoder) throws {}
+
+    public func encode(to encoder: any Encoder) throws {
+        _ = encoder.container(keyedBy: NoKey.self)
+    }
+
+    private enum NoKey: CodingKey {}
+}

@@ -1,0 +1,58 @@
+public import HTTPCore
+
+/// What an answer has to be before its body is looked at.
+public struct ResponseValidation: Sendable {
+    /// nil: any status.
+    public var acceptableStatusCodes: Set<Int>?
+    /// Media types; `*` stands for any type or subtype, as in `image/*`. nil: any, and none.
+    public var acceptableContentTypes: [String]?
+    /// Statuses with which there need be no body.
+    public var emptyResponseCodes: Set<Int> = [204, 205]
+    /// Methods whose answers need no body.
+    public var emptyRequestMethods: Set<HTTPMethod> = [.head]
+
+    /// - Parameters:
+    ///   - acceptableStatusCodes: 200 to 299, unless told otherwise.
+    public init(acceptableStatusCodes: Set<Int>? = Set(200..<300), acceptableContentTypes: [String]? = nil) {
+        self.acceptableStatusCodes = acceptableStatusCodes
+        self.acceptableContentTypes = acceptableContentTypes
+    }
+
+    /// Judges status and content type. Without a body the type is not asked for.
+    public func validate(_ response: DataResponse) throws(ResponseSerializationError) {
+        let status = response.response.status
+        if let acceptableStatusCodes, !acceptableStatusCodes.contains(status) {
+            throw ResponseSerializationError(.unacceptableStatusCode(status), response: response)
+        }
+        guard let acceptable = acceptableContentTypes, !response.data.isEmpty else { return }
+        let received = response.response.fields.value(for: "Content-Type")
+        let patterns = acceptable.compactMap { MediaType($0) }
+        let isAcceptable =
+            if let type = received.flatMap({ MediaType($0) }) {
+                patterns.contains { type.matches($0) }
+            } else {
+                patterns.contains { $0.essence == "*/*" }
+            }
+        guard !isAcceptable else { return }
+        throw ResponseSerializationError(
+            .unacceptableContentType(received: received, acceptable: acceptable),
+            response: response
+        )
+    }
+
+    /// Validates, and tells whether the answer has no body and need not have one.
+    ///
+    /// - Throws: also `inputDataEmpty` when it has none and needs one.
+    public func validateEmptiness(
+        _ response: DataResponse,
+        to method: HTTPMethod,
+        isEmpty: Bool? = nil
+    ) throws(ResponseSerializationError) -> Bool {
+        try validate(response)
+        guard isEmpty ?? response.data.isEmpty else { return false }
+        guard emptyResponseCodes.contains(response.response.status) || emptyRequestMethods.contains(method) else {
+            throw ResponseSerializationError(.inputDataEmpty, response: response)
+        }
+        return true
+    }
+}

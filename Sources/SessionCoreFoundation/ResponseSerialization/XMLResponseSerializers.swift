@@ -1,0 +1,71 @@
+import Foundation
+public import HTTPCore
+public import SessionCore
+
+#if canImport(FoundationXML)
+public import FoundationXML
+#endif
+
+/// What XML is served as.
+public enum XMLContentTypes {
+    public static let all = ["application/xml", "text/xml"]
+}
+
+/// An `XMLParser` over the body, which has not begun: give it a delegate and call `parse`. External entities are not
+/// loaded. An answer that has no body and needs none is a parser over nothing.
+public struct XMLParserResponseSerializer: ResponseSerializer {
+    public var validation: ResponseValidation
+
+    public init(validation: ResponseValidation = ResponseValidation(acceptableContentTypes: XMLContentTypes.all)) {
+        self.validation = validation
+    }
+
+    public func serialize(
+        _ response: DataResponse,
+        to method: HTTPMethod
+    ) throws(ResponseSerializationError) -> sending XMLParser {
+        _ = try validation.validateEmptiness(response, to: method)
+        let parser = XMLParser(data: Data(response.data))
+        parser.shouldResolveExternalEntities = false
+        return parser
+    }
+}
+
+/// The body as an XML tree; what is not well formed is refused. External entities are not loaded.
+public struct XMLDocumentResponseSerializer: ResponseSerializer {
+    public var validation: ResponseValidation
+    /// Without those that load external entities, which would let an answer read files and reach other servers.
+    public var options: XMLNode.Options
+
+    public init(
+        validation: ResponseValidation = ResponseValidation(acceptableContentTypes: XMLContentTypes.all),
+        options: XMLNode.Options = []
+    ) {
+        self.validation = validation
+        self.options = options
+    }
+
+    /// nil for an answer that has no body and needs none.
+    public func serialize(
+        _ response: DataResponse,
+        to method: HTTPMethod
+    ) throws(ResponseSerializationError) -> sending XMLDocument? {
+        if try validation.validateEmptiness(response, to: method) { return nil }
+        // Foundation's tree takes what is broken and mends it by guessing; its parser does not.
+        let check = XMLParser(data: Data(response.data))
+        check.shouldResolveExternalEntities = false
+        guard check.parse() else {
+            let words = check.parserError.map { "\($0)" } ?? "it is not well formed"
+            throw ResponseSerializationError(.invalidXML("line \(check.lineNumber): \(words)"), response: response)
+        }
+        let loading: XMLNode.Options = [.nodeLoadExternalEntitiesAlways, .nodeLoadExternalEntitiesSameOriginOnly]
+        do {
+            return try XMLDocument(
+                data: Data(response.data),
+                options: options.subtracting(loading).union(.nodeLoadExternalEntitiesNever)
+            )
+        } catch {
+            throw ResponseSerializationError(.invalidXML("\(error)"), response: response)
+        }
+    }
+}
