@@ -169,7 +169,6 @@ struct FoundationSerializationTests {
         for response in [
             answer("<a/>", type: "application/json"), answer("<a/>", status: 500, type: "text/xml"),
             answer(type: "text/xml"),
-            answer("<a>", type: "text/xml"),
         ] {
             #expect(throws: ResponseSerializationError.self) {
                 try XMLDocumentResponseSerializer().serialize(response)
@@ -177,6 +176,44 @@ struct FoundationSerializationTests {
         }
         for response in [answer("<a/>", type: "text/html"), answer("<a/>", status: 500, type: "text/xml")] {
             #expect(throws: ResponseSerializationError.self) { try XMLParserResponseSerializer().serialize(response) }
+        }
+    }
+
+    @Test(
+        "a document that is not well-formed is refused, even where Foundation takes it, mends it or crashes",
+        arguments: [
+            "<a>", "<a", "x", " ", "<a>text", "<a><b/>", "<a><b></a>", "<a></b>", "<a/><b/>", "<a/>x", "<a>&x;</a>",
+            "<a>\u{1}</a>", "<a b='1' b='2'/>",
+        ]
+    )
+    func malformedXML(text: String) {
+        let error = #expect(throws: ResponseSerializationError.self) {
+            try XMLDocumentResponseSerializer().serialize(answer(text, type: "text/xml"))
+        }
+        guard case .invalidXML = error?.reason else {
+            Issue.record("another reason: \(error?.description ?? "none")")
+            return
+        }
+    }
+
+    @Test(
+        "odd namespaces and versions do not make a document another than it is",
+        arguments: ["<a xmlns='relative'/>", "<x:a/>", "<?xml version='1.1'?><a/>", "<?xml version='1.0'?><a>\n</a>\n"]
+    )
+    func wellFormedXML(text: String) throws {
+        let document = try XMLDocumentResponseSerializer().serialize(answer(text, type: "text/xml"))
+        #expect(document?.rootElement() != nil)
+    }
+
+    @Test("entities that grow without end are refused")
+    func entityExpansion() {
+        var entities = "<!ENTITY e0 \"1234567890\">"
+        for level in 1...9 {
+            entities += "<!ENTITY e\(level) \"\(String(repeating: "&e\(level - 1);", count: 10))\">"
+        }
+        let text = "<!DOCTYPE a [\(entities)]><a>&e9;</a>"
+        #expect(throws: ResponseSerializationError.self) {
+            try XMLDocumentResponseSerializer().serialize(answer(text, type: "text/xml"))
         }
     }
 
