@@ -48,7 +48,9 @@ public final class TrustAnchorLibrary {
 
     /// The anchors of the system's bundle, of the files, or of both. Blocking disk I/O: never on a loop.
     ///
-    /// - Parameter files: PEM or DER, paths as the process sees them.
+    /// - Parameters:
+    ///   - system: whether the system's bundle is among them.
+    ///   - files: PEM or DER, paths as the process sees them.
     public func anchors(system: Bool, files: [String]) throws(CertificateFault) -> TrustAnchors {
         let key = Key(system: system, files: files)
         if let anchors = known[key] { return anchors }

@@ -60,7 +60,11 @@ public enum PinFile {
 
     /// Loads one pin file's text.
     ///
-    /// - Parameter file: the name for issues, and the place that paths in the text are relative to.
+    /// - Parameters:
+    ///   - text: the JSON document.
+    ///   - file: the name for issues, and the place that paths in the text are relative to.
+    ///   - time: seconds since 1970, for what has expired.
+    ///   - library: makes the trust anchors; one for a whole configuration reads the system's bundle once.
     public static func load(
         text: String,
         file: String,

@@ -1,10 +1,14 @@
 /// An end that is near: of a pin set, or of a certificate of a pinned domain.
 public struct Expiry: Hashable, Sendable {
+    /// What ends.
     public enum Subject: String, Sendable {
+        /// The pin set of a domain, by its `expiration`.
         case pinSet
+        /// A certificate of the chain that a server has presented.
         case certificate
     }
 
+    /// What ends.
     public let subject: Subject
     /// The first second at which it does not hold any more, in seconds since 1970.
     public let end: Int64

@@ -8,9 +8,11 @@ public struct PinValidationReport: Sendable {
     public let time: Int64
     /// The host that the request was for.
     public let host: Host
+    /// The port that the request was for.
     public let port: UInt16
     /// The domain whose pins they are.
     public let notedHost: Host
+    /// Whether the pins are those of the subdomains of `notedHost` too.
     public let includesSubdomains: Bool
     /// The last day on which the pins hold, in UTC; nil when they have none.
     public let expiration: CalendarDate?
@@ -18,8 +20,11 @@ public struct PinValidationReport: Sendable {
     public let servedChain: [Certificate]
     /// As OpenSSL validated it, leaf first; empty where none was valid or none was asked for.
     public let validatedChain: [Certificate]
+    /// The pins of the domain, one of which would have had to match.
     public let knownPins: [PublicKeyPin]
+    /// False when the server was let in all the same (`"enforcePinning": false`).
     public let enforcesPinning: Bool
+    /// Why the pins failed.
     public let result: TrustFailure
 
     /// - Parameters:

@@ -27,7 +27,9 @@ public struct ReportURI: Hashable, Sendable, CustomStringConvertible {
         description = text
     }
 
+    /// Where the reports go: the authority's host.
     public var host: Host { url.origin.host }
+    /// The authority's port; 80 or 443 by the scheme where it names none.
     public var port: UInt16 { url.origin.port }
 
     /// Path and query as they go on the wire.
