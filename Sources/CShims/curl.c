@@ -77,44 +77,54 @@ CURL *pinproxy_easy_create(const struct pinproxy_transfer_callbacks *callbacks, 
     }
     data->callbacks = *callbacks;
     data->easy = easy;
-    curl_easy_setopt(easy, CURLOPT_PRIVATE, data);
-    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, error_buffer);
-    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
-    curl_easy_setopt(easy, CURLOPT_HEADERDATA, data);
-    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
-    curl_easy_setopt(easy, CURLOPT_WRITEDATA, data);
-    curl_easy_setopt(easy, CURLOPT_READFUNCTION, on_upload);
-    curl_easy_setopt(easy, CURLOPT_READDATA, data);
-    curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, on_tls);
-    curl_easy_setopt(easy, CURLOPT_SSL_CTX_DATA, data);
-    curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_ready);
-    curl_easy_setopt(easy, CURLOPT_PREREQDATA, data);
-    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open);
-    curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, data);
-    curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, close_socket);
-    curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, close_owner);
+    // An option that is refused may be one that the security of every transfer rests on: then there is no handle.
+    int refused = 0;
+#define SET(option, value) refused |= curl_easy_setopt(easy, option, value) != CURLE_OK
+    SET(CURLOPT_PRIVATE, data);
+    SET(CURLOPT_ERRORBUFFER, error_buffer);
+    SET(CURLOPT_HEADERFUNCTION, on_header);
+    SET(CURLOPT_HEADERDATA, data);
+    SET(CURLOPT_WRITEFUNCTION, on_body);
+    SET(CURLOPT_WRITEDATA, data);
+    SET(CURLOPT_READFUNCTION, on_upload);
+    SET(CURLOPT_READDATA, data);
+    SET(CURLOPT_SSL_CTX_FUNCTION, on_tls);
+    SET(CURLOPT_SSL_CTX_DATA, data);
+    SET(CURLOPT_PREREQFUNCTION, on_ready);
+    SET(CURLOPT_PREREQDATA, data);
+    SET(CURLOPT_OPENSOCKETFUNCTION, on_open);
+    SET(CURLOPT_OPENSOCKETDATA, data);
+    SET(CURLOPT_CLOSESOCKETFUNCTION, close_socket);
+    SET(CURLOPT_CLOSESOCKETDATA, close_owner);
     // Nothing but what the caller asked for: no proxy of the environment, no redirects, no fields, no decoding.
-    curl_easy_setopt(easy, CURLOPT_PROXY, "");
-    curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
-    curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
-    curl_easy_setopt(easy, CURLOPT_HTTP09_ALLOWED, 0L);
-    curl_easy_setopt(easy, CURLOPT_HTTP_TRANSFER_DECODING, 0L);
-    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
-    curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
-    curl_easy_setopt(easy, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+    SET(CURLOPT_PROXY, "");
+    SET(CURLOPT_NOPROXY, "*");
+    SET(CURLOPT_PROTOCOLS_STR, "http,https");
+    SET(CURLOPT_FOLLOWLOCATION, 0L);
+    SET(CURLOPT_PATH_AS_IS, 1L);
+    SET(CURLOPT_HTTP09_ALLOWED, 0L);
+    SET(CURLOPT_HTTP_TRANSFER_DECODING, 0L);
+    SET(CURLOPT_NOSIGNAL, 1L);
+    SET(CURLOPT_QUICK_EXIT, 1L);
+    SET(CURLOPT_TCP_NODELAY, 1L);
+    SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
     // Time is the session's own: libcurl's connect limit would be five minutes.
-    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, 0x7fffffffL);
-    curl_easy_setopt(easy, CURLOPT_MAXLIFETIME_CONN, lifetime);
+    SET(CURLOPT_CONNECTTIMEOUT_MS, 0x7fffffffL);
+    SET(CURLOPT_MAXLIFETIME_CONN, lifetime);
     // The anchors are the snapshot's; libcurl's own store stays empty. The verdict is the callback's.
-    curl_easy_setopt(easy, CURLOPT_CAINFO, NULL);
-    curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
-    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
-    curl_easy_setopt(easy, CURLOPT_SSL_SESSIONID_CACHE, 0L);
-    curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    curl_easy_setopt(easy, CURLOPT_ALTSVC_CTRL, 0L);
+    SET(CURLOPT_CAINFO, NULL);
+    SET(CURLOPT_CAPATH, NULL);
+    SET(CURLOPT_SSL_VERIFYPEER, 1L);
+    SET(CURLOPT_SSL_SESSIONID_CACHE, 0L);
+    SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    // Alt-Svc and HSTS are off as long as CURLOPT_ALTSVC_CTRL and CURLOPT_HSTS_CTRL are never set: any value of the
+    // former, 0 included, makes a cache of alternative services and switches it on.
+#undef SET
+    if (refused) {
+        curl_easy_cleanup(easy);
+        OPENSSL_free(data);
+        return NULL;
+    }
     return easy;
 }
 

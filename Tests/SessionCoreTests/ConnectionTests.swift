@@ -243,4 +243,75 @@ struct ConnectionTests {
         #expect(cancelled.error?.code == .cancelled)
         #expect(try session.get(endpoint, target: "/plain").text == "plain text from the origin\n")
     }
+
+    @Test("a redirect is an answer like any other: the place that it names is not asked")
+    func redirect() throws {
+        let server = try TestSession.pki.server(TestSession.host, "localhost")
+        let other = try ScriptedOrigin(server) { request in OriginAnswer.text(request.target) }
+        let location = "Location: https://localhost:\(other.port)/elsewhere"
+        let origin = try ScriptedOrigin(server) { request in
+            OriginAnswer.text(
+                request.target == "/body" ? "moved" : "",
+                status: "302 Found",
+                fields: [request.target == "/self" ? "Location: /again" : location]
+            )
+        }
+        let session = try TestSession()
+        let endpoint = try TestSession.endpoint(port: origin.port)
+        for target in ["/body", "/empty", "/self", "/body"] {
+            let delegate = try session.get(endpoint, target: target)
+            #expect(delegate.error == nil)
+            #expect(delegate.head?.status == 302 && delegate.text == (target == "/body" ? "moved" : ""))
+        }
+        #expect(origin.requests.map(\.target) == ["/body", "/empty", "/self", "/body"])
+        #expect(origin.connections.count == 1)
+        #expect(other.connections.isEmpty)
+    }
+
+    @Test("an origin's Alt-Svc leads nowhere")
+    func alternativeServices() throws {
+        let server = try TestSession.pki.server("localhost")
+        let other = try ScriptedOrigin(server) { request in OriginAnswer.text("elsewhere") }
+        let alternative = "Alt-Svc: h1=\"localhost:\(other.port)\"; ma=3600, h2=\"localhost:\(other.port)\"; ma=3600"
+        let origin = try ScriptedOrigin(server) { connection in
+            while try connection.readRequest() != nil {
+                try connection.answer("here", fields: [alternative, "Connection: close"])
+                return
+            }
+        }
+        let session = try TestSession()
+        let endpoint = Endpoint(
+            scheme: .https,
+            host: try Host("localhost"),
+            port: origin.port,
+            policy: .unpinned,
+            anchors: TestSession.pki.anchors,
+            generation: 1
+        )
+        for _ in 0..<3 { #expect(try session.get(endpoint).text == "here") }
+        #expect(origin.requests.count == 3)
+        #expect(other.connections.isEmpty)
+    }
+
+    @Test("a PUT whose body has gone out is not sent again when the kept connection ends with it")
+    func repeatsOfBodies() throws {
+        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+            while try connection.readRequest() != nil {
+                try connection.answer("\(connection.number)")
+                guard connection.number == 0 else { continue }
+                _ = try connection.readRequest()
+                return
+            }
+        }
+        let session = try TestSession()
+        let endpoint = try TestSession.endpoint(port: origin.port)
+        #expect(try session.get(endpoint).text == "0")
+        let delegate = RecordingDelegate()
+        let task = try session.start(delegate, endpoint, .put, bodyLength: .bytes(4))
+        task.send(Array("body".utf8).span)
+        task.finishSending()
+        try session.finish(delegate)
+        #expect(delegate.error?.code == .responseTruncated)
+        #expect(origin.requests.filter { $0.method == "PUT" }.count == 1)
+    }
 }
