@@ -71,6 +71,20 @@ struct RouterTests {
         #expect(try route(url, router).isUpgraded == url.hasPrefix("http:"))
     }
 
+    @Test(
+        "a host that a pin file names is reached over TLS in every mode, only reporting, and after the pins' expiry",
+        arguments: [
+            "\"enforcePinning\": false,", "\"expiration\": \"2020-01-31\",",
+            "\"expiration\": \"2020-01-31\", \"onExpiration\": \"unpinned\",",
+        ]
+    )
+    func pinnedHostWhateverHolds(members: String) throws {
+        let file = pinFile("pinned.example.com", members: members)
+        for url in ["http://pinned.example.com/", "http://pinned.example.com:8080/"] {
+            #expect(try endpoint(url, router(Self.configuration, pins: file)).scheme == .https)
+        }
+    }
+
     @Test("on a port that ports does not list the host is still never reached without TLS")
     func otherPort() throws {
         let router = try router(Self.configuration, pins: pinFile("pinned.example.com", members: "\"ports\": [443],"))

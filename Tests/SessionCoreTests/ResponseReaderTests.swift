@@ -249,11 +249,18 @@ struct ResponseReaderTests {
     func http2Trailers() {
         var reader = ResponseReader()
         var outcome = read(["HTTP/2 200 ", ""], body: "x", with: &reader)
-        feed(["grpc-status: 0", "content-length: 9", "x-empty:", ""], to: &reader, &outcome)
+        feed(
+            ["grpc-status: 0", "content-length: 9", "proxy-status: x", "Proxy-Whatever: x", "x-empty:", ""],
+            to: &reader,
+            &outcome
+        )
         #expect(outcome.failure == nil)
         #expect(outcome.hasTrailers)
         #expect(reader.trailers.value(for: "grpc-status") == "0")
         #expect(reader.trailers.value(for: "content-length") == nil)
+        #expect(reader.trailers.value(for: "proxy-status") == nil)
+        #expect(reader.trailers.value(for: "proxy-whatever") == nil)
+        #expect(reader.trailers.count == 2)
         #expect(isComplete(reader))
     }
 

@@ -5,7 +5,7 @@ import Testing
 /// Invariant 4: no connection of an older policy carries a request that begins after the reload.
 @Suite("Reload: connections")
 struct ReloadConnectionTests {
-    @Test("a kept connection takes no request after the pins were changed, and the origin gets no byte (68)")
+    @Test("68 a kept connection takes no request after the pins were changed, and the origin gets no byte")
     func keptConnection() throws {
         let stage = try Stage({ $0.members["workers"] = 1 }, answering: { OriginAnswer.text($0.target) })
         let client = try stage.proxy.connect()
@@ -29,7 +29,7 @@ struct ReloadConnectionTests {
         #expect(try stage.get("/4").text == "/4")
     }
 
-    @Test("the same with a connection of HTTP/2 (68)")
+    @Test("68 a kept connection of HTTP/2 takes no request after the pins were changed either")
     func keptConnectionOfHTTP2() throws {
         let server = try Stage.pki.server(Stage.host)
         let origin = try NginxOrigin(server, http2: true)
@@ -60,7 +60,7 @@ struct ReloadConnectionTests {
         #expect(try origin.requestCount() == count + 1)
     }
 
-    @Test("a refused connection of HTTP/2 has sent nothing, not even its preface (68, 75)")
+    @Test("68 and 75 a refused connection of HTTP/2 has sent nothing, not even its preface")
     func prefaceOfHTTP2() throws {
         let server = try Stage.pki.server(Stage.host)
         let origin = try ScriptedOrigin(server, protocols: ["h2"]) { $0.readToEnd() }
@@ -161,7 +161,7 @@ struct ReloadConnectionTests {
         #expect(stage.origin.requests.count == 1)
     }
 
-    @Test("two hosts with one address and one certificate have a connection each, of HTTP/2 too (69)")
+    @Test("69 two hosts with one address and one certificate have a connection each, of HTTP/2 too")
     func coalescing() throws {
         let other = "www.example.com"
         let server = try Stage.pki.server(Stage.host, other)
@@ -182,7 +182,7 @@ struct ReloadConnectionTests {
         #expect(try session(other) == second)
     }
 
-    @Test("a certificate that changes between connections is judged anew (73)", arguments: [true, false])
+    @Test("73 a certificate that changes between connections is judged anew", arguments: [true, false])
     func rotation(keepsKey: Bool) throws {
         let server = try Stage.pki.server(Stage.host)
         let next = try keepsKey ? Stage.pki.renewed(server, hosts: Stage.host) : Stage.pki.server(Stage.host)

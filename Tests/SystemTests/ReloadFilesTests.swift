@@ -34,7 +34,7 @@ struct ReloadFilesTests {
         #expect(try stage.get("/2").problemCode == "pin_mismatch")
     }
 
-    @Test("a broken pin file leaves the pins as they are, and the event names file, pointer and place (74)")
+    @Test("74 a broken pin file leaves the pins as they are, and the event names file, pointer and place")
     func broken() throws {
         let stage = try stage()
         var settings = stage.settings
@@ -57,6 +57,41 @@ struct ReloadFilesTests {
         settings.pin(Stage.host, to: .unrelated(2))
         #expect(try stage.proxy.reload(settings).string("event") == "reloaded")
         #expect(try stage.get("/new").problemCode == "pin_mismatch")
+    }
+
+    @Test("74 whatever breaks the files, the pins that were there hold, and the mended files are taken in")
+    func breakages() throws {
+        let stage = try stage { settings in
+            settings.pin(Stage.host, to: .unrelated(2))
+        }
+        let (proxy, folder) = (stage.proxy, stage.proxy.folder)
+        let pins = "pins/test.json"
+        let whole = try String(contentsOfFile: "\(folder.path)/\(pins)", encoding: .utf8)
+        let breakages: [(what: String, file: String, text: String?)] = [
+            ("cut off", pins, String(whole.dropLast(whole.count / 2))),
+            ("empty", pins, ""),
+            ("no pin file at all", pins, nil),
+            ("pins of another length", pins, whole.replacingOccurrences(of: "=\"", with: "A=\"")),
+            ("a second file for the domain", "pins/zz.json", whole),
+            ("a configuration without a brace", "config.json", "{ \"version\": 1"),
+            ("no configuration", "config.json", nil),
+        ]
+        for breakage in breakages {
+            if let text = breakage.text {
+                try folder.write(text, as: breakage.file)
+            } else {
+                try FileManager.default.removeItem(atPath: "\(folder.path)/\(breakage.file)")
+            }
+            #expect(try proxy.hangUp().string("event") == "reloadFailed", "\(breakage.what)")
+            #expect(try stage.get("/").problemCode == "pin_mismatch", "\(breakage.what)")
+            if breakage.file == "pins/zz.json" { unlink("\(folder.path)/\(breakage.file)") }
+            #expect(try proxy.reload(stage.settings).string("event") == "reloaded", "\(breakage.what)")
+        }
+        #expect(stage.origin.applicationBytes == 0)
+        var settings = stage.settings
+        settings.pin(Stage.host, to: stage.server.pin)
+        #expect(try proxy.reload(settings).string("event") == "reloaded")
+        #expect(try stage.get("/new").text == "/new")
     }
 
     @Test("a configuration that is gone, and one that comes back, are noticed")

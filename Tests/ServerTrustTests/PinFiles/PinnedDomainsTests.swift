@@ -86,6 +86,13 @@ struct PinnedDomainsTests {
         #expect(try domain(domains, "xn--bcher-kva.example") == "xn--bcher-kva.example")
     }
 
+    @Test("the letters that IDNA 2003 wrote as others stay themselves, as in today's browsers (UTS #46)")
+    func deviations() throws {
+        let domains = try load("\"faß.example\": { \(Self.pins) }").domains
+        #expect(try domain(domains, "xn--fa-hia.example") == "xn--fa-hia.example")
+        #expect(try domain(domains, "fass.example") == nil)
+    }
+
     @Test("a U-label and its A-label are one domain")
     func sameName() {
         let issues = #expect(throws: DocumentIssues.self) {

@@ -53,7 +53,7 @@ struct ReportDestinationTests {
         #expect(Self.pointers(Domain(name: "api.example.com", reports: ["https://r.example.com/"])) == [])
     }
 
-    @Test("nor to a subdomain that the policy covers; to one with a policy of its own, or with none, it may")
+    @Test("79 nor to a subdomain that the policy covers; to one with a policy of its own, or with none, it may")
     func subdomain() {
         let parent = Domain(name: "example.com", reports: ["https://r.example.com/"], members: Self.subdomains)
         #expect(Self.pointers(parent) == ["/pinnedDomains/example.com/reportUris/0"])
@@ -72,7 +72,7 @@ struct ReportDestinationTests {
         _ = try PinFile.load(text: String(text), file: "p.json", at: 1_800_000_000)
     }
 
-    @Test("a way that leads back over other domains' reports is refused at each of its steps")
+    @Test("79 a way that leads back over other domains' reports is refused at each of its steps")
     func cycles() {
         let a = Domain(name: "a.example", reports: ["https://b.example/"])
         let b = Domain(name: "b.example", reports: ["https://r.c.example/", "https://free.example/"])
