@@ -34,8 +34,17 @@ public final class TLSVerification: Sendable {
     /// Whether the server has asked for a client certificate and the policy has none to give. Most that ask refuse the
     /// connection then.
     public var lacksClientCertificate: Bool { wasAskedForCertificate.load(ordering: .relaxed) }
+    private let identity: (@Sendable () -> IdentityAnswer)?
 
-    private init(policy: SecurityPolicy, host: Host, anchors: TrustAnchors, generation: UInt64, time: Int64?) {
+    private init(
+        policy: SecurityPolicy,
+        host: Host,
+        anchors: TrustAnchors,
+        generation: UInt64,
+        time: Int64?,
+        identity: (@Sendable () -> IdentityAnswer)?
+    ) {
+        self.identity = identity
         self.policy = policy
         self.host = host
         self.anchors = policy.configuration.trustAnchors ?? anchors
@@ -69,12 +78,36 @@ public final class TLSVerification: Sendable {
         generation: UInt64,
         at time: Int64? = nil
     ) throws(OpenSSLError) -> TLSVerification {
+        try install(
+            on: sslContext,
+            policy: policy,
+            host: host,
+            anchors: anchors,
+            generation: generation,
+            at: time,
+            identity: nil
+        )
+    }
+
+    /// The same, with somebody to ask when the server wants a client certificate and the policy names none.
+    ///
+    /// - Parameter identity: called within the handshake, on its thread.
+    package static func install(
+        on sslContext: OpaquePointer,
+        policy: SecurityPolicy,
+        host: Host,
+        anchors: TrustAnchors,
+        generation: UInt64,
+        at time: Int64? = nil,
+        identity: (@Sendable () -> IdentityAnswer)?
+    ) throws(OpenSSLError) -> TLSVerification {
         let verification = TLSVerification(
             policy: policy,
             host: host,
             anchors: anchors,
             generation: generation,
-            time: time
+            time: time,
+            identity: identity
         )
         // First of all, so that a later failure leaves a context that refuses rather than one that trusts.
         SSL_CTX_set_verify(sslContext, SSL_VERIFY_PEER, nil)
@@ -126,11 +159,12 @@ public final class TLSVerification: Sendable {
             guard SSL_CTX_use_cert_and_key(context, identity.certificates[0].pointer, identity.key, stack, 1) == 1
             else { throw OpenSSLError(draining: "SSL_CTX_use_cert_and_key") }
         } else {
-            // Asked when the server wants a certificate; 0 goes on without one, as OpenSSL would by itself.
-            SSL_CTX_set_client_cert_cb(context) { ssl, _, _ in
-                if let ssl { TLSVerification.of(ssl)?.wasAskedForCertificate.store(true, ordering: .relaxed) }
-                return 0
-            }
+            // Called when the server wants a certificate, since nothing else is asked of a client (SSL_CTX_set_cert_cb(3)).
+            SSL_CTX_set_cert_cb(
+                context,
+                { ssl, _ in ssl.map { TLSVerification.of($0)?.showIdentity($0) ?? true } ?? false ? 1 : 0 },
+                nil
+            )
         }
         if policy.configuration.requiresStaple {
             // The object lives as long as the context does.
@@ -142,6 +176,22 @@ public final class TLSVerification: Sendable {
     }
 
     // MARK: - Inside the handshake
+
+    /// Answers the server's wish for a client certificate.
+    ///
+    /// - Returns: whether the handshake may go on, with or without one.
+    private func showIdentity(_ ssl: OpaquePointer) -> Bool {
+        switch identity?() ?? .none {
+        case .none:
+            wasAskedForCertificate.store(true, ordering: .relaxed)
+            return true
+        case .refuse:
+            return false
+        case .show(let identity):
+            let stack = identity.intermediates.pointer
+            return SSL_use_cert_and_key(ssl, identity.certificates[0].pointer, identity.key, stack, 1) == 1
+        }
+    }
 
     /// Answers OpenSSL's question (SSL_CTX_set_cert_verify_callback(3)).
     private func judge(_ context: OpaquePointer) -> Bool {
@@ -292,6 +342,15 @@ private func retainRecord(
 ) -> Int32 {
     if let record, let pointer = record.pointee { _ = Unmanaged<AnyObject>.fromOpaque(pointer).retain() }
     return 1
+}
+
+/// What to do about a server that wants a client certificate.
+package enum IdentityAnswer: Sendable {
+    /// Go on without one: the server decides.
+    case none
+    case show(ClientIdentity)
+    /// End the handshake.
+    case refuse
 }
 
 /// What was found of a server before its staple was there.

@@ -18,6 +18,7 @@ public class TaskDelegate: @unchecked Sendable {
         var error: SessionError?
         var metrics: TaskMetrics?
         var initialResponseTime: Int64?
+        var credential: Credential?
         var isComplete = false
         var waiting: [@Sendable () -> Void] = []
         var hooks = Hooks()
@@ -27,6 +28,7 @@ public class TaskDelegate: @unchecked Sendable {
     struct Hooks: Sendable {
         var redirection: (@Sendable (SessionTask, ResponseHead, RedirectProposal) -> RedirectDecision)?
         var newBodyStream: (@Sendable (SessionTask) -> BodySource?)?
+        var challenge: SessionHooks.TaskChallenge?
         var complete: (@Sendable (SessionTask, SessionError?) -> Void)?
     }
 
@@ -43,6 +45,18 @@ public class TaskDelegate: @unchecked Sendable {
     public var metrics: TaskMetrics? { lock.withLock { common.metrics } }
     /// Microseconds from the task's start to the head of the answer; nil before.
     public var initialResponseTime: Int64? { lock.withLock { common.initialResponseTime } }
+
+    /// Proposed to the place that the task was made for, when it asks; before what the session's storage holds.
+    public var credential: Credential? {
+        get { lock.withLock { common.credential } }
+        set { lock.withLock { common.credential = newValue } }
+    }
+
+    /// `SessionHooks.taskDidReceiveChallenge`, of this task.
+    public var taskDidReceiveChallenge: SessionHooks.TaskChallenge? {
+        get { lock.withLock { common.hooks.challenge } }
+        set { lock.withLock { common.hooks.challenge = newValue } }
+    }
 
     public var taskWillPerformHTTPRedirection:
         (@Sendable (_ task: SessionTask, _ response: ResponseHead, _ redirect: RedirectProposal) -> RedirectDecision)?

@@ -42,6 +42,18 @@ public enum RedirectDecision: Sendable {
 /// the session waits meanwhile. (`downloadTaskDidFinishDownloading` is the exception: see there.) What a hook of the
 /// task's own delegate decides is not asked of the session's.
 public struct SessionHooks: Sendable {
+    /// Answers a challenge for a task.
+    public typealias TaskChallenge =
+        @Sendable (_ task: SessionTask, _ challenge: AuthenticationChallenge) -> ChallengeDisposition
+
+    /// A new TLS connection: the server's trust, after the security policy has accepted it and before any byte of a
+    /// request; and the server's wish for a client certificate, where the policy names none, within the handshake. Not
+    /// asked again for later requests on the connection.
+    public var sessionDidReceiveAuthenticationChallenge:
+        (@Sendable (_ challenge: AuthenticationChallenge) -> ChallengeDisposition)?
+    /// A 401 asks for Basic, Digest or Bearer: once for each way, the best first. Also what
+    /// `sessionDidReceiveAuthenticationChallenge` is asked, where that is not set.
+    public var taskDidReceiveChallenge: TaskChallenge?
     /// After the end of the last task of an invalidated session.
     public var sessionDidBecomeInvalid: (@Sendable () -> Void)?
     /// A redirect (301, 302, 303, 307, 308 with a usable `Location`).

@@ -6,7 +6,7 @@ import ServerTrust
 /// The inside of a `URLSessionManager`: its tasks, and the `LoopSession` that carries them out. It lives as long as a
 /// task, or the manager.
 ///
-/// `@unchecked Sendable`: `manager` and `isClosing` are touched by work that `loop` runs, on its one thread; before the
+/// `@unchecked Sendable`: `manager`, `isClosing` and `authorizers` are touched by work that `loop` runs, on its one thread; before the
 /// first such work nobody else has the object. `gate` is touched with `lock` held, and all else is immutable.
 final class SessionThread: @unchecked Sendable {
     /// What several threads see.
@@ -35,6 +35,9 @@ final class SessionThread: @unchecked Sendable {
     /// Behind `lock`.
     private var gate = Gate()
     private static let endpointLimit = 4096
+    /// For the loop: what has been good for a place, and is sent there before it is asked for.
+    var authorizers: [Origin: Authorizer] = [:]
+    static let authorizerLimit = 1024
 
     /// - Parameter home: the thread to live on; nil for one of its own.
     init(
@@ -201,6 +204,7 @@ final class SessionThread: @unchecked Sendable {
     private func end() {
         // Freed here, where it lived.
         manager = nil
+        authorizers = [:]
         hookBox.hooks.sessionDidBecomeInvalid?()
         tell(.didInvalidate)
         let waiting = lock.withLock {

@@ -30,6 +30,8 @@ public final class URLSessionManager: Sendable {
         /// Where completion handlers, progress handlers and notifications come that name no queue; nil for a thread of
         /// the session's own.
         public var callbackQueue: CallbackQueue?
+        /// What is proposed when servers ask who we are, and what they have taken; nil to remember nothing.
+        public var credentialStorage: CredentialStorage? = CredentialStorage()
         /// Where downloads are written before they are moved, in files of this user's alone. Nil: the folder that
         /// `TMPDIR` names, or `/var/tmp`, which outlives a restart of the system. Resume data holds only in the same
         /// folder.

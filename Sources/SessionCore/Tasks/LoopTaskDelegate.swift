@@ -1,4 +1,5 @@
 public import HTTPCore
+public import ServerTrust
 
 /// What to do with a response whose head has come.
 public enum ResponseDisposition: Sendable {
@@ -14,12 +15,31 @@ public enum BodyFlow: Sendable {
     case pause
 }
 
+/// What to show a server that wants a client certificate.
+public enum ClientIdentityDecision: Sendable {
+    /// Nothing: the server decides whether it goes on.
+    case none
+    case show(ClientIdentity)
+    /// End the task.
+    case fail(SessionError)
+}
+
 /// Who is told how a task goes. A class to inherit from, one for each task.
 ///
 /// All calls come on the manager's loop, in this order: `taskDidConnect`, informational heads, the response, data,
 /// trailers, and exactly once, whatever happened, `taskDidComplete`.
 open class LoopTaskDelegate {
     public init() {}
+
+    /// The server of a new connection wants a client certificate, and the security policy names none. Asked within the
+    /// handshake; the connection, with what is shown, serves later tasks too.
+    open func taskNeedsClientIdentity(_ task: LoopTask) -> ClientIdentityDecision { .none }
+
+    /// A new connection's server, which the security policy has accepted: the delegate can still refuse it, before any
+    /// byte of a request has gone out. Not asked again for tasks that use the connection later.
+    ///
+    /// - Returns: why the task fails; nil to accept.
+    open func task(_ task: LoopTask, mayTrust trust: ConnectionTrust) -> SessionError? { nil }
 
     /// A connection that the security policy has accepted carries the task; now, and not before, the request goes out.
     open func taskDidConnect(_ task: LoopTask) {}

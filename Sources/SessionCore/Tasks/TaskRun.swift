@@ -1,20 +1,22 @@
 import HTTPCore
 import IOCore
+import ServerTrust
 
 /// How a session's task is carried out: one `LoopTask` after the other until there is an answer. Belongs to the loop.
 ///
 /// `@unchecked Sendable`: it is handed to the loop's work by way of its task, and touched there alone.
 final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
     /// Gone when the run is over.
-    private var task: SessionTask?
-    private let session: SessionThread
-    private var request: HTTPRequest
+    private(set) var task: SessionTask?
+    let session: SessionThread
+    private(set) var request: HTTPRequest
     private var redirects = RedirectMachine()
     private(set) var metrics = TaskMetrics()
 
     /// The exchange under way.
-    private var hop: LoopTask?
-    private var url: AbsoluteURL?
+    private(set) var hop: LoopTask?
+    private(set) var url: AbsoluteURL?
+    var authentication = TaskAuthentication()
     private var feed: BodyFeed?
     private var sink: BodySink?
     private var toldSent: Int64 = 0
@@ -113,6 +115,7 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
             var fields = request.fields
             fields.appendMissing(of: session.configuration.additionalFields)
             try SessionRequest.check(method: request.method, fields: fields)
+            try authorize(&fields, place)
             let sent = SessionRequest(
                 endpoint: try session.endpoint(for: place),
                 method: request.method,
@@ -187,11 +190,26 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
         )
     }
 
+    override func task(_ hop: LoopTask, mayTrust trust: ConnectionTrust) -> SessionError? {
+        hop === self.hop ? judge(trust) : Self.cancelled
+    }
+
+    override func taskNeedsClientIdentity(_ hop: LoopTask) -> ClientIdentityDecision {
+        hop === self.hop ? clientIdentity() : .fail(Self.cancelled)
+    }
+
     // MARK: The answer
 
     override func task(_ hop: LoopTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition {
         guard let task, hop === self.hop, let url else { return .cancel }
         tellSent(hop)
+        switch authenticate(response, at: url, of: task) {
+        case .answer: break
+        case .follow(let again): return drop(response, then: again)
+        case .fail(let error):
+            failure = error
+            return .cancel
+        }
         switch redirects.take(response, url: url, method: request.method) {
         case .answer:
             return deliver(copy response, to: task)
@@ -212,7 +230,8 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
         }
     }
 
-    private enum Step {
+    /// What an answer leads to.
+    enum Step {
         case follow(HTTPRequest)
         case answer
         case fail(SessionError)
@@ -365,38 +384,5 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
         session.tell(.didComplete(task))
         session.forget(task)
         task.delegate.release()
-    }
-}
-
-extension RedirectProposal.Denial {
-    init(_ denial: RedirectMachine.Denial) {
-        self =
-            switch denial {
-            case .losesTLS: .losesTLS
-            case .leavesPins: .leavesPins
-            }
-    }
-}
-
-extension SessionError {
-    init(_ fault: RedirectMachine.Fault, redirects: RedirectMachine) {
-        switch fault {
-        case .invalidLocation:
-            self.init(.redirectDenied, "The redirect's Location is no single http or https URL that can be read.")
-        case .tooMany:
-            self.init(.redirectDenied, "The answer is one more redirect after \(redirects.limit) of them.")
-        }
-    }
-
-    init(_ denial: RedirectMachine.Denial, from: Origin, to: Origin) {
-        let why =
-            switch denial {
-            case .losesTLS: "goes without TLS"
-            case .leavesPins: "has no pins"
-            }
-        self.init(
-            .redirectDenied,
-            "\(from) redirects to \(to), which \(why). Ask for it by itself, or follow it in taskWillPerformHTTPRedirection."
-        )
     }
 }

@@ -20,6 +20,8 @@ final class ConnectionRecord {
     private(set) var isOpen = true
     /// Whether the peer has said, through TLS, that it ends the connection.
     private(set) var receivedCloseNotify = false
+    /// Whether a task's delegate has refused the server, whom the policy accepts.
+    var isRefused = false
     /// Whether the connection has carried a request.
     var isUsed = false
     /// Whom the connection carries now, where it carries one at a time.

@@ -17,7 +17,8 @@ extension Transfer {
                 policy: endpoint.policy,
                 host: endpoint.host,
                 anchors: endpoint.anchors,
-                generation: endpoint.generation
+                generation: endpoint.generation,
+                identity: identitySource
             )
         } catch {
             failure = SessionError(.internal, "The security policy could not be installed: \(error).")
@@ -28,6 +29,23 @@ extension Transfer {
         // nghttp2 reads until there is nothing left, and has no need of it.
         if endpoint.httpVersion == .http1 { ConnectionRecord.readAhead(context) }
         return true
+    }
+
+    /// Who is asked for a client certificate, where the policy names none.
+    private var identitySource: @Sendable () -> IdentityAnswer {
+        let asker = IdentityAsker(self)
+        return { asker.answer }
+    }
+
+    fileprivate func askForIdentity() -> IdentityAnswer {
+        guard let task else { return .refuse }
+        switch task.delegate.taskNeedsClientIdentity(task) {
+        case .none: return .none
+        case .show(let identity): return .show(identity)
+        case .fail(let error):
+            failure = error
+            return .refuse
+        }
     }
 
     /// A connection is there, new or reused: the last look before the request goes out.
@@ -64,13 +82,17 @@ extension Transfer {
         _ port: Int32,
         _ localPort: UInt16
     ) -> Bool {
+        var isNew = false
         guard
             let record = ConnectionRecord.of(
                 ssl,
                 at: pool.loop.now,
                 descriptor: openedSocket(localPort: localPort) ?? -1,
                 remoteAddress: SocketAddress(numeric: address, port: port),
-                whenNew: { tell($0, endpoint) }
+                whenNew: {
+                    isNew = true
+                    tell($0, endpoint)
+                }
             )
         else {
             failure = SessionError(
@@ -93,6 +115,18 @@ extension Transfer {
             } else {
                 leave(record)
             }
+            return false
+        }
+        if isNew, let task, let refusal = task.delegate.task(task, mayTrust: trust) {
+            // Another stream of this connection may be waiting already: it makes one of its own.
+            record.isRefused = true
+            if record.isMultiplexed { leave(record) }
+            needsFreshConnection = false
+            failure = refusal
+            return false
+        }
+        if record.isRefused {
+            leave(record)
             return false
         }
         if !isFreshAttempt, pool.loop.now &- record.madeAt > pool.connectionLifetime {
@@ -196,6 +230,17 @@ extension ConnectionTrust {
         generation == endpoint.generation && host == endpoint.host && policy === endpoint.policy
             && evaluation.isStillGood(at: now)
     }
+}
+
+/// Asks the transfer that makes a connection, as long as it is there.
+///
+/// `@unchecked Sendable`: called by OpenSSL on the transfer's loop alone.
+private final class IdentityAsker: @unchecked Sendable {
+    private weak var transfer: Transfer?
+
+    init(_ transfer: Transfer) { self.transfer = transfer }
+
+    var answer: IdentityAnswer { transfer?.askForIdentity() ?? .refuse }
 }
 
 extension SocketAddress {
