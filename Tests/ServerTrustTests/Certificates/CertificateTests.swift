@@ -152,7 +152,8 @@ struct CertificateTests {
         let zeros = String(repeating: "A", count: 42)
         #expect(try PublicKeyPin(zeros + "A=").digest == [UInt8](repeating: 0, count: 32))
         let bad = [
-            zeros + "B=": PublicKeyPin.Fault.notBase64, zeros + "A": .notBase64, zeros + "==": .wrongLength(31),
+            zeros + "B=": PublicKeyPin.Fault.notBase64, zeros + "C=": .notBase64, zeros + "D=": .notBase64,
+            zeros + "A": .notBase64, zeros + "==": .wrongLength(31),
             zeros + "AAA": .notBase64, zeros + "AAAAAA": .wrongLength(36), "": .notBase64, "sha256/": .notBase64,
             "SHA256/" + zeros + "A=": .notBase64, " " + zeros + "A=": .notBase64, zeros + "A=\n": .notBase64,
             zeros + "-=": .notBase64, "sha1/AAAAAAAAAAAAAAAAAAAAAAAAAAA=": .unknownDigest, "====": .notBase64,

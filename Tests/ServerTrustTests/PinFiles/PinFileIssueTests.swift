@@ -8,6 +8,8 @@ struct PinFileIssueTests {
     private static let a = "\"\(PublicKeyPin.unrelated(1))\""
     private static let b = "\"\(PublicKeyPin.unrelated(2))\""
     private static let short = "\"sha256/\(String(repeating: "AAAA", count: 10))AA==\""
+    /// A second spelling of the pin of 32 zeros, had the decoder let it pass.
+    private static let strayBits = "\"sha256/\(String(repeating: "A", count: 42))B=\""
     private static let good = "\"pins\": [\(a), \(b)]"
     private static let none = "\"pinningMode\": \"none\""
 
@@ -132,6 +134,13 @@ struct PinFileIssueTests {
         .domain(
             "bad base64 (60)",
             "\"pins\": [\(a), \"sha256/!!!!\"]",
+            mended: good,
+            at: "/pins/1",
+            "the pin is not base64"
+        ),
+        .domain(
+            "base64 of 32 bytes with bits left over (60)",
+            "\"pins\": [\(a), \(strayBits)]",
             mended: good,
             at: "/pins/1",
             "the pin is not base64"
