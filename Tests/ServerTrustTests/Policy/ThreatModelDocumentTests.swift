@@ -29,4 +29,36 @@ struct ThreatModelDocumentTests {
         let covered = page.matches(of: /(?m)^\| (\d+) \|/).map { String($0.output.1) }
         #expect(!stated.isEmpty && covered == stated)
     }
+
+    @Test("every invariant names the tests that fail without it, and every scenario named with a file is tested there")
+    func cover() throws {
+        let rows = page.matches(of: /(?m)^\| (\d+) \| .* \| (.*) \|$/)
+        #expect(rows.count == 17)
+        for row in rows {
+            let files = row.output.2.matches(of: /`(Tests\/[^`]+)`(?: \(([\d, –]+)\))?/)
+            #expect(!files.isEmpty, "\(row.output.1)")
+            for file in files {
+                let path = String(file.output.1)
+                let tested = try scenarios(Self.repository.appending(path: path))
+                for number in Self.numbers(file.output.2 ?? "", range: "–") {
+                    #expect(tested.contains(number), "\(path) has no test of scenario \(number)")
+                }
+            }
+        }
+    }
+
+    /// The numbers with which names of tests in a file begin.
+    private func scenarios(_ file: URL) throws -> Set<Int> {
+        let source = try String(contentsOf: file, encoding: .utf8)
+        let names = source.matches(of: #/@Test\(\s*"(\d+(?:(?:, | and | to )\d+)*) /#)
+        return Set(names.flatMap { Self.numbers($0.output.1, range: " to ") })
+    }
+
+    private static func numbers(_ text: Substring, range: String) -> [Int] {
+        text.replacingOccurrences(of: " and ", with: ", ").components(separatedBy: ", ").flatMap { part -> [Int] in
+            let ends = part.components(separatedBy: range).compactMap { Int($0) }
+            guard let first = ends.first, let last = ends.last, first <= last else { return [] }
+            return Array(first...last)
+        }
+    }
 }
