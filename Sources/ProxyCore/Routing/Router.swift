@@ -16,7 +16,7 @@ package struct Router: Sendable {
     }
 
     /// Where a request of the proxy's own goes, by the rules that hold for its clients' requests.
-    func endpoint(_ origin: Origin) -> Result<Endpoint, Problem> {
+    package func endpoint(_ origin: Origin) -> Result<Endpoint, Problem> {
         let isHTTPS = origin.scheme == .https
         switch route(isHTTPS: isHTTPS, host: origin.host, port: origin.port, allowHosts: .any).destination {
         case .origin(let endpoint): return .success(endpoint)

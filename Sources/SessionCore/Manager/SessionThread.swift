@@ -138,8 +138,20 @@ final class SessionThread: @unchecked Sendable {
     func endpoint(for url: RequestURL) throws(SessionError) -> Endpoint {
         if let known = lock.withLock({ gate.endpoints[url.origin] }) { return known }
         let origin = url.origin
+        let endpoint = try makeEndpoint(origin)
+        return lock.withLock {
+            // Another thread may have been faster: one value for one place.
+            if let known = gate.endpoints[origin] { return known }
+            if gate.endpoints.count >= Self.endpointLimit { gate.endpoints.removeAll() }
+            gate.endpoints[origin] = endpoint
+            return endpoint
+        }
+    }
+
+    private func makeEndpoint(_ origin: Origin) throws(SessionError) -> Endpoint {
+        if let find = configuration.endpoints { return try find(origin).get() }
         let scheme = origin.scheme == .https ? Endpoint.Scheme.https : .http
-        let endpoint = Endpoint(
+        return Endpoint(
             scheme: scheme,
             host: origin.host,
             port: origin.port,
@@ -149,13 +161,6 @@ final class SessionThread: @unchecked Sendable {
             anchors: serverTrust.anchors,
             timeouts: configuration.timeouts
         )
-        return lock.withLock {
-            // Another thread may have been faster: one value for one place.
-            if let known = gate.endpoints[origin] { return known }
-            if gate.endpoints.count >= Self.endpointLimit { gate.endpoints.removeAll() }
-            gate.endpoints[origin] = endpoint
-            return endpoint
-        }
     }
 
     /// Whether a server there has to have a pinned key or certificate.

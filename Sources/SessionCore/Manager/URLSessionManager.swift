@@ -38,6 +38,9 @@ public final class URLSessionManager: Sendable {
         public var temporaryFolder: String?
         /// Hosts whose connections go to a fixed place; the TLS name and the policy stay those of the host.
         package var resolve: [Host: (host: Host, port: UInt16)] = [:]
+        /// Finds endpoints in place of `serverTrust`, `resolve`, `timeouts` and `httpVersion`: for a program that has
+        /// rules of its own. Asked once for each origin; of `serverTrust`, the pinned hosts still count for redirects.
+        package var endpoints: (@Sendable (Origin) -> Result<Endpoint, SessionError>)?
 
         public init() {}
     }

@@ -2,7 +2,10 @@ import ServerTrust
 
 /// What stands behind a command's name, sorted into options and operands.
 struct Arguments: Sendable {
+    /// The options that take a value; of one that may be repeated, the last.
     private(set) var values: [String: String] = [:]
+    /// The same with all that were given, in their order.
+    private(set) var lists: [String: [String]] = [:]
     private(set) var flags: Set<String> = []
     private(set) var operands: [String] = []
     /// Help was asked for instead: `--help` or `-h` before the operands of a program.
@@ -29,10 +32,10 @@ struct Arguments: Sendable {
                 return
             case _ where word.hasPrefix("-") && word != "-":
                 let (name, attached) = Arguments.split(word)
-                guard let option = command.options.first(where: { "--" + $0.name == name }) else {
+                guard let option = command.options.first(where: { $0.answers(to: name) }) else {
                     throw wrong("unknown option \(Arguments.shown(name))", Arguments.suggestion(name, command))
                 }
-                guard values[option.name] == nil, !flags.contains(option.name) else {
+                guard option.repeats || values[option.name] == nil, !flags.contains(option.name) else {
                     throw wrong("\(name) is given twice")
                 }
                 guard let wanted = option.value else {
@@ -44,6 +47,7 @@ struct Arguments: Sendable {
                     throw wrong("\(name) needs a value: \(name) \(wanted)")
                 }
                 values[option.name] = value
+                lists[option.name, default: []].append(value)
             default:
                 operands.append(word)
                 if case .program = command.operands {
@@ -77,8 +81,11 @@ struct Arguments: Sendable {
         }
     }
 
-    /// `--config=FILE` into name and value.
+    /// `--config=FILE` or `-oFILE` into name and value.
     private static func split(_ word: String) -> (name: String, value: String?) {
+        guard word.hasPrefix("--") else {
+            return (String(word.prefix(2)), word.count > 2 ? String(word.dropFirst(2)) : nil)
+        }
         guard let sign = word.firstIndex(of: "=") else { return (word, nil) }
         return (String(word[..<sign]), String(word[word.index(after: sign)...]))
     }
@@ -92,5 +99,12 @@ struct Arguments: Sendable {
     static func shown(_ word: String) -> String {
         let safe = TextLayout.printable(word)
         return "\"\(safe.prefix(64))\(safe.count > 64 ? "…" : "")\""
+    }
+}
+
+extension Command.Option {
+    /// - Parameter word: `--output` or `-o`.
+    fileprivate func answers(to word: String) -> Bool {
+        word == "--\(name)" || letter.map { word == "-\($0)" } ?? false
     }
 }

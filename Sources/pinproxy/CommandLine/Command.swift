@@ -6,6 +6,16 @@ struct Command: Sendable {
         var value: String?
         var summary: String
         var isRequired = false
+        /// One letter that means the same: `-o FILE`, `-oFILE`.
+        var letter: Character?
+        /// Whether it may be given more than once.
+        var repeats = false
+
+        /// As help and messages write it.
+        var form: String {
+            let long = "--\(name)" + (value.map { " \($0)" } ?? "")
+            return letter.map { "-\($0), \(long)" } ?? long
+        }
     }
 
     /// What stands behind the options.
@@ -37,6 +47,6 @@ struct Command: Sendable {
 
     /// The order in which the help lists them.
     static let all: [Command] = [
-        .run, .check, .exec, .pinsShow, .pinsFrom, .pinsVerify, .pinsDiff, .pinsLearn, .demo, .version, .help,
+        .run, .check, .exec, .pinsShow, .pinsFrom, .pinsVerify, .pinsDiff, .pinsLearn, .fetch, .demo, .version, .help,
     ]
 }

@@ -48,7 +48,7 @@ enum Help {
         }
         if !command.options.isEmpty {
             text += "\nOptions:\n"
-            let forms = command.options.map { "--\($0.name)" + ($0.value.map { " \($0)" } ?? "") }
+            let forms = command.options.map(\.form)
             let column = (forms.map(\.count).max() ?? 0) + 2
             for (form, option) in zip(forms, command.options) { text += row(form, option.summary, column: column) }
         }

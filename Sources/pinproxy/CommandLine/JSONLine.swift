@@ -7,6 +7,8 @@ struct JSONLine {
     mutating func add(_ name: String, _ value: String) { add(name, text: JSONString.quoted(value)) }
     mutating func add(_ name: String, _ value: Bool) { add(name, text: value ? "true" : "false") }
     mutating func add(_ name: String, _ value: some BinaryInteger) { add(name, text: "\(value)") }
+    /// - Parameter number: a JSON number's text.
+    mutating func add(_ name: String, number: String) { add(name, text: number) }
 
     /// - Parameter array: JSON texts.
     mutating func add(_ name: String, array: [String]) { add(name, text: "[\(array.joined(separator: ","))]") }

@@ -5,7 +5,7 @@ import ServerTrust
 import SessionCore
 
 extension Command {
-    static let pinsShow = Command(
+    static let pinsShow: Command = Command(
         name: "pins show",
         summary: "connect to a server, print its chain and the pins in it",
         options: [.anchors, .connect, .timeout, .chainJSON, .pinFile, .pin, .newBackupKey],
@@ -42,7 +42,7 @@ extension Command {
             server,
             at: try connectAddress(arguments, server),
             anchors: try anchors(anchorFile),
-            timeout: try timeout(arguments)
+            timeout: try timeout(arguments, of: .pinsShow) ?? .seconds(10)
         )
         let anchorSource = anchorFile ?? "the anchors of this system"
         guard let place else {
@@ -98,67 +98,9 @@ extension Command {
         }
         return place
     }
-
-    private static func connectAddress(
-        _ arguments: Arguments,
-        _ server: ServerAddress
-    ) throws(CommandFailure) -> ServerAddress? {
-        guard let word = arguments.values["connect"] else { return nil }
-        var address = try ServerAddress(word)
-        if !address.hasPort { address.port = server.port }
-        return address
-    }
-
-    private static func timeout(_ arguments: Arguments) throws(CommandFailure) -> Duration {
-        guard let word = arguments.values["timeout"] else { return .seconds(10) }
-        guard let span = Milliseconds(parsing: word) else {
-            throw CommandFailure(
-                .usage,
-                "--timeout takes a time, not \(Arguments.shown(word))",
-                remedy: "as in 500ms, 10s or 1m",
-                usageOf: .pinsShow
-            )
-        }
-        return .milliseconds(span.count)
-    }
-
-    private static func wholePath(_ name: String) throws(CommandFailure) -> String {
-        guard let path = realpath(name, nil) else {
-            throw CommandFailure(
-                .inputMissing,
-                "\(Arguments.shown(name)) cannot be read: \(String(cString: strerror(errno)))",
-                remedy: "name a file of certificates"
-            )
-        }
-        defer { free(path) }
-        return String(cString: path)
-    }
-
-    private static func anchors(_ file: String?) throws(CommandFailure) -> TrustAnchors {
-        do throws(CertificateFault) {
-            return try TrustAnchorLibrary().anchors(system: file == nil, files: file.map { [$0] } ?? [])
-        } catch {
-            throw CommandFailure(.failed, error.message, remedy: error.remedy)
-        }
-    }
 }
 
 extension Command.Option {
-    fileprivate static let anchors = Command.Option(
-        name: "anchors",
-        value: "FILE",
-        summary: "certificates (PEM or DER) that a chain may end in, in place of the anchors of this system"
-    )
-    fileprivate static let connect = Command.Option(
-        name: "connect",
-        value: "HOST[:PORT]",
-        summary: "connect there instead; the name that the server has to prove stays the same"
-    )
-    fileprivate static let timeout = Command.Option(
-        name: "timeout",
-        value: "TIME",
-        summary: "for name lookup, connection and TLS together: 500ms, 10s (the default), 1m"
-    )
     fileprivate static let chainJSON = Command.Option(name: "json", summary: "print one JSON object instead")
     fileprivate static let pinFile = Command.Option(
         name: "pin-file",

@@ -1,0 +1,104 @@
+import Glibc
+import HTTPCore
+import IOCore
+import SessionCore
+
+/// What `fetch` has to decide and to do while its task goes on.
+struct FetchHooks: Sendable {
+    private let output: String?
+    private let showsHead: Bool
+    private let followsRedirects: Bool
+    private let outcome: FetchOutcome
+    private let progress: FetchProgress
+
+    init(plan: FetchPlan, outcome: FetchOutcome, progress: FetchProgress) {
+        output = plan.output
+        showsHead = plan.showsHead
+        followsRedirects = plan.followsRedirects
+        self.outcome = outcome
+        self.progress = progress
+    }
+
+    func install(in manager: URLSessionManager) {
+        manager.taskWillPerformHTTPRedirection = { [self] _, _, redirect in
+            guard followsRedirects else { return .stop }
+            outcome.change { $0.urls.append(redirect.request.url) }
+            return .proceed
+        }
+        manager.dataTaskDidReceiveResponse = { [self] task, head in received(head, task) }
+        manager.dataTaskDidBecomeDownloadTask = { [self] _, download in
+            outcome.change { $0.task = download }
+            watch(download)
+        }
+    }
+
+    /// A task whose body goes to the standard output, until its answer says that it goes to the file.
+    func watch(_ task: DataTask) {
+        if output == nil, let own = task.delegate as? DataTaskDelegate {
+            let isTerminal = isatty(STDOUT_FILENO) == 1
+            own.dataStream = { [weak task, outcome] bytes in
+                if isTerminal, bytes.contains(0) {
+                    outcome.change { $0.isBinary = true }
+                    task?.cancel()
+                } else {
+                    write(bytes, task)
+                }
+            }
+        }
+        if let own = task.delegate as? UploadTaskDelegate {
+            own.setUploadProgressHandler { [progress] in progress.show($0) }
+        }
+        task.delegate.taskDidComplete = { [outcome] ended, error in
+            // Unless a download goes on with it.
+            guard outcome.now.task === ended else { return }
+            outcome.change { $0.error = error }
+        }
+        task.delegate.queue.add { [outcome] in
+            guard outcome.now.task === task else { return }
+            outcome.change { $0.metrics = task.delegate.metrics }
+            outcome.end()
+        }
+    }
+
+    func watch(_ task: DownloadTask) {
+        guard let output, let own = task.delegate as? DownloadTaskDelegate else { return }
+        own.destination = { [outcome] _, head in
+            outcome.change { $0.head = head }
+            return (output, .removePreviousFile)
+        }
+        own.setProgressHandler { [progress] in progress.show($0) }
+        task.delegate.queue.add { [outcome] in
+            let response = task.response
+            outcome.change {
+                $0.error = own.error
+                $0.metrics = own.metrics
+                $0.path = own.error == nil ? own.filePath : nil
+                $0.resumeData = own.resumeData
+                $0.received = task.countOfBytesReceived
+                $0.head = response ?? $0.head
+            }
+            outcome.end()
+        }
+    }
+
+    private func received(_ head: ResponseHead, _ task: DataTask) -> DataTaskDisposition {
+        outcome.change { $0.head = head }
+        if showsHead { write(Self.text(of: head), task) }
+        guard output != nil else { return .allow }
+        return (200..<300).contains(head.status) ? .becomeDownload : .cancel
+    }
+
+    private static func text(of head: ResponseHead) -> [UInt8] {
+        let version = head.majorVersion == 2 ? "2" : "\(head.majorVersion).\(head.minorVersion)"
+        let lines = ["HTTP/\(version) \(head.status)"] + head.fields.list.map { "\($0.name): \($0.value)" }
+        return Array((lines + ["", ""]).joined(separator: "\n").utf8)
+    }
+
+    private func write(_ bytes: [UInt8], _ task: SessionTask?) {
+        guard outcome.now.outputError == 0 else { return }
+        let code = bytes.withUnsafeBytes { DescriptorOutput.write($0, to: STDOUT_FILENO) }
+        guard code != 0 else { return }
+        outcome.change { $0.outputError = code }
+        task?.cancel()
+    }
+}

@@ -1,0 +1,223 @@
+import CShims
+import Glibc
+import HTTPCore
+import IOCore
+import ProxyCore
+import ServerTrust
+import SessionCore
+
+/// Carries a plan out, from the session to the exit code.
+///
+/// The body is written where it comes in, on the session's loop: the one request waits for its own output, and nothing
+/// is stored.
+struct FetchRun {
+    private let plan: FetchPlan
+    private let outcome: FetchOutcome
+    private let manager: URLSessionManager
+
+    init(_ plan: FetchPlan) throws(CommandFailure) {
+        self.plan = plan
+        outcome = FetchOutcome(url: plan.request.url)
+        manager = try Self.manager(plan)
+    }
+
+    private static func manager(_ plan: FetchPlan) throws(CommandFailure) -> URLSessionManager {
+        var configuration = URLSessionManager.Configuration()
+        for (name, value) in [("User-Agent", "pinproxy/\(ProgramVersion.current)"), ("Accept", "*/*")] {
+            configuration.additionalFields.append(name: Array(name.utf8).span, value: Array(value.utf8).span)
+        }
+        configuration.timeouts = TaskTimeouts(total: plan.timeout)
+        if let output = plan.output { configuration.temporaryFolder = ResumeFile.folder(of: output) }
+        var trust: SessionTrust
+        if let path = plan.config {
+            let (snapshot, warnings) = try LoadedConfiguration.load(path)
+            LoadedConfiguration.show(warnings)
+            trust = SessionTrust(anchors: snapshot.trustAnchors, pinnedDomains: snapshot.pinnedDomains)
+            let router = Router(snapshot: snapshot, timeouts: plan.timeout.map { TaskTimeouts(total: $0) })
+            configuration.endpoints = { origin in
+                router.endpoint(origin).mapError { SessionError(refusal: $0) }
+            }
+        } else {
+            trust = SessionTrust(
+                anchors: try Command.anchors(
+                    plan.anchorFile.map { file throws(CommandFailure) in
+                        try Command.wholePath(file)
+                    }
+                )
+            )
+            if let (host, place) = plan.connect { configuration.resolve[host] = (place.host, place.port) }
+            if plan.wantsHTTP2 { configuration.httpVersion = .http2 }
+        }
+        do throws(SessionError) {
+            return try URLSessionManager(configuration: configuration, serverTrust: trust)
+        } catch {
+            throw CommandFailure(.internal, error.details)
+        }
+    }
+
+    func run() throws(CommandFailure) -> ExitCode {
+        let progress = FetchProgress(isUpload: plan.output == nil)
+        let task = try makeTask(progress)
+        outcome.change { $0.task = task }
+        do throws(IOFailure) {
+            // Ends with the process.
+            _ = try LoopThread(name: "signals") { [outcome] in Self.waitForSignal(outcome) }
+        } catch {
+            throw CommandFailure(.internal, error.description)
+        }
+        task.resume()
+        outcome.wait()
+        progress.clear()
+        let state = outcome.now
+        end()
+        return try conclude(state)
+    }
+
+    /// Lets the connections end properly.
+    private func end() {
+        let ended = Latch(count: 1)
+        Task { [manager] in
+            await manager.invalidateSession(cancelingTasks: true)
+            ended.countDown()
+        }
+        ended.wait()
+    }
+
+    private static func waitForSignal(_ outcome: FetchOutcome) {
+        let signal = pinproxy_wait_signal(-1)
+        outcome.change { $0.signal = signal }
+        switch outcome.now.task {
+        case let download as DownloadTask: download.cancel(byProducingResumeData: { _ in })
+        case let task: task?.cancel()
+        }
+    }
+
+    // MARK: The task
+
+    private func makeTask(_ progress: FetchProgress) throws(CommandFailure) -> SessionTask {
+        let hooks = FetchHooks(plan: plan, outcome: outcome, progress: progress)
+        hooks.install(in: manager)
+        do throws(SessionError) {
+            if plan.resumes, let output = plan.output, let bytes = try resumeData(ResumeFile(for: output)) {
+                return try resumed(bytes, output, hooks)
+            }
+            let task: DataTask =
+                switch plan.request.body {
+                case .none: try manager.dataTask(with: plan.request)
+                default: try manager.uploadTask(withStreamedRequest: plan.request)
+                }
+            hooks.watch(task)
+            return task
+        } catch {
+            throw CommandFailure(error.exitCode, "fetch: \(error.details.dropLast())")
+        }
+    }
+
+    private func resumeData(_ file: ResumeFile) throws(SessionError) -> [UInt8]? {
+        do throws(CommandFailure) {
+            return try file.read()
+        } catch {
+            throw SessionError(.fileFailed, "\(error.message).")
+        }
+    }
+
+    private func resumed(_ bytes: [UInt8], _ output: String, _ hooks: FetchHooks) throws(SessionError) -> SessionTask {
+        let file = ResumeFile(for: output)
+        let task = try manager.downloadTask(withResumeData: bytes, fields: plan.request.fields)
+        guard task.originalRequest.url == plan.request.url else {
+            task.cancel()
+            throw SessionError(
+                .requestInvalid,
+                "\(file.path) is of a download from \(task.originalRequest.url). Remove it to begin anew."
+            )
+        }
+        hooks.watch(task)
+        return task
+    }
+
+    // MARK: The end
+
+    private func conclude(_ state: FetchOutcome.State) throws(CommandFailure) -> ExitCode {
+        let status = state.head?.status ?? state.metrics?.transaction.status
+        let failure = failure(state, status)
+        if plan.showsMetrics, let metrics = state.metrics {
+            Output.error(Waterfall(metrics: metrics, urls: state.urls).text)
+        }
+        if plan.printsJSON {
+            let account = FetchAccount(
+                url: state.urls.last ?? plan.request.url,
+                status: status,
+                file: state.path,
+                error: state.error,
+                metrics: state.metrics
+            )
+            if plan.output == nil { Output.error(account.text) } else { try Output.standard(account.text) }
+        }
+        if let failure { throw failure }
+        return .success
+    }
+
+    private func failure(_ state: FetchOutcome.State, _ status: Int?) -> CommandFailure? {
+        let host = AbsoluteURL(state.urls.last ?? "")?.origin.host.authorityText ?? "the server"
+        if state.outputError != 0 {
+            // A reader that has had enough (`| head`) is no failure.
+            guard state.outputError != EPIPE else { return nil }
+            let reason = String(cString: strerror(state.outputError))
+            return CommandFailure(.failed, "cannot write to the standard output: \(reason)")
+        }
+        if state.isBinary {
+            return CommandFailure(.failed, "the body is binary, and this is a terminal", remedy: "-o FILE, or a pipe")
+        }
+        // An answer that was not wanted in the file has been cut off on purpose.
+        if let status, let output = plan.output, state.path == nil, state.error?.code == .cancelled, state.signal == 0 {
+            return CommandFailure(.failed, "\(host) answered \(status): \(Arguments.shown(output)) is not written")
+        }
+        if let error = state.error {
+            let kept = keep(state)
+            if state.signal != 0 {
+                return CommandFailure(
+                    ExitCode(rawValue: 128 + state.signal),
+                    "interrupted\(kept.text)",
+                    remedy: kept.remedy
+                )
+            }
+            let details = error.details.hasSuffix(".") ? String(error.details.dropLast()) : error.details
+            return CommandFailure(error.exitCode, details + kept.text, remedy: kept.remedy)
+        }
+        if let output = plan.output { ResumeFile(for: output).remove() }
+        if let status, status >= 400 { return CommandFailure(.failed, "\(host) answered \(status)") }
+        return nil
+    }
+
+    /// Puts what is needed to go on beside the file.
+    private func keep(_ state: FetchOutcome.State) -> (text: String, remedy: String) {
+        guard let output = plan.output, let data = state.resumeData else { return ("", "") }
+        guard ResumeFile(for: output).write(data) else { return ("", "") }
+        return (": \(TransferMeter.size(state.received)) are kept", "the same with -C - goes on")
+    }
+}
+
+extension SessionError {
+    /// How the program ends with it.
+    var exitCode: ExitCode {
+        switch code {
+        case .pinMismatch, .pinSetExpired, .pinForbidden, .certificateUntrusted, .certificateExpired,
+            .certificateHostMismatch, .certificateRevoked, .stapleMissing, .addressDenied, .redirectDenied:
+            .refused
+        case .dnsFailed: .noHost
+        case .connectFailed: .unavailable
+        case .dnsTimeout, .connectTimeout, .responseTimeout, .stalled: .timedOut
+        case .tlsHandshakeFailed, .responseInvalid, .responseTruncated, .responseTooLarge: .protocolError
+        case .requestInvalid: .usage
+        case .fileFailed: .cannotCreate
+        case .cancelled: .failed
+        case .internal: .internal
+        }
+    }
+
+    /// What the proxy would refuse its clients.
+    fileprivate init(refusal problem: Problem) {
+        let isAddress = problem.code == .addressDenied
+        self.init(isAddress ? .addressDenied : .redirectDenied, problem.details)
+    }
+}

@@ -1,0 +1,350 @@
+import Foundation
+import ServerTrust
+import TestSupport
+import Testing
+
+@Suite("Command line: fetch")
+struct FetchTests {
+    private let host = Stage.host
+    private let folder: TemporaryFolder
+    private let server: TestServer
+
+    init() throws {
+        folder = try TemporaryFolder()
+        server = try Stage.pki.server(host)
+        try folder.write(Stage.pki.root.certificate.pem, as: "anchors.pem")
+    }
+
+    private func path(_ name: String) -> String { "\(folder.path)/\(name)" }
+
+    private func bytes(_ name: String) -> [UInt8]? {
+        FileManager.default.contents(atPath: path(name)).map { Array($0) }
+    }
+
+    private var files: Set<String> {
+        Set((try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? [])
+    }
+
+    /// Without a configuration, at an origin that is not the host's own place.
+    private func fetch(_ origin: UInt16, _ words: String...) throws -> Programs.Finished {
+        try pinproxy(["fetch", "--anchors", path("anchors.pem"), "--connect", "127.0.0.1:\(origin)"] + words)
+    }
+
+    private func origin(
+        _ answer: @escaping @Sendable (HTTPMessage) -> String = { OriginAnswer.text("for \($0.target)") }
+    ) throws -> ScriptedOrigin {
+        try ScriptedOrigin(server) { answer($0) }
+    }
+
+    private var url: String { "https://\(host)" }
+
+    // MARK: Answers
+
+    @Test("the body goes to the standard output and nothing else does; an answer of 400 and above ends with 1")
+    func body() throws {
+        let origin = try origin { request in
+            request.target == "/none"
+                ? OriginAnswer.text("nothing here", status: "404 Not Found")
+                : OriginAnswer.text("for \(request.target)")
+        }
+        let good = try fetch(origin.port, "\(url)/a?b=c#d")
+        #expect(good.exitCode == 0 && good.output == "for /a?b=c" && good.errors.isEmpty)
+        let bad = try fetch(origin.port, "\(url)/none")
+        #expect(bad.exitCode == 1 && bad.output == "nothing here")
+        #expect(bad.errors == "pinproxy: \(host) answered 404\n")
+    }
+
+    @Test("-o writes the file when it is whole; another answer than a good one is not written")
+    func output() throws {
+        let body = String(repeating: "0123456789", count: 50_000)
+        let origin = try origin { request in
+            request.target == "/none" ? OriginAnswer.text("no", status: "404 Not Found") : OriginAnswer.text(body)
+        }
+        let good = try fetch(origin.port, "-o", path("file"), "\(url)/")
+        #expect(good.exitCode == 0 && good.output.isEmpty && good.errors.isEmpty, "\(good.errors)")
+        #expect(bytes("file") == Array(body.utf8))
+        // A file that is there is replaced, and is kept where there is nothing to replace it with.
+        let bad = try fetch(origin.port, "-o\(path("file"))", "\(url)/none")
+        #expect(bad.exitCode == 1 && bad.errors.contains("answered 404") && bad.errors.contains("is not written"))
+        #expect(bytes("file") == Array(body.utf8))
+        #expect(files == ["anchors.pem", "file"])
+    }
+
+    @Test("-i prints the head before the body")
+    func head() throws {
+        let origin = try origin { _ in OriginAnswer.text("x", fields: ["ETag: \"1\""]) }
+        let answer = try fetch(origin.port, "-i", "\(url)/")
+        #expect(answer.output == "HTTP/1.1 200\nETag: \"1\"\nContent-Length: 1\n\nx")
+    }
+
+    @Test("redirects are followed, or are the answer with --no-redirect; never away from TLS")
+    func redirects() throws {
+        let origin = try origin { request in
+            switch request.target {
+            case "/first": OriginAnswer.text("", status: "302 Found", fields: ["Location: /second"])
+            case "/plain": OriginAnswer.text("", status: "302 Found", fields: ["Location: http://\(Stage.host)/"])
+            default: OriginAnswer.text("for \(request.target)")
+            }
+        }
+        #expect(try fetch(origin.port, "\(url)/first").output == "for /second")
+        #expect(try fetch(origin.port, "-i", "--no-redirect", "\(url)/first").output.hasPrefix("HTTP/1.1 302\n"))
+        let denied = try fetch(origin.port, "\(url)/plain")
+        #expect(denied.exitCode == 77 && denied.errors.contains("without TLS"), "\(denied.errors)")
+    }
+
+    // MARK: Requests
+
+    @Test("what is sent decides the method, and -X and -H decide over it")
+    func requests() throws {
+        let origin = try origin()
+        try folder.write("from a file", as: "body.txt")
+        _ = try fetch(origin.port, "-d", "a=1", "-d", "b=2", "-H", "X-One: 1", "-H", "X-Two:2", "\(url)/data")
+        _ = try fetch(origin.port, "-d", "@\(path("body.txt"))", "-H", "content-type: text/plain", "\(url)/file")
+        _ = try fetch(origin.port, "-T", path("body.txt"), "\(url)/upload")
+        _ = try fetch(origin.port, "-X", "DELETE", "\(url)/method")
+        let requests = origin.connections.flatMap(\.requests)
+        try #require(requests.count == 4)
+        #expect(requests[0].method == "POST" && requests[0].text == "a=1&b=2")
+        #expect(requests[0]["content-type"] == "application/x-www-form-urlencoded")
+        #expect(requests[0]["x-one"] == "1" && requests[0]["x-two"] == "2")
+        #expect(requests[0]["user-agent"]?.hasPrefix("pinproxy/") == true)
+        #expect(requests[1].method == "POST" && requests[1].text == "from a file")
+        #expect(requests[1]["content-type"] == "text/plain")
+        #expect(
+            requests[2].method == "PUT" && requests[2].text == "from a file" && requests[2]["content-length"] == "11"
+        )
+        #expect(requests[3].method == "DELETE" && requests[3].body.isEmpty)
+    }
+
+    @Test("-F sends a form with files, and says of what type they are")
+    func form() throws {
+        let origin = try origin()
+        try folder.write("{}", as: "x.json")
+        let answer = try fetch(
+            origin.port,
+            "-F",
+            "title=A report",
+            "-F",
+            "file=@\(path("x.json"))",
+            "-F",
+            "other=@\(path("x.json"));type=text/x-own",
+            "\(url)/form"
+        )
+        #expect(answer.exitCode == 0)
+        let request = try #require(origin.connections.first?.requests.first)
+        #expect(
+            request.method == "POST" && request["content-type"]?.hasPrefix("multipart/form-data; boundary=") == true
+        )
+        #expect(request.text.contains("name=\"title\"\r\n\r\nA report\r\n"))
+        #expect(
+            request.text.contains("name=\"file\"; filename=\"x.json\"\r\nContent-Type: application/json\r\n\r\n{}\r\n")
+        )
+        #expect(request.text.contains("Content-Type: text/x-own\r\n"))
+    }
+
+    @Test("the standard input is sent as it comes, and not twice")
+    func standardInput() throws {
+        let origin = try origin { request in
+            request.target == "/again"
+                ? OriginAnswer.text("", status: "307 Temporary Redirect", fields: ["Location: /"])
+                : OriginAnswer.text("ok")
+        }
+        func pipe(_ target: String) throws -> Programs.Finished {
+            let line = #"printf 'one two' | "$0" fetch --anchors "$1" --connect "127.0.0.1:$2" -T - "$3""#
+            return try Programs.run(
+                "sh",
+                ["-c", line, try Programs.built("pinproxy"), path("anchors.pem"), "\(origin.port)", url + target]
+            )
+        }
+        #expect(try pipe("/").output == "ok")
+        let request = try #require(origin.connections.first?.requests.first)
+        #expect(request.method == "PUT" && request.text == "one two" && request["transfer-encoding"] == "chunked")
+        let again = try pipe("/again")
+        #expect(again.exitCode == 64 && again.errors.contains("a second time"), "\(again.errors)")
+    }
+
+    // MARK: Trust
+
+    @Test("with --config the pins hold, as they do in the proxy: no byte of a request for a wrong key")
+    func pins() throws {
+        let origin = try origin()
+        func run(_ pin: PublicKeyPin, _ target: String) throws -> Programs.Finished {
+            var settings = ProxySettings(trusting: Stage.pki)
+            settings.resolve(host, to: origin.port)
+            settings.pin(host, to: pin)
+            return try pinproxy("fetch", "--config", try settings.write(to: folder), "--metrics", target)
+        }
+        // A host that a pin file names is reached with TLS, whatever was written.
+        for target in ["\(url)/a", "http://\(host)/a"] {
+            let good = try run(server.certificate.publicKeyPin, target)
+            #expect(
+                good.exitCode == 0 && good.output == "for /a" && good.errors.contains("pinning: pass"),
+                "\(good.errors)"
+            )
+        }
+        let bad = try run(.unrelated(2), "\(url)/secret")
+        #expect(bad.exitCode == 77 && bad.output.isEmpty && bad.errors.contains("pin"), "\(bad.errors)")
+        let records = try origin.waitForClosed(3)
+        #expect(records.map(\.requests.count).sorted() == [0, 1, 1])
+        #expect(records.filter { $0.requests.isEmpty }.allSatisfy { $0.applicationBytes == 0 })
+    }
+
+    @Test("with --config the rules on addresses hold")
+    func addresses() throws {
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.members["access"] = ["denyAddresses": ["loopback"]]
+        let answer = try pinproxy("fetch", "--config", try settings.write(to: folder), "https://127.0.0.1:1/")
+        #expect(answer.exitCode == 77, "\(answer.errors)")
+    }
+
+    @Test("without, chain and host are checked")
+    func chain() throws {
+        let origin = try origin()
+        let other = try fetch(origin.port, "https://other.example.com/")
+        #expect(other.exitCode == 77 && other.errors.contains("other.example.com"), "\(other.errors)")
+        let unknown = try pinproxy("fetch", "--connect", "127.0.0.1:\(origin.port)", "\(url)/")
+        #expect(unknown.exitCode == 77, "\(unknown.errors)")
+        #expect(try origin.waitForClosed(2).allSatisfy { $0.applicationBytes == 0 })
+    }
+
+    // MARK: Downloads that break off
+
+    /// Gives the body's first part and ends; gives the rest to those who ask for it.
+    private func breakingOrigin(_ body: [UInt8], at cut: Int) throws -> ScriptedOrigin {
+        try ScriptedOrigin(server) { connection in
+            guard let request = try connection.readRequest() else { return }
+            let tag = "ETag: \"v1\"\r\n"
+            if request["range"] == "bytes=\(cut)-", request["if-range"] == "\"v1\"" {
+                let range = "Content-Range: bytes \(cut)-\(body.count - 1)/\(body.count)\r\n"
+                let head = "HTTP/1.1 206 Partial Content\r\n\(tag)\(range)Content-Length: \(body.count - cut)\r\n\r\n"
+                try connection.write(Array(head.utf8) + body[cut...])
+            } else {
+                let head = "HTTP/1.1 200 OK\r\n\(tag)Content-Length: \(body.count)\r\n\r\n"
+                try connection.write(Array(head.utf8) + body[..<cut])
+                if request["x-hold"] != nil { connection.readToEnd() }
+            }
+        }
+    }
+
+    @Test("-C - goes on with what is kept of a download that broke off, and leaves nothing behind")
+    func resumption() throws {
+        let body = patternBytes(300_000)
+        let origin = try breakingOrigin(body, at: 100_000)
+        let broken = try fetch(origin.port, "-o", path("file"), "\(url)/big")
+        #expect(broken.exitCode == 76 && broken.errors.contains("100.0 kB are kept"), "\(broken.errors)")
+        #expect(files.contains("file.resume") && !files.contains("file"))
+        // For another URL it is of no use, and stays.
+        let other = try fetch(origin.port, "-C", "-", "-o", path("file"), "\(url)/other")
+        #expect(other.exitCode == 64 && other.errors.contains("file.resume"), "\(other.errors)")
+        let whole = try fetch(origin.port, "-C", "-", "-o", path("file"), "\(url)/big")
+        #expect(whole.exitCode == 0, "\(whole.errors)")
+        let isSame = bytes("file") == body
+        #expect(isSame)
+        #expect(files == ["anchors.pem", "file"])
+    }
+
+    @Test("Ctrl-C keeps what has come", arguments: [SIGINT, SIGTERM])
+    func interruption(signal: Int32) throws {
+        let body = patternBytes(300_000)
+        let origin = try breakingOrigin(body, at: 200_000)
+        let child = try ChildProcess(
+            try Programs.built("pinproxy"),
+            [
+                "fetch", "--anchors", path("anchors.pem"), "--connect", "127.0.0.1:\(origin.port)",
+                "-o", path("file"), "-H", "X-Hold: yes", "\(url)/big",
+            ],
+            environment: Programs.environment
+        )
+        // It writes in pieces: the first is enough.
+        try Patience.poll(for: "bytes in the partial file", every: 0.01) {
+            let part = files.first { $0.hasSuffix(".part") }
+            return part.flatMap { bytes($0)?.isEmpty == false ? true : nil }
+        }
+        child.signal(signal)
+        let ended = try child.waitForExit()
+        #expect(ended.exitCode == 128 + signal && ended.errors.contains("interrupted"), "\(ended.errors)")
+        #expect(files.contains("file.resume") && !files.contains("file"))
+    }
+
+    // MARK: Accounts
+
+    @Test("--json is one line with status, file and the times of each transaction; --metrics a picture of them")
+    func accounts() throws {
+        let origin = try origin { request in
+            request.target == "/first"
+                ? OriginAnswer.text("", status: "302 Found", fields: ["Location: /second"]) : OriginAnswer.text("hello")
+        }
+        let answer = try fetch(origin.port, "--json", "--metrics", "-o", path("file"), "\(url)/first")
+        let object = try JSONSerialization.jsonObject(with: Data(answer.output.utf8)) as? [String: Any]
+        let account = try #require(object)
+        #expect((account["url"] as? String)?.hasSuffix("/second") == true)
+        #expect(account["status"] as? Int == 200 && account["file"] as? String == path("file"))
+        let transactions = try #require(account["transactions"] as? [[String: Any]])
+        #expect(transactions.map { $0["status"] as? Int } == [302, 200])
+        #expect(transactions.map { $0["reusedConnection"] as? Bool } == [false, true])
+        #expect(transactions[0]["secureConnectionEnd"] is Double && transactions[1]["secureConnectionEnd"] == nil)
+        #expect(transactions[1]["responseBodyBytesReceived"] as? Int == 5)
+        #expect(answer.errors.contains("waiting") && answer.errors.contains("5 B received"), "\(answer.errors)")
+        // Without a file the standard output is the body's.
+        let plain = try fetch(origin.port, "--json", "\(url)/second")
+        #expect(plain.output == "hello" && plain.errors.hasPrefix("{\"url\":"))
+        // A failure has its account too.
+        let failed = try fetch(origin.port, "--json", "https://other.example.com/")
+        #expect(failed.errors.contains(#""error":"certificate_host_mismatch""#), "\(failed.errors)")
+    }
+
+    // MARK: Failures
+
+    @Test("the exit code tells what kind of failure it was")
+    func exitCodes() throws {
+        let refusing = try TestSocket.reserveRefusingPort()
+        defer { close(refusing.descriptor) }
+        #expect(try fetch(refusing.port, "\(url)/").exitCode == 69)
+        let silent = try ScriptedOrigin(server) { connection in
+            _ = try connection.readRequest()
+            connection.readToEnd()
+        }
+        let late = try fetch(silent.port, "--timeout", "300ms", "\(url)/")
+        #expect(late.exitCode == 75 && late.errors.contains("300 ms"), "\(late.errors)")
+        let broken = try origin { _ in "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n" }
+        #expect(try fetch(broken.port, "\(url)/").exitCode == 76)
+        let good = try origin()
+        #expect(try fetch(good.port, "-o", "/nonexistent/folder/file", "\(url)/").exitCode == 73)
+        let full = try Programs.run(
+            "sh",
+            [
+                "-c", #""$0" fetch --anchors "$1" --connect "127.0.0.1:$2" "$3" > /dev/full"#,
+                try Programs.built("pinproxy"), path("anchors.pem"), "\(good.port)", "\(url)/",
+            ]
+        )
+        #expect(full.exitCode == 1 && full.errors.contains("standard output"), "\(full.errors)")
+    }
+
+    @Test(
+        "wrong words are usage, with what to write",
+        arguments: [
+            (["ftp://host/"], "no http or https URL"),
+            (["-d", "a", "-T", "b", "https://host/"], "two bodies"),
+            (["-C", "5", "-o", "x", "https://host/"], "takes -"),
+            (["-C", "-", "https://host/"], "needs -o"),
+            (["-H", "no colon", "https://host/"], "no header field"),
+            (["-H", "Host: other", "https://host/"], "Host is the session's own"),
+            (["-F", "word", "https://host/"], "no part of a form"),
+            (["-X", "A B", "https://host/"], "no method"),
+            (["--timeout", "soon", "https://host/"], "takes a time"),
+            (["--http2", "--config", "x", "https://host/"], "without --config"),
+        ]
+    )
+    func usage(words: [String], message: String) throws {
+        let answer = try pinproxy(["fetch"] + words)
+        #expect(answer.exitCode == 64 && answer.errors.contains(message), "\(answer.errors)")
+    }
+
+    @Test("a file that is not there is said so")
+    func missing() throws {
+        for words in [["-T", "/none"], ["-d", "@/none"], ["-F", "a=@/none"]] {
+            let answer = try pinproxy(["fetch"] + words + ["https://host/"])
+            #expect(answer.exitCode == 66 && answer.errors.contains("/none"), "\(answer.errors)")
+        }
+    }
+}
