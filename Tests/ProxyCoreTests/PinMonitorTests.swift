@@ -10,6 +10,10 @@ import Testing
 struct PinMonitorTests {
     private static let collector = "collector.example"
     private static let pki = try! TestPKI()
+    /// Where the domain's reports go, unless a test says otherwise.
+    private static let uris = [
+        "http://\(collector)/reports?from=test", "http://\(collector)/", "https://\(collector)/",
+    ]
 
     /// A monitor with short times, what it tells, and handshakes that failed.
     private final class Setting: Sendable {
@@ -40,6 +44,7 @@ struct PinMonitorTests {
             at origin: ScriptedOrigin,
             pinning pin: PublicKeyPin? = nil,
             file: String? = nil,
+            reporting uris: [String] = PinMonitorTests.uris,
             generation: Int
         ) throws -> PolicySnapshot {
             var configuration = Configuration()
@@ -47,17 +52,24 @@ struct PinMonitorTests {
             host.resolve = try AddressAndPort(parsing: "127.0.0.1:\(origin.port)")
             configuration.hosts = [host]
             configuration.reports.file = file
-            let pinned = try pin.map {
-                try PinFile.load(text: PinFileText.pinning(collector, to: $0), file: "p.json", at: 0).domains
-            }
+            let pinned = try PinFile.load(text: Self.pinFile(pin, reporting: uris), file: "p.json", at: 0).domains
             return PolicySnapshot(
                 PolicyParts(
                     configuration: configuration,
-                    pinnedDomains: pinned ?? PinnedDomains(),
+                    pinnedDomains: pinned,
                     trustAnchors: PinMonitorTests.pki.anchors
                 ),
                 generation: generation
             )
+        }
+
+        private static func pinFile(_ pin: PublicKeyPin?, reporting uris: [String]) -> String {
+            let pins = "\"pins\": [\"\(pin ?? .unrelated(1))\", \"\(PublicKeyPin.unrelated(2))\"]"
+            let list = uris.map { "\"\($0)\"" }.joined(separator: ", ")
+            let collected = pin == nil ? "" : ", \"\(collector)\": { \(pins) }"
+            return """
+                { "version": 1, "pinnedDomains": { "api.example": { \(pins), "reportUris": [\(list)] }\(collected) } }
+                """
         }
 
         /// Reports a failed handshake; the number makes it another one.
@@ -186,6 +198,28 @@ struct PinMonitorTests {
         #expect(before.count == 1 && after.count == 1)
         #expect(before[0]["known-pins"] as? [String] != after[0]["known-pins"] as? [String])
         #expect(origin.connections.isEmpty)
+    }
+
+    @Test("79 what waits for a collector that the new pin files do not name is not sent there any more")
+    func givenUp() throws {
+        let release = Gate()
+        let origin = try ScriptedOrigin(nil) { connection in
+            while try connection.readRequest() != nil {
+                try release.pass()
+                try connection.write("HTTP/1.1 503 Later\r\nContent-Length: 0\r\n\r\n")
+            }
+        }
+        let setting = try Setting(at: origin)
+        for number in 2...3 { try setting.fail(UInt8(number), to: "http://\(Self.collector)/") }
+        _ = try Self.waitForRequests(1, at: origin)
+        let others = ["https://\(Self.collector)/"]
+        setting.monitor.replace(try Setting.snapshot(at: origin, reporting: others, generation: 2))
+        // Of a handshake of the former generation.
+        try setting.fail(4, to: "http://\(Self.collector)/")
+        release.open()
+        setting.monitor.stop()
+        #expect(origin.requests.count == 1)
+        #expect(setting.losses() == ["undelivered": 3])
     }
 
     @Test("a collector that the rules deny gets nothing, and the start says so")

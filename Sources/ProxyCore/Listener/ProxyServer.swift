@@ -140,9 +140,10 @@ package final class ProxyServer {
             if opensLog { log?.close() }
             throw error
         }
+        // Before the first handshake of the new generation can fail: its reports go where the new files say.
+        monitor.replace(placed)
         onWorkers { index, worker in worker.adopt(generations[index], log: log) }
         snapshot = placed
-        monitor.replace(placed)
         changeLog(log)
         return needs
     }

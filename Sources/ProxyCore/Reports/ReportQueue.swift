@@ -142,6 +142,17 @@ package struct ReportQueue<Collector: Hashable & Sendable, Content: Sendable>: S
         }
     }
 
+    /// Drops and counts the reports that are not to go out any more. What is under way goes on, and is not repeated.
+    package mutating func withdraw(where isUnwanted: (Collector, Content) -> Bool) {
+        let before = entries.count
+        entries.removeAll { entry in
+            guard isUnwanted(entry.collector, entry.content) else { return false }
+            made[entry.key] = nil
+            return true
+        }
+        count(.undelivered, before - entries.count)
+    }
+
     // MARK: The end
 
     /// Gives every report that waits one last attempt, at once; takes no more.

@@ -10,13 +10,21 @@ import SessionCore
 final class ReportSender {
     private let loop: EventLoop
     private let limits: ReportLimits
-    private var queue: ReportQueue<ReportURI, [UInt8]>
+    private var queue: ReportQueue<ReportURI, Content>
     private var snapshot: PolicySnapshot
     private var router: Router
     private var endpoints: [ReportURI: Result<Endpoint, Problem>] = [:]
     /// Made with the first report: most programs never send one.
     private var manager: LoopSession?
     private var file: ReportFile?
+
+    /// What is sent, and whose pins it is about.
+    private struct Content: Sendable {
+        let domain: Host
+        let port: UInt16
+        let json: [UInt8]
+    }
+
     /// Called when an attempt is over.
     var whenChanged: () -> Void = {}
 
@@ -62,6 +70,7 @@ final class ReportSender {
         // Attempts under way end on the connections that they have; no later one gets these.
         manager?.invalidateSession(cancelingTasks: false)
         manager = nil
+        queue.withdraw { !isWanted(at: $0, about: $1.domain, port: $1.port) }
         file = nil
         do {
             file = try Self.open(snapshot)
@@ -88,6 +97,12 @@ final class ReportSender {
         return found
     }
 
+    /// Whether the present pin files still send a domain's reports there. Of a report that was made under others nothing
+    /// else is known: the collector may have been given up, or its host be one that the report is about by now.
+    private func isWanted(at collector: ReportURI, about domain: Host, port: UInt16) -> Bool {
+        snapshot.pinnedDomains.policy(host: domain, port: port)?.configuration.reportUris.contains(collector) == true
+    }
+
     // MARK: Reports
 
     /// Makes a report, for the file and for each collector, as far as it was not made before.
@@ -98,7 +113,14 @@ final class ReportSender {
         if let file, queue.admitToFile(digest: digest, now: now) == .taken, file.append(json) != 0 {
             queue.count(.undelivered)
         }
-        for uri in uris { _ = queue.add(digest: digest, to: uri, now: now, content: Array(json.utf8)) }
+        for uri in uris {
+            guard isWanted(at: uri, about: report.notedHost, port: report.port) else {
+                queue.count(.undelivered)
+                continue
+            }
+            let content = Content(domain: report.notedHost, port: report.port, json: Array(json.utf8))
+            _ = queue.add(digest: digest, to: uri, now: now, content: content)
+        }
     }
 
     /// Sends what is due.
@@ -106,13 +128,13 @@ final class ReportSender {
         while let entry = queue.next(now: now) { send(entry) }
     }
 
-    private func send(_ entry: ReportQueue<ReportURI, [UInt8]>.Entry) {
+    private func send(_ entry: ReportQueue<ReportURI, Content>.Entry) {
         let number = entry.number
         guard case .success(let endpoint) = endpoint(entry.collector), let manager = session() else {
             finished(number, .refused)
             return
         }
-        ReportTask.start(entry.content, to: entry.collector, at: endpoint, on: manager) { [unowned self] outcome in
+        ReportTask.start(entry.content.json, to: entry.collector, at: endpoint, on: manager) { [unowned self] outcome in
             finished(number, outcome)
             // libcurl may be on the stack.
             loop.atEndOfTurn { [unowned self] in whenChanged() }
