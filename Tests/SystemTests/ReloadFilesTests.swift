@@ -94,6 +94,32 @@ struct ReloadFilesTests {
         #expect(try stage.get("/new").text == "/new")
     }
 
+    @Test("pins that are dropped are warned of by name, and by no other reload")
+    func dropped() throws {
+        let others = ["gone.example", "reporting.example", "below.parent.example"]
+        let stage = try stage { settings in
+            for host in others { settings.pin(host, to: .unrelated(2)) }
+        }
+        func warnings() -> [LogLine] {
+            stage.proxy.events("warning").filter { $0.string("code") == "pins_dropped" }
+        }
+        var settings = stage.settings
+        settings.pinnedDomains["gone.example"] = nil
+        settings.pin("reporting.example", to: .unrelated(2), with: ["enforcePinning": false])
+        settings.pinnedDomains["below.parent.example"] = nil
+        settings.pin("parent.example", to: .unrelated(2), with: ["includeSubdomains": true])
+        #expect(try stage.proxy.reload(settings).string("event") == "reloaded")
+        let warning = try stage.proxy.waitForEvent("warning") { $0.string("code") == "pins_dropped" }
+        #expect(warning.integer("count") == 2)
+        #expect((warning["domains"] as? [String])?.sorted() == ["gone.example", "reporting.example"])
+        // A pin that changes and a domain that is added drop nothing.
+        settings.pin(Stage.host, to: .unrelated(3))
+        settings.pin("gone.example", to: .unrelated(2))
+        #expect(try stage.proxy.reload(settings).string("event") == "reloaded")
+        #expect(try stage.get().problemCode == "pin_mismatch")
+        #expect(warnings().count == 1)
+    }
+
     @Test("a configuration that is gone, and one that comes back, are noticed")
     func missing() throws {
         let stage = try stage()

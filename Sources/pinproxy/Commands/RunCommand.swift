@@ -48,16 +48,17 @@ extension Command {
         try prepare(&parts)
         let proxy = try RunningProxy(PolicySnapshot(parts, generation: loaded.generation))
         let signals = try SignalDescriptor.make()
-        proxy.tellListeners()
-        if origin != nil {
-            EventLine(event: "demoOrigin").with("url", "http://\(DemoOrigin.hostBesideAProxy)/").write()
-        }
+        // Before anybody is told that all is ready: no change after that goes unnoticed.
         var reloader = Reloader(
             path: arguments["config"],
             proxy: proxy.server,
             record: outcome.record,
             prepare: prepare
         )
+        proxy.tellListeners()
+        if origin != nil {
+            EventLine(event: "demoOrigin").with("url", "http://\(DemoOrigin.hostBesideAProxy)/").write()
+        }
         let signal = serve(signals, &reloader)
         EventLine(event: "stopping")
             .with("signal", signal == SIGINT ? "SIGINT" : "SIGTERM")

@@ -86,6 +86,7 @@ struct Reloader {
             return
         }
         do {
+            let former = proxy.snapshot.pinnedDomains
             var parts = loaded.parts
             try prepare(&parts)
             let needs = try proxy.reload(
@@ -99,6 +100,7 @@ struct Reloader {
                 .with("hosts", loaded.configuration.hosts.count)
                 .with("warnings", outcome.warnings.count)
                 .write(.info, at: level)
+            DroppedPins(from: former, to: proxy.snapshot.pinnedDomains).event?.write(.warning, at: level)
             LoadedConfiguration.tell(outcome.warnings)
             if let warning = DescriptorLimit.raise(for: loaded.configuration.limits) {
                 EventLine(event: "warning").with("message", warning).write(.warning, at: level)

@@ -1,0 +1,37 @@
+import HTTPCore
+import ProxyCore
+import ServerTrust
+
+/// The domains that a reload holds to pins no longer: a file that was removed, perhaps only for a moment or by mistake,
+/// looks like one that is not wanted any more.
+struct DroppedPins {
+    private let domains: [Host]
+    /// So many are named; the rest is counted.
+    private static let named = 20
+
+    init(from old: PinnedDomains, to new: PinnedDomains) {
+        domains = old.domains.filter { domain in
+            guard let policy = domain.policy, Self.enforcesPins(policy) else { return false }
+            return !(new.policy(host: domain.host, port: domain.ports?.first ?? 443).map(Self.enforcesPins) ?? false)
+        }.map(\.host)
+    }
+
+    private static func enforcesPins(_ policy: SecurityPolicy) -> Bool {
+        policy.pinningMode != .none && policy.configuration.enforcePinning
+    }
+
+    /// Nil when there is none.
+    var event: EventLine? {
+        guard !domains.isEmpty else { return nil }
+        let names = domains.prefix(Self.named).map { JSONString.quoted($0.description) }
+        return EventLine(event: "warning")
+            .with("code", "pins_dropped")
+            .with("count", domains.count)
+            .with("domains", json: "[\(names.joined(separator: ","))]")
+            .with(
+                "message",
+                "pins that were enforced are not any more: a host that no pin file names may be reached over plain HTTP, "
+                    + "and with any key"
+            )
+    }
+}
