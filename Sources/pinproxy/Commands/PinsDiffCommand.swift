@@ -10,8 +10,9 @@ extension Command {
             difference; the contents of the files that are named do.
             """,
             """
-            A change after which less is asked of a server is marked WEAKER: pins taken away or only reported, mode \
-            none, certificates or names no longer checked, fewer ports or no subdomains, a pin set that ends unpinned.
+            A change after which less is asked of a server is marked WEAKER: a domain taken away, pins only \
+            reported, mode none, certificates or names no longer checked, fewer ports or no subdomains, a pin set that \
+            ends unpinned. A pin taken away is none: more is asked then.
             """,
             "Exit code 0 without a difference, 1 with one, 66 for a missing file, 78 for a bad one.",
         ],
