@@ -4,7 +4,6 @@ import IOCore
 /// Collects a data task's body, or hands it on as it comes.
 public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
     private let limit: Int
-    private let downloadProgress = ProgressRelay()
     /// Behind `lock`.
     private var collected = Collected()
 
@@ -44,7 +43,7 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
         on queue: CallbackQueue? = nil,
         _ handler: (@Sendable (_ progress: TaskProgress) -> Void)?
     ) {
-        downloadProgress.setHandler(handler, on: queue ?? callbacks)
+        receiving.setHandler(handler, on: queue ?? callbacks)
     }
 
     // MARK: For the run
@@ -89,7 +88,7 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
     }
 
     func told(_ counts: ByteCounts) {
-        downloadProgress.tell(
+        receiving.tell(
             TaskProgress(completedBytes: counts.received, totalBytes: counts.expectedToReceive)
         )
     }
@@ -118,7 +117,6 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
 
 /// A data task's delegate that also tells how far the request's body is.
 public final class UploadTaskDelegate: DataTaskDelegate, @unchecked Sendable {
-    private let uploadProgress = ProgressRelay()
     /// Behind `lock`.
     private var sentHook: (@Sendable (SessionTask, Int64, Int64, Int64?) -> Void)?
 
@@ -127,7 +125,7 @@ public final class UploadTaskDelegate: DataTaskDelegate, @unchecked Sendable {
         on queue: CallbackQueue? = nil,
         _ handler: (@Sendable (_ progress: TaskProgress) -> Void)?
     ) {
-        uploadProgress.setHandler(handler, on: queue ?? callbacks)
+        sending.setHandler(handler, on: queue ?? callbacks)
     }
 
     public var taskDidSendBodyData:
@@ -135,9 +133,5 @@ public final class UploadTaskDelegate: DataTaskDelegate, @unchecked Sendable {
     {
         get { lock.withLock { sentHook } }
         set { lock.withLock { sentHook = newValue } }
-    }
-
-    func toldOfSending(_ counts: ByteCounts) {
-        uploadProgress.tell(TaskProgress(completedBytes: counts.sent, totalBytes: counts.expectedToSend))
     }
 }

@@ -2,7 +2,6 @@ import IOCore
 
 /// What a download has to tell: where its file is, or what is needed to go on with it.
 public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
-    private let relay = ProgressRelay()
     /// Behind `lock`.
     private var download = Download()
 
@@ -70,7 +69,7 @@ public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
         on queue: CallbackQueue? = nil,
         _ handler: (@Sendable (_ progress: TaskProgress) -> Void)?
     ) {
-        relay.setHandler(handler, on: queue ?? callbacks)
+        receiving.setHandler(handler, on: queue ?? callbacks)
     }
 
     // MARK: For the run
@@ -82,7 +81,7 @@ public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
     }
 
     func told(_ counts: ByteCounts) {
-        relay.tell(TaskProgress(completedBytes: counts.received, totalBytes: counts.expectedToReceive))
+        receiving.tell(TaskProgress(completedBytes: counts.received, totalBytes: counts.expectedToReceive))
     }
 
     func result(of task: DownloadTask) -> Result<DownloadResponse, SessionError> {

@@ -12,7 +12,10 @@ public class TaskDelegate: @unchecked Sendable {
 
     let lock = PosixLock()
     private var common = Common()
-    let callbacks: CallbackQueue
+    package let callbacks: CallbackQueue
+    /// Of the request's body, and of the answer's.
+    package let sending = ProgressRelay()
+    package let receiving = ProgressRelay()
 
     private struct Common {
         var error: SessionError?
@@ -20,6 +23,7 @@ public class TaskDelegate: @unchecked Sendable {
         var initialResponseTime: Int64?
         var credential: Credential?
         var isComplete = false
+        var companions: [String: any Sendable] = [:]
         var waiting: [@Sendable () -> Void] = []
         var hooks = Hooks()
     }
@@ -75,6 +79,17 @@ public class TaskDelegate: @unchecked Sendable {
         set { lock.withLock { common.hooks.complete = newValue } }
     }
 
+    /// Something that belongs to the task, made when it is first asked for.
+    package func companion<Value: Sendable>(_ name: String, _ make: () -> Value) -> Value {
+        if let known = lock.withLock({ common.companions[name] as? Value }) { return known }
+        let made = make()
+        return lock.withLock {
+            if let known = common.companions[name] as? Value { return known }
+            common.companions[name] = made
+            return made
+        }
+    }
+
     // MARK: For the run
 
     /// Forgets what an answer has brought, before the answer that counts.
@@ -104,45 +119,11 @@ public class TaskDelegate: @unchecked Sendable {
     }
 
     /// Has `work` done at the task's end, before what `queue` holds, on the loop; or now, if it has ended.
-    func whenComplete(_ work: @escaping @Sendable () -> Void) {
+    package func whenComplete(_ work: @escaping @Sendable () -> Void) {
         let isComplete = lock.withLock {
             if !common.isComplete { common.waiting.append(work) }
             return common.isComplete
         }
         if isComplete { work() }
-    }
-}
-
-/// Tells of progress on a queue: the latest figure, and never more than one call at a time in the queue, however fast
-/// the bytes come. The last figure is always told.
-///
-/// `@unchecked Sendable`: what changes is behind `lock`.
-final class ProgressRelay: @unchecked Sendable {
-    typealias Handler = @Sendable (TaskProgress) -> Void
-
-    private let lock = PosixLock()
-    private var handler: (Handler, CallbackQueue)?
-    private var latest: TaskProgress?
-    private var isPlanned = false
-
-    func setHandler(_ handler: Handler?, on queue: CallbackQueue) {
-        lock.withLock { self.handler = handler.map { ($0, queue) } }
-    }
-
-    func tell(_ progress: TaskProgress) {
-        let queue: CallbackQueue? = lock.withLock {
-            guard let handler else { return nil }
-            latest = progress
-            guard !isPlanned else { return nil }
-            isPlanned = true
-            return handler.1
-        }
-        queue?.enqueue { [self] in
-            let (progress, handler) = lock.withLock {
-                isPlanned = false
-                return (latest, self.handler?.0)
-            }
-            if let progress { handler?(progress) }
-        }
     }
 }

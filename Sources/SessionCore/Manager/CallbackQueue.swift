@@ -5,11 +5,16 @@ import IOCore
 /// It has to run what it is given one after the other, in the order in which it was given; otherwise handlers come in
 /// whatever order it makes of them.
 public struct CallbackQueue: Sendable {
-    let enqueue: @Sendable (@escaping @Sendable () -> Void) -> Void
+    package let enqueue: @Sendable (@escaping @Sendable () -> Void) -> Void
 
     /// - Parameter enqueue: has its argument run, now or later, once.
     public init(_ enqueue: @escaping @Sendable (_ work: @escaping @Sendable () -> Void) -> Void) {
         self.enqueue = enqueue
+    }
+
+    /// A Swift executor, which has to be a serial one: for a concurrent one, see above.
+    public static func executor(_ executor: any TaskExecutor) -> CallbackQueue {
+        CallbackQueue { work in Task(executorPreference: executor) { work() } }
     }
 }
 

@@ -79,6 +79,9 @@ public final class URLSessionManager: Sendable {
         set { thread.changeHooks { $0[keyPath: hook] = newValue } }
     }
 
+    /// Has `observer` told, on the session's callback queue, what notifications tell of; as long as the session lives.
+    package func observe(_ observer: @escaping @Sendable (SessionEvent) -> Void) { thread.observe(observer) }
+
     // MARK: Tasks
 
     /// A task that collects the answer's body, or hands it on (`DataTaskDelegate.dataStream`). Any status is an answer.

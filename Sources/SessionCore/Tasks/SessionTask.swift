@@ -31,6 +31,7 @@ public class SessionTask: @unchecked Sendable {
         var error: SessionError?
         var counts = ByteCounts()
         var description: String?
+        var priority = SessionTask.defaultPriority
     }
 
     init(_ request: HTTPRequest, delegate: TaskDelegate, session: SessionThread) {
@@ -113,6 +114,23 @@ public class SessionTask: @unchecked Sendable {
     public var taskDescription: String? {
         get { lock.withLock { shared.description } }
         set { lock.withLock { shared.description = newValue } }
+    }
+
+    public static let lowPriority = 0.25
+    public static let defaultPriority = 0.5
+    public static let highPriority = 0.75
+
+    /// From 0 to 1. Any other than the default is told to the origin when the request goes out: `Priority` with an
+    /// urgency (RFC 9218), unless the request has that field.
+    public var priority: Double {
+        get { lock.withLock { shared.priority } }
+        set { lock.withLock { shared.priority = min(max(newValue, 0), 1) } }
+    }
+
+    /// The value of `Priority`; nil for the default.
+    var urgency: String? {
+        let priority = priority
+        return priority == Self.defaultPriority ? nil : "u=\(Int(((1 - priority) * 6).rounded()))"
     }
 
     /// Of the request's body, handed to the connection.

@@ -115,6 +115,9 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
             var fields = request.fields
             fields.appendMissing(of: session.configuration.additionalFields)
             try SessionRequest.check(method: request.method, fields: fields)
+            if let urgency = task.urgency, fields.value(for: "Priority") == nil {
+                try fields.setForRequest("Priority", urgency)
+            }
             try authorize(&fields, place)
             let sent = SessionRequest(
                 endpoint: try session.endpoint(for: place),
@@ -180,8 +183,10 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
         let more = sent - toldSent
         toldSent = sent
         let counts = task.count { $0.sent = sent }
+        task.delegate.sending.tell(
+            TaskProgress(completedBytes: counts.sent, totalBytes: counts.expectedToSend)
+        )
         let own = (task as? UploadTask)?.uploadDelegate
-        own?.toldOfSending(counts)
         (own?.taskDidSendBodyData ?? session.hookBox.hooks.taskDidSendBodyData)?(
             task,
             more,

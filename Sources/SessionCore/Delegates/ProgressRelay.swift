@@ -1,0 +1,44 @@
+import IOCore
+
+/// Tells of progress on queues: the latest figure, and for each listener never more than one call at a time in its queue,
+/// however fast the bytes come. The last figure is always told.
+///
+/// `@unchecked Sendable`: what changes is behind `lock`.
+package final class ProgressRelay: @unchecked Sendable {
+    package typealias Handler = @Sendable (TaskProgress) -> Void
+
+    private struct Listener {
+        let handler: Handler
+        let queue: CallbackQueue
+        var isPlanned = false
+    }
+
+    private let lock = PosixLock()
+    /// The program's own is at nil.
+    private var listeners: [String?: Listener] = [:]
+    private var latest: TaskProgress?
+
+    /// - Parameter name: nil for the program's own, the one of which there is one.
+    package func setHandler(_ handler: Handler?, on queue: CallbackQueue, name: String? = nil) {
+        lock.withLock { listeners[name] = handler.map { Listener(handler: $0, queue: queue) } }
+    }
+
+    func tell(_ progress: TaskProgress) {
+        let due: [(String?, CallbackQueue)] = lock.withLock {
+            guard !listeners.isEmpty else { return [] }
+            latest = progress
+            let due = listeners.compactMap { name, listener in listener.isPlanned ? nil : (name, listener.queue) }
+            for (name, _) in due { listeners[name]?.isPlanned = true }
+            return due
+        }
+        for (name, queue) in due { queue.enqueue { [self] in deliver(to: name) } }
+    }
+
+    private func deliver(to name: String?) {
+        let (progress, handler) = lock.withLock {
+            listeners[name]?.isPlanned = false
+            return (latest, listeners[name]?.handler)
+        }
+        if let progress { handler?(progress) }
+    }
+}
