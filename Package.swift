@@ -113,8 +113,8 @@ let package = Package(
     ]
 )
 
-// Programs that no ordinary build or test needs, and that want flags of their own: `make fuzz` and `make bench-policy`
-// name them here. In this package because they look inside its modules.
+// Programs that no ordinary build or test needs, and that want flags of their own: `make fuzz`, `make bench-policy` and
+// `make bench-download` name them here. In this package because they look inside its modules.
 switch Context.environment["PINPROXY_EXTRA_TARGET"] {
 case "fuzzer":
     package.targets += [
@@ -132,6 +132,15 @@ case "policy-benchmark":
             name: "policy-benchmark",
             dependencies: ["ServerTrust", "HTTPCore", "COpenSSL"],
             path: "Benchmarks/Policy",
+            swiftSettings: strict
+        )
+    )
+case "download-benchmark":
+    package.targets.append(
+        .executableTarget(
+            name: "download-benchmark",
+            dependencies: ["SessionCore", "ServerTrust", "HTTPCore", "COpenSSL", "TestSupport"],
+            path: "Benchmarks/Download",
             swiftSettings: strict
         )
     )

@@ -1,5 +1,6 @@
 # make bench        pinproxy beside nginx, HAProxy and Squid; BENCH_ARGS="--only 1k --rounds 5" chooses (--help lists)
 # make bench-peers  installs them and wrk from Debian
+# make bench-download  2 GB through a download task, with a restart of the process in the middle
 # make bench-policy what a security policy costs beyond OpenSSL's verification, and the lookup of a host
 #
 # Included by the Makefile at the top, and good alone: make -f Benchmarks/bench.mk bench
@@ -14,7 +15,7 @@ BENCH_BUILD ?= swift build -c release --product pinproxy
 BENCH_POLICY_FLAGS := -c release --static-swift-stdlib -Xswiftc -enforce-exclusivity=unchecked
 BENCH_SWIFT ?= swift
 
-.PHONY: bench bench-policy bench-peers
+.PHONY: bench bench-download bench-policy bench-peers
 
 bench:
 	$(BENCH_BUILD)
@@ -23,6 +24,10 @@ bench:
 bench-policy:
 	PINPROXY_EXTRA_TARGET=policy-benchmark $(BENCH_SWIFT) build $(BENCH_POLICY_FLAGS) --product policy-benchmark
 	.build/release/policy-benchmark
+
+bench-download:
+	PINPROXY_EXTRA_TARGET=download-benchmark $(BENCH_SWIFT) build $(BENCH_POLICY_FLAGS) --product download-benchmark
+	.build/release/download-benchmark $(BENCH_ARGS)
 
 bench-peers:
 	$(BENCH_FOLDER)install-peers.sh

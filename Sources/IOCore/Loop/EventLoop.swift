@@ -5,7 +5,7 @@ import Synchronization
 /// One thread's event loop over epoll: descriptors, timers, and work handed over from other threads.
 ///
 /// `@unchecked Sendable` because `submit`, `wake` and `stop` are the only members for other threads, and these touch
-/// nothing but `submitted` (behind its own mutex), `stopping` (atomic) and the eventfd (a kernel object). All other
+/// nothing but `submitted` (behind `lock`), `stopping` (atomic) and the eventfd (a kernel object). All other
 /// state belongs to the thread that calls `run`, which each member checks in debug builds.
 package final class EventLoop: @unchecked Sendable {
     /// What stands behind a descriptor. The number tells the registrations of a reused descriptor apart: an event
@@ -35,7 +35,9 @@ package final class EventLoop: @unchecked Sendable {
 
     // Any thread.
     private let wakeUp: Int32
-    private let submitted = Mutex<[@Sendable () -> Void]>([])
+    private let lock = PosixLock()
+    /// Behind `lock`.
+    private var submitted: [@Sendable () -> Void] = []
     private let stopping = Atomic<Bool>(false)
 
     /// - Throws: `IOFailure` when the kernel has no descriptors left.
@@ -64,9 +66,9 @@ package final class EventLoop: @unchecked Sendable {
 
     /// Has `work` done on the loop's thread, in the order of the calls.
     package func submit(_ work: @escaping @Sendable () -> Void) {
-        let first = submitted.withLock { queue in
-            queue.append(work)
-            return queue.count == 1
+        let first = lock.withLock {
+            submitted.append(work)
+            return submitted.count == 1
         }
         if first { wake() }
     }
@@ -154,10 +156,9 @@ package final class EventLoop: @unchecked Sendable {
     private func runSubmitted() {
         var drained: UInt64 = 0
         _ = pinproxy_receive(wakeUp, &drained, 8)
-        let queue = submitted.withLock { queue in
-            let taken = queue
-            queue = []
-            return taken
+        let queue = lock.withLock {
+            defer { submitted = [] }
+            return submitted
         }
         for work in queue { work() }
     }

@@ -32,6 +32,9 @@ public final class URLSessionManager: Sendable {
         public var callbackQueue: CallbackQueue?
         /// What is proposed when servers ask who we are, and what they have taken; nil to remember nothing.
         public var credentialStorage: CredentialStorage? = CredentialStorage()
+        /// What servers set, and what is sent back to them (RFC 6265); a request with a `Cookie` of its own is left
+        /// alone. Nil: cookies are neither taken nor sent.
+        public var cookieStorage: CookieStorage?
         /// Where downloads are written before they are moved, in files of this user's alone. Nil: the folder that
         /// `TMPDIR` names, or `/var/tmp`, which outlives a restart of the system. Resume data holds only in the same
         /// folder.

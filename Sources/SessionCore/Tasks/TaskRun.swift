@@ -118,6 +118,9 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
             if let urgency = task.urgency, fields.value(for: "Priority") == nil {
                 try fields.setForRequest("Priority", urgency)
             }
+            if let url, !fields.contains(.cookie), let cookies = session.configuration.cookieStorage?.field(for: url) {
+                try fields.setForRequest("Cookie", cookies)
+            }
             try authorize(&fields, place)
             let sent = SessionRequest(
                 endpoint: try session.endpoint(for: place),
@@ -208,6 +211,7 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
     override func task(_ hop: LoopTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition {
         guard let task, hop === self.hop, let url else { return .cancel }
         tellSent(hop)
+        session.configuration.cookieStorage?.take(response.fields, from: url, at: session.loop.wallClock / 1_000_000)
         switch authenticate(response, at: url, of: task) {
         case .answer: break
         case .follow(let again): return drop(response, then: again)
