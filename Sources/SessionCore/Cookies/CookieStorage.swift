@@ -121,7 +121,9 @@ public final class CookieStorage: @unchecked Sendable {
     private func drop(_ some: [Entry], to limit: Int, at now: Int64) {
         let expired = some.filter { $0.cookie.isExpired(at: now) }
         for entry in expired { entries[entry.cookie.key] = nil }
-        let left = some.filter { !$0.cookie.isExpired(at: now) }.sorted { ($0.usedAt, $0.number) < ($1.usedAt, $1.number) }
+        let left = some.filter { !$0.cookie.isExpired(at: now) }.sorted {
+            ($0.usedAt, $0.number) < ($1.usedAt, $1.number)
+        }
         for entry in left.prefix(max(0, left.count - limit)) { entries[entry.cookie.key] = nil }
     }
 }
