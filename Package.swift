@@ -144,5 +144,15 @@ case "download-benchmark":
             swiftSettings: strict
         )
     )
+case "session-benchmark":
+    package.targets.append(
+        .executableTarget(
+            name: "session-benchmark",
+            dependencies: ["SessionCore", "ServerTrust", "HTTPCore"],
+            path: "Benchmarks/Session",
+            exclude: ["multi.c"],
+            swiftSettings: strict
+        )
+    )
 default: break
 }

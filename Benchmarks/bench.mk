@@ -1,6 +1,7 @@
 # make bench        pinproxy beside nginx, HAProxy and Squid; BENCH_ARGS="--only 1k --rounds 5" chooses (--help lists)
 # make bench-peers  installs them and wrk from Debian
 # make bench-download  2 GB through a download task, with a restart of the process in the middle
+# make bench-session the session core beside libcurl alone and URLSession; SESSION_ARGS="--rounds 5"
 # make bench-policy what a security policy costs beyond OpenSSL's verification, and the lookup of a host
 #
 # Included by the Makefile at the top, and good alone: make -f Benchmarks/bench.mk bench
@@ -15,7 +16,7 @@ BENCH_BUILD ?= swift build -c release --product pinproxy
 BENCH_POLICY_FLAGS := -c release --static-swift-stdlib -Xswiftc -enforce-exclusivity=unchecked
 BENCH_SWIFT ?= swift
 
-.PHONY: bench bench-download bench-policy bench-peers
+.PHONY: bench bench-download bench-policy bench-session bench-peers
 
 bench:
 	$(BENCH_BUILD)
@@ -28,6 +29,13 @@ bench-policy:
 bench-download:
 	PINPROXY_EXTRA_TARGET=download-benchmark $(BENCH_SWIFT) build $(BENCH_POLICY_FLAGS) --product download-benchmark
 	.build/release/download-benchmark $(BENCH_ARGS)
+
+bench-session:
+	PINPROXY_EXTRA_TARGET=session-benchmark $(BENCH_SWIFT) build -c release --product session-benchmark \
+	    -Xswiftc -enforce-exclusivity=unchecked
+	$(CC) -O2 -Wall -Wextra -Werror -o .build/release/multi $(BENCH_FOLDER)Session/multi.c -lcurl
+	$(BENCH_PYTHON) $(BENCH_FOLDER)session.py --multi .build/release/multi \
+	    --session .build/release/session-benchmark $(SESSION_ARGS)
 
 bench-peers:
 	$(BENCH_FOLDER)install-peers.sh

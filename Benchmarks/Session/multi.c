@@ -1,0 +1,115 @@
+// What libcurl costs by itself: COUNT requests with WIDTH in flight over its multi interface, driven by epoll as its
+// manual recommends for many transfers (libcurl-multi(3)). Nothing is kept of the answers but their length.
+//
+//   multi URL COUNT WIDTH [CAFILE CONNECT_TO]
+//
+// Prints: microseconds of CPU time, microseconds of time, bytes.
+
+#include <curl/curl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <time.h>
+
+static int poll_descriptor;
+static CURLM *multi;
+static long deadline = -1;
+static long bytes;
+
+static size_t on_body(char *data, size_t size, size_t count, void *owner) {
+    (void)data;
+    (void)owner;
+    bytes += (long)(size * count);
+    return size * count;
+}
+
+static int on_socket(CURL *easy, curl_socket_t socket, int what, void *owner, void *known) {
+    (void)easy;
+    (void)owner;
+    struct epoll_event event = {0};
+    event.data.fd = socket;
+    if (what == CURL_POLL_REMOVE) {
+        epoll_ctl(poll_descriptor, EPOLL_CTL_DEL, socket, NULL);
+        return 0;
+    }
+    if (what & CURL_POLL_IN)
+        event.events |= EPOLLIN;
+    if (what & CURL_POLL_OUT)
+        event.events |= EPOLLOUT;
+    epoll_ctl(poll_descriptor, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, socket, &event);
+    curl_multi_assign(multi, socket, &poll_descriptor);
+    return 0;
+}
+
+static int on_timer(CURLM *owner, long milliseconds, void *data) {
+    (void)owner;
+    (void)data;
+    deadline = milliseconds;
+    return 0;
+}
+
+static long now(clockid_t clock) {
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return time.tv_sec * 1000000L + time.tv_nsec / 1000;
+}
+
+int main(int count_of_words, char **words) {
+    if (count_of_words != 4 && count_of_words != 6) {
+        fprintf(stderr, "multi URL COUNT WIDTH [CAFILE CONNECT_TO]\n");
+        return 64;
+    }
+    long count = atol(words[2]), width = atol(words[3]), started = 0, done = 0, failed = 0;
+    struct curl_slist *connect_to = count_of_words == 6 ? curl_slist_append(NULL, words[5]) : NULL;
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+    poll_descriptor = epoll_create1(EPOLL_CLOEXEC);
+    multi = curl_multi_init();
+    curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_socket);
+    curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_timer);
+    long cpu = now(CLOCK_PROCESS_CPUTIME_ID), time = now(CLOCK_MONOTONIC);
+    for (; started < width && started < count; started++) {
+        CURL *easy = curl_easy_init();
+        curl_easy_setopt(easy, CURLOPT_URL, words[1]);
+        curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+        curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+        curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+        if (connect_to) {
+            curl_easy_setopt(easy, CURLOPT_CAINFO, words[4]);
+            curl_easy_setopt(easy, CURLOPT_CONNECT_TO, connect_to);
+        }
+        curl_multi_add_handle(multi, easy);
+    }
+    int running;
+    while (done < count) {
+        struct epoll_event events[64];
+        int ready = epoll_wait(poll_descriptor, events, 64, deadline < 0 ? 1000 : (int)deadline);
+        if (ready == 0)
+            curl_multi_socket_action(multi, CURL_SOCKET_TIMEOUT, 0, &running);
+        for (int index = 0; index < ready; index++) {
+            int what = (events[index].events & (EPOLLIN | EPOLLHUP | EPOLLERR) ? CURL_CSELECT_IN : 0) |
+                       (events[index].events & EPOLLOUT ? CURL_CSELECT_OUT : 0);
+            curl_multi_socket_action(multi, events[index].data.fd, what, &running);
+        }
+        CURLMsg *message;
+        int left;
+        while ((message = curl_multi_info_read(multi, &left))) {
+            CURL *easy = message->easy_handle;
+            failed += message->data.result != CURLE_OK;
+            done++;
+            curl_multi_remove_handle(multi, easy);
+            // The handle is used again, as a program that cares would.
+            if (started < count) {
+                started++;
+                curl_multi_add_handle(multi, easy);
+            } else {
+                curl_easy_cleanup(easy);
+            }
+        }
+    }
+    printf("%ld %ld %ld\n", now(CLOCK_PROCESS_CPUTIME_ID) - cpu, now(CLOCK_MONOTONIC) - time, bytes);
+    if (failed)
+        fprintf(stderr, "%ld of %ld requests failed\n", failed, count);
+    return failed != 0;
+}
