@@ -1,11 +1,15 @@
 public import HTTPCore
 import IOCore
 
-/// A session for requests and whole answers, on a `URLSessionManager`.
+/// A session for requests relative to a base URL, with parameters, and for answers as objects: what
+/// `AFHTTPSessionManager` is on Apple's systems, on a `URLSessionManager`.
 ///
 /// ```swift
-/// let manager = try HTTPSessionManager(serverTrust: SessionTrust(anchors: .system(), policies: policies))
-/// let answer = try await manager.data(for: "https://api.example.com/v1/items")
+/// let manager = try HTTPSessionManager(
+///     baseURL: "https://api.example.com/v1",
+///     serverTrust: SessionTrust(anchors: .system(), policies: policies)
+/// )
+/// let items = try await manager.get("items", serializer: DecodableResponseSerializer([Item].self)).value
 /// await manager.invalidateSession(cancelingTasks: false)
 /// ```
 ///
@@ -15,21 +19,65 @@ public final class HTTPSessionManager: Sendable {
 
     /// What makes the tasks: its hooks, its lists of tasks.
     public let session: URLSessionManager
+    /// Adapts and retries all requests but those of `data`, behind a request's own interceptor.
+    public let interceptor: (any RequestInterceptor)?
+    public let eventMonitors: [any EventMonitor]
+    private let base: BaseURL?
+    private let serializers = SerializerBox()
 
-    /// - Parameter loop: the thread to share with other sessions; nil for one of its own.
-    /// - Throws: `internal` when the system has no more threads or descriptors.
+    /// - Parameters:
+    ///   - baseURL: what URLs are relative to; one with a path is given a slash at its end if it has none. Nil: all URLs
+    ///     are absolute.
+    ///   - loop: the thread to share with other sessions; nil for one of its own.
+    /// - Throws: `requestInvalid` for a base URL that is none, `internal` when the system has no more threads or
+    ///   descriptors.
     public init(
+        baseURL: String? = nil,
         configuration: Configuration = Configuration(),
         serverTrust: SessionTrust,
+        interceptor: (any RequestInterceptor)? = nil,
+        eventMonitors: [any EventMonitor] = [],
         loop: SessionLoop? = nil
     ) throws(SessionError) {
+        if let baseURL { base = try BaseURL(baseURL) } else { base = nil }
+        self.interceptor = interceptor
+        self.eventMonitors = eventMonitors
         session = try URLSessionManager(configuration: configuration, serverTrust: serverTrust, loop: loop)
     }
 
     public var configuration: Configuration { session.configuration }
     public var serverTrust: SessionTrust { session.serverTrust }
+    /// In its normal form: with the slash.
+    public var baseURL: String? { base?.text }
 
-    /// Makes a request and collects the answer. Any status is an answer, 404 too; redirects are followed.
+    /// Makes requests of parameters; at first an `HTTPRequestSerializer`. Its fields, credentials among them, go out
+    /// with every request that is made from parameters, also to the host of an absolute URL.
+    public var requestSerializer: any RequestSerializer {
+        get { serializers.request }
+        set { serializers.request = newValue }
+    }
+
+    /// Makes objects of answers where a call names no serializer; at first a `JSONResponseSerializer`.
+    public var responseSerializer: any ResponseSerializer {
+        get { serializers.response }
+        set { serializers.response = newValue }
+    }
+
+    /// What a URL means to this manager: relative to its base, if it has one.
+    ///
+    /// - Throws: `requestInvalid` for what is no URL, and for what is not absolute when there is no base.
+    public func url(_ reference: String) throws(SessionError) -> String {
+        guard let base else {
+            _ = try RequestURL(reference)
+            return reference
+        }
+        return try base.resolve(reference)
+    }
+
+    // MARK: Plain requests
+
+    /// Makes a request and collects the answer. Any status is an answer, 404 too; redirects are followed. Base URL,
+    /// serializers, interceptors and monitors have no part in it.
     ///
     /// When the Swift task that waits is cancelled, the transfer is, and `cancelled` is thrown.
     ///

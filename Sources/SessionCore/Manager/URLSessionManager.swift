@@ -129,7 +129,7 @@ public final class URLSessionManager: Sendable {
         try uploadTask(request, isStreamed: true)
     }
 
-    private func uploadTask(_ request: HTTPRequest, isStreamed: Bool) throws(SessionError) -> UploadTask {
+    func uploadTask(_ request: HTTPRequest, isStreamed: Bool) throws(SessionError) -> UploadTask {
         try check(request)
         let delegate = UploadTaskDelegate(limit: configuration.maximumBodySize, callbacks: thread.callbacks)
         let task = UploadTask(request, delegate: delegate, session: thread, isStreamed: isStreamed)

@@ -46,29 +46,3 @@ public struct ResponseSerializationError: Error, Sendable, CustomStringConvertib
         }
     }
 }
-
-/// Why a request brought no object: it could not be made or carried out, or its answer is not what was asked for.
-public enum RequestFailure: Error, Sendable, CustomStringConvertible {
-    case session(SessionError)
-    case serialization(ResponseSerializationError)
-
-    /// The answer, when there was one.
-    public var response: DataResponse? {
-        if case .serialization(let error) = self { error.response } else { nil }
-    }
-
-    public var sessionError: SessionError? {
-        if case .session(let error) = self { error } else { nil }
-    }
-
-    public var serializationError: ResponseSerializationError? {
-        if case .serialization(let error) = self { error } else { nil }
-    }
-
-    public var description: String {
-        switch self {
-        case .session(let error): error.description
-        case .serialization(let error): error.description
-        }
-    }
-}

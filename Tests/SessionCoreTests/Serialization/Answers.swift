@@ -5,15 +5,22 @@
 func answer(
     _ text: String = "",
     status: Int = 200,
-    type: String? = nil
+    type: String? = nil,
+    fields: [(String, String)] = []
 ) -> DataResponse {
-    answer(Array(text.utf8), status: status, type: type)
+    answer(Array(text.utf8), status: status, type: type, fields: fields)
 }
 
-func answer(_ bytes: [UInt8], status: Int = 200, type: String? = nil) -> DataResponse {
+func answer(
+    _ bytes: [UInt8],
+    status: Int = 200,
+    type: String? = nil,
+    fields: [(String, String)] = []
+) -> DataResponse {
     var head = ResponseHead()
     head.status = status
     if let type { try! head.fields.append(name: "Content-Type", value: type) }
+    for (name, value) in fields { try! head.fields.append(name: name, value: value) }
     return DataResponse(response: head, data: bytes, trailers: HTTPFields(), metrics: TaskMetrics())
 }
 

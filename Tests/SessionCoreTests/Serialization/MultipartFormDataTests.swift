@@ -239,7 +239,7 @@ struct MultipartFormDataTests {
     func parameters() async throws {
         var request = try HTTPRequestSerializer()
             .multipartFormRequest(.post, "https://a.example/", parameters: ["b": ["x y", nil], "a": true]) {
-                form throws(SessionError) in
+                form in
                 try form.append("last", name: "own")
             }
         let type = try #require(request.fields.value(for: "Content-Type"))

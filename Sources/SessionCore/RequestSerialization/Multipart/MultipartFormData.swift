@@ -175,30 +175,3 @@ public struct MultipartFormData: Sendable {
         request.body = body
     }
 }
-
-extension RequestSerializer {
-    /// A request with a form of parts: the parameters first, in the order of a query string, then what the closure adds.
-    ///
-    /// - Throws: `requestInvalid` for GET and HEAD, and what the closure throws.
-    public func multipartFormRequest(
-        _ method: HTTPMethod,
-        _ url: String,
-        parameters: ParameterValue? = nil,
-        constructingBody construct: (inout MultipartFormData) throws(SessionError) -> Void
-    ) throws(SessionError) -> HTTPRequest {
-        var (request, _) = try settings.apply(to: HTTPRequest(url: url, method: method), nil)
-        var form = MultipartFormData()
-        switch parameters {
-        case nil: break
-        case .dictionary(let members):
-            for pair in settings.queryString.pairs(of: members) {
-                try form.append(pair.value ?? "", name: pair.name)
-            }
-        default:
-            throw SessionError(.requestInvalid, "Parameters of a form are a dictionary: names and values.")
-        }
-        try construct(&form)
-        try form.attach(to: &request)
-        return request
-    }
-}

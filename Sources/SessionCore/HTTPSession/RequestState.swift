@@ -1,0 +1,17 @@
+/// Where a `DataRequest` is in its life; the names are Alamofire's.
+public enum RequestState: Sendable, Equatable {
+    case initialized
+    case resumed
+    case suspended
+    case cancelled
+    case finished
+
+    /// Whether an event may take it there. What is finished or cancelled stays so, but for a cancelled one's end.
+    func mayBecome(_ next: RequestState) -> Bool {
+        switch (self, next) {
+        case (.finished, _), (_, .initialized): false
+        case (.cancelled, _): next == .finished
+        default: self != next
+        }
+    }
+}

@@ -1,0 +1,111 @@
+import HTTPCore
+
+/// Changes requests before they go out: credentials, signatures, fields. Asked before each attempt, with the request as
+/// it was made at first.
+public protocol RequestAdapter: Sendable {
+    /// - Throws: whatever keeps the request from going out; it fails with `RequestFailure.adaptation`.
+    func adapt(_ request: HTTPRequest, for subject: DataRequest) async throws -> HTTPRequest
+}
+
+/// Says whether a request that has failed is made again.
+///
+/// Not asked about what may never be repeated: a server that the security policy refused, an address or a redirect that
+/// is denied, a request that was cancelled.
+public protocol RequestRetrier: Sendable {
+    /// - Parameter failure: of the latest attempt; an answer with a status that the serializer refuses is one.
+    func retry(_ request: DataRequest, dueTo failure: RequestFailure) async -> RetryResult
+}
+
+/// What a retrier says.
+public enum RetryResult: Sendable {
+    case retry
+    case retryWithDelay(Duration)
+    case doNotRetry
+    /// The request fails with this error; other retriers are not asked.
+    case doNotRetryWithError(any Error)
+}
+
+/// Both in one. A type that has only one of the two methods leaves the other as it is.
+public protocol RequestInterceptor: RequestAdapter, RequestRetrier {}
+
+extension RequestInterceptor {
+    public func adapt(_ request: HTTPRequest, for subject: DataRequest) async throws -> HTTPRequest { request }
+
+    public func retry(_ request: DataRequest, dueTo failure: RequestFailure) async -> RetryResult { .doNotRetry }
+}
+
+/// A `RequestAdapter` from a closure.
+public struct Adapter: RequestInterceptor {
+    private let closure: @Sendable (HTTPRequest, DataRequest) async throws -> HTTPRequest
+
+    public init(_ adapt: @escaping @Sendable (HTTPRequest, DataRequest) async throws -> HTTPRequest) {
+        closure = adapt
+    }
+
+    public func adapt(_ request: HTTPRequest, for subject: DataRequest) async throws -> HTTPRequest {
+        try await closure(request, subject)
+    }
+}
+
+/// A `RequestRetrier` from a closure.
+public struct Retrier: RequestInterceptor {
+    private let closure: @Sendable (DataRequest, RequestFailure) async -> RetryResult
+
+    public init(_ retry: @escaping @Sendable (DataRequest, RequestFailure) async -> RetryResult) {
+        closure = retry
+    }
+
+    public func retry(_ request: DataRequest, dueTo failure: RequestFailure) async -> RetryResult {
+        await closure(request, failure)
+    }
+}
+
+/// Several in a row. Each adapter gets what the one before it has made; the first retrier that says anything but
+/// `doNotRetry` decides.
+public struct Interceptor: RequestInterceptor {
+    public let adapters: [any RequestAdapter]
+    public let retriers: [any RequestRetrier]
+
+    /// - Parameter interceptors: both adapters and retriers, behind those named.
+    public init(
+        adapters: [any RequestAdapter] = [],
+        retriers: [any RequestRetrier] = [],
+        interceptors: [any RequestInterceptor] = []
+    ) {
+        self.adapters = adapters + interceptors
+        self.retriers = retriers + interceptors
+    }
+
+    public func adapt(_ request: HTTPRequest, for subject: DataRequest) async throws -> HTTPRequest {
+        var request = request
+        for adapter in adapters { request = try await adapter.adapt(request, for: subject) }
+        return request
+    }
+
+    public func retry(_ request: DataRequest, dueTo failure: RequestFailure) async -> RetryResult {
+        for retrier in retriers {
+            let result = await retrier.retry(request, dueTo: failure)
+            if case .doNotRetry = result { continue }
+            return result
+        }
+        return .doNotRetry
+    }
+}
+
+extension RequestFailure {
+    /// Whether retriers are asked at all.
+    var mayBeRetried: Bool { sessionError?.code.mayBeRetried ?? true }
+}
+
+extension SessionError.Code {
+    /// False for what somebody has decided: policies, rules, the program itself. Asking again would be asking until the
+    /// answer is another.
+    var mayBeRetried: Bool {
+        switch self {
+        case .pinMismatch, .pinSetExpired, .pinForbidden, .certificateUntrusted, .certificateExpired,
+            .certificateHostMismatch, .certificateRevoked, .stapleMissing, .addressDenied, .redirectDenied, .cancelled:
+            false
+        default: true
+        }
+    }
+}
