@@ -20,7 +20,11 @@ struct ReportDestinations {
 
     /// Reports each destination from which the way leads back, on whatever ports.
     func reportLoops(in domains: PinnedDomains) {
-        let edges = destinations.map { (from: $0.domain, to: domains.governing($0.uri.host)) }
+        var edges: [Host: Set<Host>] = [:]
+        for destination in destinations {
+            guard let next = domains.governing(destination.uri.host) else { continue }
+            edges[destination.domain, default: []].insert(next)
+        }
         for destination in destinations {
             guard let first = domains.governing(destination.uri.host) else { continue }
             if first == destination.domain {
@@ -37,12 +41,11 @@ struct ReportDestinations {
         }
     }
 
-    private static func leads(from start: Host, to end: Host, _ edges: [(from: Host, to: Host?)]) -> Bool {
+    private static func leads(from start: Host, to end: Host, _ edges: [Host: Set<Host>]) -> Bool {
         var seen: Set<Host> = [start]
         var front = [start]
         while let place = front.popLast() {
-            for edge in edges where edge.from == place {
-                guard let next = edge.to else { continue }
+            for next in edges[place, default: []] {
                 if next == end { return true }
                 if seen.insert(next).inserted { front.append(next) }
             }
