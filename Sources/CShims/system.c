@@ -169,6 +169,11 @@ void pinproxy_release_memory(void) {
 
 void pinproxy_name_thread(pthread_t thread, const char *name) { pthread_setname_np(thread, name); }
 
+int pinproxy_join_thread(pthread_t thread, uint64_t deadline) {
+    struct timespec time = {.tv_sec = (time_t)(deadline / 1000000000), .tv_nsec = (long)(deadline % 1000000000)};
+    return pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &time);
+}
+
 static sigset_t awaited_signals(void) {
     sigset_t set;
     sigemptyset(&set);

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import IOCore
 import TestSupport
 import Testing
 
@@ -38,6 +39,19 @@ struct LogWriterTests {
         writer.close()
         let bytes = try result.wait(for: "the end of the log") { $0.ended ? $0.bytes : nil }
         #expect(String(decoding: bytes, as: UTF8.self) == (0..<1000).map { "line \($0)\n" }.joined())
+    }
+
+    @Test("a reader that has stopped reading does not hold up the end, and one that is only slow gets everything")
+    func stuckReader() throws {
+        let ends = try pipe()
+        let writer = try LogWriter(descriptor: ends.write, closing: true)
+        for _ in 0..<4 { writer.write([UInt8](repeating: 65, count: 1 << 20), count: 1) }
+        writer.close(patience: .milliseconds(50))
+        // What it was writing goes on as soon as somebody reads; the descriptor is its own to the last.
+        let result = read(ends.read)
+        try result.wait(for: "all of the log") { $0.bytes.count == 4 << 20 ? true : nil }
+        close(ends.write)
+        try result.wait(for: "the end of the log") { $0.ended ? true : nil }
     }
 
     @Test("with a reader that does not read, lines beyond the bound are dropped, counted, and the count is told")

@@ -38,6 +38,13 @@ package final class LoopThread: @unchecked Sendable {
         pthread_join(handle, nil)
     }
 
+    /// Waits for its end, and no longer than that.
+    ///
+    /// - Returns: whether it has ended; if not, it goes on, and is still to be joined or detached.
+    package func join(within time: TimeSpan) -> Bool {
+        pinproxy_join_thread(handle, Clock.monotonic + time.nanoseconds) == 0
+    }
+
     /// Whether the caller runs on it.
     package var isCurrent: Bool { pthread_equal(handle, pthread_self()) != 0 }
 

@@ -54,10 +54,21 @@ package final class LogWriter: Sendable {
     }
 
     /// Writes what was handed over and ends the thread.
-    package func close() {
+    ///
+    /// - Parameter patience: when a reader of the log takes nothing for so long, the rest is left: a stop, or a change of
+    ///   the log, must not wait for ever for somebody who has stopped reading.
+    package func close(patience: TimeSpan = .seconds(5)) {
         loop.submit { [loop] in loop.stop() }
-        thread.join()
-        if ownsDescriptor { Glibc.close(descriptor) }
+        var left: Int
+        repeat {
+            left = waiting.load(ordering: .relaxed)
+            if thread.join(within: patience) {
+                if ownsDescriptor { Glibc.close(descriptor) }
+                return
+            }
+        } while waiting.load(ordering: .relaxed) != left
+        // It may still be writing: the descriptor stays open.
+        thread.detach()
     }
 }
 
