@@ -36,7 +36,7 @@ help:
 	@echo 'make test         every test (FILTER=HTTPCoreTests for a part)'
 	@echo 'make build        the release binary: $(BINARY)'
 	@echo 'make install      to PREFIX=$(PREFIX), under DESTDIR; make uninstall takes it away'
-	@echo 'make examples     builds and runs the program in Examples/; make docs builds the library documentation (DocC)'
+	@echo 'make examples     builds and runs the programs in Examples/; make docs builds the library documentation (DocC)'
 	@echo 'make lint         style, warnings are errors; make format mends most of it'
 	@echo 'make sanitize     the tests under ThreadSanitizer, then under AddressSanitizer'
 	@echo 'make fuzz         libFuzzer over every reader of outside bytes (FUZZ_TARGET=certificate FUZZ_SECONDS=600)'
@@ -64,29 +64,40 @@ test: test-packages
 	$(SWIFT) test --skip-build --disable-xctest $(FILTER_ARGS)
 
 # A program that uses the library from outside, built as its users would build it, and run against a server.
+EXAMPLES := PinnedConnection PinnedSession
+
 examples: test-packages
-	$(SWIFT) build --package-path Examples/PinnedConnection
-	Examples/PinnedConnection/check Examples/PinnedConnection/.build/debug/PinnedConnection
+	@set -e; for example in $(EXAMPLES); do \
+	    $(SWIFT) build --package-path Examples/$$example; \
+	    Examples/$$example/check Examples/$$example/.build/debug/$$example; \
+	done
 
 # docc stands beside swift in the toolchain, not always in the path.
 DOCC = $(or $(shell command -v docc),$(dir $(realpath $(shell command -v $(SWIFT))))docc)
 DOCS := .build/docs
 
+DOCUMENTED := ServerTrust SessionCore
+
 # The compiler writes the symbols of a module when it compiles it, and not when there was nothing to do.
 docs: build-packages
-	@test -f $(DOCS)/symbols/all/ServerTrust.symbols.json || rm -rf $(DOCS)
-	@mkdir -p $(DOCS)/symbols/all $(DOCS)/symbols/ServerTrust
-	$(SWIFT) build --target ServerTrust --scratch-path $(DOCS)/build \
-	    -Xswiftc -emit-symbol-graph -Xswiftc -emit-symbol-graph-dir -Xswiftc $(abspath $(DOCS))/symbols/all
-	cp $(DOCS)/symbols/all/ServerTrust.symbols.json $(DOCS)/symbols/ServerTrust
-	.ci/documentation $(DOCS)/symbols/ServerTrust/ServerTrust.symbols.json
-	$(DOCC) convert Sources/ServerTrust/ServerTrust.docc --additional-symbol-graph-dir $(DOCS)/symbols/ServerTrust \
-	    --fallback-display-name ServerTrust --fallback-bundle-identifier pinproxy.ServerTrust --warnings-as-errors \
-	    --output-path $(DOCS)/ServerTrust.doccarchive
+	@for module in $(DOCUMENTED); do \
+	    test -f $(DOCS)/symbols/all/$$module.symbols.json || rm -rf $(DOCS); \
+	done
+	@mkdir -p $(DOCS)/symbols/all
+	@set -e; for module in $(DOCUMENTED); do \
+	    $(SWIFT) build --target $$module --scratch-path $(DOCS)/build \
+	        -Xswiftc -emit-symbol-graph -Xswiftc -emit-symbol-graph-dir -Xswiftc $(abspath $(DOCS))/symbols/all; \
+	    mkdir -p $(DOCS)/symbols/$$module; \
+	    cp $(DOCS)/symbols/all/$$module.symbols.json $(DOCS)/symbols/$$module; \
+	    .ci/documentation $(DOCS)/symbols/$$module/$$module.symbols.json; \
+	    $(DOCC) convert Sources/$$module/$$module.docc --additional-symbol-graph-dir $(DOCS)/symbols/$$module \
+	        --fallback-display-name $$module --fallback-bundle-identifier pinproxy.$$module --warnings-as-errors \
+	        --output-path $(DOCS)/$$module.doccarchive; \
+	done
 
 lint:
 	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests Benchmarks Examples
-	@for script in .ci/install-packages .ci/run Benchmarks/install-peers.sh Examples/PinnedConnection/check; do bash -n $$script || exit 1; done
+	@for script in .ci/install-packages .ci/run Benchmarks/install-peers.sh Examples/*/check; do bash -n $$script || exit 1; done
 
 format:
 	$(SWIFT) format --in-place --parallel --recursive Package.swift Sources Tests Benchmarks Examples

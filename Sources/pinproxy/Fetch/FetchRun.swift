@@ -61,7 +61,7 @@ struct FetchRun {
         outcome.change { $0.task = task }
         do throws(IOFailure) {
             // Ends with the process.
-            _ = try LoopThread(name: "signals") { [outcome] in Self.waitForSignal(outcome) }
+            _ = try LoopThread(name: "signals") { [outcome] in Self.waitForSignals(outcome) }
         } catch {
             throw CommandFailure(.internal, error.description)
         }
@@ -83,12 +83,16 @@ struct FetchRun {
         ended.wait()
     }
 
-    private static func waitForSignal(_ outcome: FetchOutcome) {
-        let signal = pinproxy_wait_signal(-1)
-        outcome.change { $0.signal = signal }
-        switch outcome.now.task {
-        case let download as DownloadTask: download.cancel(byProducingResumeData: { _ in })
-        case let task: task?.cancel()
+    /// The first signal ends the task, and what it has is kept; the second ends the program.
+    private static func waitForSignals(_ outcome: FetchOutcome) {
+        while true {
+            let signal = pinproxy_wait_signal(-1)
+            guard outcome.now.signal == 0 else { _exit(128 + signal) }
+            outcome.change { $0.signal = signal }
+            switch outcome.now.task {
+            case let download as DownloadTask: download.cancel(byProducingResumeData: { _ in })
+            case let task: task?.cancel()
+            }
         }
     }
 

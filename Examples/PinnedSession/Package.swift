@@ -1,0 +1,18 @@
+// swift-tools-version: 6.2
+
+import PackageDescription
+
+let package = Package(
+    name: "PinnedSession",
+    dependencies: [
+        // The name holds whatever the folder of the checkout is called.
+        .package(name: "pinproxy", path: "../..")
+    ],
+    targets: [
+        .executableTarget(
+            name: "PinnedSession",
+            dependencies: [.product(name: "SessionCore", package: "pinproxy")],
+            swiftSettings: [.swiftLanguageMode(.v6), .treatAllWarnings(as: .error)]
+        )
+    ]
+)
