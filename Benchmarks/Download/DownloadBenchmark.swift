@@ -21,6 +21,8 @@ struct DownloadBenchmark {
         let target = "\(folder.path)/target"
         print("\(bytes >> 20) MB from nginx over TLS 1.3, a restart in the middle; sizes in MB\n")
         print("process           MB   seconds   MB/s   CPU s   RssAnon at start, most, end")
+        // The children write to the same place.
+        fflush(nil)
         for part in ["first", "second"] {
             let half = part == "first" ? "\(bytes / 2)" : "all"
             let child = Process()

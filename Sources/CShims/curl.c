@@ -152,6 +152,17 @@ void pinproxy_easy_set_endpoint(CURL *easy, const struct pinproxy_endpoint *endp
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, endpoint->verify_host ? 2L : 0L);
 }
 
+void pinproxy_easy_set_proxy(CURL *easy, const char *url, const char *user, const char *password) {
+    curl_easy_setopt(easy, CURLOPT_PROXY, url ? url : "");
+    curl_easy_setopt(easy, CURLOPT_NOPROXY, url ? "" : "*");
+    curl_easy_setopt(easy, CURLOPT_HTTPPROXYTUNNEL, url ? 1L : 0L);
+    // The proxy's answer to CONNECT is no part of the origin's.
+    curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+    curl_easy_setopt(easy, CURLOPT_PROXYAUTH, (long)CURLAUTH_BASIC);
+    curl_easy_setopt(easy, CURLOPT_PROXYUSERNAME, user);
+    curl_easy_setopt(easy, CURLOPT_PROXYPASSWORD, password);
+}
+
 void pinproxy_easy_set_request(CURL *easy, const struct pinproxy_request *request) {
     // HTTPGET first: it takes back what an upload or a HEAD of the handle's last use left.
     curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);

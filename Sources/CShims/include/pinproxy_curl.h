@@ -52,6 +52,9 @@ struct pinproxy_endpoint {
 };
 void pinproxy_easy_set_endpoint(CURL *easy, const struct pinproxy_endpoint *endpoint);
 
+// Has the handle reach its endpoint through a tunnel of a proxy; all null: without one.
+void pinproxy_easy_set_proxy(CURL *easy, const char *url, const char *user, const char *password);
+
 enum { PINPROXY_BODY_NONE = -2, PINPROXY_BODY_UNKNOWN = -1 };
 
 // Has OpenSSL read as much as there is at once, up to 32 KB, instead of each record's head and body by themselves. What

@@ -56,6 +56,8 @@ public struct SessionHooks: Sendable {
     public var taskDidReceiveChallenge: TaskChallenge?
     /// After the end of the last task of an invalidated session.
     public var sessionDidBecomeInvalid: (@Sendable () -> Void)?
+    /// There is no network, and the task waits until there is: `Configuration.waitsForConnectivity`.
+    public var taskIsWaitingForConnectivity: (@Sendable (_ task: SessionTask) -> Void)?
     /// A redirect (301, 302, 303, 307, 308 with a usable `Location`).
     public var taskWillPerformHTTPRedirection:
         (@Sendable (_ task: SessionTask, _ response: ResponseHead, _ redirect: RedirectProposal) -> RedirectDecision)?

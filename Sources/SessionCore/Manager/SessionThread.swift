@@ -159,7 +159,8 @@ final class SessionThread: @unchecked Sendable {
             httpVersion: configuration.httpVersion,
             policy: try serverTrust.policy(scheme: scheme, host: origin.host, port: origin.port),
             anchors: serverTrust.anchors,
-            timeouts: configuration.timeouts
+            timeouts: configuration.timeouts,
+            proxy: configuration.proxy.flatMap { $0.exceptions.contains(origin.host) ? nil : $0 }
         )
     }
 

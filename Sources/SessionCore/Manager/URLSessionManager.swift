@@ -35,6 +35,12 @@ public final class URLSessionManager: Sendable {
         /// What servers set, and what is sent back to them (RFC 6265); a request with a `Cookie` of its own is left
         /// alone. Nil: cookies are neither taken nor sent.
         public var cookieStorage: CookieStorage?
+        /// What all connections go through; nil for none. Variables of the environment are not looked at.
+        public var proxy: SessionProxy?
+        /// Whether a task that finds no network waits for one instead of failing with `dnsFailed` or `connectFailed`; at
+        /// most for `timeouts.total`. See `SessionHooks.taskIsWaitingForConnectivity`.
+        public var waitsForConnectivity = false
+        var connectivity = routes
         /// Where downloads are written before they are moved, in files of this user's alone. Nil: the folder that
         /// `TMPDIR` names, or `/var/tmp`, which outlives a restart of the system. Resume data holds only in the same
         /// folder.

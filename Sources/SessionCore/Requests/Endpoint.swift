@@ -27,6 +27,7 @@ public final class Endpoint: Sendable {
     let url: OriginURL
     /// Where connections really go, when that is not the host.
     let connectTo: ConnectTo?
+    let proxy: ProxySetting?
 
     /// - Parameters:
     ///   - resolve: a fixed host and port to connect to; the TLS name stays `host`.
@@ -40,7 +41,8 @@ public final class Endpoint: Sendable {
         anchors: TrustAnchors,
         generation: UInt64,
         timeouts: TaskTimeouts = TaskTimeouts(),
-        dialRule: (@Sendable (SocketAddress) -> DialRefusal?)? = nil
+        dialRule: (@Sendable (SocketAddress) -> DialRefusal?)? = nil,
+        proxy: SessionProxy? = nil
     ) {
         self.scheme = scheme
         self.host = host
@@ -54,6 +56,7 @@ public final class Endpoint: Sendable {
         let name = host.authorityText
         url = OriginURL("\(scheme == .https ? "https" : "http")://\(name):\(port)/")
         connectTo = resolve.map { ConnectTo(host: $0.host, port: $0.port) }
+        self.proxy = proxy.map { ProxySetting($0) }
     }
 }
 
@@ -64,6 +67,7 @@ extension Endpoint {
     ///   - resolve: a fixed host and port to connect to; the TLS name stays `host`.
     ///   - policy: what the certificate is held to; `.unpinned` for chain and host checks alone.
     ///   - anchors: where chains may end, unless the policy has anchors of its own.
+    ///   - proxy: what connections go through; nil for none. Its `exceptions` do not count here.
     ///
     /// When policies change, make a new manager: connections stay with the one that made them.
     public convenience init(
@@ -74,7 +78,8 @@ extension Endpoint {
         httpVersion: HTTPVersion = .http1,
         policy: SecurityPolicy,
         anchors: TrustAnchors,
-        timeouts: TaskTimeouts = TaskTimeouts()
+        timeouts: TaskTimeouts = TaskTimeouts(),
+        proxy: SessionProxy? = nil
     ) {
         self.init(
             scheme: scheme,
@@ -86,7 +91,8 @@ extension Endpoint {
             anchors: anchors,
             generation: 0,
             timeouts: timeouts,
-            dialRule: nil
+            dialRule: nil,
+            proxy: proxy
         )
     }
 }

@@ -17,6 +17,7 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
     private(set) var hop: LoopTask?
     private(set) var url: AbsoluteURL?
     var authentication = TaskAuthentication()
+    var waiting: ConnectivityWait?
     private var feed: BodyFeed?
     private var sink: BodySink?
     private var toldSent: Int64 = 0
@@ -106,7 +107,7 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
 
     // MARK: One exchange
 
-    private func startHop() {
+    func startHop() {
         guard let task else { return }
         do throws(SessionError) {
             request.body = try body(of: request, isFirst: metrics.redirectCount == 0)
@@ -360,7 +361,7 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
         if let next, failure == nil, !isCancelled {
             request = next
             startHop()
-        } else {
+        } else if failure != nil || isCancelled || !waitForConnectivity(after: error) {
             finish(failure ?? error)
         }
     }
@@ -373,9 +374,10 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
         metrics.transaction = exchange.transaction.later(by: exchange.fetchStart - metrics.fetchStart)
     }
 
-    private func finish(_ error: SessionError?) {
+    func finish(_ error: SessionError?) {
         guard task != nil, !isFinishing else { return }
         isFinishing = true
+        endWaiting()
         guard let sink else { return conclude(error) }
         sink.finish(error) { [self] error in conclude(error) }
     }

@@ -26,6 +26,7 @@ final class Transfer {
     private let errorText: UnsafeMutablePointer<CChar>
     private var fields = FieldList()
     private var endpoint: Endpoint?
+    private var hasProxy = false
     private var timer: LoopTimer!
 
     // The exchange under way.
@@ -132,7 +133,13 @@ final class Transfer {
             settings.http2 = endpoint.httpVersion == .http2
             settings.verify_host = endpoint.policy.validatesDomainName
             pinproxy_easy_set_endpoint(easy, &settings)
+            if endpoint.proxy != nil || hasProxy { setProxy(endpoint.proxy) }
         }
+    }
+
+    private func setProxy(_ proxy: ProxySetting?) {
+        hasProxy = proxy != nil
+        if let proxy { proxy.apply(to: easy) } else { pinproxy_easy_set_proxy(easy, nil, nil, nil) }
     }
 
     private func setRequest(_ request: borrowing SessionRequest) {

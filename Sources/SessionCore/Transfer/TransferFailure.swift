@@ -22,6 +22,12 @@ struct TransferFailure {
                 .dnsFailed,
                 "\(endpoint.host) has no address: \(words). Check the name, or give the host a \"resolve\" address."
             )
+        case CURLE_COULDNT_RESOLVE_PROXY:
+            return SessionError(.dnsFailed, "The session's proxy has no address: \(words). Check its name.")
+        case CURLE_PROXY:
+            return SessionError(.connectFailed, "The session's proxy makes no way to \(place): \(words).")
+        case CURLE_RECV_ERROR where words.hasPrefix("CONNECT tunnel failed"):
+            return SessionError(.connectFailed, "The session's proxy makes no tunnel to \(place): \(words).")
         case CURLE_COULDNT_CONNECT:
             if let refusedAddress {
                 return SessionError(
