@@ -22,6 +22,7 @@ let package = Package(
         .library(name: "HTTPCaching", targets: ["HTTPCaching"]),
         .library(name: "SessionCore", targets: ["SessionCore", "ServerTrust", "HTTPCore"]),
         .library(name: "SessionCoreFoundation", targets: ["SessionCoreFoundation"]),
+        .library(name: "SessionCoreImages", targets: ["SessionCoreImages"]),
     ],
     targets: [
         // What Swift cannot call.
@@ -29,6 +30,10 @@ let package = Package(
         .systemLibrary(name: "CLibcurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         .systemLibrary(name: "CIDN2", pkgConfig: "libidn2", providers: [.apt(["libidn2-dev"])]),
         .systemLibrary(name: "CPSL", pkgConfig: "libpsl", providers: [.apt(["libpsl-dev"])]),
+        // Of SessionCoreImages alone.
+        .systemLibrary(name: "CPNG", pkgConfig: "libpng", providers: [.apt(["libpng-dev"])]),
+        .systemLibrary(name: "CJPEG", pkgConfig: "libjpeg", providers: [.apt(["libjpeg62-turbo-dev"])]),
+        .target(name: "CImages", dependencies: ["CPNG", "CJPEG"]),
         .target(name: "CShims", dependencies: ["COpenSSL", "CLibcurl"]),
 
         // From the bottom up; a module imports nothing above it.
@@ -48,6 +53,11 @@ let package = Package(
         .target(
             name: "SessionCoreFoundation",
             dependencies: ["SessionCore", "HTTPCore"],
+            swiftSettings: strict
+        ),
+        .target(
+            name: "SessionCoreImages",
+            dependencies: ["SessionCore", "HTTPCore", "CImages"],
             swiftSettings: strict
         ),
         .target(
@@ -86,8 +96,8 @@ let package = Package(
         .testTarget(
             name: "SessionCoreTests",
             dependencies: [
-                "SessionCore", "SessionCoreFoundation", "ServerTrust", "HTTPCore", "IOCore", "CLibcurl", "CShims",
-                "TestSupport", "ReachabilityProbe",
+                "SessionCore", "SessionCoreFoundation", "SessionCoreImages", "ServerTrust", "HTTPCore", "IOCore",
+                "CLibcurl", "CShims", "TestSupport", "ReachabilityProbe",
             ],
             swiftSettings: strict
         ),

@@ -11,6 +11,8 @@ public struct RequestSettings: Sendable {
     public internal(set) var fields: HTTPFields
     /// For each request that has none of its own; nil for the session's.
     public var timeouts: TaskTimeouts?
+    /// False: the requests neither send nor take cookies, whatever storage the session has.
+    public var handlesCookies = true
     /// With these methods parameters go into the URL; with all others into the body.
     public var methodsEncodingParametersInURI: Set<HTTPMethod> = [.get, .head, .delete]
     /// How parameters are turned into bytes before they are escaped. One that extends ASCII: UTF-8, US-ASCII,
@@ -34,10 +36,19 @@ public struct RequestSettings: Sendable {
         var request = request
         request.fields.appendMissing(of: fields)
         request.timeouts = request.timeouts ?? timeouts
-        guard methodsEncodingParametersInURI.contains(request.method) else { return (request, parameters) }
+        request.handlesCookies = request.handlesCookies && handlesCookies
+        guard methodsEncodingParametersInURI.contains(request.method) else {
+            // Origins expect to be told that there is nothing (RFC 9110, section 8.6), and some answer 411 otherwise.
+            if parameters == nil, case .none = request.body, Self.methodsWithContent.contains(request.method) {
+                request.body = .bytes([])
+            }
+            return (request, parameters)
+        }
         if let parameters { request.url = Self.append(try query(for: request, parameters), to: request.url) }
         return (request, nil)
     }
+
+    private static let methodsWithContent: Set<HTTPMethod> = [.post, .put, .patch]
 
     func query(for request: HTTPRequest, _ parameters: ParameterValue) throws(SessionError) -> String {
         if let querySerialization {

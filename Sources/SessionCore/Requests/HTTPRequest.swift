@@ -12,19 +12,23 @@ public struct HTTPRequest: Sendable {
     public var body: RequestBody
     /// Instead of the session's, for this request alone; nil for those.
     public var timeouts: TaskTimeouts?
+    /// Whether cookies of the session's storage are sent, and those of the answer taken in.
+    public var handlesCookies: Bool
 
     public init(
         url: String,
         method: HTTPMethod = .get,
         fields: HTTPFields = HTTPFields(),
         body: RequestBody = .none,
-        timeouts: TaskTimeouts? = nil
+        timeouts: TaskTimeouts? = nil,
+        handlesCookies: Bool = true
     ) {
         self.url = url
         self.method = method
         self.fields = fields
         self.body = body
         self.timeouts = timeouts
+        self.handlesCookies = handlesCookies
     }
 }
 

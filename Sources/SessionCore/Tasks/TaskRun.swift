@@ -107,6 +107,8 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
 
     // MARK: One exchange
 
+    private var cookieStorage: CookieStorage? { request.handlesCookies ? session.configuration.cookieStorage : nil }
+
     func startHop() {
         guard let task else { return }
         do throws(SessionError) {
@@ -119,7 +121,7 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
             if let urgency = task.urgency, fields.value(for: "Priority") == nil {
                 try fields.setForRequest("Priority", urgency)
             }
-            if let url, !fields.contains(.cookie), let cookies = session.configuration.cookieStorage?.field(for: url) {
+            if let url, !fields.contains(.cookie), let cookies = cookieStorage?.field(for: url) {
                 try fields.setForRequest("Cookie", cookies)
             }
             try authorize(&fields, place)
@@ -212,7 +214,7 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
     override func task(_ hop: LoopTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition {
         guard let task, hop === self.hop, let url else { return .cancel }
         tellSent(hop)
-        session.configuration.cookieStorage?.take(response.fields, from: url, at: session.loop.wallClock / 1_000_000)
+        cookieStorage?.take(response.fields, from: url, at: session.loop.wallClock / 1_000_000)
         switch authenticate(response, at: url, of: task) {
         case .answer: break
         case .follow(let again): return drop(response, then: again)

@@ -110,6 +110,90 @@ struct HTTPMethodsTests {
         await stage.end()
     }
 
+    @Test("POST, PUT and PATCH without parameters say that there is nothing, GET and DELETE say nothing")
+    func noParameters() async throws {
+        let stage = try HTTPStage(answering: HTTPStage.echo)
+        _ = try await stage.manager.post("x")
+        _ = try await stage.manager.put("x")
+        _ = try await stage.manager.patch("x")
+        _ = try await stage.manager.get("x")
+        _ = try await stage.manager.delete("x")
+        #expect(stage.origin.requests.map { $0["Content-Length"] } == ["0", "0", "0", nil, nil])
+        #expect(stage.origin.requests.allSatisfy { $0["Content-Type"] == nil })
+        await stage.end()
+    }
+
+    @Test("credentials of the serializer go out unasked, and an answer without content is null")
+    func basicAuthentication() async throws {
+        let stage = try HTTPStage { request in
+            guard request["Authorization"] == "Basic dXNlcjpwYXNzd29yZA==" else {
+                return HTTPStage.status("404 Not Found")
+            }
+            return "HTTP/1.1 204 No Content\r\n\r\n"
+        }
+        await #expect(throws: RequestFailure.self) { try await stage.manager.get("hidden") }
+        try stage.manager.requestSerializer.setAuthorizationHeaderField(username: "user", password: "password")
+        let answer = try await stage.manager.get("hidden")
+        #expect(answer.response.response.status == 204)
+        #expect((answer.value as? JSONValue) == .null)
+        await stage.end()
+    }
+
+    @Test("a serializer that cannot make the request makes no task, and no handler is called")
+    func failingSerializer() async throws {
+        struct Mine: Error {}
+        let stage = try HTTPStage(answering: HTTPStage.echo)
+        stage.manager.requestSerializer.settings.querySerialization = { _, _ in throw Mine() }
+        let calls = Monitor(0)
+        #expect(throws: SessionError.self) {
+            try stage.manager.get("x", parameters: ["key": "value"]) { _ in calls.with { $0 += 1 } }
+        }
+        #expect(stage.manager.session.tasks.isEmpty)
+        await stage.end()
+        #expect(calls.with { $0 } == 0)
+        #expect(stage.origin.connections.isEmpty)
+    }
+
+    @Test("serializers may be changed from many threads while requests are made")
+    func manyThreads() async throws {
+        let stage = try HTTPStage(answering: HTTPStage.echo)
+        let manager = stage.manager
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for number in 0..<200 {
+                group.addTask {
+                    try manager.requestSerializer.setValue("value \(number)", forHTTPHeaderField: "X-Changing")
+                    let request = try manager.request(.get, "x").originalRequest
+                    #expect(request.fields.value(for: "X-Changing")?.hasPrefix("value ") == true)
+                }
+            }
+            try await group.waitForAll()
+        }
+        await stage.end()
+    }
+
+    @Test("cookies are sent and taken, unless the serializer says no")
+    func cookies() async throws {
+        let storage = CookieStorage()
+        let stage = try HTTPStage({ $0.cookieStorage = storage }) { connection in
+            while let request = try connection.readRequest() {
+                let cookie = request.target == "/v1/set" ? ["Set-Cookie: a=1; Path=/"] : []
+                try connection.write(HTTPStage.status("200 OK", fields: cookie))
+            }
+        }
+        let manager = stage.manager
+        manager.requestSerializer.settings.handlesCookies = false
+        _ = try await manager.get("set")
+        _ = try await manager.get("x")
+        manager.requestSerializer.settings.handlesCookies = true
+        _ = try await manager.get("x")
+        _ = try await manager.get("set")
+        _ = try await manager.get("x")
+        manager.requestSerializer.settings.handlesCookies = false
+        _ = try await manager.get("x")
+        #expect(stage.origin.requests.map { $0["Cookie"] } == [nil, nil, nil, nil, "a=1", nil])
+        await stage.end()
+    }
+
     @Test("a form of bytes, a file and a stream is put together by a closure and sent as it is read")
     func multipart() async throws {
         let folder = try TemporaryFolder()
@@ -167,6 +251,21 @@ struct HTTPMethodsTests {
             }
         }
         #expect(stage.origin.connections.isEmpty)
+        await stage.end()
+    }
+
+    @Test("progress of a POST's parameters is told to their end")
+    func uploadProgress() async throws {
+        let stage = try HTTPStage { _ in HTTPStage.status("200 OK") }
+        let progress = Monitor<[TaskProgress]>([])
+        let text = String(repeating: "0123456789", count: 50_000)
+        _ = try await stage.manager.post(
+            "x",
+            parameters: ["text": .string(text)],
+            progress: ProgressHandler { seen in progress.with { $0.append(seen) } }
+        )
+        try await eventually("the last progress") { progress.with { $0.last?.fraction == 1 } }
+        #expect(progress.with { $0.last?.totalBytes } == 500_005)
         await stage.end()
     }
 

@@ -1,0 +1,3 @@
+// jpeglib.h speaks of FILE without saying where it comes from.
+#include <stdio.h>
+#include <jpeglib.h>
