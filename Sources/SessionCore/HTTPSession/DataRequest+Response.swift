@@ -30,7 +30,7 @@ extension DataRequest {
             ) -> Void
     ) -> DataRequest {
         let box = HandOver<Result<SerializedResponse<Serializer.Output>, RequestFailure>>()
-        Task {
+        Task(executorPreference: BlockingThreads.shared) { [self] in
             await run(serializer, box)
             (queue ?? manager.session.thread.callbacks).enqueue { completionHandler(box.take()) }
         }

@@ -169,7 +169,7 @@ public final class DataRequest: @unchecked Sendable {
         _ work: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
         let outcome = FirstOutcome<Value>()
-        let running = Task {
+        let running = Task(executorPreference: BlockingThreads.shared) {
             do {
                 outcome.take(.success(try await work()))
             } catch {

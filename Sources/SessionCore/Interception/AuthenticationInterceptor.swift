@@ -131,7 +131,7 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
             if let ongoing = shared.refresh { return .success(ongoing) }
             guard !isExcessive() else { return .failure(.excessiveRefresh) }
             let version = shared.version
-            let began = Task { [self] in
+            let began = Task(executorPreference: BlockingThreads.shared) { [self] in
                 let result: Result<Credential, any Error>
                 do {
                     result = .success(try await authenticator.refresh(old, for: manager))

@@ -1,7 +1,8 @@
 import IOCore
 
-/// A few threads for what may block: reading files and the readers of library users. Neither a session's loop nor
-/// Swift's own pool is held up by them. They start with the first use and stay.
+/// A few threads for what may block: reading files, and the readers, interceptors and serializers of library users.
+/// Neither a session's loop nor Swift's own pool is held up by them, nor are they by a pool whose threads all wait. They
+/// start with the first use and stay.
 final class BlockingThreads: TaskExecutor {
     static let shared = BlockingThreads()
     private let loops: [EventLoop]
