@@ -27,6 +27,29 @@ public struct SessionTrust: Sendable {
         self.allHostsMustBeEvaluated = allHostsMustBeEvaluated
     }
 
+    /// The evaluators of a `ServerTrustManager`, Alamofire's way to say it.
+    ///
+    /// - Throws: `requestInvalid` for an evaluator that names no policy or several (`CompositeTrustEvaluator`): a handshake
+    ///   is judged by one. Say all of it in one `SecurityPolicy`: pins, revocation lists and staples go together there.
+    public init(anchors: TrustAnchors, serverTrustManager manager: ServerTrustManager) throws(SessionError) {
+        var policies: [Host: SecurityPolicy] = [:]
+        for (host, evaluator) in manager.evaluators {
+            let named = evaluator.policies
+            guard named.count == 1 else {
+                throw SessionError(
+                    .requestInvalid,
+                    "The evaluator of \(host) names \(named.count) policies, and a session applies one. Make one of them."
+                )
+            }
+            policies[host] = named[0]
+        }
+        self.init(
+            anchors: anchors,
+            policies: policies,
+            allHostsMustBeEvaluated: manager.allHostsMustBeEvaluated
+        )
+    }
+
     /// What a server is held to; nil when nothing names the host.
     public func policy(host: Host, port: UInt16) -> SecurityPolicy? {
         policies[host] ?? pinnedDomains.policy(host: host, port: port)

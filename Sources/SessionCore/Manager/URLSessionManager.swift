@@ -110,7 +110,7 @@ public final class URLSessionManager: Sendable {
         completionHandler: @escaping @Sendable (Result<DataResponse, SessionError>) -> Void
     ) throws(SessionError) -> DataTask {
         let task = try dataTask(with: request)
-        task.delegate.queue.add { completionHandler(task.dataDelegate.result(of: task)) }
+        task.onCompletion(completionHandler)
         return task
     }
 

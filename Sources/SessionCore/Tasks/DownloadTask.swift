@@ -40,6 +40,11 @@ public final class DownloadTask: SessionTask, @unchecked Sendable {
         }
     }
 
+    /// Has `handler` called on the session's callback queue with how the task ended, in the order of `delegate.queue`.
+    public func onCompletion(_ handler: @escaping @Sendable (Result<DownloadResponse, SessionError>) -> Void) {
+        delegate.queue.add { [self] in handler(downloadDelegate.result(of: self)) }
+    }
+
     /// Starts the task and waits for the file. When the Swift task that waits is cancelled, so is this one.
     public func value() async throws(SessionError) -> DownloadResponse {
         let result = await withTaskCancellationHandler {

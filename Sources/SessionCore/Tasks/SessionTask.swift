@@ -192,6 +192,11 @@ public class DataTask: SessionTask, @unchecked Sendable {
         return delegate
     }
 
+    /// Has `handler` called on the session's callback queue with how the task ended, in the order of `delegate.queue`.
+    public func onCompletion(_ handler: @escaping @Sendable (Result<DataResponse, SessionError>) -> Void) {
+        delegate.queue.add { [self] in handler(dataDelegate.result(of: self)) }
+    }
+
     /// Starts the task and waits for the answer. Any status is one. When the Swift task that waits is cancelled, so is
     /// this one.
     public func value() async throws(SessionError) -> DataResponse {

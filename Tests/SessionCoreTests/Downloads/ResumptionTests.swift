@@ -178,6 +178,48 @@ extension DownloadTests {
         await stage.end()
     }
 
+    @Test("64 MB with a restart in the middle: one file, byte for byte, and never more than a megabyte in memory")
+    func large() async throws {
+        let nginx = try NginxOrigin(Stage.server)
+        let path = "\(nginx.folder.path)/files/large"
+        let count = 64 << 20
+        var numbers = SeededGenerator(seed: 64)
+        let words = (0..<count / 8).map { _ in numbers.next() }
+        try words.withUnsafeBytes { try Data($0).write(to: URL(fileURLWithPath: path)) }
+        var data: [UInt8]?
+        for part in ["first", "second"] {
+            var configuration = URLSessionManager.Configuration()
+            configuration.temporaryFolder = folder.path
+            let manager = try URLSessionManager(
+                configuration: configuration,
+                serverTrust: SessionTrust(anchors: TestSession.pki.anchors)
+            )
+            let waiting = Monitor<Int64>(0)
+            manager.downloadTaskDidWriteData = { task, _, written, _ in
+                waiting.with { $0 = max($0, task.countOfBytesReceived - written) }
+                if part == "first", written >= count / 2 { task.suspend() }
+            }
+            if let data {
+                let answer = try await manager.downloadTask(withResumeData: data).value()
+                #expect(answer.response.status == 206)
+                let isSame = FileManager.default.contentsEqual(atPath: path, andPath: answer.path)
+                #expect(isSame)
+            } else {
+                let task = try manager.downloadTask(
+                    with: HTTPRequest(url: "https://127.0.0.1:\(nginx.port)/files/large")
+                )
+                task.resume()
+                try await eventually("half of it") { task.state == .suspended }
+                data = await task.cancelByProducingResumeData()
+                #expect(data != nil)
+            }
+            // What was on the way when the origin was held back comes on top.
+            #expect(waiting.with { $0 } < WriteFlow.highWater + 256 << 10)
+            await manager.invalidateSession(cancelingTasks: true)
+        }
+        #expect(partials.count == 1)
+    }
+
     @Test("nginx serves the rest, by its own entity tag")
     func nginx() async throws {
         let nginx = try NginxOrigin(Stage.server, files: ["large": Self.body])

@@ -121,6 +121,69 @@ struct URLSessionManagerTests {
         await staged.end()
     }
 
+    @Test("an upload and a download tell how they ended, each behind what was added before")
+    func completion() async throws {
+        let folder = try TemporaryFolder()
+        let stage = try ManagerStage {
+            $0.temporaryFolder = folder.path
+        } script: { connection in
+            while let request = try connection.readRequest() { try connection.answer(request.method) }
+        }
+        let upload = try stage.manager.uploadTask(
+            with: HTTPRequest(url: ManagerStage.url("/"), method: .put),
+            from: [1]
+        )
+        upload.delegate.queue.add { [stage] in stage.note("first") }
+        upload.onCompletion { [stage] result in
+            stage.note((try? result.get()).map { String(decoding: $0.data, as: UTF8.self) } ?? "failed")
+        }
+        upload.resume()
+        _ = try await stage.wait(for: "PUT")
+        let download = try stage.manager.downloadTask(with: HTTPRequest(url: ManagerStage.url("/")))
+        download.onCompletion { [stage] result in
+            stage.note((try? result.get()) == nil ? "failed" : "a file")
+        }
+        download.resume()
+        #expect(try await stage.wait(for: "a file") == ["first", "PUT", "a file"])
+        await stage.end()
+    }
+
+    @Test("a ServerTrustManager's evaluators are the session's policies; several for one host are refused")
+    func serverTrustManager() async throws {
+        let pins = [ManagerStage.server.pin, PublicKeyPin.unrelated()]
+        let evaluators = try ServerTrustManager(evaluators: [
+            ManagerStage.host: try PublicKeysTrustEvaluator(keys: pins),
+            ManagerStage.other: try PublicKeysTrustEvaluator(keys: [.unrelated(1), .unrelated(2)]),
+        ])
+        let origin = try ScriptedOrigin(ManagerStage.server) { request in OriginAnswer.text(request.target) }
+        var configuration = URLSessionManager.Configuration()
+        for name in [ManagerStage.host, ManagerStage.other, "third.example.com"] {
+            configuration.resolve[try Host(name)] = (host: try Host("127.0.0.1"), port: origin.port)
+        }
+        let manager = try URLSessionManager(
+            configuration: configuration,
+            serverTrust: try SessionTrust(anchors: TestSession.pki.anchors, serverTrustManager: evaluators)
+        )
+        #expect(
+            try await manager.dataTask(with: HTTPRequest(url: ManagerStage.url("/"))).value().response.status == 200
+        )
+        let wrong = try manager.dataTask(with: HTTPRequest(url: ManagerStage.url("/", ManagerStage.other)))
+        await #expect { try await wrong.value() } throws: { $0.sessionCode == .pinMismatch }
+        #expect { try manager.dataTask(with: HTTPRequest(url: ManagerStage.url("/", "third.example.com"))) } throws: {
+            $0.sessionCode == .requestInvalid
+        }
+        await manager.invalidateSession(cancelingTasks: true)
+        let both = CompositeTrustEvaluator(evaluators: [
+            try PublicKeysTrustEvaluator(keys: pins), DefaultTrustEvaluator(),
+        ])
+        for evaluator in [both, CompositeTrustEvaluator(evaluators: [])] {
+            let several = try ServerTrustManager(evaluators: [ManagerStage.host: evaluator])
+            #expect { try SessionTrust(anchors: TestSession.pki.anchors, serverTrustManager: several) } throws: {
+                $0.sessionCode == .requestInvalid
+            }
+        }
+    }
+
     @Test("a queue that runs its work at once does not hang")
     func immediateQueue() async throws {
         let log = Monitor<[Int]>([])
