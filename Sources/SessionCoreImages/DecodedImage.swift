@@ -1,18 +1,25 @@
 /// An image's pixels.
 public struct DecodedImage: Sendable, Hashable {
+    /// How the file is written.
     public enum Format: Sendable, Hashable {
+        /// PNG (ISO/IEC 15948).
         case png
+        /// JPEG (ITU-T T.81), in one go or progressive.
         case jpeg
     }
 
     /// One pixel, 8 bits a channel, as they stand in the file: sRGB, in most.
     public struct Pixel: Sendable, Hashable {
+        /// From 0 to 255.
         public var red: UInt8
+        /// From 0 to 255.
         public var green: UInt8
+        /// From 0 to 255.
         public var blue: UInt8
         /// 255 is opaque; the colours are not multiplied by it.
         public var alpha: UInt8
 
+        /// Opaque, unless told otherwise.
         public init(red: UInt8, green: UInt8, blue: UInt8, alpha: UInt8 = 255) {
             self.red = red
             self.green = green
@@ -21,10 +28,13 @@ public struct DecodedImage: Sendable, Hashable {
         }
     }
 
+    /// By the file's first bytes.
     public let format: Format
     /// In pixels, as they are stored: an orientation that the file asks for (Exif) is not carried out.
     public let width: Int
+    /// In pixels.
     public let height: Int
+    /// Whether the file has transparency; without, alpha is 255.
     public let hasAlpha: Bool
     /// `width * height * 4` bytes: red, green, blue, alpha, row by row from the top. Empty when only the size was asked
     /// for.

@@ -6,12 +6,14 @@ public import SessionCore
 /// A file that breaks off or is damaged is refused, as is one of more pixels than `maximumPixelCount`, before room is
 /// made for them.
 public struct ImageResponseSerializer: ResponseSerializer {
+    /// What the answer has to be before it is decoded.
     public var validation: ResponseValidation
     /// False: only the file's head is read, for format and size.
     public var decodesPixels: Bool
     /// A decoded pixel takes four bytes; 64 Mi pixels, unless told otherwise.
     public var maximumPixelCount: Int
 
+    /// Statuses 200 to 299 with `image/png` or `image/jpeg`, unless told otherwise.
     public init(
         validation: ResponseValidation = ResponseValidation(acceptableContentTypes: ["image/png", "image/jpeg"]),
         decodesPixels: Bool = true,

@@ -51,6 +51,7 @@ public final class DataRequest: @unchecked Sendable {
 
     // MARK: What there is to know
 
+    /// Where the request is in its life.
     public var state: RequestState { lock.withLock { shared.state } }
     /// The latest request that was made of `originalRequest`: what the adapters have made of it.
     public var request: HTTPRequest { lock.withLock { shared.request } }

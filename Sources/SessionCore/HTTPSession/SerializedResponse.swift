@@ -2,7 +2,9 @@ public import HTTPCore
 
 /// An answer, and what a serializer has made of it.
 public struct SerializedResponse<Value> {
+    /// What the serializer has made.
     public let value: Value
+    /// The answer itself: head, bytes, trailers, metrics.
     public let response: DataResponse
 }
 
@@ -12,6 +14,7 @@ extension SerializedResponse: Sendable where Value: Sendable {}
 public struct AnyResponseSerializer: ResponseSerializer {
     private let serializing: @Sendable (DataResponse, HTTPMethod) -> Result<HandOver<Any>, ResponseSerializationError>
 
+    /// The same serializer, whose objects come as `Any`.
     public init<Base: ResponseSerializer>(_ base: Base) {
         serializing = { response, method in
             let box = HandOver<Any>()

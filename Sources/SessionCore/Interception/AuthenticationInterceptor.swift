@@ -9,6 +9,7 @@ public protocol AuthenticationCredential: Sendable {
 
 /// Knows how credentials go into requests, and how to get new ones.
 public protocol Authenticator<Credential>: Sendable {
+    /// What this authenticator works with.
     associatedtype Credential: AuthenticationCredential
 
     /// Puts the credential into a request. A request to another host than the credential is for is to be left as it is.
@@ -43,20 +44,26 @@ public enum AuthenticationError: Error, Sendable, Hashable {
 ///
 /// `@unchecked Sendable`: what changes is in `shared`, behind `lock`.
 public final class AuthenticationInterceptor<Provider: Authenticator>: RequestInterceptor, @unchecked Sendable {
+    /// The authenticator's.
     public typealias Credential = Provider.Credential
 
     /// How many refreshes there may be in so much time; then `excessiveRefresh`.
     public struct RefreshWindow: Sendable, Hashable {
+        /// How far back refreshes count.
         public var interval: Duration
+        /// How many there may be in it.
         public var maximumAttempts: Int
 
+        /// Five in thirty seconds, unless told otherwise.
         public init(interval: Duration = .seconds(30), maximumAttempts: Int = 5) {
             self.interval = interval
             self.maximumAttempts = maximumAttempts
         }
     }
 
+    /// Puts credentials into requests, and refreshes them.
     public let authenticator: Provider
+    /// Nil: refreshes are not counted.
     public let refreshWindow: RefreshWindow?
     private let lock = PosixLock()
     private var shared: Shared

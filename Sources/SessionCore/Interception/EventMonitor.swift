@@ -6,17 +6,23 @@ public protocol EventMonitor: Sendable {
     /// Where it is called; nil for the session's callback queue.
     var queue: CallbackQueue? { get }
 
+    /// It is under way: at first, and after it was held back.
     func requestDidResume(_ request: DataRequest)
+    /// It is held back.
     func requestDidSuspend(_ request: DataRequest)
+    /// It was told to end; `requestDidFinish` follows.
     func requestDidCancel(_ request: DataRequest)
     /// Exactly once, the last of its calls.
     func requestDidFinish(_ request: DataRequest)
     /// An adapter has made another request of the first; before each attempt.
     func request(_ request: DataRequest, didAdapt initial: HTTPRequest, to adapted: HTTPRequest)
+    /// An adapter has refused; retriers are asked.
     func request(_ request: DataRequest, didFailToAdapt initial: HTTPRequest, with error: any Error)
     /// The task of an attempt, before it is started.
     func request(_ request: DataRequest, didCreate task: DataTask)
+    /// An attempt has ended, well or badly.
     func request(_ request: DataRequest, didGather metrics: TaskMetrics)
+    /// Right behind the metrics.
     func request(_ request: DataRequest, didComplete task: DataTask, with error: SessionError?)
     /// An answer has been serialized, or was refused.
     func request(_ request: DataRequest, didParse response: DataResponse, failure: RequestFailure?)
@@ -25,17 +31,29 @@ public protocol EventMonitor: Sendable {
 }
 
 extension EventMonitor {
+    /// The session's callback queue.
     public var queue: CallbackQueue? { nil }
 
+    /// Does nothing.
     public func requestDidResume(_ request: DataRequest) {}
+    /// Does nothing.
     public func requestDidSuspend(_ request: DataRequest) {}
+    /// Does nothing.
     public func requestDidCancel(_ request: DataRequest) {}
+    /// Does nothing.
     public func requestDidFinish(_ request: DataRequest) {}
+    /// Does nothing.
     public func request(_ request: DataRequest, didAdapt initial: HTTPRequest, to adapted: HTTPRequest) {}
+    /// Does nothing.
     public func request(_ request: DataRequest, didFailToAdapt initial: HTTPRequest, with error: any Error) {}
+    /// Does nothing.
     public func request(_ request: DataRequest, didCreate task: DataTask) {}
+    /// Does nothing.
     public func request(_ request: DataRequest, didGather metrics: TaskMetrics) {}
+    /// Does nothing.
     public func request(_ request: DataRequest, didComplete task: DataTask, with error: SessionError?) {}
+    /// Does nothing.
     public func request(_ request: DataRequest, didParse response: DataResponse, failure: RequestFailure?) {}
+    /// Does nothing.
     public func requestIsRetrying(_ request: DataRequest) {}
 }

@@ -18,8 +18,11 @@ public protocol RequestRetrier: Sendable {
 
 /// What a retrier says.
 public enum RetryResult: Sendable {
+    /// Make it again, now.
     case retry
+    /// Make it again after so long.
     case retryWithDelay(Duration)
+    /// Ask the next retrier; after the last, the request fails.
     case doNotRetry
     /// The request fails with this error; other retriers are not asked.
     case doNotRetryWithError(any Error)
@@ -29,8 +32,10 @@ public enum RetryResult: Sendable {
 public protocol RequestInterceptor: RequestAdapter, RequestRetrier {}
 
 extension RequestInterceptor {
+    /// Leaves the request as it is.
     public func adapt(_ request: HTTPRequest, for subject: DataRequest) async throws -> HTTPRequest { request }
 
+    /// Lets the request fail.
     public func retry(_ request: DataRequest, dueTo failure: RequestFailure) async -> RetryResult { .doNotRetry }
 }
 
@@ -38,6 +43,7 @@ extension RequestInterceptor {
 public struct Adapter: RequestInterceptor {
     private let closure: @Sendable (HTTPRequest, DataRequest) async throws -> HTTPRequest
 
+    /// An adapter that never retries.
     public init(_ adapt: @escaping @Sendable (HTTPRequest, DataRequest) async throws -> HTTPRequest) {
         closure = adapt
     }
@@ -51,6 +57,7 @@ public struct Adapter: RequestInterceptor {
 public struct Retrier: RequestInterceptor {
     private let closure: @Sendable (DataRequest, RequestFailure) async -> RetryResult
 
+    /// A retrier that adapts nothing.
     public init(_ retry: @escaping @Sendable (DataRequest, RequestFailure) async -> RetryResult) {
         closure = retry
     }
@@ -63,7 +70,9 @@ public struct Retrier: RequestInterceptor {
 /// Several in a row. Each adapter gets what the one before it has made; the first retrier that says anything but
 /// `doNotRetry` decides.
 public struct Interceptor: RequestInterceptor {
+    /// Asked in this order.
     public let adapters: [any RequestAdapter]
+    /// Asked in this order.
     public let retriers: [any RequestRetrier]
 
     /// - Parameter interceptors: both adapters and retriers, behind those named.

@@ -11,6 +11,7 @@ import IOCore
 public struct RetryPolicy: RequestInterceptor {
     /// Timeout, the server's passing faults.
     public static let defaultRetryableStatusCodes: Set<Int> = [408, 500, 502, 503, 504]
+    /// Those that may be repeated (RFC 9110, section 9.2.2).
     public static let defaultRetryableMethods: Set<HTTPMethod> = [.delete, .get, .head, .options, .put, .trace]
     /// What may be another time better: name lookup, connections, time limits, answers that broke off.
     public static let defaultRetryableErrorCodes: Set<SessionError.Code> = [
@@ -21,15 +22,20 @@ public struct RetryPolicy: RequestInterceptor {
     public var retryLimit: Int
     /// At least 1.
     public var exponentialBackoffBase: Double
+    /// The delay before the first retry.
     public var exponentialBackoffScale: Duration
+    /// No delay is longer, whatever the answer asks for.
     public var maximumDelay: Duration
     /// From 0, no chance in it, to 1, anything between nothing and the whole delay.
     public var jitter: Double
+    /// Requests of other methods are never made again.
     public var retryableMethods: Set<HTTPMethod>
+    /// They count where the serializer refuses them.
     public var retryableStatusCodes: Set<Int>
     /// Codes of refused servers, addresses and redirects have no effect: these are never asked about.
     public var retryableErrorCodes: Set<SessionError.Code>
 
+    /// Alamofire's defaults, with a jitter of one half.
     public init(
         retryLimit: Int = 2,
         exponentialBackoffBase: Double = 2,
@@ -55,6 +61,7 @@ public struct RetryPolicy: RequestInterceptor {
         RetryPolicy(retryLimit: retryLimit, retryableStatusCodes: [], retryableErrorCodes: [.responseTruncated])
     }
 
+    /// `retryWithDelay`, or `doNotRetry`.
     public func retry(_ request: DataRequest, dueTo failure: RequestFailure) async -> RetryResult {
         guard
             let delay = delay(

@@ -9,8 +9,10 @@ public struct JSONReadingOptions: Sendable, Hashable {
     /// The deepest nesting of arrays and objects.
     public var maximumDepth = 512
 
+    /// Any value at the top, nulls kept, 512 levels.
     public init() {}
 
+    /// Each with the default of its property.
     public init(allowsFragments: Bool = true, removesNulls: Bool = false, maximumDepth: Int = 512) {
         self.allowsFragments = allowsFragments
         self.removesNulls = removesNulls

@@ -1,9 +1,14 @@
 /// A value of JSON (RFC 8259).
 public enum JSONValue: Sendable, Hashable {
+    /// `null`.
     case null
+    /// `true` or `false`.
     case bool(Bool)
+    /// A number, as it is spelt.
     case number(JSONNumber)
+    /// Text.
     case string(String)
+    /// Values in order.
     case array([JSONValue])
     /// Names keep their order.
     case object(OrderedMembers<JSONValue>)
@@ -18,13 +23,19 @@ public enum JSONValue: Sendable, Hashable {
         if case .array(let elements) = self, elements.indices.contains(index) { elements[index] } else { nil }
     }
 
+    /// Nil for anything but text.
     public var string: String? { if case .string(let text) = self { text } else { nil } }
+    /// Nil for anything but `true` and `false`.
     public var bool: Bool? { if case .bool(let flag) = self { flag } else { nil } }
+    /// Nil for anything but a number.
     public var number: JSONNumber? { if case .number(let number) = self { number } else { nil } }
+    /// Nil for anything but an array.
     public var array: [JSONValue]? { if case .array(let elements) = self { elements } else { nil } }
+    /// Whether it is `null`, not whether it is absent.
     public var isNull: Bool { self == .null }
     /// A whole number that `Int` holds.
     public var int: Int? { number?.int }
+    /// Nil for what is no number, or too large.
     public var double: Double? { number?.double }
 
     /// Without the members of objects and the elements of arrays that are null, at any depth. Null itself stays.
@@ -50,7 +61,9 @@ public struct JSONNumber: Sendable, Hashable, CustomStringConvertible {
     /// Takes text that is known to be a number.
     init(validated text: String) { self.text = text }
 
+    /// Spelt in decimal.
     public init(_ value: Int) { text = String(value) }
+    /// Spelt in decimal.
     public init(_ value: UInt64) { text = String(value) }
 
     /// The shortest text that reads back as the same; nil for infinities and NaN.
@@ -61,6 +74,7 @@ public struct JSONNumber: Sendable, Hashable, CustomStringConvertible {
 
     /// nil when it has a fraction or an exponent, or does not fit.
     public var int: Int? { Int(text) }
+    /// Nil for a fraction, an exponent, a sign, and what is too large.
     public var unsigned: UInt64? { UInt64(text) }
     /// The nearest double; nil when it is larger than all of them.
     public var double: Double? { Double(text).flatMap { $0.isFinite ? $0 : nil } }

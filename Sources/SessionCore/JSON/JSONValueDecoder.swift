@@ -3,8 +3,10 @@
 /// Numbers are converted exactly or not at all: 1.5 is no `Int`, 300 no `UInt8`. Types of Foundation decode as they do
 /// by themselves (`Date` from a number of seconds, `Data` from an array); for strategies, take Foundation's decoder.
 public struct JSONValueDecoder: DataDecoder {
+    /// How the bytes are read, before anything is decoded.
     public var readingOptions: JSONReadingOptions
 
+    /// Strict JSON of 512 levels, unless told otherwise.
     public init(readingOptions: JSONReadingOptions = JSONReadingOptions()) {
         self.readingOptions = readingOptions
     }
@@ -14,6 +16,9 @@ public struct JSONValueDecoder: DataDecoder {
         try decode(type, from: JSONValue(parsing: bytes, options: readingOptions))
     }
 
+    /// The same from JSON that has been read.
+    ///
+    /// - Throws: `DecodingError`, and what the type throws.
     public func decode<Value: Decodable>(_ type: Value.Type, from value: JSONValue) throws -> Value {
         try Value(from: ValueDecoder(value: value, codingPath: []))
     }

@@ -15,12 +15,14 @@ import IOCore
 ///
 /// Every member may be called on any thread, and none waits.
 public final class HTTPSessionManager: Sendable {
+    /// That of the session underneath.
     public typealias Configuration = URLSessionManager.Configuration
 
     /// What makes the tasks: its hooks, its lists of tasks.
     public let session: URLSessionManager
     /// Adapts and retries all requests but those of `data`, behind a request's own interceptor.
     public let interceptor: (any RequestInterceptor)?
+    /// Told what becomes of the requests that `interceptor` sees.
     public let eventMonitors: [any EventMonitor]
     private let base: BaseURL?
     private let serializers = SerializerBox()
@@ -45,7 +47,9 @@ public final class HTTPSessionManager: Sendable {
         session = try URLSessionManager(configuration: configuration, serverTrust: serverTrust, loop: loop)
     }
 
+    /// That of the session underneath.
     public var configuration: Configuration { session.configuration }
+    /// Which server has to prove what.
     public var serverTrust: SessionTrust { session.serverTrust }
     /// In its normal form: with the slash.
     public var baseURL: String? { base?.text }
@@ -126,5 +130,6 @@ public struct DataResponse: Sendable {
     public let data: [UInt8]
     /// The trailer section (RFC 9110, section 6.5); empty for most answers.
     public let trailers: HTTPFields
+    /// Of all that was done for the answer, redirects included.
     public let metrics: TaskMetrics
 }

@@ -2,9 +2,12 @@ public import HTTPCore
 
 /// Parameters as a JSON body; in the URL's query for GET, HEAD and DELETE.
 public struct JSONRequestSerializer: RequestSerializer {
+    /// What is set on each request.
     public var settings: RequestSettings
+    /// How the body is written; compact, unless told otherwise.
     public var writingOptions: JSONWritingOptions
 
+    /// Compact JSON, unless told otherwise.
     public init(settings: RequestSettings = RequestSettings(), writingOptions: JSONWritingOptions = []) {
         self.settings = settings
         self.writingOptions = writingOptions

@@ -4,13 +4,19 @@
 /// let parameters: ParameterValue = ["name": "Ada", "tags": ["a", "b"], "address": ["city": "London", "floor": nil]]
 /// ```
 public enum ParameterValue: Sendable, Hashable {
+    /// Nothing.
     case null
+    /// 1 or 0 in a query, unless told otherwise.
     case bool(Bool)
+    /// A whole number.
     case int(Int)
     /// For what `int` cannot hold.
     case unsigned(UInt64)
+    /// Written as short as reads back the same.
     case double(Double)
+    /// Text.
     case string(String)
+    /// Values in order.
     case array([ParameterValue])
     /// Query strings sort it by its names; JSON keeps its order.
     case dictionary(OrderedMembers<ParameterValue>)

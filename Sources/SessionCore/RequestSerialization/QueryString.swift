@@ -13,6 +13,7 @@ public struct QueryString: Sendable, Hashable {
         case indexInBrackets
     }
 
+    /// How booleans are written.
     public enum BoolEncoding: Sendable, Hashable {
         /// 1 and 0.
         case numeric
@@ -20,6 +21,7 @@ public struct QueryString: Sendable, Hashable {
         case literal
     }
 
+    /// How null is written.
     public enum NullEncoding: Sendable, Hashable {
         /// `a`
         case keyOnly
@@ -31,6 +33,7 @@ public struct QueryString: Sendable, Hashable {
         case dropKey
     }
 
+    /// How spaces are written.
     public enum SpaceEncoding: Sendable, Hashable {
         /// `%20`
         case percentEscaped
@@ -38,17 +41,23 @@ public struct QueryString: Sendable, Hashable {
         case plusReplaced
     }
 
+    /// `a[]=1`, unless told otherwise.
     public var arrayEncoding = ArrayEncoding.brackets
+    /// 1 and 0, unless told otherwise.
     public var boolEncoding = BoolEncoding.numeric
+    /// The name alone, unless told otherwise.
     public var nullEncoding = NullEncoding.keyOnly
+    /// `%20`, unless told otherwise.
     public var spaceEncoding = SpaceEncoding.percentEscaped
     /// Whether a dictionary's names are sorted; else they keep their order.
     public var sortsNames = true
 
+    /// AFNetworking's rules.
     public init() {}
 
     /// One name and its value, not escaped.
     public struct Pair: Sendable, Hashable {
+        /// With its brackets.
         public var name: String
         /// nil: the name stands alone.
         public var value: String?

@@ -2,6 +2,7 @@ public import HTTPCore
 
 /// Turns parameters into a request's URL or body, and sets what all requests of a kind have in common.
 public protocol RequestSerializer: Sendable {
+    /// What is set on each request, and how queries are written.
     var settings: RequestSettings { get set }
 
     /// The request with the parameters in it.
@@ -61,6 +62,7 @@ extension RequestSerializer {
         try setValue("Bearer \(token)", forHTTPHeaderField: "Authorization")
     }
 
+    /// No credentials on further requests.
     public mutating func clearAuthorizationHeader() {
         settings.fields.remove(name: "Authorization")
     }

@@ -18,10 +18,12 @@ public struct RequestSettings: Sendable {
     /// How parameters are turned into bytes before they are escaped. One that extends ASCII: UTF-8, US-ASCII,
     /// ISO-8859-1 or windows-1252; with others serialization throws.
     public var stringEncoding = TextEncoding.utf8
+    /// How parameters are named and written.
     public var queryString = QueryString()
     /// nil for `queryString`.
     public var querySerialization: QuerySerialization?
 
+    /// `Accept-Language` and `User-Agent`, UTF-8, AFNetworking's query strings.
     public init() {
         fields = DefaultFields.all()
     }

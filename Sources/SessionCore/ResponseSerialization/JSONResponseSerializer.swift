@@ -5,9 +5,12 @@ public struct JSONResponseSerializer: ResponseSerializer {
     /// What JSON is served as; `*/*+json` types are named one by one.
     public static let contentTypes = ["application/json", "text/json", "text/javascript"]
 
+    /// What the answer has to be before it is read.
     public var validation: ResponseValidation
+    /// How the body is read.
     public var readingOptions: JSONReadingOptions
 
+    /// Statuses 200 to 299 with the types of `contentTypes`, unless told otherwise.
     public init(
         validation: ResponseValidation = ResponseValidation(acceptableContentTypes: contentTypes),
         readingOptions: JSONReadingOptions = JSONReadingOptions()
@@ -16,6 +19,7 @@ public struct JSONResponseSerializer: ResponseSerializer {
         self.readingOptions = readingOptions
     }
 
+    /// `null` for an answer that has no body and needs none.
     public func serialize(
         _ response: DataResponse,
         to method: HTTPMethod
@@ -33,15 +37,19 @@ public struct JSONResponseSerializer: ResponseSerializer {
 
 /// Turns bytes into values of a type.
 public protocol DataDecoder: Sendable {
+    /// - Throws: whatever keeps the bytes from being a value; it becomes the reason `decodingFailed`.
     func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value
 }
 
 /// A `Decodable` type. By default from JSON, strictly read; `SessionCoreFoundation` adds Foundation's `JSONDecoder` and
 /// `PropertyListDecoder` with their strategies.
 public struct DecodableResponseSerializer<Output: Decodable & Sendable>: ResponseSerializer {
+    /// What the answer has to be before it is decoded.
     public var validation: ResponseValidation
+    /// From bytes to values.
     public var decoder: any DataDecoder
 
+    /// Statuses 200 to 299 with the types of JSON, unless told otherwise.
     public init(
         _ type: Output.Type = Output.self,
         validation: ResponseValidation = ResponseValidation(
@@ -80,10 +88,13 @@ public struct DecodableResponseSerializer<Output: Decodable & Sendable>: Respons
 
 /// What an answer without a body decodes as.
 public struct EmptyResponse: Codable, Sendable, Hashable {
+    /// The only value there is.
     public init() {}
 
+    /// Looks at nothing.
     public init(from decoder: any Decoder) throws {}
 
+    /// An empty object.
     public func encode(to encoder: any Encoder) throws {
         _ = encoder.container(keyedBy: NoKey.self)
     }

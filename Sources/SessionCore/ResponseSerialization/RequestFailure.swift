@@ -1,6 +1,8 @@
 /// Why a request brought no object: it could not be made or carried out, or its answer is not what was asked for.
 public indirect enum RequestFailure: Error, Sendable, CustomStringConvertible {
+    /// There was no whole answer.
     case session(SessionError)
+    /// There was an answer, and it is not what was asked for.
     case serialization(ResponseSerializationError)
     /// An adapter did not let the request out.
     case adaptation(any Error)

@@ -1,6 +1,8 @@
 /// Why an answer is not what a serializer was made for. It bears the answer: head, data and metrics.
 public struct ResponseSerializationError: Error, Sendable, CustomStringConvertible {
+    /// What is wrong with the answer.
     public enum Reason: Sendable {
+        /// The status is none of `acceptableStatusCodes`.
         case unacceptableStatusCode(Int)
         /// - received: the media type of the answer; nil when it names none.
         case unacceptableContentType(received: String?, acceptable: [String])
@@ -8,11 +10,15 @@ public struct ResponseSerializationError: Error, Sendable, CustomStringConvertib
         case inputDataEmpty
         /// The body is not of the charset, or the charset is not known.
         case stringDecodingFailed(charset: String)
+        /// Where, and what.
         case invalidJSON(JSONFault)
         /// The body is well formed, and not of the type that was asked for.
         case decodingFailed(any Error)
+        /// In Foundation's words.
         case invalidPropertyList(String)
+        /// What is wrong, and in which line.
         case invalidXML(String)
+        /// In the words of libpng or libjpeg.
         case invalidImage(String)
         /// Each serializer's own reason, in order.
         case allSerializersFailed([ResponseSerializationError])
@@ -20,9 +26,12 @@ public struct ResponseSerializationError: Error, Sendable, CustomStringConvertib
         case custom(any Error)
     }
 
+    /// What is wrong.
     public let reason: Reason
+    /// The answer.
     public let response: DataResponse
 
+    /// For serializers of one's own.
     public init(_ reason: Reason, response: DataResponse) {
         self.reason = reason
         self.response = response

@@ -2,6 +2,7 @@ public import HTTPCore
 
 /// Makes an object of an answer, or says why it cannot.
 public protocol ResponseSerializer<Output>: Sendable {
+    /// What it makes of an answer.
     associatedtype Output
 
     /// - Parameter method: of the request; the answer to a HEAD has no body.
@@ -9,6 +10,7 @@ public protocol ResponseSerializer<Output>: Sendable {
 }
 
 extension ResponseSerializer {
+    /// The same for the answer to a GET.
     public func serialize(_ response: DataResponse) throws(ResponseSerializationError) -> sending Output {
         try serialize(response, to: .get)
     }
@@ -16,8 +18,10 @@ extension ResponseSerializer {
 
 /// The body as it is, after validation. An answer without a body is an empty array.
 public struct HTTPResponseSerializer: ResponseSerializer {
+    /// What the answer has to be before its body is looked at.
     public var validation: ResponseValidation
 
+    /// Statuses 200 to 299 and any content type, unless told otherwise.
     public init(validation: ResponseValidation = ResponseValidation()) {
         self.validation = validation
     }
@@ -33,12 +37,14 @@ public struct HTTPResponseSerializer: ResponseSerializer {
 
 /// Text, of the charset that the answer names.
 public struct StringResponseSerializer: ResponseSerializer {
+    /// What the answer has to be before its body is looked at.
     public var validation: ResponseValidation
     /// Instead of the answer's; nil for the answer's, and `fallback` when it names none.
     public var encoding: TextEncoding?
     /// For answers that name no charset: UTF-8, which has ASCII in it.
     public var fallback = TextEncoding.utf8
 
+    /// Statuses 200 to 299 and any content type, unless told otherwise.
     public init(validation: ResponseValidation = ResponseValidation(), encoding: TextEncoding? = nil) {
         self.validation = validation
         self.encoding = encoding
@@ -60,8 +66,10 @@ public struct StringResponseSerializer: ResponseSerializer {
 
 /// The first of several serializers that takes the answer.
 public struct CompoundResponseSerializer<Output>: ResponseSerializer {
+    /// Asked in this order.
     public var serializers: [any ResponseSerializer<Output>]
 
+    /// Takes what the first of these makes that does not throw.
     public init(_ serializers: [any ResponseSerializer<Output>]) {
         self.serializers = serializers
     }

@@ -4,6 +4,7 @@ public struct OrderedMembers<Value: Sendable & Hashable>: Sendable, Hashable, Ex
     public private(set) var keys: [String] = []
     private var values: [String: Value] = [:]
 
+    /// Without members.
     public init() {}
 
     /// The last of two values of one name stands.
@@ -17,7 +18,9 @@ public struct OrderedMembers<Value: Sendable & Hashable>: Sendable, Hashable, Ex
         values = dictionary
     }
 
+    /// How many members there are.
     public var count: Int { keys.count }
+    /// Whether there are none.
     public var isEmpty: Bool { keys.isEmpty }
 
     /// A new name stands at the end; nil takes one out.

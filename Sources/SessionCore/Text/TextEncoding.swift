@@ -2,14 +2,19 @@
 ///
 /// Strict both ways: what a charset cannot say is not replaced by a question mark.
 public enum TextEncoding: Sendable, Hashable, CaseIterable {
+    /// UTF-8 (RFC 3629).
     case utf8
+    /// US-ASCII: seven bits.
     case ascii
     /// ISO-8859-1: each byte is the scalar of that number.
     case isoLatin1
+    /// windows-1252, as the WHATWG's Encoding Standard has it.
     case windows1252
     /// With a byte order mark when it is written; read by its mark, or as big-endian without one (RFC 2781).
     case utf16
+    /// UTF-16, the high byte first.
     case utf16BigEndian
+    /// UTF-16, the low byte first.
     case utf16LittleEndian
 
     /// - Parameter charset: a name of the IANA registry or a usual alias, in any case; nil for others.

@@ -4,10 +4,12 @@ public import SessionCore
 
 /// Parameters as a property list; in the URL's query for GET, HEAD and DELETE.
 public struct PropertyListRequestSerializer: RequestSerializer {
+    /// What is set on each request.
     public var settings: RequestSettings
     /// XML or binary; Foundation does not write the old ASCII form.
     public var format: PropertyListSerialization.PropertyListFormat
 
+    /// XML, unless told otherwise.
     public init(
         settings: RequestSettings = RequestSettings(),
         format: PropertyListSerialization.PropertyListFormat = .xml

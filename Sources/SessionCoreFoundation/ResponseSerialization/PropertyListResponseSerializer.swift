@@ -4,9 +4,12 @@ public import SessionCore
 
 /// A property list, as Foundation's objects.
 public struct PropertyListResponseSerializer: ResponseSerializer {
+    /// What the answer has to be before it is read.
     public var validation: ResponseValidation
+    /// Foundation's: whether what comes may be changed.
     public var readOptions: PropertyListSerialization.ReadOptions
 
+    /// Statuses 200 to 299 with `application/x-plist`, unless told otherwise.
     public init(
         validation: ResponseValidation = ResponseValidation(acceptableContentTypes: ["application/x-plist"]),
         readOptions: PropertyListSerialization.ReadOptions = []

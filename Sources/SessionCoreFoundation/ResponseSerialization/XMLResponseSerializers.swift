@@ -8,6 +8,7 @@ public import FoundationXML
 
 /// What XML is served as.
 public enum XMLContentTypes {
+    /// `application/xml` and `text/xml`.
     public static let all = ["application/xml", "text/xml"]
 }
 
@@ -17,8 +18,10 @@ public enum XMLContentTypes {
 /// Foundation's parser on Linux says yes to documents that break off: look at `parserError`, and count elements, or use
 /// `XMLDocumentResponseSerializer`.
 public struct XMLParserResponseSerializer: ResponseSerializer {
+    /// What the answer has to be before it is read.
     public var validation: ResponseValidation
 
+    /// Statuses 200 to 299 with the types of `XMLContentTypes`, unless told otherwise.
     public init(validation: ResponseValidation = ResponseValidation(acceptableContentTypes: XMLContentTypes.all)) {
         self.validation = validation
     }
@@ -36,10 +39,12 @@ public struct XMLParserResponseSerializer: ResponseSerializer {
 
 /// The body as an XML tree; what is not well formed is refused. External entities are not loaded.
 public struct XMLDocumentResponseSerializer: ResponseSerializer {
+    /// What the answer has to be before it is read.
     public var validation: ResponseValidation
     /// Without those that load external entities, which would let an answer read files and reach other servers.
     public var options: XMLNode.Options
 
+    /// Statuses 200 to 299 with the types of `XMLContentTypes`, unless told otherwise.
     public init(
         validation: ResponseValidation = ResponseValidation(acceptableContentTypes: XMLContentTypes.all),
         options: XMLNode.Options = []
