@@ -109,7 +109,7 @@ let package = Package(
         // What every reader of bytes from outside is held to; the tests run it over Tests/Fuzzing/Corpus, the fuzzer over anything.
         .target(
             name: "FuzzTargets",
-            dependencies: ["ProxyCore", "ServerTrust", "HTTPCore", "IOCore", "COpenSSL", "TestSupport"],
+            dependencies: ["ProxyCore", "SessionCore", "ServerTrust", "HTTPCore", "IOCore", "COpenSSL", "TestSupport"],
             path: "Tests/Fuzzing/FuzzTargets",
             swiftSettings: strict
         ),

@@ -53,7 +53,9 @@ package final class FuzzSession {
         switch target {
         case .pinFile: try readDocuments.pinFile(bytes)
         case .configuration: try readDocuments.configuration(bytes)
-        case .json: try readDocuments.json(bytes)
+        case .json:
+            try readDocuments.json(bytes)
+            try AnswerProperties.json(bytes)
         case .certificate: try readCertificates.certificates(bytes)
         case .privateKey: try readCertificates.privateKey(bytes)
         case .staple: try readCertificates.staple(bytes)
