@@ -1,9 +1,9 @@
-import HTTPCore
+package import HTTPCore
 
 /// Digest access authentication (RFC 7616), the client's part: a challenge read, and the answer to it for one request.
 ///
 /// A value: the caller counts the uses of a nonce and makes the client's.
-struct DigestAuthentication: Equatable, Sendable {
+package struct DigestAuthentication: Equatable, Sendable {
     enum Algorithm: String, Sendable, CaseIterable {
         case md5 = "MD5"
         case md5Session = "MD5-sess"
@@ -32,8 +32,8 @@ struct DigestAuthentication: Equatable, Sendable {
         }
     }
 
-    let realm: String
-    private(set) var nonce: String
+    package let realm: String
+    package private(set) var nonce: String
     let opaque: String?
     let algorithm: Algorithm
     /// Whether `algorithm` was named: it is sent back then.
@@ -45,7 +45,7 @@ struct DigestAuthentication: Equatable, Sendable {
 
     /// - Returns: nil when it is none, or asks for what is not known here (`auth-int` alone, another hash): nothing is
     ///   sent then.
-    init?(_ challenge: HTTPChallenge) {
+    package init?(_ challenge: HTTPChallenge) {
         let parameters = challenge.parameters
         guard challenge.scheme == "digest", let realm = parameters["realm"], let nonce = parameters["nonce"] else {
             return nil
@@ -85,7 +85,7 @@ struct DigestAuthentication: Equatable, Sendable {
     ///   - count: the number of this use of the nonce, from 1.
     ///   - clientNonce: new for each request.
     /// - Returns: nil when the user's name or the target cannot be sent.
-    func authorization(
+    package func authorization(
         user: String,
         password: String,
         method: HTTPMethod,

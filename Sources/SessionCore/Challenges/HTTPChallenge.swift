@@ -1,11 +1,11 @@
 import HTTPCore
 
 /// One challenge of a `WWW-Authenticate` field (RFC 9110, section 11.6.1).
-struct HTTPChallenge: Equatable, Sendable {
+package struct HTTPChallenge: Equatable, Sendable {
     /// In lower case.
-    var scheme: String
+    package var scheme: String
     /// Names in lower case; quotes and escapes are off.
-    var parameters: [String: String] = [:]
+    package var parameters: [String: String] = [:]
     /// In place of parameters.
     var token: String?
 
@@ -24,7 +24,7 @@ struct HTTPChallenge: Equatable, Sendable {
     }
 
     /// The challenges of one field.
-    static func list(_ value: [UInt8]) -> [HTTPChallenge] {
+    package static func list(_ value: [UInt8]) -> [HTTPChallenge] {
         var all: [HTTPChallenge] = []
         var reader = ChallengeReader(bytes: value)
         while let challenge = reader.next() { all.append(challenge) }

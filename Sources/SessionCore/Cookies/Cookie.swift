@@ -110,7 +110,7 @@ extension Cookie {
     /// draft on `Secure` and on the prefixes of names).
     ///
     /// - Returns: nil for a cookie that is to be ignored.
-    init?(setCookie line: [UInt8], from url: AbsoluteURL, at now: Int64) {
+    package init?(setCookie line: [UInt8], from url: AbsoluteURL, at now: Int64) {
         guard line.count <= 8192, !line.contains(where: { $0 < 0x20 && $0 != 0x09 || $0 == 0x7F }) else { return nil }
         var parts = line.split(separator: UInt8(ascii: ";"), omittingEmptySubsequences: false)[...]
         guard let pair = parts.popFirst(), let (name, value) = Self.pair(pair), !name.isEmpty,

@@ -6,11 +6,11 @@ import IOCore
 ///
 /// Text, a line each. Credentials are not in it: `Authorization`, `Cookie` and the like have to be given anew. The file
 /// is told by its name in the session's folder, so that no resume data can make a session write elsewhere.
-struct ResumeData: Equatable, Sendable {
+package struct ResumeData: Equatable, Sendable {
     var url: String
     var fields: HTTPFields
     /// The name of the partial file in `Configuration.temporaryFolder`.
-    var fileName: String
+    package var fileName: String
     var received: Int
     /// For `If-Range`: a strong entity tag, or a date.
     var validator: String
@@ -36,7 +36,7 @@ struct ResumeData: Equatable, Sendable {
         self.total = total
     }
 
-    var bytes: [UInt8] {
+    package var bytes: [UInt8] {
         var lines = [
             Self.firstLine, "url: \(url)", "file: \(fileName)", "received: \(received)", "validator: \(validator)",
         ]
@@ -46,7 +46,7 @@ struct ResumeData: Equatable, Sendable {
     }
 
     /// - Throws: `requestInvalid` for what no session has made, or not all of it.
-    init(_ bytes: [UInt8]) throws(SessionError) {
+    package init(_ bytes: [UInt8]) throws(SessionError) {
         guard bytes.count <= Self.sizeLimit, bytes.last == UInt8(ascii: "\n"),
             let text = String(validating: bytes, as: UTF8.self)
         else { throw Self.unreadable }

@@ -25,6 +25,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case responseHead = "response-head"
     case chunks
     case names
+    /// Challenges, cookies, resume data.
+    case session
 }
 
 /// A target at work: what it needs beside the input is made once.
@@ -63,6 +65,7 @@ package final class FuzzSession {
         case .responseHead: try MessageProperties.responses(bytes)
         case .chunks: try MessageProperties.chunks(bytes)
         case .names: try NameProperties.names(bytes)
+        case .session: try SessionProperties.all(bytes)
         }
     }
 

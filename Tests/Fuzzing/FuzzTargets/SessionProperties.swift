@@ -1,0 +1,57 @@
+import HTTPCore
+import SessionCore
+
+/// What sessions read: challenges, cookies, and what a download has left.
+enum SessionProperties {
+    private static let url = AbsoluteURL("https://www.example.com/a/b")
+    private static let now: Int64 = 1_700_000_000
+
+    static func all(_ bytes: [UInt8]) throws(FuzzFinding) {
+        try challenges(bytes)
+        try cookies(bytes)
+        try resumeData(bytes)
+    }
+
+    /// An answer to any challenge is a field, and names the realm and the nonce that were asked for.
+    private static func challenges(_ bytes: [UInt8]) throws(FuzzFinding) {
+        for challenge in HTTPChallenge.list(bytes) {
+            guard let digest = DigestAuthentication(challenge),
+                let answer = digest.authorization(
+                    user: "user\"\\",
+                    password: "secret",
+                    method: .get,
+                    target: Array("/a?b=\"".utf8),
+                    count: 1,
+                    clientNonce: "c"
+                )
+            else { continue }
+            guard HTTPFields.isValidValue(Array(answer.utf8).span) else {
+                throw FuzzFinding("the answer is no field value: \(answer)")
+            }
+            let parameters = HTTPChallenge.list(Array(answer.utf8)).first?.parameters ?? [:]
+            guard parameters["realm"] == digest.realm, parameters["nonce"] == digest.nonce, !answer.contains("secret")
+            else { throw FuzzFinding("the answer is another challenge's: \(answer)") }
+        }
+    }
+
+    /// A cookie that is taken goes back as a field, to hosts that its server may speak for alone, and ends in time.
+    private static func cookies(_ bytes: [UInt8]) throws(FuzzFinding) {
+        guard let url, let cookie = Cookie(setCookie: bytes, from: url, at: now) else { return }
+        guard HTTPFields.isValidValue(Array("\(cookie.name)=\(cookie.value)".utf8).span) else {
+            throw FuzzFinding("the cookie is no field value: \(cookie)")
+        }
+        guard ["www.example.com", "example.com"].contains(cookie.domain.description), cookie.path.hasPrefix("/"),
+            !cookie.name.contains(";"), !cookie.value.contains(";"),
+            cookie.expires ?? 0 <= now + 400 * 86_400
+        else { throw FuzzFinding("the cookie reaches too far: \(cookie)") }
+    }
+
+    /// What is read is what would be written, and names a file of the session's folder.
+    private static func resumeData(_ bytes: [UInt8]) throws(FuzzFinding) {
+        guard let data = try? ResumeData(bytes) else { return }
+        guard (try? ResumeData(data.bytes)) == data else { throw FuzzFinding("the resume data reads differently") }
+        guard !data.fileName.contains("/"), !data.fileName.isEmpty, data.fileName != ".." else {
+            throw FuzzFinding("the resume data names \(data.fileName)")
+        }
+    }
+}
