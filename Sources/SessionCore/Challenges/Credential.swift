@@ -12,6 +12,7 @@ public struct Credential: Sendable, CustomStringConvertible {
         case forSession
     }
 
+    /// What the proof is. Each answers its own kind of challenge, and no other.
     public enum Kind: Sendable {
         /// For Basic and Digest.
         case password(user: String, password: String)
@@ -23,22 +24,28 @@ public struct Credential: Sendable, CustomStringConvertible {
         case serverTrust
     }
 
+    /// What the proof is.
     public let kind: Kind
+    /// Whether later requests to the same place get it too.
     public let persistence: Persistence
 
+    /// Any kind of proof. Remembered for the session unless told otherwise.
     public init(_ kind: Kind, persistence: Persistence = .forSession) {
         self.kind = kind
         self.persistence = persistence
     }
 
+    /// A user name and a password, for Basic and Digest. Basic (RFC 7617) cannot send a name with a colon in it.
     public init(user: String, password: String, persistence: Persistence = .forSession) {
         self.init(.password(user: user, password: password), persistence: persistence)
     }
 
+    /// A token (RFC 6750). It is not sent without TLS.
     public init(bearerToken token: String, persistence: Persistence = .forSession) {
         self.init(.bearer(token: token), persistence: persistence)
     }
 
+    /// A client certificate with its key, shown within the TLS handshake.
     public init(identity: ClientIdentity, persistence: Persistence = .forSession) {
         self.init(.identity(identity), persistence: persistence)
     }

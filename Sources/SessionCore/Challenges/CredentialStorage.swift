@@ -7,6 +7,7 @@ public final class CredentialStorage: @unchecked Sendable {
     private let lock = PosixLock()
     private var credentials: [ProtectionSpace: Credential] = [:]
 
+    /// An empty storage. Several sessions may share one.
     public init() {}
 
     /// What is proposed for that space, in place of what was.
@@ -33,6 +34,7 @@ public final class CredentialStorage: @unchecked Sendable {
         }
     }
 
+    /// Forgets every credential. What a session has been let in with, it goes on sending to that server.
     public func removeAll() {
         lock.withLock { credentials.removeAll() }
     }

@@ -16,13 +16,18 @@ public struct ProtectionSpace: Hashable, Sendable {
         case bearer
     }
 
+    /// Whether the server is reached by TLS.
     public let scheme: Endpoint.Scheme
+    /// The host that asks: of the request's URL, not of a proxy.
     public let host: Host
+    /// From 1 to 65535; the scheme's own where the URL names none.
     public let port: UInt16
     /// Of HTTP authentication; nil for certificates, and where the server names none.
     public let realm: String?
+    /// By what the proof is to be given.
     public let authenticationMethod: AuthenticationMethod
 
+    /// A place to store a credential for: without a realm, it stands for every realm that has none of its own.
     public init(
         scheme: Endpoint.Scheme = .https,
         host: Host,

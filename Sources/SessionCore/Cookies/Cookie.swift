@@ -4,7 +4,9 @@ import ServerTrust
 
 /// A cookie as a server has set it (RFC 6265).
 public struct Cookie: Hashable, Sendable {
+    /// A token (RFC 6265, section 4.1.1); upper and lower case are different names.
     public let name: String
+    /// As the server has written it, quotes included; nothing is decoded.
     public let value: String
     /// The host that it was set for, or the domain whose hosts get it.
     public let domain: Host

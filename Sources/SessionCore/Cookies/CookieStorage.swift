@@ -41,10 +41,12 @@ public final class CookieStorage: @unchecked Sendable {
         lock.withLock { insert(cookie, at: Self.now) }
     }
 
+    /// Takes out the cookie of the same name, domain and path, whatever its value.
     public func remove(_ cookie: Cookie) {
         lock.withLock { entries[cookie.key] = nil }
     }
 
+    /// Takes out all cookies of all hosts.
     public func removeAll() {
         lock.withLock { entries.removeAll() }
     }

@@ -20,6 +20,7 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
         super.init(callbacks: callbacks)
     }
 
+    /// The body as far as it has come; nil before its first byte, and with `dataStream`.
     public override var data: [UInt8]? { lock.withLock { collected.data } }
     /// The trailer section (RFC 9110, section 6.5); empty for most answers.
     public var trailers: HTTPFields { lock.withLock { collected.trailers } }
@@ -31,6 +32,8 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
         set { lock.withLock { collected.stream = newValue } }
     }
 
+    /// `SessionHooks.dataTaskDidReceiveResponse`, of this task: called in that one's place when the final head has
+    /// come. On the session's loop; it must not block.
     public var dataTaskDidReceiveResponse:
         (@Sendable (_ task: DataTask, _ response: ResponseHead) -> DataTaskDisposition)?
     {
@@ -128,6 +131,8 @@ public final class UploadTaskDelegate: DataTaskDelegate, @unchecked Sendable {
         sending.setHandler(handler, on: queue ?? callbacks)
     }
 
+    /// `SessionHooks.taskDidSendBodyData`, of this task: called in that one's place when bytes have been handed to the
+    /// connection. Counts are bytes of the body; `expected` is nil when only the body's end will tell.
     public var taskDidSendBodyData:
         (@Sendable (_ task: SessionTask, _ bytesSent: Int64, _ totalBytesSent: Int64, _ expected: Int64?) -> Void)?
     {

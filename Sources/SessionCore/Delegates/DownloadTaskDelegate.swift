@@ -42,11 +42,15 @@ public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
         set { lock.withLock { download.finished = newValue } }
     }
 
+    /// `SessionHooks.downloadTaskDidFailToMove`, of this task: called in that one's place with what the task fails
+    /// with, mostly `fileFailed`. The file is gone by then.
     public var downloadTaskDidFailToMove: (@Sendable (_ task: DownloadTask, _ error: SessionError) -> Void)? {
         get { lock.withLock { download.moveFailed } }
         set { lock.withLock { download.moveFailed = newValue } }
     }
 
+    /// `SessionHooks.downloadTaskDidWriteData`, of this task: called in that one's place. Counts are bytes of the body;
+    /// `totalBytesWritten` counts those of earlier attempts, which a resumed download had already.
     public var downloadTaskDidWriteData:
         (
             @Sendable (_ task: DownloadTask, _ bytesWritten: Int64, _ totalBytesWritten: Int64, _ expected: Int64?) ->
@@ -57,6 +61,8 @@ public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
         set { lock.withLock { download.wrote = newValue } }
     }
 
+    /// `SessionHooks.downloadTaskDidResumeAtOffset`, of this task: called in that one's place. `offset` is how many
+    /// bytes were there already.
     public var downloadTaskDidResumeAtOffset:
         (@Sendable (_ task: DownloadTask, _ offset: Int64, _ expected: Int64?) -> Void)?
     {

@@ -62,6 +62,7 @@ public class TaskDelegate: @unchecked Sendable {
         set { lock.withLock { common.hooks.challenge = newValue } }
     }
 
+    /// `SessionHooks.taskWillPerformHTTPRedirection`, of this task: asked in that one's place at each redirect.
     public var taskWillPerformHTTPRedirection:
         (@Sendable (_ task: SessionTask, _ response: ResponseHead, _ redirect: RedirectProposal) -> RedirectDecision)?
     {
@@ -69,11 +70,14 @@ public class TaskDelegate: @unchecked Sendable {
         set { lock.withLock { common.hooks.redirection = newValue } }
     }
 
+    /// `SessionHooks.taskNeedNewBodyStream`, of this task: asked in that one's place. Streamed uploads alone ask.
     public var taskNeedNewBodyStream: (@Sendable (_ task: SessionTask) -> BodySource?)? {
         get { lock.withLock { common.hooks.newBodyStream } }
         set { lock.withLock { common.hooks.newBodyStream = newValue } }
     }
 
+    /// `SessionHooks.taskDidComplete`, of this task: called once, in that one's place. The error is nil after a whole
+    /// answer.
     public var taskDidComplete: (@Sendable (_ task: SessionTask, _ error: SessionError?) -> Void)? {
         get { lock.withLock { common.hooks.complete } }
         set { lock.withLock { common.hooks.complete = newValue } }

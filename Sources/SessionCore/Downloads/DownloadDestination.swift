@@ -9,8 +9,10 @@ public typealias DownloadDestination =
 
 /// How a download is moved to its destination.
 public struct DownloadOptions: OptionSet, Sendable {
+    /// One bit an option.
     public let rawValue: Int
 
+    /// Options from their bits; those that mean nothing have no effect.
     public init(rawValue: Int) { self.rawValue = rawValue }
 
     /// Folders on the way that are not there are made.
@@ -26,5 +28,6 @@ public struct DownloadResponse: Sendable {
     /// Where the file is: at its destination, or where there was none in the session's temporary folder, from where
     /// nobody removes it.
     public let path: String
+    /// How long each phase took, and over which connection.
     public let metrics: TaskMetrics
 }
