@@ -169,9 +169,15 @@ void pinproxy_release_memory(void) {
 
 void pinproxy_name_thread(pthread_t thread, const char *name) { pthread_setname_np(thread, name); }
 
-int pinproxy_join_thread(pthread_t thread, uint64_t deadline) {
-    struct timespec time = {.tv_sec = (time_t)(deadline / 1000000000), .tv_nsec = (long)(deadline % 1000000000)};
-    return pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &time);
+int pinproxy_join_thread(pthread_t thread, uint64_t nanoseconds) {
+    // Not pthread_clockjoin_np: ThreadSanitizer does not know it, and takes the next thread with the same handle for an
+    // error of its own.
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    nanoseconds += (uint64_t)time.tv_nsec;
+    time.tv_sec += (time_t)(nanoseconds / 1000000000);
+    time.tv_nsec = (long)(nanoseconds % 1000000000);
+    return pthread_timedjoin_np(thread, NULL, &time);
 }
 
 static sigset_t awaited_signals(void) {

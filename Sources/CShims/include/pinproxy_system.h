@@ -70,9 +70,9 @@ void pinproxy_release_memory(void);
 // The name that `ps` and `perf` show; at most 15 bytes.
 void pinproxy_name_thread(pthread_t thread, const char *name);
 
-// Waits for a thread's end until a time of the monotonic clock, in nanoseconds: 0, or ETIMEDOUT. (A GNU extension, which
+// Waits for a thread's end, so many nanoseconds: 0, or ETIMEDOUT; a step of the clock makes them more or fewer. (A GNU extension, which
 // the Glibc module does not show.)
-int pinproxy_join_thread(pthread_t thread, uint64_t deadline);
+int pinproxy_join_thread(pthread_t thread, uint64_t nanoseconds);
 
 // Blocks the signals that the program waits for (SIGTERM, SIGINT, SIGHUP) in this thread and all it starts; ignores SIGPIPE.
 void pinproxy_block_signals(void);

@@ -42,7 +42,7 @@ package final class LoopThread: @unchecked Sendable {
     ///
     /// - Returns: whether it has ended; if not, it goes on, and is still to be joined or detached.
     package func join(within time: TimeSpan) -> Bool {
-        pinproxy_join_thread(handle, Clock.monotonic + time.nanoseconds) == 0
+        pinproxy_join_thread(handle, time.nanoseconds) == 0
     }
 
     /// Whether the caller runs on it.
