@@ -27,6 +27,9 @@ public struct AnyResponseSerializer: ResponseSerializer {
         }
     }
 
+    /// What the other serializer makes of the answer, as `Any`.
+    ///
+    /// - Throws: what the other serializer throws.
     public func serialize(
         _ response: DataResponse,
         to method: HTTPMethod

@@ -100,6 +100,10 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
 
     // MARK: RequestInterceptor
 
+    /// The request with the credential in it. Waits for a refresh that is under way, and begins one when the credential
+    /// asks for it.
+    ///
+    /// - Throws: `AuthenticationError`, and what the authenticator throws.
     public func adapt(_ request: HTTPRequest, for subject: DataRequest) async throws -> HTTPRequest {
         var request = request
         var credential: Credential
@@ -115,6 +119,8 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
         return request
     }
 
+    /// Asks for another attempt when the authenticator takes the failure for one of the credential: after a refresh, or
+    /// at once when the credential has been refreshed since the request was made.
     public func retry(_ request: DataRequest, dueTo failure: RequestFailure) async -> RetryResult {
         let sent = request.request
         guard let response = failure.response?.response,

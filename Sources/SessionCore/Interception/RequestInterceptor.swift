@@ -48,6 +48,7 @@ public struct Adapter: RequestInterceptor {
         closure = adapt
     }
 
+    /// What the closure makes of the request.
     public func adapt(_ request: HTTPRequest, for subject: DataRequest) async throws -> HTTPRequest {
         try await closure(request, subject)
     }
@@ -62,6 +63,7 @@ public struct Retrier: RequestInterceptor {
         closure = retry
     }
 
+    /// What the closure says.
     public func retry(_ request: DataRequest, dueTo failure: RequestFailure) async -> RetryResult {
         await closure(request, failure)
     }
@@ -85,12 +87,14 @@ public struct Interceptor: RequestInterceptor {
         self.retriers = retriers + interceptors
     }
 
+    /// The request as the last adapter leaves it; the first that throws ends the request.
     public func adapt(_ request: HTTPRequest, for subject: DataRequest) async throws -> HTTPRequest {
         var request = request
         for adapter in adapters { request = try await adapter.adapt(request, for: subject) }
         return request
     }
 
+    /// What the first retrier says that says anything but `doNotRetry`.
     public func retry(_ request: DataRequest, dueTo failure: RequestFailure) async -> RetryResult {
         for retrier in retriers {
             let result = await retrier.retry(request, dueTo: failure)

@@ -85,10 +85,15 @@ public struct JSONNumber: Sendable, Hashable, CustomStringConvertible {
 extension JSONValue: ExpressibleByNilLiteral, ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral,
     ExpressibleByStringLiteral, ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral
 {
+    /// `nil` is null.
     public init(nilLiteral: ()) { self = .null }
+    /// `true` and `false`.
     public init(booleanLiteral value: Bool) { self = .bool(value) }
+    /// A whole number, as `-7`. For one with a fraction there is `JSONNumber`, which can refuse.
     public init(integerLiteral value: Int) { self = .number(JSONNumber(value)) }
+    /// A string; its characters are escaped when it is written.
     public init(stringLiteral value: String) { self = .string(value) }
+    /// An array of values, also of different kinds.
     public init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
 
     /// The last of two values of one name stands.

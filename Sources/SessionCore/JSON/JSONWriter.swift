@@ -2,8 +2,10 @@ import HTTPCore
 
 /// How JSON is written.
 public struct JSONWritingOptions: OptionSet, Sendable {
+    /// One bit an option.
     public let rawValue: Int
 
+    /// Options from their bits; those that mean nothing have no effect.
     public init(rawValue: Int) { self.rawValue = rawValue }
 
     /// On several lines, indented by two spaces.

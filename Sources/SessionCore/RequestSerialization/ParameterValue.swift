@@ -74,11 +74,17 @@ extension ParameterValue: ExpressibleByNilLiteral, ExpressibleByBooleanLiteral, 
     ExpressibleByFloatLiteral, ExpressibleByStringLiteral, ExpressibleByStringInterpolation, ExpressibleByArrayLiteral,
     ExpressibleByDictionaryLiteral
 {
+    /// `nil` is null: sent as `QueryString.nullEncoding` says.
     public init(nilLiteral: ()) { self = .null }
+    /// `true` and `false`: sent as `QueryString.boolEncoding` says.
     public init(booleanLiteral value: Bool) { self = .bool(value) }
+    /// A whole number.
     public init(integerLiteral value: Int) { self = .int(value) }
+    /// A number with a fraction; one that has none, as `2.0`, is sent without.
     public init(floatLiteral value: Double) { self = .double(value) }
+    /// Text, not escaped: that is for the serializer.
     public init(stringLiteral value: String) { self = .string(value) }
+    /// An array of values, also of different kinds.
     public init(arrayLiteral elements: ParameterValue...) { self = .array(elements) }
 
     /// The last of two values of one name stands.
@@ -92,6 +98,7 @@ extension ParameterValue: ExpressibleByNilLiteral, ExpressibleByBooleanLiteral, 
 // MARK: - Inside other types
 
 extension ParameterValue: Encodable {
+    /// Encodes as what it holds, a set as an array sorted by its text, so that it can stand inside an `Encodable` type.
     public func encode(to encoder: any Encoder) throws {
         switch self {
         case .array(let elements): try Self.encode(elements, to: encoder)

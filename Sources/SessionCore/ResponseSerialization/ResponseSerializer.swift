@@ -26,6 +26,7 @@ public struct HTTPResponseSerializer: ResponseSerializer {
         self.validation = validation
     }
 
+    /// The bytes of an answer that `validation` takes.
     public func serialize(
         _ response: DataResponse,
         to method: HTTPMethod
@@ -50,6 +51,10 @@ public struct StringResponseSerializer: ResponseSerializer {
         self.encoding = encoding
     }
 
+    /// The text, of the charset `encoding`, or the answer's, or `fallback`; empty for an answer that has no body and needs
+    /// none.
+    ///
+    /// - Throws: also `stringDecodingFailed` for a charset that is not known, and for bytes that are none of its text.
     public func serialize(
         _ response: DataResponse,
         to method: HTTPMethod
@@ -102,6 +107,9 @@ public struct MappedResponseSerializer<Base: ResponseSerializer, Output>: Respon
         self.transform = transform
     }
 
+    /// The other serializer's object, transformed.
+    ///
+    /// - Throws: what the other serializer throws, and `custom` with what the transformation throws.
     public func serialize(
         _ response: DataResponse,
         to method: HTTPMethod
