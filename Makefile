@@ -41,6 +41,7 @@ help:
 	@echo 'make sanitize     the tests under ThreadSanitizer, then under AddressSanitizer'
 	@echo 'make fuzz         libFuzzer over every reader of outside bytes (FUZZ_TARGET=certificate FUZZ_SECONDS=600)'
 	@echo 'make bench        pinproxy beside nginx, HAProxy and Squid; make bench-peers installs those'
+	@echo 'make bench-download  2 GB through a download task, with a restart in the middle'
 	@echo 'make bench-policy what a security policy costs beyond the verification that OpenSSL makes anyway'
 	@echo 'make clean        removes what was built'
 
