@@ -26,6 +26,19 @@ public enum RetryResult: Sendable {
     case doNotRetry
     /// The request fails with this error; other retriers are not asked.
     case doNotRetryWithError(any Error)
+
+    /// Whether the request is to be made again.
+    public var retryRequired: Bool {
+        switch self {
+        case .retry, .retryWithDelay: true
+        case .doNotRetry, .doNotRetryWithError: false
+        }
+    }
+
+    /// Nil where none is asked for.
+    public var delay: Duration? { if case .retryWithDelay(let delay) = self { delay } else { nil } }
+    /// Nil where none is given.
+    public var error: (any Error)? { if case .doNotRetryWithError(let error) = self { error } else { nil } }
 }
 
 /// Both in one. A type that has only one of the two methods leaves the other as it is.

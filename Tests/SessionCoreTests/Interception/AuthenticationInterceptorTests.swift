@@ -153,6 +153,72 @@ struct AuthenticationInterceptorTests {
         await stage.end()
     }
 
+    @Test("a refresh before the request that fails lets nothing out, with its error")
+    func failedEarlyRefresh() async throws {
+        let interceptor = AuthenticationInterceptor(
+            authenticator: Tokens(fails: true),
+            credential: Token(value: "t0", requiresRefresh: true)
+        )
+        let stage = try Self.stage(interceptor, accepting: "t1")
+        let failure = await #expect(throws: RequestFailure.self) { try await stage.manager.get("x") }
+        guard case .adaptation(let error) = failure, error is Refused else {
+            Issue.record("another failure: \(String(describing: failure))")
+            return
+        }
+        #expect(stage.origin.connections.isEmpty)
+        await stage.end()
+    }
+
+    @Test("a credential that is taken away meanwhile ends the request that was refused")
+    func takenAway() async throws {
+        let interceptor = AuthenticationInterceptor(authenticator: Tokens(), credential: Token(value: "t0"))
+        let stage = try HTTPStage(interceptor: interceptor) { connection in
+            while try connection.readRequest() != nil {
+                interceptor.credential = nil
+                try connection.write(HTTPStage.status("401 Unauthorized"))
+            }
+        }
+        let failure = await #expect(throws: RequestFailure.self) { try await stage.manager.get("x") }
+        guard case .retry(let error, .serialization) = failure, error as? AuthenticationError == .missingCredential
+        else {
+            Issue.record("another failure: \(String(describing: failure))")
+            return
+        }
+        #expect(interceptor.authenticator.refreshes.with { $0 } == 0)
+        await stage.end()
+    }
+
+    @Test("a request without an answer is none of its business")
+    func noAnswer() async throws {
+        let interceptor = AuthenticationInterceptor(authenticator: Tokens(), credential: Token(value: "t0"))
+        let stage = try HTTPStage(interceptor: interceptor) { connection in
+            _ = try connection.readRequest()
+            connection.close(.reset)
+        }
+        let request = try stage.manager.request(.post, "x")
+        let failure = await #expect(throws: RequestFailure.self) {
+            try await request.response(serializer: JSONResponseSerializer())
+        }
+        #expect(failure?.sessionError?.code == .responseTruncated)
+        #expect(request.retryCount == 0)
+        await stage.end()
+    }
+
+    @Test("without a window refreshes are not counted")
+    func noWindow() async throws {
+        let interceptor = AuthenticationInterceptor(
+            authenticator: Tokens(),
+            credential: Token(value: "t0"),
+            refreshWindow: nil
+        )
+        let stage = try Self.stage(interceptor, accepting: "t9")
+        let request = try stage.manager.request(.get, "x")
+        _ = try await request.response(serializer: JSONResponseSerializer())
+        #expect(interceptor.authenticator.refreshes.with { $0 } == 9)
+        #expect(request.retryCount == 9)
+        await stage.end()
+    }
+
     @Test("new credentials that do not work either are not refreshed without end")
     func excessive() async throws {
         let interceptor = AuthenticationInterceptor(
