@@ -10,6 +10,7 @@ public struct SessionConfiguration: Sendable {
     /// and at least a second. A verdict on a server is not to live as long as traffic goes on.
     public var connectionLifetime = Duration.seconds(600)
 
+    /// The defaults that stand with each property.
     public init() {}
 
     /// Nanoseconds.

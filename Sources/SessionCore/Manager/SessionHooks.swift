@@ -2,6 +2,7 @@ public import HTTPCore
 
 /// What to do with the response of a data task.
 public enum DataTaskDisposition: Sendable, Equatable {
+    /// Collect the body, or hand it to `dataStream`.
     case allow
     /// End the task, with the error `cancelled`.
     case cancel
@@ -17,6 +18,7 @@ public struct RedirectProposal: Sendable {
     /// Why the session would not follow it on its own account.
     public let denial: Denial?
 
+    /// Why a redirect is denied: the next server could not be trusted as the last one was.
     public enum Denial: Sendable, Equatable {
         /// From https to http.
         case losesTLS
@@ -97,5 +99,6 @@ public struct SessionHooks: Sendable {
     public var downloadTaskDidResumeAtOffset:
         (@Sendable (_ task: DownloadTask, _ offset: Int64, _ expected: Int64?) -> Void)?
 
+    /// No hook at all: the session does what is the rule.
     public init() {}
 }

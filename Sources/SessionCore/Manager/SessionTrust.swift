@@ -15,6 +15,7 @@ public struct SessionTrust: Sendable {
     /// Whether a host that is named nowhere is refused (Alamofire's name, and there the default).
     public var allHostsMustBeEvaluated: Bool
 
+    /// Anchors for all hosts, and policies for some. Where a host is in both, `policies` goes before `pinnedDomains`.
     public init(
         anchors: TrustAnchors,
         policies: [Host: SecurityPolicy] = [:],

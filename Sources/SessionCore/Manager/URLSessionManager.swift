@@ -18,8 +18,11 @@ import IOCore
 /// Hooks are properties of the manager: see `SessionHooks`.
 @dynamicMemberLookup
 public final class URLSessionManager: Sendable {
+    /// What a session does where a request says nothing else. It holds for the session's whole life.
     public struct Configuration: Sendable {
+        /// How many connections there are, and how long they are kept.
         public var session = SessionConfiguration()
+        /// How long a task may take; `HTTPRequest.timeouts` goes before.
         public var timeouts = TaskTimeouts()
         /// Spoken to every `https` host that can; others get HTTP/1.1.
         public var httpVersion = Endpoint.HTTPVersion.http1
@@ -51,10 +54,13 @@ public final class URLSessionManager: Sendable {
         /// rules of its own. Asked once for each origin; of `serverTrust`, the pinned hosts still count for redirects.
         package var endpoints: (@Sendable (Origin) -> Result<Endpoint, SessionError>)?
 
+        /// The defaults that stand with each property.
         public init() {}
     }
 
+    /// What the session was made with.
     public let configuration: Configuration
+    /// Which server has to prove what. It does not change: for other policies, make another session.
     public let serverTrust: SessionTrust
     let thread: SessionThread
 
@@ -198,8 +204,11 @@ public final class URLSessionManager: Sendable {
 
     /// The tasks that are not complete, in the order in which they were made.
     public var tasks: [SessionTask] { thread.table.all }
+    /// Those of `tasks` that are data tasks, uploads not among them.
     public var dataTasks: [DataTask] { tasks.compactMap { $0 is UploadTask ? nil : $0 as? DataTask } }
+    /// Those of `tasks` that send a body.
     public var uploadTasks: [UploadTask] { tasks.compactMap { $0 as? UploadTask } }
+    /// Those of `tasks` that write to a file.
     public var downloadTasks: [DownloadTask] { tasks.compactMap { $0 as? DownloadTask } }
 
     // MARK: The loop

@@ -16,7 +16,9 @@ import IOCore
 public final class NetworkReachabilityManager: Sendable {
     /// The sort of link that packets leave by.
     public enum ConnectionType: Sendable, Hashable {
+        /// A cable, or what the kernel shows as one: a virtual machine's or a container's link too.
         case ethernet
+        /// A wireless network (IEEE 802.11).
         case wifi
         /// A modem: a mobile network, or dialled.
         case cellular
@@ -24,10 +26,13 @@ public final class NetworkReachabilityManager: Sendable {
         case other
     }
 
+    /// What there is to know at a time; `reachable` says by what sort of link.
     public enum NetworkReachabilityStatus: Sendable, Hashable {
         /// Not listening, or not yet known.
         case unknown
+        /// There is no way for packets; for a name, also when it has no address.
         case notReachable
+        /// There is a way, and packets leave by that sort of link.
         case reachable(ConnectionType)
     }
 
@@ -52,15 +57,19 @@ public final class NetworkReachabilityManager: Sendable {
     /// The latest; `unknown` while nobody listens.
     public var status: NetworkReachabilityStatus { state.status }
 
+    /// Whether `status` is `reachable`, by any link. False while nobody listens.
     public var isReachable: Bool {
         if case .reachable = status { return true }
         return false
     }
 
+    /// Whether `status` is `reachable` by `ethernet` or `wifi`.
     public var isReachableOnEthernetOrWiFi: Bool { [.reachable(.ethernet), .reachable(.wifi)].contains(status) }
 
+    /// Whether `status` is `reachable` by `cellular`, where each byte may have its price.
     public var isReachableOnCellular: Bool { status == .reachable(.cellular) }
 
+    /// Whether there is a listener; it is told of changes until `stopListening`.
     public var isListening: Bool { state.isListening }
 
     /// Has `listener` told of the status as soon as it is known, and of each other one from then on; in place of a

@@ -7,12 +7,28 @@ public import ServerTrust
 /// Made once for a host of a policy snapshot and shared by all its requests, so that nothing of it is worked out
 /// again on the request path.
 public final class Endpoint: Sendable {
-    public enum Scheme: Sendable { case http, https }
-    public enum HTTPVersion: Sendable { case http1, http2 }
+    /// The scheme of a URL: without TLS, or with it.
+    public enum Scheme: Sendable {
+        /// In the clear; nobody proves anything.
+        case http
+        /// Over TLS, to a server that the policy has judged.
+        case https
+    }
+    /// The version that is offered: HTTP/1.1, or HTTP/2 where the server takes it in the handshake (ALPN).
+    public enum HTTPVersion: Sendable {
+        /// HTTP/1.1 (RFC 9112): one request at a time on a connection.
+        case http1
+        /// HTTP/2 (RFC 9113), many requests on one connection; HTTP/1.1 with servers that do not have it.
+        case http2
+    }
 
+    /// Whether TLS is spoken.
     public let scheme: Scheme
+    /// What the certificate has to be made out to, and what `Host` or `:authority` says.
     public let host: Host
+    /// From 1 to 65535.
     public let port: UInt16
+    /// What is offered to the server in the handshake. `http` endpoints have HTTP/1.1 always.
     public let httpVersion: HTTPVersion
     /// What the certificate is held to; unused for `http`.
     public let policy: SecurityPolicy

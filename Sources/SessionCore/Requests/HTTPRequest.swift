@@ -6,15 +6,19 @@ public import HTTPCore
 public struct HTTPRequest: Sendable {
     /// `http` or `https`, ASCII, percent-encoded as it shall go on the wire (RFC 3986). A fragment is not sent.
     public var url: String
+    /// As it goes out at first: a redirect may make a GET of it (RFC 9110, section 15.4).
     public var method: HTTPMethod
     /// Beside `Host` and the framing fields, which are made from `url` and `body`.
     public var fields: HTTPFields
+    /// What is sent behind the head. A source is opened again when the request has to be sent once more.
     public var body: RequestBody
     /// Instead of the session's, for this request alone; nil for those.
     public var timeouts: TaskTimeouts?
     /// Whether cookies of the session's storage are sent, and those of the answer taken in.
     public var handlesCookies: Bool
 
+    /// A GET without a body, unless told otherwise. Nothing is looked at yet: a request that cannot be sent is refused
+    /// by the session, with `requestInvalid`.
     public init(
         url: String,
         method: HTTPMethod = .get,

@@ -56,6 +56,9 @@ public struct BodySource: Sendable {
         opening = open
     }
 
+    /// A reader that begins at the first byte.
+    ///
+    /// - Throws: why it cannot be opened, or not a second time; the session's own sources throw `requestInvalid`.
     public func open() throws(SessionError) -> any BodyReader { try opening() }
 }
 

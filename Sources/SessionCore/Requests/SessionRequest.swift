@@ -16,11 +16,14 @@ public enum RequestBodyLength: Sendable, Equatable {
 ///
 /// `Host` and the framing fields are not among `fields`: they are made from `endpoint` and `bodyLength`.
 public struct SessionRequest: Sendable {
+    /// Where it goes, and what the server there has to prove.
     public var endpoint: Endpoint
+    /// Sent as it is; no redirect is followed here.
     public var method: HTTPMethod
     /// The request target in origin form, as it stands on the wire: `/v1/items?page=2`, or `*` with OPTIONS.
     package var target: [UInt8]
     package var fields: HTTPFields
+    /// How many bytes `LoopTask.send` will give; it makes the framing fields.
     public var bodyLength: RequestBodyLength
     /// Instead of the endpoint's, for this request alone; nil for those.
     public var timeouts: TaskTimeouts?
