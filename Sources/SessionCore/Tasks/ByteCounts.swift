@@ -8,10 +8,12 @@ struct ByteCounts: Sendable {
 
 /// How far something is.
 public struct TaskProgress: Sendable, Equatable {
+    /// Bytes of the body, without heads and transfer coding.
     public let completedBytes: Int64
     /// Nil while it is not known.
     public let totalBytes: Int64?
 
+    /// So many bytes of so many; nil for a total that is not known.
     public init(completedBytes: Int64, totalBytes: Int64?) {
         self.completedBytes = completedBytes
         self.totalBytes = totalBytes

@@ -8,8 +8,11 @@ public import ServerTrust
 public final class LoopTask {
     /// Unique among the tasks of a process.
     public let taskIdentifier: UInt64
+    /// What goes out; no redirect is followed on this level.
     public let request: SessionRequest
+    /// Who is told; the task holds it.
     public let delegate: LoopTaskDelegate
+    /// Filled in at the task's end, but for `fetchStart`, which is set when it is resumed for the first time.
     public internal(set) var metrics = TaskMetrics()
     /// Why the task failed; nil before the end and after a whole answer.
     public internal(set) var error: SessionError?
@@ -46,6 +49,7 @@ public final class LoopTask {
         if machine.state != .completed { manager.forget(self) }
     }
 
+    /// Where the task is in its life. `completed` before `taskDidComplete` is called.
     public var state: TaskState { machine.state }
 
     /// Starts the task, or lets a suspended one go on.

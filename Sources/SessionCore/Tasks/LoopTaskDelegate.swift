@@ -3,6 +3,7 @@ public import ServerTrust
 
 /// What to do with a response whose head has come.
 public enum ResponseDisposition: Sendable {
+    /// Have the body delivered.
     case allow
     /// End the task; nothing of the body is read.
     case cancel
@@ -10,6 +11,7 @@ public enum ResponseDisposition: Sendable {
 
 /// Whether the origin may send on.
 public enum BodyFlow: Sendable {
+    /// More may come, as soon as it is there.
     case proceed
     /// The bytes were taken, but no more are wanted until `LoopTask.resumeReceiving`.
     case pause
@@ -19,6 +21,7 @@ public enum BodyFlow: Sendable {
 public enum ClientIdentityDecision: Sendable {
     /// Nothing: the server decides whether it goes on.
     case none
+    /// That certificate, with a proof that its key is at hand.
     case show(ClientIdentity)
     /// End the task.
     case fail(SessionError)
@@ -29,6 +32,7 @@ public enum ClientIdentityDecision: Sendable {
 /// All calls come on the manager's loop, in this order: `taskDidConnect`, informational heads, the response, data,
 /// trailers, and exactly once, whatever happened, `taskDidComplete`.
 open class LoopTaskDelegate {
+    /// A delegate that takes everything and keeps nothing, until a subclass says otherwise.
     public init() {}
 
     /// The server of a new connection wants a client certificate, and the security policy names none. Asked within the

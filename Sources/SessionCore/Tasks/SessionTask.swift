@@ -9,6 +9,7 @@ import IOCore
 public class SessionTask: @unchecked Sendable {
     /// Unique in the process.
     public let taskIdentifier: UInt64
+    /// As the task was made with it, before any redirect.
     public let originalRequest: HTTPRequest
     /// What the task has collected, and the hooks of this task alone.
     public let delegate: TaskDelegate
@@ -54,6 +55,7 @@ public class SessionTask: @unchecked Sendable {
 
     // MARK: State
 
+    /// Where the task is in its life.
     public var state: TaskState { lock.withLock { shared.machine.state } }
 
     /// Starts the task, or lets it go on.
@@ -67,7 +69,8 @@ public class SessionTask: @unchecked Sendable {
         }
     }
 
-    /// Reads no more of the answer until `resume`; the origin is slowed down, not disconnected. Time limits go on.
+    /// Reads no more of the answer until `resume`; the origin is slowed down, not disconnected. Meanwhile no limit of
+    /// `TaskTimeouts` runs but `total`.
     public func suspend() {
         lock.withLock {
             if shared.machine.suspend() == .pause { onLoop { $0.suspend() } }
@@ -116,8 +119,11 @@ public class SessionTask: @unchecked Sendable {
         set { lock.withLock { shared.description = newValue } }
     }
 
+    /// For what nobody waits for: urgency 5 (`u=5`, of 0 to 7 with 0 first).
     public static let lowPriority = 0.25
+    /// Nothing is told to the origin.
     public static let defaultPriority = 0.5
+    /// For what somebody waits for: urgency 2 (`u=2`).
     public static let highPriority = 0.75
 
     /// From 0 to 1. Any other than the default is told to the origin when the request goes out: `Priority` with an

@@ -4,9 +4,11 @@
 public enum TaskState: Sendable, Equatable {
     /// Made, or held back.
     case suspended
+    /// Under way, or about to be.
     case running
     /// Told to stop, not yet told to its delegate.
     case canceling
+    /// Over, well or not: nothing changes any more.
     case completed
 }
 

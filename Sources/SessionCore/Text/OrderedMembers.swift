@@ -37,6 +37,7 @@ public struct OrderedMembers<Value: Sendable & Hashable>: Sendable, Hashable, Ex
         }
     }
 
+    /// Names with their values, in the order of `keys`.
     public func makeIterator() -> AnyIterator<(key: String, value: Value)> {
         var index = 0
         return AnyIterator { [keys, values] in
