@@ -12,7 +12,9 @@ public final class CredentialStorage: @unchecked Sendable {
 
     /// What is proposed for that space, in place of what was.
     ///
-    /// - Parameter credential: nil to forget it. One that cannot answer the space's question is never proposed.
+    /// - Parameters:
+    ///   - credential: nil to forget it. One that cannot answer the space's question is never proposed.
+    ///   - space: without a realm, it stands for every realm that has none of its own.
     public func setDefaultCredential(_ credential: Credential?, for space: ProtectionSpace) {
         lock.withLock { credentials[space] = credential }
     }

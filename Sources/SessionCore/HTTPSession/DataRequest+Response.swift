@@ -19,7 +19,11 @@ extension DataRequest {
 
     /// Carries the request out, and calls a handler with what came of it.
     ///
-    /// - Parameter queue: where the handler runs; nil for the session's callback queue.
+    /// - Parameters:
+    ///   - serializer: makes the object of the answer.
+    ///   - queue: where the handler runs; nil for the session's callback queue.
+    ///   - completionHandler: called once, also after `cancel`.
+    /// - Returns: this request.
     @discardableResult
     public func response<Serializer: ResponseSerializer>(
         serializer: Serializer,

@@ -19,8 +19,7 @@ extension HTTPSessionManager {
     // MARK: GET
 
     /// GET, with the parameters in the URL. The answer is what `responseSerializer` makes.
-    ///
-    /// - Parameter progress: of the answer's body.
+    /// `progress` is that of the answer's body.
     public func get(
         _ url: String,
         parameters: ParameterValue? = nil,
@@ -46,8 +45,7 @@ extension HTTPSessionManager {
     // MARK: POST
 
     /// POST, with the parameters in the body. The answer is what `responseSerializer` makes.
-    ///
-    /// - Parameter progress: of the request's body.
+    /// `progress` is that of the request's body.
     public func post(
         _ url: String,
         parameters: ParameterValue? = nil,
@@ -73,8 +71,7 @@ extension HTTPSessionManager {
     // MARK: PUT
 
     /// PUT, with the parameters in the body. The answer is what `responseSerializer` makes.
-    ///
-    /// - Parameter progress: of the request's body.
+    /// `progress` is that of the request's body.
     public func put(
         _ url: String,
         parameters: ParameterValue? = nil,
@@ -100,8 +97,7 @@ extension HTTPSessionManager {
     // MARK: PATCH
 
     /// PATCH, with the parameters in the body. The answer is what `responseSerializer` makes.
-    ///
-    /// - Parameter progress: of the request's body.
+    /// `progress` is that of the request's body.
     public func patch(
         _ url: String,
         parameters: ParameterValue? = nil,
@@ -127,8 +123,7 @@ extension HTTPSessionManager {
     // MARK: DELETE
 
     /// DELETE, with the parameters in the URL. The answer is what `responseSerializer` makes.
-    ///
-    /// - Parameter progress: of the answer's body.
+    /// `progress` is that of the answer's body.
     public func delete(
         _ url: String,
         parameters: ParameterValue? = nil,

@@ -6,8 +6,10 @@ extension HTTPSessionManager {
     /// A request that is ready: its URL is absolute, and no serializer adds to it. It starts with `DataRequest.response`.
     ///
     /// - Parameters:
+    ///   - request: with an absolute URL.
     ///   - interceptor: goes before the manager's.
-    ///   - uploadProgress, downloadProgress: told from the beginning again with each attempt.
+    ///   - uploadProgress: of the request's body, told from the beginning again with each attempt.
+    ///   - downloadProgress: of the answer's body, likewise.
     public func request(
         _ request: HTTPRequest,
         interceptor: (any RequestInterceptor)? = nil,
@@ -26,8 +28,13 @@ extension HTTPSessionManager {
     /// A request of parameters, by `requestSerializer`.
     ///
     /// - Parameters:
+    ///   - method: decides where the parameters go: `RequestSettings.methodsEncodingParametersInURI`.
     ///   - url: relative to `baseURL`, or absolute.
+    ///   - parameters: nil for none.
     ///   - headers: go before the serializer's.
+    ///   - interceptor: goes before the manager's.
+    ///   - uploadProgress: of the request's body, told from the beginning again with each attempt.
+    ///   - downloadProgress: of the answer's body, likewise.
     /// - Throws: `requestInvalid` when the request cannot be made of this.
     public func request(
         _ method: HTTPMethod,

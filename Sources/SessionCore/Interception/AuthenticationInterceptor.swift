@@ -76,7 +76,10 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
         var refreshes: [ContinuousClock.Instant] = []
     }
 
-    /// - Parameter refreshWindow: nil for no limit.
+    /// - Parameters:
+    ///   - authenticator: puts the credential into requests, and gets new ones.
+    ///   - credential: the first one; with nil, requests fail with `missingCredential` until one is set.
+    ///   - refreshWindow: nil for no limit.
     public init(
         authenticator: Provider,
         credential: Credential? = nil,

@@ -12,7 +12,11 @@ public protocol RequestAdapter: Sendable {
 /// Not asked about what may never be repeated: a server that the security policy refused, an address or a redirect that
 /// is denied, a request that was cancelled.
 public protocol RequestRetrier: Sendable {
-    /// - Parameter failure: of the latest attempt; an answer with a status that the serializer refuses is one.
+    /// Asked after each failed attempt, off the session's loop; a delay of its own may be awaited here too.
+    ///
+    /// - Parameters:
+    ///   - request: its `retryCount` tells how often it has been made again.
+    ///   - failure: of the latest attempt; an answer with a status that the serializer refuses is one.
     func retry(_ request: DataRequest, dueTo failure: RequestFailure) async -> RetryResult
 }
 
@@ -90,7 +94,10 @@ public struct Interceptor: RequestInterceptor {
     /// Asked in this order.
     public let retriers: [any RequestRetrier]
 
-    /// - Parameter interceptors: both adapters and retriers, behind those named.
+    /// - Parameters:
+    ///   - adapters: asked first, in this order.
+    ///   - retriers: asked first, in this order.
+    ///   - interceptors: both adapters and retriers, behind those named.
     public init(
         adapters: [any RequestAdapter] = [],
         retriers: [any RequestRetrier] = [],

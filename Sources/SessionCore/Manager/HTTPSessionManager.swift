@@ -30,6 +30,10 @@ public final class HTTPSessionManager: Sendable {
     /// - Parameters:
     ///   - baseURL: what URLs are relative to; one with a path is given a slash at its end if it has none. Nil: all URLs
     ///     are absolute.
+    ///   - configuration: what holds for all tasks that do not say otherwise.
+    ///   - serverTrust: which server has to prove what.
+    ///   - interceptor: adapts and retries requests, behind a request's own.
+    ///   - eventMonitors: told what becomes of requests.
     ///   - loop: the thread to share with other sessions; nil for one of its own.
     /// - Throws: `requestInvalid` for a base URL that is none, `internal` when the system has no more threads or
     ///   descriptors.
@@ -88,6 +92,7 @@ public final class HTTPSessionManager: Sendable {
     /// - Parameters:
     ///   - url: `http` or `https`, ASCII, percent-encoded as it shall go on the wire (RFC 3986). User information is
     ///     refused; a fragment is not sent.
+    ///   - method: GET, unless told otherwise.
     ///   - fields: beside `Host` and the framing fields, which are made from `url` and `body`.
     ///   - body: nil for none.
     public func data(

@@ -64,7 +64,10 @@ public final class URLSessionManager: Sendable {
     public let serverTrust: SessionTrust
     let thread: SessionThread
 
-    /// - Parameter loop: the thread to share with other sessions; nil for one of its own.
+    /// - Parameters:
+    ///   - configuration: what holds for all tasks that do not say otherwise.
+    ///   - serverTrust: which server has to prove what.
+    ///   - loop: the thread to share with other sessions; nil for one of its own.
     /// - Throws: `internal` when the system has no more threads or descriptors.
     public init(
         configuration: Configuration = Configuration(),
@@ -151,8 +154,10 @@ public final class URLSessionManager: Sendable {
 
     /// A task that writes the answer's body to a file. Any status is an answer.
     ///
-    /// - Parameter destination: where the file goes when it is whole; nil: `downloadTaskDidFinishDownloading` tells, or
-    ///   it stays in the session's temporary folder.
+    /// - Parameters:
+    ///   - request: whose answer is to be written.
+    ///   - destination: where the file goes when it is whole; nil: `downloadTaskDidFinishDownloading` tells, or it stays
+    ///     in the session's temporary folder.
     public func downloadTask(
         with request: HTTPRequest,
         destination: DownloadDestination? = nil
@@ -170,6 +175,7 @@ public final class URLSessionManager: Sendable {
     ///   - resumeData: of `DownloadTaskDelegate.resumeData` or `cancel(byProducingResumeData:)`.
     ///   - fields: sent beside those of the first request, and in their place where the names are the same. Credentials
     ///     are not part of the resume data.
+    ///   - destination: where the file goes when it is whole; nil as for any download.
     /// - Throws: `requestInvalid` for what is no resume data.
     public func downloadTask(
         withResumeData resumeData: [UInt8],

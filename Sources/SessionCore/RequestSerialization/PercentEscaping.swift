@@ -6,8 +6,10 @@ public enum PercentEscaping {
     /// query so that URLs can be parameters. Bytes are escaped one by one: no length of text and no boundary inside it
     /// can part what belongs together, as an emoji of several scalars.
     ///
-    /// - Parameter encoding: one that extends ASCII.
-    /// - Returns: nil when the encoding has no word for some character.
+    /// - Parameters:
+    ///   - text: a name or a value, not escaped yet: a percent sign becomes `%25`.
+    ///   - encoding: one that extends ASCII.
+    /// - Returns: nil when the encoding has no word for some character, or does not extend ASCII.
     public static func escape(_ text: String, encoding: TextEncoding = .utf8) -> String? {
         guard encoding.extendsASCII, let bytes = encoding.encode(text) else { return nil }
         return escape(bytes)

@@ -80,9 +80,14 @@ extension Endpoint {
     /// An endpoint for requests of a library's user.
     ///
     /// - Parameters:
+    ///   - scheme: whether TLS is spoken.
+    ///   - host: what the certificate has to be made out to.
+    ///   - port: from 1 to 65535.
     ///   - resolve: a fixed host and port to connect to; the TLS name stays `host`.
+    ///   - httpVersion: what is offered in the handshake.
     ///   - policy: what the certificate is held to; `.unpinned` for chain and host checks alone.
     ///   - anchors: where chains may end, unless the policy has anchors of its own.
+    ///   - timeouts: of requests that have none of their own.
     ///   - proxy: what connections go through; nil for none. Its `exceptions` do not count here.
     ///
     /// When policies change, make a new manager: connections stay with the one that made them.

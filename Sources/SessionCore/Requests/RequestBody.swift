@@ -97,7 +97,9 @@ extension BodyReader {
 extension BodySource {
     /// Pieces as they come from an asynchronous sequence, of any size. Read once: a second opening throws.
     ///
-    /// - Parameter length: in bytes, when it is known.
+    /// - Parameters:
+    ///   - pieces: asked for the next when there is room for it; empty ones are passed over.
+    ///   - length: in bytes, when it is known.
     public static func sequence<Pieces: AsyncSequence & Sendable>(_ pieces: Pieces, length: Int? = nil) -> BodySource
     where Pieces.Element == [UInt8] {
         let once = OnceOnly()

@@ -24,7 +24,12 @@ struct RequestURL: Sendable {
 extension SessionRequest {
     /// A request from its parts, checked.
     ///
-    /// - Parameter target: the path and query as they go on the wire, beginning with `/`; or `*` with OPTIONS.
+    /// - Parameters:
+    ///   - endpoint: where it goes: of `URLSessionManager.endpoint`, or made for it.
+    ///   - method: any but CONNECT and TRACE.
+    ///   - target: the path and query as they go on the wire, beginning with `/`; or `*` with OPTIONS.
+    ///   - fields: beside `Host` and the framing fields.
+    ///   - bodyLength: how much `LoopTask.send` will give.
     /// - Throws: `requestInvalid` when the target holds what no target may (a space, a control character, a fragment,
     ///   anything outside ASCII), the method is CONNECT or TRACE, or `fields` holds one of those that are made from
     ///   `endpoint` and `bodyLength` or belong to the connection.

@@ -5,7 +5,11 @@ public protocol ResponseSerializer<Output>: Sendable {
     /// What it makes of an answer.
     associatedtype Output
 
-    /// - Parameter method: of the request; the answer to a HEAD has no body.
+    /// The object of an answer, whatever its status: to refuse some is for the serializer, by its `ResponseValidation`.
+    ///
+    /// - Parameters:
+    ///   - response: head, whole body, trailers and metrics.
+    ///   - method: of the request; the answer to a HEAD has no body.
     func serialize(_ response: DataResponse, to method: HTTPMethod) throws(ResponseSerializationError) -> sending Output
 }
 

@@ -63,8 +63,6 @@ open class LoopTaskDelegate {
     /// The trailer section (RFC 9110, section 6.5).
     open func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {}
 
-    /// The end. `LoopTask.metrics` is complete.
-    ///
-    /// - Parameter error: nil when the whole answer has been delivered.
+    /// The end. `LoopTask.metrics` is complete; the error is nil when the whole answer has been delivered.
     open func taskDidComplete(_ task: LoopTask, error: SessionError?) {}
 }

@@ -76,6 +76,7 @@ public struct MultipartFormData: Sendable {
     /// Any content.
     ///
     /// - Parameters:
+    ///   - content: read when the form is sent.
     ///   - name: of the form's field.
     ///   - fileName: what the receiver is told that the content is called; nil for what is no file.
     ///   - mimeType: its Content-Type; nil for none, which means `text/plain` (RFC 7578, section 4.4).
@@ -98,6 +99,8 @@ public struct MultipartFormData: Sendable {
     /// A file's content. Its length is taken now; the content is read when it is sent.
     ///
     /// - Parameters:
+    ///   - path: of a regular file.
+    ///   - name: of the form's field.
     ///   - fileName: nil for the path's last component.
     ///   - mimeType: nil for the one that `MIMETypes` has for the file name's extension.
     /// - Throws: `requestInvalid` for a file that is not there, may not be read, or is no regular file.

@@ -3,7 +3,12 @@ public import HTTPCore
 extension RequestSerializer {
     /// A request with a form of parts: the parameters first, in the order of a query string, then what the closure adds.
     ///
-    /// - Parameter fields: of this request; they go before those of `settings`.
+    /// - Parameters:
+    ///   - method: any but GET and HEAD.
+    ///   - url: as the request has it; nothing is added to it.
+    ///   - parameters: a dictionary, a part for each of its pairs; nil for none.
+    ///   - fields: of this request; they go before those of `settings`.
+    ///   - construct: adds parts to the form.
     /// - Throws: `requestInvalid` for GET and HEAD, and what the closure throws: errors that are no `SessionError` in the
     ///   words of one, as `requestInvalid`.
     public func multipartFormRequest(
