@@ -152,7 +152,7 @@ extension HTTPSessionManager {
     /// makes.
     ///
     /// ```swift
-    /// try await manager.post("reports", parameters: ["author": "Ada"]) { form in
+    /// _ = try await manager.post("reports", parameters: ["author": "Ada"]) { form in
     ///     try form.appendFile("/srv/report.pdf", name: "report")
     /// }
     /// ```
