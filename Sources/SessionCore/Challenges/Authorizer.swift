@@ -33,7 +33,8 @@ final class Authorizer {
         case .password(let user, let password):
             guard let digest else {
                 // RFC 7617, section 2: the colon parts the two.
-                return user.contains(":") ? nil : "Basic \(Base64.encode(Array("\(user):\(password)".utf8)))"
+                return user.utf8.contains(UInt8(ascii: ":"))
+                    ? nil : "Basic \(Base64.encode(Array("\(user):\(password)".utf8)))"
             }
             count += 1
             let random = (0..<2).map { _ in String(UInt64.random(in: 0 ... .max), radix: 16) }.joined()

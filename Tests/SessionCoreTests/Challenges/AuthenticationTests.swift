@@ -247,6 +247,16 @@ struct AuthenticationTests {
         await stage.end()
     }
 
+    @Test("a user name with a colon cannot be sent as Basic", arguments: ["a:b", "a:\u{301}b"])
+    func colon(user: String) async throws {
+        let stage = try basicStage()
+        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        task.delegate.credential = Credential(user: user, password: "x")
+        await #expect { try await task.value() } throws: { $0.sessionCode == .requestInvalid }
+        #expect(stage.origin.requests.count == 1)
+        await stage.end()
+    }
+
     @Test("a bearer token is not sent without TLS")
     func plainBearer() async throws {
         let plain = try ScriptedOrigin(nil) { _ in Self.unauthorized("Bearer realm=r") }
