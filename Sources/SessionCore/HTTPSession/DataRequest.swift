@@ -16,7 +16,8 @@ import IOCore
 public final class DataRequest: @unchecked Sendable {
     /// As it was made, before any adapter has seen it.
     public let originalRequest: HTTPRequest
-    let manager: HTTPSessionManager
+    /// What carries it out; adapters and retriers may ask it for more.
+    public let manager: HTTPSessionManager
     let interceptor: (any RequestInterceptor)?
     private let uploadProgress: ProgressHandler?
     private let downloadProgress: ProgressHandler?

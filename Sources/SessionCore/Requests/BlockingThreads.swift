@@ -2,41 +2,71 @@ import IOCore
 
 /// A few threads for what may block: reading files, and the readers, interceptors and serializers of library users.
 /// Neither a session's loop nor Swift's own pool is held up by them, nor are they by a pool whose threads all wait. They
-/// start with the first use and stay.
-final class BlockingThreads: TaskExecutor {
+/// start with the first use and stay. Work goes to whichever of them is free, so that one that blocks holds up no other.
+///
+/// `@unchecked Sendable`: `waiting` and `idle` are behind `lock`.
+final class BlockingThreads: TaskExecutor, @unchecked Sendable {
     static let shared = BlockingThreads()
-    private let loops: [EventLoop]
-    private let turn = TurnCounter()
+
+    private let lock = PosixLock()
+    private var waiting = JobQueue()
+    /// The loops of threads that have nothing to do.
+    private var idle: [EventLoop]
+    private let hasThreads: Bool
 
     private init() {
-        loops = (0..<4).compactMap { number in
+        idle = (0..<4).compactMap { number in
             guard let loop = try? EventLoop(),
                 let thread = try? LoopThread(name: "SessionCore-\(number)", { loop.run() })
             else { return nil }
             thread.detach()
             return loop
         }
+        hasThreads = !idle.isEmpty
     }
 
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
         // Without a thread of its own the work is done late rather than never.
-        guard !loops.isEmpty else { return globalConcurrentExecutor.enqueue(job) }
-        loops[turn.next() % loops.count].submit { job.runSynchronously(on: self.asUnownedTaskExecutor()) }
+        guard hasThreads else { return globalConcurrentExecutor.enqueue(job) }
+        // Where none is idle, each looks for more before it rests.
+        let loop: EventLoop? = lock.withLock {
+            waiting.append(job)
+            return idle.popLast()
+        }
+        loop?.submit { self.work(on: loop) }
+    }
+
+    private func work(on loop: EventLoop?) {
+        while true {
+            let job: UnownedJob? = lock.withLock {
+                if let job = waiting.popFirst() { return job }
+                if let loop { idle.append(loop) }
+                return nil
+            }
+            guard let job else { return }
+            job.runSynchronously(on: asUnownedTaskExecutor())
+        }
     }
 }
 
-/// Counts, for all threads.
-///
-/// `@unchecked Sendable`: `value` is behind `lock`.
-private final class TurnCounter: @unchecked Sendable {
-    private let lock = PosixLock()
-    private var value = 0
+/// Jobs in their order.
+private struct JobQueue {
+    private var jobs: [UnownedJob] = []
+    private var first = 0
 
-    func next() -> Int {
-        lock.withLock {
-            value = (value + 1) & 0xFFFF
-            return value
+    mutating func append(_ job: UnownedJob) { jobs.append(job) }
+
+    mutating func popFirst() -> UnownedJob? {
+        guard first < jobs.count else { return nil }
+        defer {
+            first += 1
+            // What has been taken goes in large pieces, so that taking one costs little however many wait.
+            if first == jobs.count || first == 1024 {
+                jobs.removeFirst(first)
+                first = 0
+            }
         }
+        return jobs[first]
     }
 }
