@@ -26,9 +26,11 @@ public final class SessionLoop: @unchecked Sendable {
     }
 
     deinit {
+        // What a loop is given after its end it keeps, and that would be itself.
+        guard !isJoined else { return }
         // Behind all that has been handed over.
         loop.submit { [loop] in loop.stop() }
-        if !isJoined { thread.detach() }
+        thread.detach()
     }
 
     /// Ends the thread and waits for its end. Not from the thread itself.
