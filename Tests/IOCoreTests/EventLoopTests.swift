@@ -19,6 +19,23 @@ private func socketPair() -> (Int32, Int32) {
 
 @Suite("Event loop")
 struct EventLoopTests {
+    @Test("what a loop is given after its end is dropped, so that the two do not hold each other")
+    func submissionAfterTheEnd() throws {
+        weak var remains: EventLoop?
+        do {
+            let loop = try EventLoop()
+            remains = loop
+            let thread = try LoopThread(name: "loop") { loop.run() }
+            loop.submit {
+                loop.stop()
+                loop.submit { loop.stop() }
+            }
+            thread.join()
+            loop.submit { loop.stop() }
+        }
+        #expect(remains == nil)
+    }
+
     @Test("work handed over from other threads is done on the loop, in order")
     func submission() throws {
         let loop = try EventLoop()

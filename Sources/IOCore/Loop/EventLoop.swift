@@ -38,6 +38,8 @@ package final class EventLoop: @unchecked Sendable {
     private let lock = PosixLock()
     /// Behind `lock`.
     private var submitted: [@Sendable () -> Void] = []
+    /// Behind `lock`: `run` has returned.
+    private var hasEnded = false
     private let stopping = Atomic<Bool>(false)
 
     /// - Throws: `IOFailure` when the kernel has no descriptors left.
@@ -64,9 +66,11 @@ package final class EventLoop: @unchecked Sendable {
 
     // MARK: Any thread
 
-    /// Has `work` done on the loop's thread, in the order of the calls.
+    /// Has `work` done on the loop's thread, in the order of the calls. After the end of `run` it is dropped: work often
+    /// holds the loop, and the two would hold each other for ever.
     package func submit(_ work: @escaping @Sendable () -> Void) {
         let first = lock.withLock {
+            guard !hasEnded else { return false }
             submitted.append(work)
             return submitted.count == 1
         }
@@ -97,6 +101,12 @@ package final class EventLoop: @unchecked Sendable {
         thread = pthread_self()
         while !stopping.load(ordering: .acquiring) { turn() }
         thread = nil
+        // Let go of outside the lock: what work holds may submit more when it goes.
+        _ = lock.withLock {
+            hasEnded = true
+            defer { submitted = [] }
+            return submitted
+        }
     }
 
     /// One round: wait, tell the handlers, run due timers, then what was put off to the end of the turn.
