@@ -108,7 +108,8 @@ format:
 # all, and is not asked how much memory a proxy takes: it keeps what was freed.
 sanitize: test-packages
 	TSAN_OPTIONS=halt_on_error=1 $(SWIFT) test --disable-xctest --sanitize thread --scratch-path .build/thread
-	$(SWIFT) test --disable-xctest --sanitize address --scratch-path .build/address --skip SystemTests
+	LSAN_OPTIONS=suppressions=$(CURDIR)/Tests/leaks.txt \
+	    $(SWIFT) test --disable-xctest --sanitize address --scratch-path .build/address --skip SystemTests
 	ASAN_OPTIONS=detect_leaks=0 $(SWIFT) test --disable-xctest --sanitize address --scratch-path .build/address \
 	    --skip-build --filter SystemTests --skip StreamingTests
 

@@ -218,6 +218,8 @@ struct StapleTests {
         let refused = try base.with { $0.staple = try variant.make(cast, Scenario.now) }
         let mended = try stapled(cast.response())
         try expect(refused, variant.failure, mended: mended, .notPinned)
+        // Other tests may have left something on this thread.
+        ERR_clear_error()
         let report = try refused.evaluation()
         #expect(report.reason.contains(variant.word), "\(report)")
         // The same server passes where no staple is asked for, whatever it sends.
@@ -340,6 +342,8 @@ struct StapleTests {
 
     @Test("81 a mutated staple is refused, and never revives what it says")
     func mutations() throws {
+        // Other tests may have left something on this thread.
+        ERR_clear_error()
         var random = SeededGenerator(seed: 81)
         let good = [
             try cast.response().der(), try cast.signed(by: cast.responder).der(),
