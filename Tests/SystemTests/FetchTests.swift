@@ -197,6 +197,27 @@ struct FetchTests {
         #expect(answer.exitCode == 77, "\(answer.errors)")
     }
 
+    @Test("with --config a host that may not be reached unpinned is refused, and nobody calls that a redirect")
+    func unpinned() throws {
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.members["unpinnedHosts"] = "deny"
+        let answer = try pinproxy("fetch", "--json", "--config", try settings.write(to: folder), "\(url)/")
+        #expect(answer.exitCode == 77 && answer.errors.contains("unpinnedHosts"), "\(answer.errors)")
+        #expect(!answer.errors.contains("redirect"))
+    }
+
+    @Test("a redirect that is denied is told by the URL that was asked for")
+    func deniedRedirect() throws {
+        let origin = try origin { _ in
+            OriginAnswer.text("", status: "302 Found", fields: ["Location: http://\(Stage.host)/elsewhere"])
+        }
+        let answer = try fetch(origin.port, "--json", "\(url)/asked")
+        #expect(
+            answer.exitCode == 77 && answer.errors.contains("\"url\":\"https://\(host)/asked\""),
+            "\(answer.errors)"
+        )
+    }
+
     @Test("without, chain and host are checked")
     func chain() throws {
         let origin = try origin()

@@ -22,7 +22,8 @@ struct FetchHooks: Sendable {
     func install(in manager: URLSessionManager) {
         manager.taskWillPerformHTTPRedirection = { [self] _, _, redirect in
             guard followsRedirects else { return .stop }
-            outcome.change { $0.urls.append(redirect.request.url) }
+            // One that is denied is not asked for.
+            if redirect.denial == nil { outcome.change { $0.urls.append(redirect.request.url) } }
             return .proceed
         }
         manager.dataTaskDidReceiveResponse = { [self] task, head in received(head, task) }

@@ -221,7 +221,7 @@ extension SessionError {
 
     /// What the proxy would refuse its clients.
     fileprivate init(refusal problem: Problem) {
-        let isAddress = problem.code == .addressDenied
-        self.init(isAddress ? .addressDenied : .redirectDenied, problem.details)
+        // Hosts that the configuration does not let anybody reach have no word of their own here.
+        self.init(Code(rawValue: problem.code.rawValue) ?? .addressDenied, problem.details)
     }
 }
