@@ -8,6 +8,8 @@ CONFIG ?= config.example.json
 RUN_ARGS ?= --demo-origin
 # What `make test` hands to `swift test`: FILTER="HTTPCoreTests" runs a part.
 FILTER ?=
+# Test targets to build, where not all of them are wanted: TARGETS="HTTPCoreTests IOCoreTests".
+TARGETS ?=
 
 # The Swift standard library is linked in: the binary needs no Swift on the machine that it runs on. Overlapping accesses
 # to a class's properties are looked for at run time in the debug build, which the tests run, and under the sanitizers;
@@ -19,7 +21,8 @@ ALLOCATOR = $(if $(wildcard /usr/lib/*/libmimalloc.so),-Xlinker --no-as-needed -
 BINARY := .build/release/pinproxy
 
 # A word is a Debian package, or COMMAND:PACKAGE.
-BUILD_PACKAGES := libssl-dev libcurl4-openssl-dev libidn2-dev libpsl-dev libmimalloc-dev libpng-dev libjpeg62-turbo-dev pkg-config:pkg-config ca-certificates
+BUILD_PACKAGES := libssl-dev libcurl4-openssl-dev libidn2-dev libpsl-dev libnghttp2-dev libsqlite3-dev libcrypt-dev \
+    libmimalloc-dev libpng-dev libjpeg62-turbo-dev pkg-config:pkg-config ca-certificates
 TEST_PACKAGES := nginx:nginx openssl:openssl curl:curl python3:python3 git:git ps:procps \
     ip:iproute2 unshare:util-linux
 
@@ -61,8 +64,8 @@ demo: build
 	$(BINARY) demo
 
 test: test-packages
-	$(SWIFT) build --build-tests
-	$(SWIFT) test --skip-build --disable-xctest $(FILTER_ARGS)
+	PINPROXY_TEST_TARGETS='$(TARGETS)' $(SWIFT) build --build-tests
+	PINPROXY_TEST_TARGETS='$(TARGETS)' $(SWIFT) test --skip-build --disable-xctest $(FILTER_ARGS)
 
 # A program that uses the library from outside, built as its users would build it, and run against a server.
 EXAMPLES := PinnedConnection PinnedSession

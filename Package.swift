@@ -30,6 +30,9 @@ let package = Package(
         .systemLibrary(name: "CLibcurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         .systemLibrary(name: "CIDN2", pkgConfig: "libidn2", providers: [.apt(["libidn2-dev"])]),
         .systemLibrary(name: "CPSL", pkgConfig: "libpsl", providers: [.apt(["libpsl-dev"])]),
+        .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
+        .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+        .systemLibrary(name: "CCrypt", pkgConfig: "libcrypt", providers: [.apt(["libcrypt-dev"])]),
         // Of SessionCoreImages alone.
         .systemLibrary(name: "CPNG", pkgConfig: "libpng", providers: [.apt(["libpng-dev"])]),
         .systemLibrary(name: "CJPEG", pkgConfig: "libjpeg", providers: [.apt(["libjpeg62-turbo-dev"])]),
@@ -122,6 +125,12 @@ let package = Package(
         ),
     ]
 )
+
+// A part of the tests, named by its targets, is built in a part of the time: `make test TARGETS=HTTPCoreTests`.
+if let chosen = Context.environment["PINPROXY_TEST_TARGETS"], !chosen.isEmpty {
+    let names = Set(chosen.split(separator: " ").map(String.init))
+    package.targets.removeAll { $0.type == .test && !names.contains($0.name) }
+}
 
 // Programs that no ordinary build or test needs, and that want flags of their own: `make fuzz`, `make bench-policy` and
 // `make bench-download` name them here. In this package because they look inside its modules.
