@@ -1,34 +1,19 @@
 import HTTPCore
 import IOCore
 
-/// One client's connection: reads requests from it, hands each to an exchange, and writes the answers in order.
+/// One client's connection, as HTTP/1.1: reads requests from it, hands each to an exchange, and writes the answers in
+/// order.
 ///
 /// The next request is not looked at before the answer to this one is written, so that pipelined requests wait in the
 /// kernel's buffer. An idle connection holds no buffers.
-final class ClientConnection: EventHandler {
-    let worker: Worker
-    let listener: WorkerListener
-    let address: SocketAddress
-    /// `127.0.0.1:53211`, for the log.
-    let addressText: [UInt8]
-
-    private var socket: StreamSocket
+final class ClientConnection: ExchangeCarrier {
+    private let carrier: ClientTransport
     /// What was read beyond the request under way.
     private var input = ByteBuffer()
-    /// What is to be written; `Exchange` appends to it.
-    var output = ByteBuffer()
     private var exchange: Exchange?
     private var timer: LoopTimer!
-    /// Its place in the worker's table.
-    var slot = -1
 
     private var phase = Phase.head
-    /// The kernel may have bytes for us: events come once, when that becomes so.
-    private var isReadable = false
-    /// The client has said all it will say.
-    private var peerHasEnded = false
-    private var isWriteBlocked = false
-    private var isFlushPlanned = false
     /// `feed` is on the stack and goes on with the next request by itself.
     private var isFeeding = false
     private var lingered = 0
@@ -49,70 +34,20 @@ final class ClientConnection: EventHandler {
     private static let lingerTime = TimeSpan.seconds(2)
     private static let lingerBytes = 1 << 20
 
-    init(descriptor: Int32, address: SocketAddress, listener: WorkerListener, worker: Worker) {
-        self.worker = worker
-        self.listener = listener
-        self.address = address
-        socket = StreamSocket(adopting: descriptor)
-        var text = ByteBuffer()
-        address.append(to: &text)
-        addressText = text.withUnsafeBytes { Array($0) }
-        super.init()
+    init(_ transport: ClientTransport) {
+        carrier = transport
+        super.init(worker: transport.worker, listener: transport.listener)
         timer = LoopTimer { [unowned self] in timeIsUp() }
     }
 
-    /// Begins to serve; false when the system refuses.
-    func open() -> Bool {
-        if address.family != .unix { socket.setNoDelay() }
-        do {
-            try worker.loop.register(socket.descriptor, [.readable, .writable, .peerClosed, .edge], self)
-        } catch {
-            return false
-        }
+    /// Waits for the first request.
+    func open() {
         worker.loop.arm(timer, after: worker.generation.headTime)
-        return true
     }
 
-    /// Turns a connection away that is one too many: says so, and closes.
-    func refuseForLimit() {
-        ErrorAnswer.write(
-            Problem(
-                .limitReached,
-                "There are already as many client connections as limits.connections allows. Try again, or raise the limit."
-            ),
-            to: &output,
-            keepAlive: false,
-            date: worker.httpDate.span
-        )
-        _ = socket.write(from: &output)
-        socket.shutdownWrite()
-        phase = .closed
-    }
+    override var transport: ClientTransport { carrier }
 
-    /// Whether a request is under way.
-    var isBusy: Bool { exchange != nil }
-
-    /// The local end's address, for a gateway's Host rule.
-    var localAddress: SocketAddress? { socket.localAddress }
-
-    // MARK: Events
-
-    override func ready(_ readiness: Readiness) {
-        guard phase != .closed else { return }
-        if readiness.contains(.failed) || readiness.contains(.hungUp) {
-            close()
-            return
-        }
-        if readiness.contains(.peerClosed) { peerHasEnded = true }
-        if readiness.contains(.writable), isWriteBlocked {
-            isWriteBlocked = false
-            flush()
-        }
-        if readiness.contains(.readable) || readiness.contains(.peerClosed) {
-            isReadable = true
-            pump()
-        }
-    }
+    // MARK: Input
 
     private var wantsInput: Bool {
         switch phase {
@@ -129,22 +64,17 @@ final class ClientConnection: EventHandler {
     /// Reads while there is something to read and somebody to read it.
     func pump() {
         if phase == .head, !isFeeding, !input.isEmpty { takeUpInput() }
-        while isReadable, wantsInput, input.isEmpty {
+        let transport = carrier
+        while transport.isReadable, wantsInput, input.isEmpty {
             worker.scratch.removeAll()
-            switch socket.read(into: &worker.scratch, upTo: Worker.readSize) {
-            case .bytes(let count):
-                // A short read has emptied the kernel's buffer; only the end can still be there.
-                if count < Worker.readSize, !peerHasEnded { isReadable = false }
+            switch transport.read(into: &worker.scratch) {
+            case .bytes:
                 var scratch = worker.takeScratch()
                 feed(scratch.bytes)
                 worker.returnScratch(&scratch)
-            case .wouldBlock:
-                isReadable = false
-            case .end:
-                isReadable = false
-                inputEnded()
-            case .failed:
-                close()
+            case .wouldBlock: break
+            case .end: inputEnded()
+            case .failed: close()
             }
         }
     }
@@ -242,48 +172,33 @@ final class ClientConnection: EventHandler {
 
     // MARK: Output
 
-    /// How the answer's bytes go on: false when the origin should hold back.
-    var hasRoom: Bool { output.count < Self.highWater }
+    override var hasRoom: Bool { output.count < Self.highWater }
 
-    /// Writes a large piece of a body, with what waits before it, without copying it first.
-    func write(_ bytes: borrowing Span<UInt8>) {
+    override func write(_ bytes: borrowing Span<UInt8>) {
         guard phase == .exchange else { return }
-        if isWriteBlocked {
+        if carrier.isWriteBlocked {
             output.append(bytes)
             return
         }
-        switch socket.write(from: &output, followedBy: bytes) {
+        switch carrier.write(from: &output, followedBy: bytes) {
         case .bytes, .end:
             if !output.isEmpty { flush() }
-        case .wouldBlock:
-            isWriteBlocked = true
-        case .failed:
-            close()
+        case .wouldBlock: break
+        case .failed: close()
         }
     }
 
-    /// Writes what is there at the end of the turn, together with what still comes in it.
-    func flushLater() {
-        guard !isFlushPlanned else { return }
-        isFlushPlanned = true
-        worker.flushLater(self)
-    }
-
-    func flushPlanned() {
-        isFlushPlanned = false
-        flush()
-    }
+    override func flushLater() { carrier.flushLater() }
 
     /// Writes what waits; tells the exchange when there is room again.
     func flush() {
-        guard phase != .closed, !isWriteBlocked else { return }
+        guard phase != .closed, !carrier.isWriteBlocked else { return }
         while !output.isEmpty {
-            switch socket.write(from: &output) {
+            switch carrier.write(from: &output) {
             case .bytes, .end:
                 // A slow reader is no idle one.
                 if exchange == nil { worker.loop.arm(timer, after: worker.generation.idleTime) }
             case .wouldBlock:
-                isWriteBlocked = true
                 if output.count < Self.lowWater { hasRoomAgain() }
                 return
             case .failed:
@@ -301,21 +216,16 @@ final class ClientConnection: EventHandler {
     private func hasRoomAgain() {
         if let exchange {
             exchange.outputHasRoom()
-        } else if phase == .head, !isFeeding, !input.isEmpty || isReadable {
-            worker.pumpLater(self)
+        } else if phase == .head, !isFeeding, !input.isEmpty || carrier.isReadable {
+            worker.pumpLater(carrier)
         }
     }
 
     // MARK: The end of an exchange
 
-    /// The answer is written out to `output`, or given up.
-    ///
-    /// - Parameters:
-    ///   - persists: whether the connection can carry another request.
-    ///   - isWhole: false when the client must be able to tell that the answer broke off.
-    func finished(_ finished: Exchange, persists: Bool, isWhole: Bool) {
+    override func finished(_ finished: Exchange, persists: Bool, isWhole: Bool) {
         guard phase != .closed else { return }
-        if !isWhole, finished.answer.endsWithConnection { socket.resetOnClose() }
+        if !isWhole, finished.answer.endsWithConnection { carrier.resetOnClose() }
         exchange = nil
         worker.returnExchange(finished)
         if !isWhole {
@@ -343,7 +253,7 @@ final class ClientConnection: EventHandler {
     private func goOn() {
         takeUpInput()
         // What else the client has sent is read in a turn of its own: another connection may be waiting.
-        if isReadable, wantsInput { worker.pumpLater(self) }
+        if carrier.isReadable, wantsInput { worker.pumpLater(carrier) }
     }
 
     private func takeUpInput() {
@@ -354,22 +264,21 @@ final class ClientConnection: EventHandler {
         }
     }
 
-    /// The exchange can take more of the request body.
-    func exchangeWantsBody() {
+    override func exchangeWantsBody() {
         if !isFeeding, !input.isEmpty, wantsInput {
             var waiting = ByteBuffer()
             swap(&waiting, &input)
             feed(waiting.bytes)
         }
-        if isReadable, wantsInput { worker.pumpLater(self) }
+        if carrier.isReadable, wantsInput { worker.pumpLater(carrier) }
     }
 
     /// Says that no more comes and waits a little for the client to have read it.
     private func beginLinger() {
-        socket.shutdownWrite()
+        carrier.shutdownWrite()
         worker.loop.arm(timer, after: Self.lingerTime)
-        isReadable = true
-        if !isFeeding { worker.pumpLater(self) }
+        carrier.isReadable = true
+        if !isFeeding { worker.pumpLater(carrier) }
     }
 
     /// Closes at once; what is under way is cancelled.
@@ -377,8 +286,7 @@ final class ClientConnection: EventHandler {
         guard phase != .closed else { return }
         phase = .closed
         // A clean end would make what has been written look like all of it.
-        if !output.isEmpty || exchange?.answer.endsWithConnection == true { socket.resetOnClose() }
-        worker.loop.unregister(socket.descriptor)
+        if !output.isEmpty || exchange?.answer.endsWithConnection == true { carrier.resetOnClose() }
         worker.loop.remove(timer)
         if let exchange {
             self.exchange = nil
@@ -387,12 +295,11 @@ final class ClientConnection: EventHandler {
         }
         output.release()
         input.release()
-        worker.forget(self)
+        carrier.close()
     }
 
     /// Closes if nothing is under way, and nothing has come that was not looked at yet: a clean stop.
     func closeIfIdle() {
-        isReadable = true
         pump()
         guard exchange == nil, phase == .head else { return }
         if output.isEmpty {

@@ -19,7 +19,7 @@ final class Exchange: LoopTaskDelegate {
     private(set) var startedAt: UInt64 = 0
     private(set) var startedWall: Int64 = 0
     /// Set while it serves one.
-    private var connection: ClientConnection!
+    private var carrier: ExchangeCarrier!
     private let worker: Worker
     /// The policy under which it began: it ends under it, too.
     private var generation: Generation?
@@ -32,21 +32,21 @@ final class Exchange: LoopTaskDelegate {
     /// Less than this is gathered before it is written: a copy costs less than a system call.
     private static let directWrite = 30 << 10
 
-    init(worker: Worker, connection: ClientConnection) {
+    init(worker: Worker, carrier: ExchangeCarrier) {
         self.worker = worker
-        self.connection = connection
+        self.carrier = carrier
         parser = RequestParser(limits: worker.generation.headLimits)
     }
 
-    /// Takes it up for a connection.
-    func attach(_ connection: ClientConnection) {
-        self.connection = connection
+    /// Takes it up for a connection, or a stream of one.
+    func attach(_ carrier: ExchangeCarrier) {
+        self.carrier = carrier
         parser = RequestParser(limits: worker.generation.headLimits)
     }
 
-    /// Lets go of the connection.
+    /// Lets go of it.
     func detach() {
-        connection = nil
+        carrier = nil
         generation = nil
         route = nil
         task = nil
@@ -63,7 +63,7 @@ final class Exchange: LoopTaskDelegate {
             refuse(problem, keepAlive: false)
             return
         }
-        switch connection.listener.route(for: head, on: connection, worker: worker) {
+        switch carrier.listener.route(for: head, on: carrier.transport, worker: worker) {
         case .refused(let problem, let route):
             self.route = route
             refuse(problem, keepAlive: head.keepAlive && body.isComplete)
@@ -91,9 +91,9 @@ final class Exchange: LoopTaskDelegate {
     /// OPTIONS that may go no further: the answer is this proxy's own (RFC 9110, section 7.6.2).
     private func answerOptions() {
         let keepAlive = head.keepAlive && body.isComplete
-        answer.tellOptions(keepAlive: keepAlive, to: &connection.output, date: worker.httpDate)
+        answer.tellOptions(keepAlive: keepAlive, to: &carrier.output, date: worker.httpDate)
         end(nil)
-        connection.finished(self, persists: keepAlive, isWhole: true)
+        carrier.finished(self, persists: keepAlive, isWhole: true)
     }
 
     private func reset() {
@@ -183,19 +183,19 @@ final class Exchange: LoopTaskDelegate {
     /// Answers in the origin's place, before anything was sent to it.
     func refuse(_ problem: Problem, keepAlive: Bool) {
         if isOver { reset() }
-        answer.refuse(problem, head: head, keepAlive: keepAlive, to: &connection.output, date: worker.httpDate)
+        answer.refuse(problem, head: head, keepAlive: keepAlive, to: &carrier.output, date: worker.httpDate)
         end(problem)
-        connection.finished(self, persists: keepAlive, isWhole: true)
+        carrier.finished(self, persists: keepAlive, isWhole: true)
     }
 
     /// Gives up a request that is under way; the task is cancelled.
     private func fail(_ problem: Problem) {
         let canBeSaid = !answer.hasBegun
         if canBeSaid {
-            answer.refuse(problem, head: head, keepAlive: false, to: &connection.output, date: worker.httpDate)
+            answer.refuse(problem, head: head, keepAlive: false, to: &carrier.output, date: worker.httpDate)
         }
         end(problem)
-        connection.finished(self, persists: false, isWhole: canBeSaid)
+        carrier.finished(self, persists: false, isWhole: canBeSaid)
     }
 
     /// The bookkeeping of the end: the task goes, the log line is written.
@@ -204,7 +204,7 @@ final class Exchange: LoopTaskDelegate {
         self.problem = problem
         let ended = task
         ended?.cancel()
-        worker.log(self, ended, client: connection.addressText)
+        worker.log(self, ended, client: carrier.transport.addressText)
         task = nil
     }
 
@@ -212,20 +212,20 @@ final class Exchange: LoopTaskDelegate {
 
     override func taskDidConnect(_ task: LoopTask) {
         guard !isOver, head.expectsContinue, !body.isComplete, bytesFromClient == 0 else { return }
-        connection.output.append("HTTP/1.1 100 Continue\r\n\r\n")
-        connection.flushLater()
+        carrier.output.append("HTTP/1.1 100 Continue\r\n\r\n")
+        carrier.flushLater()
     }
 
     override func taskNeedsBodyData(_ task: LoopTask) {
         guard !isOver else { return }
-        connection.exchangeWantsBody()
+        carrier.exchangeWantsBody()
     }
 
     override func task(_ task: LoopTask, didReceiveInformational informational: borrowing ResponseHead) {
         // 100 was ours to give; 101 is not to be had without Upgrade, which is not forwarded.
         guard !isOver, informational.status != 100, informational.status != 101 else { return }
-        answer.relay(informational, to: head, output: &connection.output, pseudonym: worker.pseudonym)
-        connection.flushLater()
+        answer.relay(informational, to: head, output: &carrier.output, pseudonym: worker.pseudonym)
+        carrier.flushLater()
     }
 
     override func task(
@@ -238,13 +238,13 @@ final class Exchange: LoopTaskDelegate {
             to: head,
             context: AnswerContext(
                 route: route,
-                listener: connection.listener,
+                listener: carrier.listener,
                 worker: worker,
                 router: generation.router,
-                clientAuthority: connection.listener.isGateway ? clientAuthority : [],
+                clientAuthority: carrier.listener.isGateway ? clientAuthority : [],
                 requestIsWhole: body.isComplete
             ),
-            output: &connection.output
+            output: &carrier.output
         )
         return .allow
     }
@@ -259,18 +259,18 @@ final class Exchange: LoopTaskDelegate {
     override func task(_ task: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
         guard !isOver else { return .pause }
         bytesToClient += data.count
-        if connection.output.count + data.count >= Self.directWrite {
-            answer.beginPiece(data.count, output: &connection.output)
-            connection.write(data)
+        if carrier.output.count + data.count >= Self.directWrite {
+            answer.beginPiece(data.count, output: &carrier.output)
+            carrier.write(data)
             guard !isOver else { return .pause }
-            answer.endPiece(output: &connection.output)
+            answer.endPiece(output: &carrier.output)
         } else {
-            answer.beginPiece(data.count, output: &connection.output)
-            connection.output.append(data)
-            answer.endPiece(output: &connection.output)
-            connection.flushLater()
+            answer.beginPiece(data.count, output: &carrier.output)
+            carrier.output.append(data)
+            answer.endPiece(output: &carrier.output)
+            carrier.flushLater()
         }
-        if connection.hasRoom { return .proceed }
+        if carrier.hasRoom { return .proceed }
         isHeldBack = true
         return .pause
     }
@@ -286,9 +286,9 @@ final class Exchange: LoopTaskDelegate {
             fail(problem(for: error))
             return
         }
-        answer.end(output: &connection.output)
+        answer.end(output: &carrier.output)
         end(nil)
-        connection.finished(self, persists: answer.persists && body.isComplete, isWhole: true)
+        carrier.finished(self, persists: answer.persists && body.isComplete, isWhole: true)
     }
 
     /// A stall is the client's when it is the client's body that does not come.

@@ -27,11 +27,11 @@ final class Worker: @unchecked Sendable {
     private let observer: HandshakeObserver
     private var logBuffer: LogBuffer?
     private var listeners: [WorkerListener] = []
-    private var connections: [ClientConnection] = []
+    private var connections: [ClientTransport] = []
     private var idleExchanges: [Exchange] = []
     private var restTimer: LoopTimer!
-    private var toFlush: [ClientConnection] = []
-    private var toPump: [ClientConnection] = []
+    private var toFlush: [ClientTransport] = []
+    private var toPump: [ClientTransport] = []
     private var isWorkPlanned = false
     private var date: [UInt8] = []
     private var dateSecond: Int64 = -1
@@ -68,7 +68,7 @@ final class Worker: @unchecked Sendable {
     // MARK: Connections
 
     func adopt(_ descriptor: Int32, _ address: SocketAddress, _ listener: WorkerListener) {
-        let connection = ClientConnection(
+        let connection = ClientTransport(
             descriptor: descriptor,
             address: address,
             listener: listener,
@@ -80,10 +80,10 @@ final class Worker: @unchecked Sendable {
         }
         connection.slot = connections.count
         connections.append(connection)
-        if !connection.open() { connection.close() }
+        if !connection.open() { forget(connection) }
     }
 
-    func forget(_ connection: ClientConnection) {
+    func forget(_ connection: ClientTransport) {
         let slot = connection.slot
         guard slot >= 0 else { return }
         connection.slot = -1
@@ -95,9 +95,9 @@ final class Worker: @unchecked Sendable {
         server.release()
     }
 
-    func borrowExchange(for connection: ClientConnection) -> Exchange {
-        guard let exchange = idleExchanges.popLast() else { return Exchange(worker: self, connection: connection) }
-        exchange.attach(connection)
+    func borrowExchange(for carrier: ExchangeCarrier) -> Exchange {
+        guard let exchange = idleExchanges.popLast() else { return Exchange(worker: self, carrier: carrier) }
+        exchange.attach(carrier)
         return exchange
     }
 
@@ -116,12 +116,12 @@ final class Worker: @unchecked Sendable {
 
     // MARK: Work put off to the end of the turn
 
-    func flushLater(_ connection: ClientConnection) {
+    func flushLater(_ connection: ClientTransport) {
         toFlush.append(connection)
         planWork()
     }
 
-    func pumpLater(_ connection: ClientConnection) {
+    func pumpLater(_ connection: ClientTransport) {
         toPump.append(connection)
         planWork()
     }
@@ -203,7 +203,7 @@ final class Worker: @unchecked Sendable {
     /// Ends everything at once.
     func stop() {
         drain()
-        while let connection = connections.last { connection.close() }
+        while let connection = connections.last { connection.cancel() }
         isStopped = true
         // Older generations have lost their last tasks with the connections.
         generation.manager.invalidateSession(cancelingTasks: true)

@@ -80,7 +80,7 @@ final class WorkerListener: EventHandler {
 
     // MARK: Routing
 
-    func route(for head: borrowing RequestHead, on connection: ClientConnection, worker: Worker) -> Decision {
+    func route(for head: borrowing RequestHead, on connection: ClientTransport, worker: Worker) -> Decision {
         if head.method == .connect { return .refused(connectRefusal(head), nil) }
         if head.form == .asterisk {
             return .refused(
@@ -122,7 +122,7 @@ final class WorkerListener: EventHandler {
         return .route(route)
     }
 
-    private func gateway(_ head: borrowing RequestHead, _ connection: ClientConnection) -> Decision {
+    private func gateway(_ head: borrowing RequestHead, _ connection: ClientTransport) -> Decision {
         guard let gatewayRoute, let upstream = configuration.upstream else {
             return .refused(Problem(.internal, "The gateway has no upstream."), nil)
         }
@@ -142,7 +142,7 @@ final class WorkerListener: EventHandler {
     /// Invariant 16: a name that an attacker's DNS points here must not be answered to.
     private func isOwnName(
         _ head: borrowing RequestHead,
-        _ connection: ClientConnection,
+        _ connection: ClientTransport,
         _ upstream: ListenerConfiguration.Upstream
     ) -> Bool {
         guard let kind = head.hostKind else { return false }

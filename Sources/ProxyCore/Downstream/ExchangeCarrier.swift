@@ -1,0 +1,37 @@
+import HTTPCore
+import IOCore
+
+/// What an exchange's messages travel on: a connection of HTTP/1.1, or one stream of HTTP/2. A class to inherit from.
+class ExchangeCarrier {
+    final let worker: Worker
+    final let listener: WorkerListener
+    /// What is to be written; `Exchange` appends to it.
+    final var output = ByteBuffer()
+
+    init(worker: Worker, listener: WorkerListener) {
+        self.worker = worker
+        self.listener = listener
+    }
+
+    /// Whose connection it is.
+    var transport: ClientTransport { preconditionFailure("a carrier has a transport") }
+
+    /// How the answer's bytes go on: false when the origin should hold back.
+    var hasRoom: Bool { preconditionFailure("a carrier bounds its output") }
+
+    /// Writes a large piece of a body, with what waits before it, without copying it first.
+    func write(_ bytes: borrowing Span<UInt8>) { preconditionFailure("a carrier writes") }
+
+    /// Writes what is there at the end of the turn, together with what still comes in it.
+    func flushLater() { preconditionFailure("a carrier writes") }
+
+    /// The exchange can take more of the request body.
+    func exchangeWantsBody() { preconditionFailure("a carrier brings the body") }
+
+    /// The answer is written out to `output`, or given up.
+    ///
+    /// - Parameters:
+    ///   - persists: whether the connection can carry another request.
+    ///   - isWhole: false when the client must be able to tell that the answer broke off.
+    func finished(_ exchange: Exchange, persists: Bool, isWhole: Bool) { preconditionFailure("a carrier ends") }
+}
