@@ -23,6 +23,8 @@ final class Worker: @unchecked Sendable {
     static let readSize = 64 << 10
     private static let restTime = TimeSpan.seconds(2)
 
+    /// For the metrics.
+    let counters = WorkerCounters()
     private let server: ServerState
     private let observer: HandshakeObserver
     private var logBuffer: LogBuffer?
@@ -48,7 +50,7 @@ final class Worker: @unchecked Sendable {
         self.loop = loop
         self.generation = generation
         self.server = server
-        observer = HandshakeObserver(loop: loop, monitor: monitor)
+        observer = HandshakeObserver(loop: loop, monitor: monitor, counters: counters)
         observer.observe(generation.manager)
         self.pseudonym = pseudonym
         viaOfVersion10 = ViaField.value(minorVersion: 0, pseudonym: pseudonym)
@@ -75,9 +77,11 @@ final class Worker: @unchecked Sendable {
             worker: self
         )
         guard server.admit(limit: generation.snapshot.configuration.limits.connections) else {
+            counters.noteRefusedConnection()
             connection.refuseForLimit()
             return
         }
+        counters.noteConnection()
         connection.slot = connections.count
         connections.append(connection)
         if !connection.open() { forget(connection) }
@@ -163,6 +167,7 @@ final class Worker: @unchecked Sendable {
     }
 
     func log(_ exchange: Exchange, _ task: LoopTask?, client: [UInt8]) {
+        counters.note(exchange, task, now: loop.now)
         guard let logBuffer else { return }
         logBuffer.line { buffer in
             logLine.write(exchange, task, client: client, now: loop.now, to: &buffer)

@@ -6,15 +6,17 @@ import SessionCore
 final class HandshakeObserver {
     private let loop: EventLoop
     private let monitor: PinMonitor
+    private let counters: WorkerCounters
     private var tally = HandshakeTally()
     private var timer: LoopTimer!
 
     /// How long counts are gathered before they are handed over.
     private static let age = TimeSpan.seconds(1)
 
-    init(loop: EventLoop, monitor: PinMonitor) {
+    init(loop: EventLoop, monitor: PinMonitor, counters: WorkerCounters) {
         self.loop = loop
         self.monitor = monitor
+        self.counters = counters
         timer = LoopTimer { [unowned self] in flush() }
     }
 
@@ -25,6 +27,7 @@ final class HandshakeObserver {
 
     private func take(_ trust: ConnectionTrust, _ endpoint: Endpoint) {
         let time = loop.wallClock / 1_000_000
+        counters.noteHandshake(trust.evaluation.verdict)
         if trust.evaluation.isPinFailure { monitor.report(trust, port: endpoint.port, at: time) }
         tally.note(trust.evaluation, of: trust.policy, at: time)
         if !tally.isEmpty, !timer.isArmed { loop.arm(timer, after: Self.age) }
