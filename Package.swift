@@ -42,6 +42,7 @@ let package = Package(
         // From the bottom up; a module imports nothing above it.
         .target(name: "IOCore", dependencies: ["CShims"], swiftSettings: strict),
         .target(name: "HTTPCore", dependencies: ["IOCore"], swiftSettings: strict),
+        .target(name: "HTTP2Core", dependencies: ["HTTPCore", "IOCore", "CNGHTTP2"], swiftSettings: strict),
         .target(
             name: "ServerTrust",
             dependencies: ["HTTPCore", "IOCore", "CShims", "COpenSSL", "CIDN2", "CPSL"],
@@ -50,7 +51,9 @@ let package = Package(
         .target(name: "HTTPCaching", dependencies: ["HTTPCore", "IOCore"], swiftSettings: strict),
         .target(
             name: "SessionCore",
-            dependencies: ["HTTPCaching", "ServerTrust", "HTTPCore", "IOCore", "CShims", "CLibcurl", "COpenSSL"],
+            dependencies: [
+                "HTTPCaching", "ServerTrust", "HTTP2Core", "HTTPCore", "IOCore", "CShims", "CLibcurl", "COpenSSL",
+            ],
             swiftSettings: strict
         ),
         .target(
@@ -65,7 +68,7 @@ let package = Package(
         ),
         .target(
             name: "ProxyCore",
-            dependencies: ["SessionCore", "HTTPCaching", "ServerTrust", "HTTPCore", "IOCore"],
+            dependencies: ["SessionCore", "HTTP2Core", "HTTPCaching", "ServerTrust", "HTTPCore", "IOCore"],
             swiftSettings: strict
         ),
         .executableTarget(
@@ -90,6 +93,11 @@ let package = Package(
         ),
         .testTarget(name: "IOCoreTests", dependencies: ["IOCore", "TestSupport"], swiftSettings: strict),
         .testTarget(name: "HTTPCoreTests", dependencies: ["HTTPCore", "IOCore", "TestSupport"], swiftSettings: strict),
+        .testTarget(
+            name: "HTTP2CoreTests",
+            dependencies: ["HTTP2Core", "HTTPCore", "IOCore"],
+            swiftSettings: strict
+        ),
         .testTarget(
             name: "ServerTrustTests",
             dependencies: ["ServerTrust", "HTTPCore", "CShims", "COpenSSL", "TestSupport"],

@@ -6,7 +6,7 @@ package enum BodyFraming: Hashable, Sendable {
     case length(Int)
     /// Chunks, then perhaps trailers.
     case chunked
-    /// All that comes until the connection closes: responses only.
+    /// All that comes until the connection closes (responses of HTTP/1), or until the stream ends (HTTP/2).
     case untilClose
 
     package var hasBody: Bool { self != .none && self != .length(0) }

@@ -28,7 +28,10 @@ package struct RequestHead: ~Copyable, Sendable {
     package internal(set) var scheme: Scheme?
     /// The port as written in the target or, in origin-form, in Host; nil where none is written.
     package internal(set) var explicitPort: UInt16?
-    /// 0 or 1: what the client speaks of HTTP/1. A higher minor version counts as 1 (RFC 9110 2.5).
+    /// 1, or 2 for a request of HTTP/2.
+    package internal(set) var majorVersion: UInt8 = 1
+    /// 0 or 1: what the client speaks of HTTP/1. A higher minor version counts as 1 (RFC 9110 2.5), and so does HTTP/2,
+    /// whose clients know all that those of HTTP/1.1 do.
     package internal(set) var minorVersion: UInt8 = 1
     package var fields = HTTPFields()
     package internal(set) var framing = BodyFraming.none
@@ -60,6 +63,7 @@ package struct RequestHead: ~Copyable, Sendable {
         form = .origin
         scheme = nil
         explicitPort = nil
+        majorVersion = 1
         minorVersion = 1
         fields.removeAll(keepingCapacity: true)
         framing = .none

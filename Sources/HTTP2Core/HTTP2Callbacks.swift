@@ -1,0 +1,233 @@
+import CNGHTTP2
+import HTTPCore
+import IOCore
+
+/// nghttp2's callbacks, each handed on to the session that owns the connection, or to the stream.
+///
+/// `@unchecked Sendable`: made once, never changed, and copied by nghttp2 into each session.
+final class HTTP2Callbacks: @unchecked Sendable {
+    static let shared = HTTP2Callbacks()
+
+    let pointer: OpaquePointer
+
+    private static let malformed = NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
+    private static let fatal = NGHTTP2_ERR_CALLBACK_FAILURE.rawValue
+
+    private init() {
+        var callbacks: OpaquePointer?
+        guard nghttp2_session_callbacks_new(&callbacks) == 0, let callbacks else { fatalError("no memory for nghttp2") }
+        pointer = callbacks
+        nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks) { _, head, user in
+            HTTP2Callbacks.didBeginFrame(HTTP2Callbacks.session(user), head!.pointee)
+        }
+        nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks) { _, frame, user in
+            HTTP2Callbacks.didBeginHeaders(HTTP2Callbacks.session(user), frame!)
+        }
+        nghttp2_session_callbacks_set_on_header_callback(callbacks) {
+            _,
+            frame,
+            name,
+            nameCount,
+            value,
+            count,
+            _,
+            user in
+            let session = HTTP2Callbacks.session(user)
+            guard !session.isAbandoned else { return HTTP2Callbacks.fatal }
+            guard let stream = session.stream(frame!.pointee.hd.stream_id), !stream.isMalformed else { return 0 }
+            let isWell = stream.didReceiveField(
+                name: HTTP2Callbacks.span(name, nameCount),
+                value: HTTP2Callbacks.span(value, count)
+            )
+            if !isWell { HTTP2Callbacks.refuse(stream, session) }
+            return 0
+        }
+        // Left to itself nghttp2 would drop the field and go on.
+        nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks) { _, _, _, _, _, _, _, _ in
+            HTTP2Callbacks.malformed
+        }
+        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks) { _, _, identifier, bytes, count, user in
+            let session = HTTP2Callbacks.session(user)
+            guard !session.isAbandoned else { return HTTP2Callbacks.fatal }
+            if let stream = session.stream(identifier), !stream.isMalformed {
+                stream.didReceiveData(HTTP2Callbacks.span(bytes, count))
+            } else {
+                session.consumeOfConnection(count)
+            }
+            return 0
+        }
+        nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks) { _, frame, user in
+            HTTP2Callbacks.didReceive(HTTP2Callbacks.session(user), frame!)
+        }
+        nghttp2_session_callbacks_set_on_frame_send_callback(callbacks) { _, frame, user in
+            HTTP2Callbacks.didSend(HTTP2Callbacks.session(user), frame!)
+            return 0
+        }
+        nghttp2_session_callbacks_set_send_data_callback(callbacks) { _, _, head, count, source, user in
+            HTTP2Callbacks.sendBody(HTTP2Callbacks.session(user), head!, count, source!.pointee.ptr)
+        }
+        nghttp2_session_callbacks_set_on_stream_close_callback(callbacks) { _, identifier, code, user in
+            let session = HTTP2Callbacks.session(user)
+            if let stream = session.stream(identifier) {
+                session.close(stream, HTTP2ErrorCode(onWire: code), byPeer: stream.wasResetByPeer)
+            }
+            return 0
+        }
+    }
+
+    // MARK: What comes
+
+    private static func didBeginFrame(_ session: HTTP2Session, _ head: nghttp2_frame_hd) -> Int32 {
+        guard !session.isAbandoned else { return fatal }
+        let kind: HTTP2Session.FrameKind
+        switch UInt32(head.type) {
+        case NGHTTP2_HEADERS.rawValue, NGHTTP2_CONTINUATION.rawValue:
+            kind = .message
+        case NGHTTP2_DATA.rawValue:
+            kind = head.length > 0 || head.flags & endStream != 0 ? .message : .emptyData
+        case NGHTTP2_WINDOW_UPDATE.rawValue: kind = .windowUpdate
+        case NGHTTP2_RST_STREAM.rawValue: kind = .resetStream
+        default: kind = .other
+        }
+        session.delegate.session(session, didBegin: kind)
+        return session.isAbandoned ? fatal : 0
+    }
+
+    private static func didBeginHeaders(_ session: HTTP2Session, _ frame: UnsafePointer<nghttp2_frame>) -> Int32 {
+        guard !session.isAbandoned else { return fatal }
+        guard session.role == .server, UInt32(frame.pointee.hd.type) == NGHTTP2_HEADERS.rawValue,
+            frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST
+        else { return 0 }
+        let identifier = frame.pointee.hd.stream_id
+        guard let stream = session.delegate.sessionDidBeginStream(session) else {
+            nghttp2_submit_rst_stream(
+                session.session,
+                UInt8(NGHTTP2_FLAG_NONE.rawValue),
+                identifier,
+                HTTP2ErrorCode.refusedStream.rawValue
+            )
+            return 0
+        }
+        session.open(stream, identifier)
+        nghttp2_session_set_stream_user_data(
+            session.session,
+            identifier,
+            Unmanaged.passUnretained(stream).toOpaque()
+        )
+        return 0
+    }
+
+    private static func didReceive(_ session: HTTP2Session, _ frame: UnsafePointer<nghttp2_frame>) -> Int32 {
+        guard !session.isAbandoned else { return fatal }
+        let head = frame.pointee.hd
+        switch UInt32(head.type) {
+        case NGHTTP2_HEADERS.rawValue:
+            guard let stream = session.stream(head.stream_id), !stream.isMalformed else { return 0 }
+            let ends = head.flags & endStream != 0
+            if !stream.didReceiveHead(endsStream: ends) {
+                refuse(stream, session)
+            } else if ends, !stream.isClosed {
+                endReached(stream)
+            }
+        case NGHTTP2_DATA.rawValue where head.flags & endStream != 0:
+            if let stream = session.stream(head.stream_id), !stream.isMalformed { endReached(stream) }
+        case NGHTTP2_RST_STREAM.rawValue:
+            session.stream(head.stream_id)?.wasResetByPeer = true
+        case NGHTTP2_GOAWAY.rawValue:
+            session.isGoingAway = true
+            let goAway = frame.pointee.goaway
+            session.delegate.session(
+                session,
+                didReceiveGoAway: HTTP2ErrorCode(onWire: goAway.error_code),
+                lastStream: goAway.last_stream_id
+            )
+        case NGHTTP2_PING.rawValue where head.flags & acknowledgement != 0:
+            session.delegate.sessionDidReceivePong(session)
+        case NGHTTP2_SETTINGS.rawValue where head.flags & acknowledgement == 0:
+            session.delegate.sessionDidReceiveSettings(session)
+        default: break
+        }
+        return session.isAbandoned ? fatal : 0
+    }
+
+    private static func refuse(_ stream: HTTP2Stream, _ session: HTTP2Session) {
+        stream.isMalformed = true
+        session.reset(stream, .protocolError)
+    }
+
+    private static func endReached(_ stream: HTTP2Stream) {
+        stream.peerHasEnded = true
+        stream.didReceiveEnd()
+    }
+
+    // MARK: What goes
+
+    /// nghttp2 asks how much of a body there is: it is not copied here, but in `sendBody`.
+    static let readBody: nghttp2_data_source_read_callback = { _, _, _, room, flags, source, user in
+        let stream = Unmanaged<HTTP2Stream>.fromOpaque(source!.pointee.ptr).takeUnretainedValue()
+        let session = HTTP2Callbacks.session(user)
+        let count = min(room, stream.output.count)
+        let isLast = stream.outputEnds && count == stream.output.count
+        if count == 0, !isLast {
+            stream.isDeferred = true
+            return Int(NGHTTP2_ERR_DEFERRED.rawValue)
+        }
+        var raised = NGHTTP2_DATA_FLAG_NO_COPY.rawValue
+        if isLast {
+            raised |= NGHTTP2_DATA_FLAG_EOF.rawValue
+            if let trailers = stream.trailers, trailers.count > 0 {
+                guard session.submitTrailers(of: stream, trailers) else {
+                    return Int(NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue)
+                }
+                raised |= NGHTTP2_DATA_FLAG_NO_END_STREAM.rawValue
+            }
+        }
+        flags!.pointee |= raised
+        return count
+    }
+
+    private static func sendBody(
+        _ session: HTTP2Session,
+        _ head: UnsafePointer<UInt8>,
+        _ count: Int,
+        _ source: UnsafeMutableRawPointer
+    ) -> Int32 {
+        guard session.output.count < session.outputLimit else { return NGHTTP2_ERR_WOULDBLOCK.rawValue }
+        let stream = Unmanaged<HTTP2Stream>.fromOpaque(source).takeUnretainedValue()
+        session.output.append(UnsafeRawBufferPointer(start: head, count: 9))
+        if count > 0 {
+            session.output.append(stream.output.bytes.extracting(0..<count))
+            stream.output.consume(count)
+            session.noteRoom(stream)
+        }
+        return 0
+    }
+
+    private static func didSend(_ session: HTTP2Session, _ frame: UnsafePointer<nghttp2_frame>) {
+        let head = frame.pointee.hd
+        let type = UInt32(head.type)
+        guard type == NGHTTP2_HEADERS.rawValue || type == NGHTTP2_DATA.rawValue, head.flags & endStream != 0,
+            let stream = session.stream(head.stream_id), !stream.hasEnded
+        else { return }
+        stream.hasEnded = true
+        stream.didEnd()
+        // All is said; what the client still sends of its request is for nobody (RFC 9113, section 8.1).
+        if session.role == .server, !stream.peerHasEnded, !stream.isClosed { session.reset(stream, .noError) }
+    }
+
+    // MARK: Pointers
+
+    private static let endStream = UInt8(NGHTTP2_FLAG_END_STREAM.rawValue)
+    private static let acknowledgement = UInt8(NGHTTP2_FLAG_ACK.rawValue)
+
+    private static func session(_ user: UnsafeMutableRawPointer?) -> HTTP2Session {
+        Unmanaged<HTTP2Session>.fromOpaque(user!).takeUnretainedValue()
+    }
+
+    /// Bytes that nghttp2 lends for the length of the call.
+    @_lifetime(immortal)
+    private static func span(_ start: UnsafePointer<UInt8>?, _ count: Int) -> Span<UInt8> {
+        let span = Span<UInt8>(_unsafeStart: start ?? UnsafePointer(bitPattern: 1)!, count: start == nil ? 0 : count)
+        return unsafe _overrideLifetime(span, copying: ())
+    }
+}

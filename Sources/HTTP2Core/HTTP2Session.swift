@@ -1,0 +1,353 @@
+import CNGHTTP2
+package import HTTPCore
+package import IOCore
+
+/// One connection of HTTP/2, without its socket: bytes go in, bytes come out, and streams are told what happened.
+///
+/// nghttp2 does framing, header compression, flow control, and the checks of RFC 9113 on frames and on messages
+/// (section 8). This owns its session. Belongs to one loop, like the connection. Public because classes that are open
+/// speak of it.
+public final class HTTP2Session {
+    package enum Role: Sendable { case server, client }
+
+    /// What a frame is, as far as anybody cares before it is complete.
+    public enum FrameKind: Sendable {
+        /// HEADERS and CONTINUATION, and DATA that holds something or ends a stream.
+        case message
+        case emptyData, windowUpdate, resetStream
+        /// PING, SETTINGS, PRIORITY and what the standard does not name.
+        case other
+    }
+
+    package let role: Role
+    /// What is to be written to the peer.
+    package var output = ByteBuffer()
+    /// The streams that are open; a request that waits for the peer to allow another stream is one of them.
+    package private(set) var streams: [HTTP2Stream] = []
+    /// The peer has ended the connection: it takes no new streams.
+    package internal(set) var isGoingAway = false
+
+    unowned(unsafe) let delegate: HTTP2SessionDelegate
+    private(set) var session: OpaquePointer?
+    private var block = HTTP2FieldBlock()
+    /// How much `output` may hold before no more is produced.
+    private(set) var outputLimit = 0
+    /// Streams some of whose output has gone.
+    private var withRoom: [HTTP2Stream] = []
+    private var isProducing = false
+    private(set) var isAbandoned = false
+
+    /// - Parameter delegate: outlives the session.
+    package init?(_ role: Role, _ settings: HTTP2Settings, delegate: HTTP2SessionDelegate) {
+        self.role = role
+        self.delegate = delegate
+        guard let created = Self.create(role, self) else { return nil }
+        session = created
+        guard submit(settings) else { return nil }
+    }
+
+    deinit {
+        if let session { nghttp2_session_del(session) }
+    }
+
+    private static func create(_ role: Role, _ owner: HTTP2Session) -> OpaquePointer? {
+        var option: OpaquePointer?
+        guard nghttp2_option_new(&option) == 0, let option else { return nil }
+        defer { nghttp2_option_del(option) }
+        // Credit is given when bytes have gone on, not when they have come.
+        nghttp2_option_set_no_auto_window_update(option, 1)
+        nghttp2_option_set_no_closed_streams(option, 1)
+        nghttp2_option_set_max_outbound_ack(option, 200)
+        nghttp2_option_set_max_settings(option, 32)
+        nghttp2_option_set_max_continuations(option, 8)
+        nghttp2_option_set_stream_reset_rate_limit(option, 1000, 100)
+        // Until the peer's settings are there.
+        nghttp2_option_set_peer_max_concurrent_streams(option, 100)
+        var session: OpaquePointer?
+        let user = Unmanaged.passUnretained(owner).toOpaque()
+        let callbacks = HTTP2Callbacks.shared.pointer
+        let result =
+            role == .server
+            ? nghttp2_session_server_new2(&session, callbacks, user, option)
+            : nghttp2_session_client_new2(&session, callbacks, user, option)
+        return result == 0 ? session : nil
+    }
+
+    private func submit(_ settings: HTTP2Settings) -> Bool {
+        func entry(_ id: nghttp2_settings_id, _ value: UInt32) -> nghttp2_settings_entry {
+            nghttp2_settings_entry(settings_id: Int32(id.rawValue), value: value)
+        }
+        var entries = [
+            entry(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, UInt32(settings.streamWindow)),
+            entry(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, settings.headerListBytes),
+        ]
+        if role == .server {
+            entries.append(entry(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, settings.concurrentStreams))
+        } else {
+            entries.append(entry(NGHTTP2_SETTINGS_ENABLE_PUSH, 0))
+        }
+        return nghttp2_submit_settings(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), entries, entries.count) == 0
+            && nghttp2_session_set_local_window_size(
+                session,
+                UInt8(NGHTTP2_FLAG_NONE.rawValue),
+                0,
+                settings.connectionWindow
+            ) == 0
+    }
+
+    // MARK: Bytes
+
+    /// Takes bytes from the peer.
+    ///
+    /// - Returns: false when the connection cannot go on, and is to be closed once `output` is written.
+    package func receive(_ bytes: borrowing Span<UInt8>) -> Bool {
+        guard !isAbandoned, bytes.count > 0 else { return !isAbandoned }
+        let count = bytes.withUnsafeBufferPointer { nghttp2_session_mem_recv(session, $0.baseAddress, $0.count) }
+        return count >= 0 && !isAbandoned
+    }
+
+    /// Puts what is to be sent into `output`, until that holds about `limit` bytes.
+    ///
+    /// - Returns: false when the connection cannot go on.
+    package func produce(upTo limit: Int) -> Bool {
+        guard !isAbandoned, !isProducing else { return !isAbandoned }
+        isProducing = true
+        outputLimit = limit
+        var isWell = true
+        while output.count < limit {
+            var bytes: UnsafePointer<UInt8>?
+            let count = nghttp2_session_mem_send(session, &bytes)
+            guard count > 0 else {
+                isWell = count == 0
+                break
+            }
+            output.append(UnsafeRawBufferPointer(start: bytes, count: count))
+        }
+        isProducing = false
+        tellOfRoom()
+        return isWell && !isAbandoned
+    }
+
+    private func tellOfRoom() {
+        while !withRoom.isEmpty {
+            let told = withRoom
+            withRoom.removeAll(keepingCapacity: true)
+            for stream in told {
+                stream.wantsRoomTold = false
+                if !stream.isClosed { stream.hasRoom() }
+            }
+        }
+    }
+
+    func noteRoom(_ stream: HTTP2Stream) {
+        guard !stream.wantsRoomTold else { return }
+        stream.wantsRoomTold = true
+        withRoom.append(stream)
+    }
+
+    /// Whether there is anything that waits to be produced.
+    package var wantsToWrite: Bool { nghttp2_session_want_write(session) != 0 }
+
+    /// Whether the connection is over for both: nothing is to be read or written any more.
+    package var isOver: Bool { !wantsToWrite && nghttp2_session_want_read(session) == 0 }
+
+    /// Calls nobody any more, and takes nothing: the connection is closed. Its streams are told.
+    package func abandon(_ code: HTTP2ErrorCode, byPeer: Bool = true) {
+        guard !isAbandoned else { return }
+        isAbandoned = true
+        while let stream = streams.last { close(stream, code, byPeer: byPeer) }
+    }
+
+    private func hasOutput() {
+        if !isProducing, !isAbandoned { delegate.sessionHasOutput(self) }
+    }
+
+    // MARK: Streams
+
+    func open(_ stream: HTTP2Stream, _ identifier: Int32) {
+        stream.identifier = identifier
+        stream.session = self
+        stream.place = streams.count
+        streams.append(stream)
+    }
+
+    func close(_ stream: HTTP2Stream, _ code: HTTP2ErrorCode, byPeer: Bool) {
+        guard stream.place >= 0 else { return }
+        let last = streams.removeLast()
+        if last !== stream {
+            streams[stream.place] = last
+            last.place = stream.place
+        }
+        stream.place = -1
+        stream.isClosed = true
+        stream.session = nil
+        stream.output.release()
+        stream.didClose(code, byPeer: byPeer)
+    }
+
+    func stream(_ identifier: Int32) -> HTTP2Stream? {
+        guard let known = nghttp2_session_get_stream_user_data(session, identifier) else { return nil }
+        return Unmanaged<HTTP2Stream>.fromOpaque(known).takeUnretainedValue()
+    }
+
+    /// How many streams the peer takes at a time.
+    package var peerStreamLimit: Int {
+        Int(nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS))
+    }
+
+    /// Sends a request. What waits in `stream.output` goes with it, then what is appended to it before `end`.
+    ///
+    /// - Parameter fill: adds pseudo-header fields first, then fields.
+    /// - Returns: false when this connection takes no request any more.
+    package func request(
+        _ stream: HTTP2Stream,
+        endsStream: Bool,
+        _ fill: (inout HTTP2FieldBlock) -> Void
+    ) -> Bool {
+        guard !isGoingAway, !isAbandoned, nghttp2_session_check_request_allowed(session) != 0 else { return false }
+        block.removeAll()
+        fill(&block)
+        let user = Unmanaged.passUnretained(stream).toOpaque()
+        var provider = Self.provider(of: stream)
+        let identifier = block.withFields { fields, count in
+            withUnsafeMutablePointer(to: &provider) {
+                nghttp2_submit_request(session, nil, fields, count, endsStream ? nil : $0, user)
+            }
+        }
+        guard identifier > 0 else { return false }
+        if endsStream { stream.outputEnds = true }
+        open(stream, identifier)
+        hasOutput()
+        return true
+    }
+
+    /// Sends a 1xx head.
+    package func informational(_ stream: HTTP2Stream, _ fill: (inout HTTP2FieldBlock) -> Void) {
+        guard !stream.isClosed, !isAbandoned else { return }
+        block.removeAll()
+        fill(&block)
+        _ = block.withFields { fields, count in
+            nghttp2_submit_headers(
+                session,
+                UInt8(NGHTTP2_FLAG_NONE.rawValue),
+                stream.identifier,
+                nil,
+                fields,
+                count,
+                nil
+            )
+        }
+        hasOutput()
+    }
+
+    /// Sends the final head of a response, and what is in `stream.output` behind it.
+    ///
+    /// - Parameter endsStream: there is neither body nor trailer section.
+    package func respond(_ stream: HTTP2Stream, endsStream: Bool, _ fill: (inout HTTP2FieldBlock) -> Void) {
+        guard !stream.isClosed, !isAbandoned else { return }
+        block.removeAll()
+        fill(&block)
+        var provider = Self.provider(of: stream)
+        let result = block.withFields { fields, count in
+            withUnsafeMutablePointer(to: &provider) {
+                nghttp2_submit_response(session, stream.identifier, fields, count, endsStream ? nil : $0)
+            }
+        }
+        if endsStream { stream.outputEnds = true }
+        if result != 0 { reset(stream, .internalError) }
+        hasOutput()
+    }
+
+    private static func provider(of stream: HTTP2Stream) -> nghttp2_data_provider {
+        var provider = nghttp2_data_provider()
+        provider.source.ptr = Unmanaged.passUnretained(stream).toOpaque()
+        provider.read_callback = HTTP2Callbacks.readBody
+        return provider
+    }
+
+    /// `stream.output` has grown.
+    package func resume(_ stream: HTTP2Stream) {
+        guard !stream.isClosed, !isAbandoned else { return }
+        if stream.isDeferred {
+            stream.isDeferred = false
+            nghttp2_session_resume_data(session, stream.identifier)
+        }
+        hasOutput()
+    }
+
+    /// What `stream.output` holds is the rest of the body.
+    package func end(_ stream: HTTP2Stream, trailers: HTTPFields? = nil) {
+        guard !stream.isClosed, !stream.outputEnds else { return }
+        stream.outputEnds = true
+        stream.trailers = trailers
+        resume(stream)
+    }
+
+    /// Called when the last of the body is taken and trailers follow.
+    func submitTrailers(of stream: HTTP2Stream, _ trailers: HTTPFields) -> Bool {
+        block.removeAll()
+        block.add(trailers)
+        return block.withFields { nghttp2_submit_trailer(session, stream.identifier, $0, $1) } == 0
+    }
+
+    /// Ends a stream at once; the peer can tell that it is not whole.
+    package func reset(_ stream: HTTP2Stream, _ code: HTTP2ErrorCode) {
+        guard !stream.isClosed, !isAbandoned else { return }
+        nghttp2_submit_rst_stream(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream.identifier, code.rawValue)
+        hasOutput()
+    }
+
+    /// So many bytes of a stream's body have gone on: the peer may send as many.
+    package func consume(_ stream: HTTP2Stream, _ count: Int) {
+        guard count > 0, !isAbandoned else { return }
+        if stream.isClosed {
+            nghttp2_session_consume_connection(session, count)
+        } else {
+            nghttp2_session_consume(session, stream.identifier, count)
+        }
+        if wantsToWrite { hasOutput() }
+    }
+
+    /// Bytes that belong to no stream any more.
+    package func consumeOfConnection(_ count: Int) {
+        guard count > 0, !isAbandoned else { return }
+        nghttp2_session_consume_connection(session, count)
+        if wantsToWrite { hasOutput() }
+    }
+
+    // MARK: The connection
+
+    /// Says that the connection will end, while requests that are on their way are still taken (RFC 9113, section 6.8).
+    package func announceEnd() {
+        guard !isAbandoned else { return }
+        nghttp2_submit_shutdown_notice(session)
+        hasOutput()
+    }
+
+    /// Says that no stream above those that are there will be looked at.
+    package func goAway(_ code: HTTP2ErrorCode = .noError) {
+        guard !isAbandoned else { return }
+        nghttp2_submit_goaway(
+            session,
+            UInt8(NGHTTP2_FLAG_NONE.rawValue),
+            nghttp2_session_get_last_proc_stream_id(session),
+            code.rawValue,
+            nil,
+            0
+        )
+        hasOutput()
+    }
+
+    /// The same, and ends the connection as soon as that is written.
+    package func terminate(_ code: HTTP2ErrorCode) {
+        guard !isAbandoned else { return }
+        nghttp2_session_terminate_session(session, code.rawValue)
+        hasOutput()
+    }
+
+    package func ping() {
+        guard !isAbandoned else { return }
+        nghttp2_submit_ping(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), nil)
+        hasOutput()
+    }
+}

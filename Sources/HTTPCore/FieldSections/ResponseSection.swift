@@ -1,0 +1,65 @@
+import IOCore
+
+/// The head of a response of HTTP/2, field by field (RFC 9113, section 8.3.2).
+///
+/// A value: fields go in, and at the end the same `ResponseHead` comes out, under the same rules, as from HTTP/1.1's
+/// parser.
+package struct ResponseSection: Sendable {
+    private let limits: HeadLimits
+    private var size = 0
+    private var status: Int?
+    private var seesFields = false
+    private var isBegun = false
+    private var fault: ResponseFault?
+
+    package init(limits: HeadLimits = HeadLimits()) { self.limits = limits }
+
+    /// - Returns: false when the response is malformed.
+    package mutating func take(
+        name: borrowing Span<UInt8>,
+        value: borrowing Span<UInt8>,
+        into head: inout ResponseHead
+    ) -> Bool {
+        if !isBegun {
+            isBegun = true
+            head.removeAll()
+        }
+        size += SectionField.size(name: name, value: value)
+        if size > limits.headBytes { fault = fault ?? .headTooLarge }
+        if name.count > 0, name[0] == ASCII.colon {
+            guard name.equals(":status"), status == nil, !seesFields, value.count == 3,
+                let number = DecimalNumber.parse(value), number >= 100, number <= 599
+            else { return false }
+            status = number
+            // The line that HTTP/1.1 would have for it.
+            head.byteCount = 14
+            return true
+        }
+        seesFields = true
+        let id = FieldName(name)
+        guard SectionField.isWellFormed(id, name: name, value: value), id != .underscoredContentLength,
+            id != .underscoredTransferEncoding
+        else { return false }
+        guard fault == nil else { return true }
+        guard head.fields.count < limits.fieldCount else {
+            fault = .tooManyFields
+            return true
+        }
+        head.fields.append(name: name, value: value)
+        head.byteCount += name.count + value.count + 4
+        return true
+    }
+
+    /// The section is complete, and this is ready for the next: a 1xx head is followed by another.
+    ///
+    /// - Returns: why the response is refused.
+    package mutating func conclude(answering method: HTTPMethod, into head: inout ResponseHead) -> ResponseFault? {
+        defer { self = ResponseSection(limits: limits) }
+        if let fault { return fault }
+        guard let status else { return .statusInvalid }
+        head.status = status
+        head.majorVersion = 2
+        head.minorVersion = 0
+        return head.conclude(answering: method)
+    }
+}

@@ -1,0 +1,273 @@
+import HTTP2Core
+import HTTPCore
+import IOCore
+import Testing
+
+@Suite("A connection of HTTP/2 in memory")
+struct HTTP2SessionTests {
+    private func trailers(_ fields: [(String, String)]) throws -> HTTPFields {
+        var trailers = HTTPFields()
+        for (name, value) in fields { try trailers.append(name: name, value: value) }
+        return trailers
+    }
+
+    @Test("a request and its answer, with bodies and trailers both ways")
+    func whole() throws {
+        let pair = Pair()
+        let request = try #require(
+            pair.request("POST", "/x", fields: [("Accept", "*/*")], body: "question", ends: false)
+        )
+        pair.client.session.end(request, trailers: try trailers([("Check", "1")]))
+        pair.exchange()
+        let served = try #require(pair.server.opened.first)
+        #expect(
+            served.heads == [
+                [":method: POST", ":scheme: http", ":authority: h.example", ":path: /x", "accept: */*"], ["check: 1"],
+            ]
+        )
+        #expect(String(decoding: served.body, as: UTF8.self) == "question")
+        #expect(served.ended)
+
+        pair.server.session.informational(served) { $0.add(status: 103) }
+        served.output.append(Array("ans".utf8))
+        pair.server.session.respond(served, endsStream: false) {
+            $0.add(status: 200)
+            $0.add(lines: Array("Content-Type: text/plain\r\nConnection: close\r\nX-Y:  z \r\n".utf8).span)
+        }
+        pair.exchange()
+        served.output.append(Array("wer".utf8))
+        pair.server.session.end(served, trailers: try trailers([("Grpc-Status", "0")]))
+        pair.exchange()
+        #expect(
+            request.heads == [
+                [":status: 103"], [":status: 200", "content-type: text/plain", "x-y: z"], ["grpc-status: 0"],
+            ]
+        )
+        #expect(String(decoding: request.body, as: UTF8.self) == "answer")
+        #expect(request.closed == .noError && served.closed == .noError)
+        #expect(served.didEndSaying && served.roomTold > 0)
+        #expect(pair.client.session.streams.isEmpty && pair.server.session.streams.isEmpty)
+    }
+
+    @Test("an answer without a body ends with its head")
+    func headOnly() throws {
+        let pair = Pair()
+        let request = try #require(pair.request())
+        pair.exchange()
+        pair.server.session.respond(pair.server.opened[0], endsStream: true) { $0.add(status: 204) }
+        pair.exchange()
+        #expect(request.heads == [[":status: 204"]])
+        #expect(request.ended && request.closed == .noError)
+    }
+
+    @Test("no more comes than credit was given for, and all of it once it is")
+    func credit() throws {
+        let pair = Pair(client: HTTP2Settings(streamWindow: 65_535, connectionWindow: 1 << 20))
+        let request = try #require(pair.request())
+        request.consumes = false
+        pair.exchange()
+        let served = pair.server.opened[0]
+        served.output.append([UInt8](repeating: 7, count: 200_000))
+        pair.server.session.respond(served, endsStream: false) { $0.add(status: 200) }
+        pair.server.session.end(served)
+        pair.exchange()
+        #expect(request.body.count == 65_535)
+        #expect(!request.ended)
+        pair.client.session.consume(request, 65_535)
+        pair.exchange()
+        #expect(request.body.count == 131_070)
+        request.consumes = true
+        pair.client.session.consume(request, 65_535)
+        pair.exchange()
+        #expect(request.body.count == 200_000)
+        #expect(request.ended)
+    }
+
+    @Test("the window of the connection bounds all streams together")
+    func connectionCredit() throws {
+        let pair = Pair(server: HTTP2Settings(streamWindow: 65_535, connectionWindow: 100_000))
+        let requests = (0..<3).compactMap { _ in
+            pair.request("POST", body: String(repeating: "x", count: 60_000))
+        }
+        pair.server.setUp = { $0.consumes = false }
+        pair.exchange()
+        #expect(requests.count == 3)
+        let taken = pair.server.opened.map(\.body.count).reduce(0, +)
+        #expect(taken == 100_000)
+    }
+
+    @Test("no more than the limit is produced at a time")
+    func boundedOutput() throws {
+        let pair = Pair(client: HTTP2Settings(streamWindow: 1 << 20, connectionWindow: 1 << 20))
+        let request = try #require(pair.request())
+        pair.exchange()
+        let served = pair.server.opened[0]
+        served.output.append([UInt8](repeating: 7, count: 500_000))
+        pair.server.session.respond(served, endsStream: false) { $0.add(status: 200) }
+        pair.server.session.end(served)
+        let first = pair.server.take(upTo: 50_000)
+        #expect(first.count >= 50_000 && first.count < 50_000 + 17_000)
+        #expect(pair.client.give(first))
+        pair.exchange()
+        #expect(request.body.count == 500_000 && request.ended)
+    }
+
+    @Test("a reset reaches the other end as one")
+    func reset() throws {
+        let pair = Pair()
+        let request = try #require(pair.request())
+        pair.exchange()
+        let served = pair.server.opened[0]
+        pair.server.session.respond(served, endsStream: false) { $0.add(status: 200) }
+        pair.server.session.reset(served, .internalError)
+        pair.exchange()
+        #expect(request.closed == .internalError && request.closedByPeer)
+        #expect(served.closed == .internalError && !served.closedByPeer)
+        #expect(!request.ended)
+    }
+
+    @Test("an answer that ends before its request asks for no more of it")
+    func earlyAnswer() throws {
+        let pair = Pair()
+        let request = try #require(pair.request("POST", body: "begun", ends: false))
+        pair.exchange()
+        pair.server.session.respond(pair.server.opened[0], endsStream: true) { $0.add(status: 413) }
+        pair.exchange()
+        #expect(request.heads == [[":status: 413"]])
+        #expect(request.ended)
+        #expect(request.closed == .noError && request.closedByPeer)
+    }
+
+    @Test("a field that the stream refuses, or that is none, resets the stream and leaves the connection")
+    func refusedField() throws {
+        let pair = Pair()
+        pair.server.setUp = { $0.refusesFields = true }
+        let first = try #require(pair.request())
+        pair.exchange()
+        #expect(first.closed == .protocolError)
+        pair.server.setUp = { _ in }
+        let bad = try #require(pair.request(fields: [("x", "a\u{1}b")]))
+        pair.exchange()
+        #expect(bad.closed == .protocolError)
+        let good = try #require(pair.request())
+        #expect(pair.exchange())
+        #expect(pair.server.opened.last?.ended == true)
+        #expect(good.closed == nil)
+    }
+
+    @Test("a stream that is refused says that nobody looked at it")
+    func refusedStream() throws {
+        let pair = Pair()
+        pair.server.refusesStreams = true
+        let request = try #require(pair.request())
+        pair.exchange()
+        #expect(request.closed == .refusedStream)
+    }
+
+    @Test("the end of a connection comes in two steps, and what was under way is finished")
+    func goAway() throws {
+        let pair = Pair()
+        let first = try #require(pair.request())
+        pair.exchange()
+        pair.server.session.announceEnd()
+        pair.server.session.ping()
+        pair.exchange()
+        #expect(pair.client.goAways == [.noError])
+        #expect(pair.server.pongs == 1)
+        #expect(pair.request() == nil)
+        pair.server.session.goAway()
+        pair.exchange()
+        #expect(!pair.server.session.isOver)
+        pair.server.session.respond(pair.server.opened[0], endsStream: true) { $0.add(status: 200) }
+        pair.exchange()
+        #expect(first.ended)
+        #expect(pair.server.session.streams.isEmpty)
+    }
+
+    @Test("a connection that is terminated says why, and takes nothing more")
+    func terminate() throws {
+        let pair = Pair()
+        pair.server.session.terminate(.enhanceYourCalm)
+        pair.exchange()
+        #expect(pair.client.goAways == [.enhanceYourCalm])
+        #expect(pair.server.session.isOver)
+    }
+
+    @Test("streams above the limit wait for their turn")
+    func streamLimit() throws {
+        let pair = Pair(server: HTTP2Settings(concurrentStreams: 2))
+        let requests = (0..<3).compactMap { _ in pair.request() }
+        #expect(requests.count == 3)
+        #expect(pair.client.session.peerStreamLimit == 2)
+        pair.exchange()
+        #expect(pair.server.opened.count == 2)
+        pair.server.session.respond(pair.server.opened[0], endsStream: true) { $0.add(status: 200) }
+        pair.exchange()
+        #expect(pair.server.opened.count == 3)
+    }
+
+    @Test("bytes that are no HTTP/2 end the connection")
+    func garbage() {
+        let server = Peer(.server)
+        #expect(!server.give(Array("GET / HTTP/1.1\r\nHost: x\r\n\r\n".utf8)))
+    }
+
+    @Test("an abandoned connection tells its streams, and calls nobody afterwards")
+    func abandon() throws {
+        let pair = Pair()
+        let request = try #require(pair.request("POST", body: "x", ends: false))
+        pair.exchange()
+        pair.client.session.abandon(.cancel)
+        #expect(request.closed == .cancel)
+        #expect(pair.client.session.streams.isEmpty)
+        let isTaken = pair.client.give([0, 0, 0, 4, 0, 0, 0, 0, 0])
+        #expect(!isTaken)
+    }
+
+    @Test("what a peer asks to be acknowledged is bounded")
+    func pings() {
+        let server = Peer(.server)
+        #expect(server.give(Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + [0, 0, 0, 4, 0, 0, 0, 0, 0]))
+        let ping: [UInt8] = [0, 0, 8, 6, 0, 0, 0, 0, 0] + [UInt8](repeating: 1, count: 8)
+        var isWell = true
+        for _ in 0..<1000 where isWell { isWell = server.give(ping) }
+        #expect(!isWell)
+    }
+
+    @Test("frames are told apart by what they are good for")
+    func frameKinds() throws {
+        let pair = Pair()
+        _ = try #require(pair.request("POST", body: "x", ends: false))
+        pair.client.session.ping()
+        pair.exchange()
+        let kinds = pair.server.frames
+        #expect(kinds.filter { $0 == .message }.count == 2)
+        #expect(kinds.contains(.other))
+    }
+}
+
+@Suite("What else HTTP/2 needs")
+struct HTTP2ValueTests {
+    @Test("the preface is told from every HTTP/1.1 request, byte by byte")
+    func preface() {
+        let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
+        func judge(_ bytes: [UInt8]) -> ClientPreface.Judgement { ClientPreface.judge(bytes.span) }
+        for count in 0..<preface.count { #expect(judge(Array(preface[..<count])) == .needsMore) }
+        #expect(judge(preface) == .isPreface)
+        #expect(judge(preface + [0, 0]) == .isPreface)
+        for request in ["GET / HTTP/1.1\r\n", "PRI * HTTP/1.1\r\n", "PRIX", "POST"] {
+            #expect(judge(Array(request.utf8)) == .isNot)
+        }
+    }
+
+    @Test("the allowance for frames runs out, and comes back with time or with what is earned")
+    func allowance() {
+        var allowance = FrameAllowance(burst: 3, rate: 2, now: 0)
+        func taken(_ count: Int, at time: UInt64) -> [Bool] { (0..<count).map { _ in allowance.take(at: time) } }
+        #expect(taken(4, at: 0) == [true, true, true, false])
+        #expect(taken(2, at: 500_000_000) == [true, false])
+        allowance.earn(1)
+        #expect(taken(2, at: 500_000_000) == [true, false])
+        #expect(taken(4, at: 100_000_000_000) == [true, true, true, false])
+    }
+}

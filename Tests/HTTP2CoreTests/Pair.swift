@@ -1,0 +1,137 @@
+import HTTP2Core
+import HTTPCore
+import IOCore
+
+/// One end of a connection in memory, which writes down what it is told.
+final class Peer: HTTP2SessionDelegate {
+    private(set) var session: HTTP2Session!
+    private(set) var opened: [Recorder] = []
+    private(set) var goAways: [HTTP2ErrorCode] = []
+    private(set) var pongs = 0
+    private(set) var frames: [HTTP2Session.FrameKind] = []
+    var refusesStreams = false
+    var setUp: (Recorder) -> Void = { _ in }
+
+    init(_ role: HTTP2Session.Role, _ settings: HTTP2Settings = HTTP2Settings()) {
+        super.init()
+        session = HTTP2Session(role, settings, delegate: self)
+    }
+
+    override func sessionDidBeginStream(_ session: HTTP2Session) -> HTTP2Stream? {
+        if refusesStreams { return nil }
+        let stream = Recorder()
+        setUp(stream)
+        opened.append(stream)
+        return stream
+    }
+
+    override func session(_ session: HTTP2Session, didBegin frame: HTTP2Session.FrameKind) { frames.append(frame) }
+
+    override func session(_ session: HTTP2Session, didReceiveGoAway code: HTTP2ErrorCode, lastStream: Int32) {
+        goAways.append(code)
+    }
+
+    override func sessionDidReceivePong(_ session: HTTP2Session) { pongs += 1 }
+
+    /// What it has to say, at most about so much.
+    func take(upTo limit: Int = 1 << 20) -> [UInt8] {
+        _ = session.produce(upTo: limit)
+        return session.takeOutput()
+    }
+
+    func give(_ bytes: [UInt8]) -> Bool { session.receive(bytes.span) }
+}
+
+extension HTTP2Session {
+    /// What waits to be written.
+    func takeOutput() -> [UInt8] {
+        let bytes = output.withUnsafeBytes { [UInt8]($0) }
+        output.removeAll()
+        return bytes
+    }
+}
+
+/// A stream that writes down what comes.
+final class Recorder: HTTP2Stream {
+    private(set) var heads: [[String]] = []
+    private(set) var body: [UInt8] = []
+    private(set) var ended = false
+    private(set) var closed: HTTP2ErrorCode?
+    private(set) var closedByPeer = false
+    private(set) var roomTold = 0
+    private(set) var didEndSaying = false
+    var consumes = true
+    var refusesFields = false
+    private var fields: [String] = []
+
+    override func didReceiveField(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool {
+        fields.append("\(String(copying: name)): \(String(copying: value))")
+        return !refusesFields
+    }
+
+    override func didReceiveHead(endsStream: Bool) -> Bool {
+        heads.append(fields)
+        fields = []
+        return true
+    }
+
+    override func didReceiveData(_ bytes: borrowing Span<UInt8>) {
+        body.append(bytes)
+        if consumes { session?.consume(self, bytes.count) }
+    }
+
+    override func didReceiveEnd() { ended = true }
+    override func hasRoom() { roomTold += 1 }
+    override func didEnd() { didEndSaying = true }
+
+    override func didClose(_ code: HTTP2ErrorCode, byPeer: Bool) {
+        closed = code
+        closedByPeer = byPeer
+    }
+}
+
+/// A client and a server, joined.
+struct Pair {
+    let client: Peer
+    let server: Peer
+
+    init(client: HTTP2Settings = HTTP2Settings(), server: HTTP2Settings = HTTP2Settings()) {
+        self.client = Peer(.client, client)
+        self.server = Peer(.server, server)
+        exchange()
+    }
+
+    /// Carries bytes until nobody has any.
+    @discardableResult
+    func exchange() -> Bool {
+        var isWell = true
+        while isWell {
+            let up = client.take()
+            if !up.isEmpty { isWell = server.give(up) }
+            let down = server.take()
+            if !down.isEmpty { isWell = client.give(down) && isWell }
+            if up.isEmpty, down.isEmpty { break }
+        }
+        return isWell
+    }
+
+    func request(
+        _ method: String = "GET",
+        _ path: String = "/",
+        fields: [(String, String)] = [],
+        body: String? = nil,
+        ends: Bool = true
+    ) -> Recorder? {
+        let stream = Recorder()
+        if let body { stream.output.append(Array(body.utf8)) }
+        let isSent = client.session.request(stream, endsStream: body == nil && ends) { block in
+            block.add(":method", Array(method.utf8).span)
+            block.add(":scheme", "http")
+            block.add(":authority", "h.example")
+            block.add(":path", Array(path.utf8).span)
+            for (name, value) in fields { block.add(name: Array(name.utf8).span, value: Array(value.utf8).span) }
+        }
+        if body != nil, ends { client.session.end(stream) }
+        return isSent ? stream : nil
+    }
+}

@@ -1,0 +1,279 @@
+import HTTPCore
+import Testing
+
+/// What came of a request's fields.
+private struct Outcome {
+    let isWellFormed: Bool
+    let fault: RequestFault?
+    let form: RequestHead.Form
+    let scheme: RequestHead.Scheme?
+    let port: UInt16?
+    let version: UInt8
+    let framing: BodyFraming
+    let target: String
+    let rawTarget: String
+    let host: String
+    let fields: HTTPFields
+
+    init(_ head: borrowing RequestHead, isWellFormed: Bool = true, fault: RequestFault? = nil) {
+        self.isWellFormed = isWellFormed
+        self.fault = fault
+        form = head.form
+        scheme = head.scheme
+        port = head.port
+        version = head.majorVersion
+        framing = head.framing
+        target = String(copying: head.target)
+        rawTarget = String(copying: head.rawTarget)
+        host = String(copying: head.hostBytes)
+        fields = head.fields
+    }
+}
+
+/// Builds the head of an HTTP/2 request from its fields.
+private func section(
+    _ fields: [(String, String)],
+    isForOrigin: Bool = false,
+    endsStream: Bool = true,
+    limits: HeadLimits = HeadLimits()
+) -> Outcome {
+    var section = RequestSection(limits: limits)
+    var head = RequestHead()
+    for (name, value) in fields {
+        let isWell = section.take(name: Array(name.utf8).span, value: Array(value.utf8).span, into: &head)
+        guard isWell else { return Outcome(head, isWellFormed: false) }
+    }
+    let fault = section.conclude(isForOrigin: isForOrigin, endsStream: endsStream, into: &head)
+    return Outcome(head, fault: fault)
+}
+
+private let get = [(":method", "GET"), (":scheme", "http"), (":authority", "api.example.com"), (":path", "/v1?q=1")]
+
+private func replacing(_ name: String, _ value: String?) -> [(String, String)] {
+    get.compactMap { $0.0 == name ? value.map { (name, $0) } : $0 }
+}
+
+@Suite("Heads of HTTP/2, field by field")
+struct FieldSectionTests {
+    @Test("a request to a proxy becomes one in absolute-form")
+    func absolute() {
+        let request = section(get + [("accept", "*/*")])
+        #expect(request.fault == nil)
+        #expect(request.form == .absolute)
+        #expect(request.scheme == .http)
+        #expect(request.port == 80)
+        #expect(request.target == "/v1?q=1")
+        #expect(request.host == "api.example.com")
+        #expect(request.rawTarget == "http://api.example.com/v1?q=1")
+        #expect(request.framing == BodyFraming.none)
+        #expect(request.version == 2)
+    }
+
+    @Test("a request to a gateway becomes one in origin-form, with Host")
+    func origin() {
+        let request = section(replacing(":authority", "LocalHost:9001"), isForOrigin: true)
+        #expect(request.fault == nil)
+        #expect(request.form == .origin)
+        #expect(request.scheme == nil)
+        #expect(request.rawTarget == "/v1?q=1")
+        #expect(request.host == "localhost")
+        #expect(request.port == 9001)
+        #expect(request.fields.value(for: "host") == "LocalHost:9001")
+    }
+
+    @Test("Host stands in for a missing :authority, and must not differ from it")
+    func hostField() {
+        let without = section(replacing(":authority", nil) + [("host", "h.example:8080")])
+        #expect(without.fault == nil)
+        #expect(without.host == "h.example")
+        #expect(section(replacing(":authority", nil)).fault == .hostMissing)
+        #expect(section(get + [("host", "API.example.com:80")]).fault == nil)
+        #expect(section(get + [("host", "other.example.com")]).fault == .hostDiffers)
+        #expect(section(get + [("host", "other.example.com")], isForOrigin: true).fault == .hostDiffers)
+        #expect(section(get + [("host", "api.example.com"), ("host", "api.example.com")]).fault == .hostRepeated)
+    }
+
+    @Test(
+        "an authority cannot smuggle a path, a user or a fragment",
+        arguments: [
+            ("evil.example/x", RequestFault.authorityInvalid), ("evil.example?x", .authorityInvalid),
+            ("evil.example#x", .authorityInvalid), ("user@evil.example", .userinfo), ("", .authorityInvalid),
+            ("evil.example\\x", .authorityInvalid), ("host:0", .portInvalid), ("0x7f.1", .hostAmbiguousNumber),
+            ("a b", .authorityInvalid),
+        ]
+    )
+    func authority(_ authority: String, _ expected: RequestFault) {
+        #expect(section(replacing(":authority", authority)).fault == expected)
+    }
+
+    @Test(
+        "the path is held to the rules of a request target",
+        arguments: [
+            ("x", RequestFault.targetForm), ("", .missingTarget), ("/a b", .targetInvalidByte),
+            ("/#x", .targetFragment),
+            ("*", .asteriskWithoutOptions), ("http://other.example/", .targetForm), ("/\u{7F}", .targetInvalidByte),
+        ]
+    )
+    func path(_ path: String, _ expected: RequestFault) {
+        #expect(section(replacing(":path", path)).fault == expected)
+        #expect(section(replacing(":path", path), isForOrigin: true).fault == expected)
+    }
+
+    @Test("OPTIONS * is asked of the origin as a whole")
+    func asterisk() {
+        let options = [(":method", "OPTIONS"), (":scheme", "https"), (":authority", "h.example"), (":path", "*")]
+        let proxy = section(options)
+        #expect(proxy.fault == nil)
+        #expect(proxy.form == .absolute)
+        #expect(proxy.target == "*")
+        #expect(section(options, isForOrigin: true).form == .asterisk)
+    }
+
+    @Test("CONNECT has an authority with a port, and neither scheme nor path")
+    func connect() {
+        let good = section([(":method", "CONNECT"), (":authority", "h.example:443")])
+        #expect(good.fault == nil)
+        #expect(good.form == .authority)
+        #expect(section([(":method", "CONNECT"), (":authority", "h.example")]).fault == .connectWithoutAuthority)
+        #expect(
+            section([(":method", "CONNECT"), (":authority", "h.example:443"), (":scheme", "https"), (":path", "/")])
+                .fault == .connectWithoutAuthority
+        )
+    }
+
+    @Test(
+        "what RFC 9113 calls malformed is no request at all",
+        arguments: [
+            ("Accept", "*/*"), ("connection", "close"), ("keep-alive", "1"), ("proxy-connection", "close"),
+            ("transfer-encoding", "chunked"), ("upgrade", "h2c"), ("te", "gzip"), ("te", "trailers, gzip"),
+            (":path", "/again"), (":protocol", "websocket"), ("x", " y"), ("x", "y\t"), ("x", "a\r\nb: c"),
+            ("x y", "z"),
+            ("", "z"),
+        ]
+    )
+    func malformed(_ name: String, _ value: String) {
+        #expect(!section(get + [(name, value)]).isWellFormed)
+    }
+
+    @Test("a pseudo-header field behind a field is malformed")
+    func pseudoLate() {
+        #expect(!section([(":method", "GET"), ("accept", "*/*"), (":path", "/")]).isWellFormed)
+    }
+
+    @Test("te: trailers is taken")
+    func trailersWelcome() {
+        let request = section(get + [("te", "trailers")])
+        #expect(request.isWellFormed && request.fault == nil)
+        #expect(request.fields.acceptsTrailers)
+    }
+
+    @Test("a body has the length that is announced, or ends with its stream")
+    func framing() {
+        #expect(section(get, endsStream: false).framing == .untilClose)
+        #expect(section(get + [("content-length", "5")], endsStream: false).framing == .length(5))
+        #expect(section(get + [("content-length", "05")], endsStream: false).fault == .contentLengthLeadingZero)
+        #expect(section(get + [("content-length", "5, 5")], endsStream: false).fault == .contentLengthRepeated)
+    }
+
+    @Test("cookies that were split come together again")
+    func cookies() {
+        let request = section(get + [("cookie", "a=1"), ("x", "y"), ("cookie", "b=2")])
+        #expect(request.fields.values(for: "cookie") == ["a=1; b=2"])
+    }
+
+    @Test("a head beyond the limits is too large")
+    func limits() {
+        let many = (0..<101).map { ("x-\($0)", "v") }
+        #expect(section(get + many).fault == .tooManyFields)
+        let large = section(get + [("x", String(repeating: "v", count: 500))], limits: HeadLimits(headBytes: 400))
+        #expect(large.fault == .headTooLarge)
+        let long = section(replacing(":path", "/" + String(repeating: "p", count: 9000)))
+        #expect(long.fault == .targetTooLong)
+        let method = section(replacing(":method", String(repeating: "M", count: 40)))
+        #expect(method.fault == .methodTooLong)
+        #expect(section(get + [("content_length", "5")]).fault == .underscoredFraming)
+        #expect(section(replacing(":method", "TRACE")).fault == .methodTrace)
+    }
+
+    // MARK: Responses
+
+    private func response(
+        _ fields: [(String, String)],
+        to method: HTTPMethod = .get
+    ) -> (head: ResponseHead, isWellFormed: Bool, fault: ResponseFault?) {
+        var section = ResponseSection()
+        var head = ResponseHead()
+        for (name, value) in fields {
+            guard section.take(name: Array(name.utf8).span, value: Array(value.utf8).span, into: &head) else {
+                return (head, false, nil)
+            }
+        }
+        let fault = section.conclude(answering: method, into: &head)
+        return (head, true, fault)
+    }
+
+    @Test("a response has its status, its fields and the framing of HTTP/2")
+    func responseHead() {
+        let (head, isWell, fault) = response([(":status", "200"), ("content-length", "5"), ("x", "y")])
+        #expect(isWell && fault == nil)
+        #expect(head.status == 200)
+        #expect(head.majorVersion == 2 && head.minorVersion == 0)
+        #expect(head.framing == .length(5))
+        #expect(head.fields.value(for: "x") == "y")
+        #expect(response([(":status", "200")]).head.framing == .untilClose)
+        #expect(response([(":status", "204")]).head.framing == BodyFraming.none)
+    }
+
+    @Test(
+        "a response that is malformed is none",
+        arguments: [
+            [(":status", "20")], [(":status", "2000")], [(":status", "99")], [(":status", "200"), (":status", "200")],
+            [("x", "y"), (":status", "200")], [(":status", "200"), ("Connection", "close")],
+            [(":status", "200"), ("transfer-encoding", "chunked")], [(":status", "200"), ("content_length", "3")],
+            [(":status", "abc")], [(":path", "/")],
+        ]
+    )
+    func responseMalformed(_ fields: [(String, String)]) {
+        #expect(!response(fields).isWellFormed)
+    }
+
+    @Test("a response without a status, or with two lengths, is refused")
+    func responseFaults() {
+        #expect(response([("x", "y")]).fault == .statusInvalid)
+        let twice = response([(":status", "200"), ("content-length", "1"), ("content-length", "1")])
+        #expect(twice.fault == .contentLengthRepeated)
+    }
+
+    @Test("the head after a 1xx head begins anew")
+    func interim() {
+        var section = ResponseSection()
+        var head = ResponseHead()
+        func take(_ name: String, _ value: String) -> Bool {
+            section.take(name: Array(name.utf8).span, value: Array(value.utf8).span, into: &head)
+        }
+        #expect(take(":status", "103"))
+        #expect(take("link", "</x>"))
+        #expect(section.conclude(answering: .get, into: &head) == nil)
+        #expect(head.isInterim)
+        #expect(take(":status", "200"))
+        #expect(section.conclude(answering: .get, into: &head) == nil)
+        #expect(head.status == 200)
+        #expect(head.fields.isEmpty)
+    }
+
+    @Test("of trailers what frames or authenticates is dropped, and what is malformed refused")
+    func trailers() {
+        var section = TrailerSection(limits: HeadLimits(headBytes: 400))
+        func take(_ name: String, _ value: String) -> Bool {
+            section.take(name: Array(name.utf8).span, value: Array(value.utf8).span)
+        }
+        #expect(take("grpc-status", "0"))
+        #expect(take("content-length", "3"))
+        #expect(take("authorization", "x"))
+        #expect(take("proxy-x", "x"))
+        #expect(section.fields.list.map(\.name) == ["grpc-status"])
+        #expect(!take(":status", "200"))
+        #expect(!take("Grpc-Message", "x"))
+        #expect(!take("x", String(repeating: "v", count: 400)))
+    }
+}
