@@ -163,6 +163,20 @@ void pinproxy_easy_set_proxy(CURL *easy, const char *url, const char *user, cons
     curl_easy_setopt(easy, CURLOPT_PROXYPASSWORD, password);
 }
 
+void pinproxy_easy_connect_only(CURL *easy) {
+    curl_easy_setopt(easy, CURLOPT_CONNECT_ONLY, 1L);
+    curl_easy_setopt(easy, CURLOPT_SSL_ENABLE_ALPN, 0L);
+    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(easy, CURLOPT_PIPEWAIT, 0L);
+}
+
+curl_socket_t pinproxy_easy_take_connection(CURL *easy, void *room, size_t capacity, size_t *count, CURLcode *result) {
+    curl_socket_t descriptor = CURL_SOCKET_BAD;
+    *count = 0;
+    *result = curl_easy_recv(easy, room, capacity, count);
+    return curl_easy_getinfo(easy, CURLINFO_ACTIVESOCKET, &descriptor) == CURLE_OK ? descriptor : CURL_SOCKET_BAD;
+}
+
 void pinproxy_easy_set_request(CURL *easy, const struct pinproxy_request *request) {
     // HTTPGET first: it takes back what an upload or a HEAD of the handle's last use left.
     curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);

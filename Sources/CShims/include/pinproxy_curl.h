@@ -55,6 +55,17 @@ void pinproxy_easy_set_endpoint(CURL *easy, const struct pinproxy_endpoint *endp
 // Has the handle reach its endpoint through a tunnel of a proxy; all null: without one.
 void pinproxy_easy_set_proxy(CURL *easy, const char *url, const char *user, const char *password);
 
+// Has the handle make a connection, TLS included, and send nothing on it: what it carries is the caller's. Such a connection
+// is never used for another transfer (ConnectionExists in libcurl's url.c), nor is such a handle used again. libcurl
+// offers no protocol of its own in the handshake then (ALPN): the context function may.
+void pinproxy_easy_connect_only(CURL *easy);
+// The socket of a connection that was made so and that the caller now has; -1 when there is none.
+//
+// Reads once as well, for libcurl counts the connection as one in use only then: until that it would close it to make
+// room for others to the same host (Curl_conncache_extract_bundle), or because something has come (extract_if_dead).
+// `result` is CURLE_OK with what was read, 0 at the end; CURLE_AGAIN when nothing has come; or what went wrong.
+curl_socket_t pinproxy_easy_take_connection(CURL *easy, void *room, size_t capacity, size_t *count, CURLcode *result);
+
 enum { PINPROXY_BODY_NONE = -2, PINPROXY_BODY_UNKNOWN = -1 };
 
 // Has OpenSSL read as much as there is at once, up to 32 KB, instead of each record's head and body by themselves. What

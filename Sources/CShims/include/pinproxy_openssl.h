@@ -33,6 +33,11 @@ int pinproxy_name_print(BIO *bio, const X509_NAME *name);
 // An RSASSA-PSS signature's digest (NID), from its parameters, which are structures of unions; 0 when they are broken.
 int pinproxy_pss_digest(const X509_ALGOR *algorithm);
 
+// Has a connection that stands use a socket by itself from now on, whatever it went through before; the socket stays
+// the caller's. Writing raises no SIGPIPE, takes as much as there is room for, and may be repeated from another place
+// (SSL_set_mode is a macro). 1 on success.
+int pinproxy_ssl_adopt_socket(SSL *ssl, int descriptor);
+
 // OPENSSL_free (a macro that adds file and line).
 void pinproxy_openssl_free(void *pointer);
 

@@ -53,6 +53,28 @@ public final class LoopSession {
         return task
     }
 
+    /// Makes a stream: a connection of its own to the endpoint, for bytes of any kind; it starts with
+    /// `LoopStreamTask.resume`. It counts as a task: of `taskCount`, and when the session is invalidated.
+    ///
+    /// - Parameters:
+    ///   - endpoint: where it goes; its `httpVersion` does not count.
+    ///   - applicationProtocols: what is offered to the server in the handshake, the best first; nothing when empty.
+    ///   - timeouts: instead of the endpoint's; `stall` is the time without a byte in either direction.
+    public func streamTask(
+        with endpoint: Endpoint,
+        applicationProtocols: [ApplicationProtocol] = [],
+        timeouts: TaskTimeouts? = nil,
+        delegate: LoopStreamTaskDelegate
+    ) -> LoopStreamTask {
+        LoopStreamTask(
+            endpoint: endpoint,
+            applicationProtocols: applicationProtocols,
+            timeouts: timeouts,
+            delegate: delegate,
+            session: self
+        )
+    }
+
     /// A task is resumed for the first time, or will never be.
     func leaveUnstarted(_ task: LoopTask) {
         guard task.place >= 0 else { return }

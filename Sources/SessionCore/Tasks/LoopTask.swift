@@ -22,6 +22,8 @@ public final class LoopTask {
     /// Nanoseconds of the loop's clock at the resumption.
     private(set) var startedAt: UInt64 = 0
     private(set) var transfer: Transfer?
+    /// Of a task that makes a connection and carries nothing on it itself: whom it is for, from its start to its end.
+    var stream: LoopStreamTask?
     /// Its place among the session's tasks that were not resumed yet; -1 afterwards.
     var place = -1
 
@@ -139,6 +141,7 @@ public final class LoopTask {
     func finish(_ error: SessionError?) {
         guard machine.finish() == .complete else { return }
         self.error = error
+        stream?.letGo(isWhole: error == nil)
         if let transfer {
             transfer.collectMetrics(into: &metrics)
             self.transfer = nil
@@ -148,6 +151,7 @@ public final class LoopTask {
         bodyBytesGiven = bodyBytesSent
         upload.release()
         delegate.taskDidComplete(self, error: error)
+        stream = nil
         manager.forget(self)
     }
 

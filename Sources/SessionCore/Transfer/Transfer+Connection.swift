@@ -10,7 +10,8 @@ import ServerTrust
 extension Transfer {
     /// A new connection makes its TLS context: the policy goes in.
     func prepareTLS(_ context: OpaquePointer) -> Bool {
-        guard let endpoint = task?.request.endpoint else { return false }
+        guard let task else { return false }
+        let endpoint = task.request.endpoint
         do {
             verification = try TLSVerification.install(
                 on: context,
@@ -24,10 +25,14 @@ extension Transfer {
             failure = SessionError(.internal, "The security policy could not be installed: \(error).")
             return false
         }
+        if let stream = task.stream, !offer(stream.applicationProtocols, context) {
+            failure = SessionError(.internal, "OpenSSL did not take the names of the protocols to offer.")
+            return false
+        }
         isTrustTold = false
         ConnectionRecord.watchForCloseNotify(context)
         // nghttp2 reads until there is nothing left, and has no need of it.
-        if endpoint.httpVersion == .http1 { ConnectionRecord.readAhead(context) }
+        if endpoint.httpVersion == .http1 || task.stream != nil { ConnectionRecord.readAhead(context) }
         return true
     }
 
@@ -143,7 +148,7 @@ extension Transfer {
         }
         record.isUsed = true
         self.record = record
-        if !record.isMultiplexed {
+        if !record.isMultiplexed || task?.stream != nil {
             self.ssl = ssl
             record.transfer = self
         }

@@ -113,11 +113,17 @@ final class Transfer {
         clock = TransferClock(timeouts, taskStart: task.startedAt, now: pool.loop.now)
         if task.isHeldBack { clock.suspend() }
         armTimer()
+        if task.stream != nil {
+            isWorn = true
+            pinproxy_easy_connect_only(easy)
+        }
         pool.add(self)
     }
 
     /// The connection is not kept, unless it carries other exchanges that want it.
     func forbidReuse() {
+        // libcurl would not hand it over; it is not kept in any case.
+        guard task?.stream == nil else { return }
         isWorn = true
         isReuseForbidden = true
         pinproxy_easy_forbid_reuse(easy, true)
@@ -224,7 +230,9 @@ final class Transfer {
             begin(task)
             return
         }
-        if failure == nil, result == CURLE_OK, case .complete = response.end(closedCleanly: closedCleanly) {
+        if failure == nil, result == CURLE_OK, let stream = task.stream {
+            stream.connected(self)
+        } else if failure == nil, result == CURLE_OK, case .complete = response.end(closedCleanly: closedCleanly) {
             complete(task)
         } else {
             task.finish(failure ?? error(result))
@@ -251,6 +259,11 @@ final class Transfer {
             refusedAddress: refusedAddress,
             headReceived: response.hasHead
         ).error
+    }
+
+    /// What libcurl says of an error.
+    func lastWords(_ result: CURLcode) -> String {
+        errorText.pointee == 0 ? String(cString: curl_easy_strerror(result)) : String(cString: errorText)
     }
 
     /// What the security policy found, also for a connection that it refused.

@@ -338,6 +338,15 @@ final class TransferPool {
         return descriptor
     }
 
+    /// Lets go of the events of a socket, which libcurl goes on to have.
+    ///
+    /// - Returns: false when libcurl does not have it.
+    func release(_ descriptor: Int32) -> Bool {
+        guard let socket = socket(descriptor), socket.isOwn else { return false }
+        socket.unregister()
+        return true
+    }
+
     /// Whether libcurl still has a socket that it opened.
     func isOpen(_ descriptor: Int32) -> Bool { socket(descriptor)?.isOwn ?? false }
 

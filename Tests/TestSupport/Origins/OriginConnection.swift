@@ -109,6 +109,15 @@ package final class OriginConnection {
         try write(OriginAnswer.text(body, status: status, fields: fields))
     }
 
+    /// Says that nothing more will be written: close_notify, or a FIN without TLS. The client can still be read.
+    package func finishWriting() {
+        ERR_clear_error()
+        if let tls { SSL_shutdown(tls) } else { shutdown(descriptor, Int32(SHUT_WR)) }
+    }
+
+    /// Whether the client has ended TLS properly, as far as has been read.
+    package var receivedCloseNotify: Bool { tls.map { SSL_get_shutdown($0) & SSL_RECEIVED_SHUTDOWN != 0 } ?? false }
+
     /// Ends the connection; the script's end does so cleanly of itself.
     package func close(_ ending: Ending = .clean) {
         guard !isClosed else { return }

@@ -1,0 +1,378 @@
+import HTTPCore
+import IOCore
+public import ServerTrust
+
+/// What is to be spoken over TLS, by its name in the handshake (ALPN, RFC 7301).
+public enum ApplicationProtocol: String, Sendable, CaseIterable {
+    /// HTTP/1.1, and what it is upgraded to.
+    case http1 = "http/1.1"
+    /// HTTP/2 (RFC 9113).
+    case http2 = "h2"
+}
+
+/// A connection to an endpoint that carries whatever its owner sends: a tunnel's bytes, a WebSocket, HTTP/2.
+///
+/// It is dialled, proxied and judged like the connections of `LoopTask`: address rules, `resolve`, the session's proxy,
+/// `TaskTimeouts.connect`, and over TLS the security policy in the handshake, before any byte goes. It is never shared
+/// with a task, and never used again.
+///
+/// ```swift
+/// let stream = session.streamTask(with: endpoint, applicationProtocols: [.http2], delegate: delegate)
+/// stream.resume()
+/// // streamTaskDidConnect: stream.applicationProtocol == .http2, or nil when the server chose nothing
+/// stream.send(bytes)
+/// ```
+///
+/// Back-pressure: return `.pause` from `streamTask(_:didReceive:)`, or call `pauseReceiving`, and `resumeReceiving` when
+/// there is room; hold back while `pendingBytes` is large, until `streamTaskHasSpace`. Time: `TaskTimeouts.connect` until
+/// it stands, then `stall` without a byte in either direction, and `total` over all.
+///
+/// Belongs to its session's loop, like its delegate: all members are for that thread.
+public final class LoopStreamTask {
+    /// Where it goes, and what the server there has to prove.
+    public let endpoint: Endpoint
+    /// Who is told; the stream holds it.
+    public let delegate: LoopStreamTaskDelegate
+    /// What is offered to the server in the handshake, the best first; nothing when it is empty.
+    public let applicationProtocols: [ApplicationProtocol]
+    /// What the server has chosen of them; nil before the connection stands, without TLS, and when it chose none.
+    public private(set) var applicationProtocol: ApplicationProtocol?
+    /// Bytes that have gone to the system.
+    public private(set) var bytesSent: Int64 = 0
+    /// Bytes that have been delivered.
+    public private(set) var bytesReceived: Int64 = 0
+
+    private let task: LoopTask
+    private let loop: EventLoop
+    private var transfer: Transfer?
+    private var connection: StreamConnection?
+    /// What came with libcurl's first and only read.
+    private var early = ByteBuffer()
+    private var output = ByteBuffer()
+    private var isReadPaused = false
+    private var isReadClosed = false
+    private var isWriteClosing = false
+    private var isWriteClosed = false
+    /// Why nothing can be written any more; what there is to read is still delivered.
+    private var writeFailure: String?
+    /// The connection is over, and not read now.
+    private var isParked = false
+    private var isWorkPlanned = false
+    private var isSpacePlanned = false
+    private var isEndTold = false
+    /// For what is left behind a turn's share.
+    private var later: LoopTimer?
+
+    init(
+        endpoint: Endpoint,
+        applicationProtocols: [ApplicationProtocol],
+        timeouts: TaskTimeouts?,
+        delegate: LoopStreamTaskDelegate,
+        session: LoopSession
+    ) {
+        self.endpoint = endpoint
+        self.applicationProtocols = applicationProtocols
+        self.delegate = delegate
+        loop = session.loop
+        let bridge = StreamBridge()
+        let request = SessionRequest(
+            endpoint: endpoint,
+            method: .connect,
+            target: [UInt8(ascii: "/")],
+            fields: HTTPFields(),
+            timeouts: timeouts
+        )
+        task = session.dataTask(with: request, delegate: bridge)
+        bridge.stream = self
+    }
+
+    /// Unique among the tasks of a process.
+    public var taskIdentifier: UInt64 { task.taskIdentifier }
+
+    /// Complete at the stream's end: the times of the connection, and whom it goes to.
+    public var metrics: TaskMetrics { task.metrics }
+
+    /// Why the stream broke off; nil before the end, and when both sides have said all.
+    public var error: SessionError? { task.error }
+
+    /// What the security policy found; nil before the handshake, and without TLS.
+    public var evaluation: TrustEvaluation? { task.evaluation }
+
+    /// The connection; nil before it stands.
+    public var connectionInfo: ConnectionInfo? { transfer?.connection ?? task.metrics.transaction.connection }
+
+    /// Microseconds from `resume`.
+    package var elapsed: Int64 { task.elapsed }
+
+    /// Whether it has been resumed and has not ended.
+    public var isRunning: Bool { task.state == .running }
+
+    /// Dials. Once.
+    public func resume() {
+        guard task.state == .suspended, task.stream == nil else { return }
+        // The task under way holds the stream.
+        task.stream = self
+        task.resume()
+    }
+
+    /// Ends the stream at once: the other end gets a reset, the delegate the error `cancelled`.
+    public func cancel() {
+        task.cancel()
+    }
+
+    // MARK: Sending
+
+    /// Bytes that wait to be sent; hold back when there are many.
+    public var pendingBytes: Int { output.count }
+
+    /// Whether bytes can be sent: the connection stands, and `closeWrite` has not been called.
+    public var canSend: Bool { connection != nil && !isWriteClosing && writeFailure == nil }
+
+    /// Sends bytes, at once or as soon as the other end takes them. Dropped unless `canSend`.
+    public func send(_ bytes: borrowing Span<UInt8>) {
+        guard canSend, !bytes.isEmpty else { return }
+        guard output.isEmpty else { return output.append(bytes) }
+        let written = write(bytes)
+        if written < bytes.count, writeFailure == nil { output.append(bytes.extracting(written..<bytes.count)) }
+        if !output.isEmpty { setInterest() } else { tellOfSpace() }
+    }
+
+    /// Says, after what is pending, that nothing more will be sent: a FIN, or close_notify over TLS. The stream ends when the
+    /// other end has said all, too.
+    public func closeWrite() {
+        guard connection != nil, !isWriteClosing else { return }
+        isWriteClosing = true
+        if output.isEmpty { planWork() }
+    }
+
+    // MARK: Receiving
+
+    /// Takes no more bytes until `resumeReceiving`.
+    public func pauseReceiving() {
+        isReadPaused = true
+        setInterest()
+    }
+
+    /// Lets the other end send on.
+    public func resumeReceiving() {
+        guard isReadPaused else { return }
+        isReadPaused = false
+        // OpenSSL may hold bytes of which the socket does not tell.
+        planWork()
+    }
+
+    // MARK: The connection
+
+    /// libcurl has made the connection.
+    func connected(_ transfer: Transfer) {
+        self.transfer = transfer
+        var reading = StreamConnection.Reading.wouldBlock
+        guard let connection = transfer.takeConnection(for: self, early: &early, reading: &reading) else {
+            return task.finish(
+                SessionError(.connectFailed, "The connection to \(endpoint.host) broke off as soon as it stood.")
+            )
+        }
+        self.connection = connection
+        applicationProtocol = transfer.applicationProtocol
+        transfer.enter(.receiving)
+        delegate.streamTaskDidConnect(self)
+        guard self.connection != nil else { return }
+        switch reading {
+        case .bytes, .wouldBlock: break
+        case .end: isReadClosed = true
+        case .broken(let why): return breakOff(why)
+        }
+        setInterest()
+        if !early.isEmpty || isReadClosed || connection.holdsBytes { planWork() }
+    }
+
+    /// The task ends: the connection goes back to libcurl, which closes it.
+    func letGo(isWhole: Bool) {
+        connection?.detach(isWhole: isWhole)
+        if let later { loop.remove(later) }
+        later = nil
+        connection = nil
+        transfer = nil
+        early.release()
+        output.release()
+    }
+
+    fileprivate func complete(_ error: SessionError?) {
+        delegate.streamTaskDidComplete(self, error: error)
+    }
+
+    /// The socket is ready for something that was waited for, or is over.
+    func connectionIsReady(isOver: Bool) {
+        isParked = isOver
+        doWork()
+    }
+
+    /// At the end of the turn, when nobody else's bytes are being delivered.
+    private func planWork() {
+        guard !isWorkPlanned, connection != nil else { return }
+        isWorkPlanned = true
+        loop.atEndOfTurn { [self] in
+            isWorkPlanned = false
+            doWork()
+        }
+    }
+
+    private func doWork() {
+        guard connection != nil else { return }
+        flush()
+        receive()
+        guard let connection else { return }
+        if isEndTold, let writeFailure { return breakOff(writeFailure) }
+        if isEndTold, isWriteClosed { return task.finish(nil) }
+        // epoll would tell of the end without an end; who resumes reading asks.
+        if isParked, isReadPaused || isReadClosed, output.isEmpty || writeFailure != nil {
+            return connection.ignoreEvents()
+        }
+        setInterest()
+    }
+
+    private func setInterest() {
+        guard let connection, !(isParked && isReadPaused) else { return }
+        let hasToWrite = writeFailure == nil && (!output.isEmpty || isWriteClosing && !isWriteClosed)
+        connection.want(reading: !isReadPaused && !isReadClosed, writing: hasToWrite)
+    }
+
+    private func flush() {
+        guard let connection, writeFailure == nil else { return }
+        if !output.isEmpty {
+            let written = write(output.bytes)
+            if writeFailure != nil { return output.release() }
+            output.consume(written)
+            guard output.isEmpty else { return }
+            tellOfSpace()
+        }
+        guard isWriteClosing, !isWriteClosed else { return }
+        switch connection.closeWrite() {
+        case .bytes: isWriteClosed = true
+        case .wouldBlock: break
+        case .broken(let why): writeFailed(why)
+        }
+    }
+
+    private func tellOfSpace() {
+        guard !isSpacePlanned else { return }
+        isSpacePlanned = true
+        loop.atEndOfTurn { [self] in
+            isSpacePlanned = false
+            if connection != nil, output.isEmpty { delegate.streamTaskHasSpace(self) }
+        }
+    }
+
+    /// Writes until the system has no room.
+    private func write(_ bytes: borrowing Span<UInt8>) -> Int {
+        guard let connection else { return 0 }
+        var position = 0
+        loop: while position < bytes.count {
+            switch connection.write(bytes.extracting(position..<bytes.count)) {
+            case .bytes(let count):
+                position += count
+            case .wouldBlock:
+                break loop
+            case .broken(let why):
+                writeFailed(why)
+                break loop
+            }
+        }
+        if position > 0 { moved(sent: position) }
+        return position
+    }
+
+    /// What the other end has sent before it went is still to be had: the stream ends behind that.
+    private func writeFailed(_ why: String) {
+        writeFailure = why
+        planWork()
+    }
+
+    private func moved(sent: Int = 0, received: Int = 0) {
+        bytesSent += Int64(sent)
+        bytesReceived += Int64(received)
+        transfer?.clock.active(at: loop.now)
+    }
+
+    /// At most that much is read in a turn from one stream: others wait.
+    private static let turnLimit = 256 << 10
+    private static let pieceSize = 64 << 10
+
+    private func receive() {
+        var left = Self.turnLimit
+        while let connection, !isReadPaused, left > 0 {
+            if !early.isEmpty {
+                var piece = ByteBuffer()
+                swap(&piece, &early)
+                deliver(piece.bytes)
+                continue
+            }
+            guard !isReadClosed else { return tellOfEnd() }
+            var piece = ByteBuffer()
+            let reading = fill(&piece, from: connection)
+            left -= max(piece.count, 1)
+            if !piece.isEmpty { deliver(piece.bytes) }
+            switch reading {
+            case .bytes: break
+            case .wouldBlock: return
+            case .end:
+                isReadClosed = true
+            case .broken(let why):
+                if self.connection != nil { breakOff(why) }
+                return
+            }
+        }
+        // More than a turn's share: OpenSSL may hold the rest, of which the socket does not tell.
+        if connection?.holdsBytes == true, !isReadPaused { readLater() }
+    }
+
+    /// As much as one delivery carries: several records, since each comes by itself.
+    private func fill(_ piece: inout ByteBuffer, from connection: StreamConnection) -> StreamConnection.Reading {
+        var room = Self.pieceSize
+        while room > 0 {
+            let reading = connection.read(into: &piece, upTo: room)
+            guard case .bytes(let count) = reading else { return reading }
+            room -= count
+            if !connection.hasSecureEnd { break }
+        }
+        return .bytes(piece.count)
+    }
+
+    private func readLater() {
+        let timer = later ?? LoopTimer { [unowned self] in doWork() }
+        later = timer
+        loop.arm(timer, after: TimeSpan(nanoseconds: 1))
+    }
+
+    private func deliver(_ bytes: borrowing Span<UInt8>) {
+        moved(received: bytes.count)
+        if delegate.streamTask(self, didReceive: bytes) == .pause { isReadPaused = true }
+    }
+
+    private func tellOfEnd() {
+        guard !isEndTold else { return }
+        isEndTold = true
+        delegate.streamTaskReadClosed(self)
+    }
+
+    private func breakOff(_ why: String) {
+        task.finish(SessionError(.responseTruncated, "\(endpoint.host) broke off the connection: \(why)."))
+    }
+}
+
+/// Hands what a stream's task is told on to the stream.
+private final class StreamBridge: LoopTaskDelegate {
+    weak var stream: LoopStreamTask?
+
+    override func taskNeedsClientIdentity(_ task: LoopTask) -> ClientIdentityDecision {
+        stream.map { $0.delegate.streamTaskNeedsClientIdentity($0) } ?? .none
+    }
+
+    override func task(_ task: LoopTask, mayTrust trust: ConnectionTrust) -> SessionError? {
+        stream.flatMap { $0.delegate.streamTask($0, mayTrust: trust) }
+    }
+
+    override func taskDidComplete(_ task: LoopTask, error: SessionError?) {
+        stream?.complete(error)
+    }
+}
