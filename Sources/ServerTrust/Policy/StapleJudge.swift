@@ -78,6 +78,7 @@ struct StapleJudge {
                 )
                 return
             }
+            findings.stapleEnd = min(findings.stapleEnd, end)
             findings.goodUntil = min(findings.goodUntil, end)
         }
     }

@@ -73,6 +73,7 @@ public final class TrustEvaluation: Sendable {
     public let certificateEnd: Int64
     /// The first second after the pin set's last day (seconds since 1970); `Int64.max` for pins without an end.
     public let pinSetEnd: Int64
+    private let stapleEnd: Int64
 
     /// Whether it is the pins that failed, or would have: what is reported.
     public var isPinFailure: Bool {
@@ -89,6 +90,16 @@ public final class TrustEvaluation: Sendable {
     ///
     /// - Parameter now: seconds since 1970.
     public func isStillGood(at now: Int64) -> Bool { verdict != .fail && now < goodUntil }
+
+    /// What has ended since a verdict was given that let requests through; nil as long as it is still good.
+    ///
+    /// - Parameter now: seconds since 1970.
+    package func lapse(at now: Int64) -> TrustFailure? {
+        guard now >= goodUntil else { return nil }
+        if now >= pinSetEnd { return .pinSetExpired }
+        if now >= certificateEnd { return .certificateExpired }
+        return now >= stapleEnd ? .stapleMissing : .certificateRevoked
+    }
 
     /// The certificates in the order in which the server sent them, its own first; at most 32. Nobody vouches for any
     /// that is not in a validated `chain`.
@@ -117,6 +128,7 @@ public final class TrustEvaluation: Sendable {
         goodUntil = findings.goodUntil
         certificateEnd = findings.certificateEnd
         pinSetEnd = policy.configuration.expiration?.end ?? .max
+        stapleEnd = findings.stapleEnd
     }
 
     /// What an evaluation has found so far; it starts as a refusal.
@@ -132,6 +144,7 @@ public final class TrustEvaluation: Sendable {
         var verifyError: Int32 = 0
         var goodUntil = Int64.max
         var certificateEnd = Int64.max
+        var stapleEnd = Int64.max
     }
 }
 

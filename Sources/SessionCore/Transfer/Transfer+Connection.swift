@@ -112,8 +112,9 @@ extension Transfer {
             if !trust.evaluation.isAccepted {
                 connection = record.info
             } else if isFreshAttempt {
+                let lapse = trust.evaluation.lapse(at: pool.loop.wallClock / 1_000_000)
                 failure = SessionError(
-                    .certificateExpired,
+                    lapse.flatMap { SessionError.Code(rawValue: $0.rawValue) } ?? .certificateUntrusted,
                     "The verdict on \(endpoint.host) does not hold any more.",
                     evaluation: trust.evaluation
                 )

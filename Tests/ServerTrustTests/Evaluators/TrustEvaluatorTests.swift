@@ -208,6 +208,8 @@ struct TrustEvaluatorTests {
         let alone = try RevocationTrustEvaluator(requireStaple: true)
         #expect(try verdict(alone, staple: good.der()).verdict == .notPinned)
         #expect(try verdict(alone, staple: good.der()).goodUntil == Scenario.now + 60 + 300)
+        #expect(try verdict(alone, staple: good.der()).lapse(at: Scenario.now + 359) == nil)
+        #expect(try verdict(alone, staple: good.der()).lapse(at: Scenario.now + 360) == .stapleMissing)
         #expect(refusal(alone, staple: nil) == .stapleMissing)
         #expect(refusal(alone, staple: try revoked.der()) == .certificateRevoked)
         let both = try RevocationTrustEvaluator(

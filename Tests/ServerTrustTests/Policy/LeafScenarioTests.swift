@@ -92,6 +92,7 @@ struct LeafScenarioTests {
         let scenario = base.with { $0.chain = [leaf.certificate, ca.certificate] }.pinning(leaf.key.pin)
         try expect(scenario, .certificateExpired, mended: scenario.with { $0.now -= 1 })
         #expect(try scenario.with { $0.now -= 1 }.evaluation().goodUntil == Scenario.now)
+        #expect(try scenario.with { $0.now -= 1 }.evaluation().lapse(at: Scenario.now) == .certificateExpired)
     }
 
     @Test("34 and 35 the pin set holds through its last day in UTC, and not a second longer")
@@ -103,6 +104,7 @@ struct LeafScenarioTests {
         let midnight = Scenario.now + 12 * 3600
         try expect(today.with { $0.now = midnight }, .pinSetExpired, mended: today.with { $0.now = midnight - 1 })
         #expect(try today.evaluation().goodUntil == midnight)
+        #expect(try today.evaluation().lapse(at: midnight) == .pinSetExpired)
     }
 
     @Test("after its last day an unpinned set falls back to chain and host, whatever else it waives")

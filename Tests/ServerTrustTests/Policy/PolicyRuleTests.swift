@@ -152,6 +152,9 @@ struct PolicyRuleTests {
         )
         try expect(revocation(until: Scenario.now), .certificateRevoked, mended: revocation(until: Scenario.now + 1))
         #expect(try revocation(until: Scenario.now + 1).evaluation().goodUntil == Scenario.now + 1)
+        #expect(
+            try revocation(until: Scenario.now + 1).evaluation().lapse(at: Scenario.now + 1) == .certificateRevoked
+        )
     }
 
     @Test("80 the verdict ages with the lists that cover the chain, and with no other")
