@@ -21,7 +21,7 @@ ALLOCATOR = $(if $(wildcard /usr/lib/*/libmimalloc.so),-Xlinker --no-as-needed -
 BINARY := .build/release/pinproxy
 
 # A word is a Debian package, or COMMAND:PACKAGE.
-BUILD_PACKAGES := libssl-dev libcurl4-openssl-dev libidn2-dev libpsl-dev libnghttp2-dev libsqlite3-dev libcrypt-dev \
+BUILD_PACKAGES := libssl-dev libcurl4-openssl-dev libidn2-dev libpsl-dev libnghttp2-dev libsqlite3-dev libcrypt-dev zlib1g-dev \
     libmimalloc-dev libpng-dev libjpeg62-turbo-dev pkg-config:pkg-config ca-certificates
 TEST_PACKAGES := nginx:nginx openssl:openssl curl:curl python3:python3 git:git ps:procps \
     ip:iproute2 unshare:util-linux

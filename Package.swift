@@ -30,6 +30,7 @@ let package = Package(
         .systemLibrary(name: "CLibcurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         .systemLibrary(name: "CIDN2", pkgConfig: "libidn2", providers: [.apt(["libidn2-dev"])]),
         .systemLibrary(name: "CPSL", pkgConfig: "libpsl", providers: [.apt(["libpsl-dev"])]),
+        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(name: "CCrypt", pkgConfig: "libcrypt", providers: [.apt(["libcrypt-dev"])]),
@@ -53,6 +54,7 @@ let package = Package(
             name: "SessionCore",
             dependencies: [
                 "HTTPCaching", "ServerTrust", "HTTP2Core", "HTTPCore", "IOCore", "CShims", "CLibcurl", "COpenSSL",
+                "CZlib",
             ],
             swiftSettings: strict
         ),
@@ -108,7 +110,7 @@ let package = Package(
             name: "SessionCoreTests",
             dependencies: [
                 "SessionCore", "SessionCoreFoundation", "SessionCoreImages", "ServerTrust", "HTTPCore", "IOCore",
-                "CLibcurl", "CShims", "TestSupport", "ReachabilityProbe",
+                "CLibcurl", "CShims", "CZlib", "TestSupport", "ReachabilityProbe",
             ],
             swiftSettings: strict
         ),

@@ -24,6 +24,8 @@ final class DownloadSink: BodySink, @unchecked Sendable {
     private var isOver = false
     /// Set by `cancel(byProducingResumeData:)`.
     var isToBeResumed = false
+    /// False where a later task could not go on.
+    var mayBeResumed = true
 
     init(_ task: DownloadTask, run: TaskRun) {
         self.task = task
@@ -159,7 +161,9 @@ final class DownloadSink: BodySink, @unchecked Sendable {
         }
         guard let file else { return done(error) }
         guard let error else { return complete(file, done) }
-        guard let validator, isToBeResumed || error.code != .cancelled else { return file.discard { done(error) } }
+        guard let validator, mayBeResumed, isToBeResumed || error.code != .cancelled else {
+            return file.discard { done(error) }
+        }
         let total = task.countOfBytesExpectedToReceive.map { Int($0) }
         file.keep { [self] size in
             if size > 0 {

@@ -28,6 +28,10 @@ public final class URLSessionManager: Sendable {
         public var httpVersion = Endpoint.HTTPVersion.http1
         /// Sent with each request that has no field of that name: `User-Agent`, `Accept`. None are added otherwise.
         public var additionalFields = HTTPFields()
+        /// Whether data and upload tasks ask for gzip and deflate, and undo them. Requests that say `Accept-Encoding`
+        /// or `Range` themselves are left alone, and get what the server sends; so do downloads, which may have to go on
+        /// in the middle. An answer that is decoded has no expected length: `Content-Length` is that of the coding.
+        public var decodesContent = true
         /// The longest body that a data task collects, in bytes; a longer one fails with `responseTooLarge`.
         public var maximumBodySize = 64 << 20
         /// Where completion handlers, progress handlers and notifications come that name no queue; nil for a thread of

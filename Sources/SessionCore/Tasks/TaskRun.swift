@@ -20,6 +20,9 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
     var waiting: ConnectivityWait?
     private var feed: BodyFeed?
     private var sink: BodySink?
+    /// The session has asked for content codings: it undoes them, too.
+    private var asksForCoding = false
+    private var coding: ContentCoding?
     private var toldSent: Int64 = 0
     /// What is made of the exchange's answer when it is over; nil: it is the task's answer.
     private var next: HTTPRequest?
@@ -124,6 +127,9 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
             if let url, !fields.contains(.cookie), let cookies = cookieStorage?.field(for: url) {
                 try fields.setForRequest("Cookie", cookies)
             }
+            asksForCoding =
+                session.configuration.decodesContent && task is DataTask && ContentCoding.mayBeAskedFor(fields)
+            if asksForCoding { try fields.setForRequest("Accept-Encoding", ContentCoding.accepted) }
             try authorize(&fields, place)
             let sent = SessionRequest(
                 endpoint: try session.endpoint(for: place),
@@ -242,42 +248,16 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
         }
     }
 
-    /// What an answer leads to.
-    enum Step {
-        case follow(HTTPRequest)
-        case answer
-        case fail(SessionError)
-    }
-
-    private func decide(on hop: RedirectMachine.Hop, after head: ResponseHead, of task: SessionTask) -> Step {
-        guard let url else { return .answer }
-        let target = hop.url.origin
-        let denial = RedirectMachine.judge(
-            from: (url.origin.scheme, session.isPinned(url.origin)),
-            to: (target.scheme, session.isPinned(target))
-        )
-        var following = request
-        following.url = hop.url.text
-        following.method = hop.method
-        if !hop.keepsBody { following.body = .none }
-        RedirectMachine.prune(
-            &following.fields,
-            for: hop,
-            leavesTLS: url.origin.scheme == .https && target.scheme == .http
-        )
-        let proposal = RedirectProposal(request: following, denial: denial.map { RedirectProposal.Denial($0) })
-        let hook = task.delegate.taskWillPerformHTTPRedirection ?? session.hookBox.hooks.taskWillPerformHTTPRedirection
-        switch hook?(task, head, proposal) ?? .proceed {
-        case .stop: return .answer
-        case .follow(let request): return .follow(request)
-        case .proceed:
-            guard let denial else { return .follow(following) }
-            return .fail(SessionError(denial, from: url.origin, to: target))
-        }
-    }
-
     private func deliver(_ head: ResponseHead, to task: SessionTask) -> ResponseDisposition {
+        coding = asksForCoding ? ContentCoding(head) : nil
         let expected = expectedLength(head)
+        if let coding, let plain = sink {
+            guard let decoding = DecodingSink(plain, coding) else {
+                failure = SessionError(.internal, "There is no memory to decode the answer's body in.")
+                return .cancel
+            }
+            sink = decoding
+        }
         task.delegate.reset()
         task.delegate.noteResponse(at: session.loop.wallClock - metrics.fetchStart)
         task.didReceive(head, expected: expected.map { Int64($0) })
@@ -309,7 +289,8 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
         session.table.insert(download)
         session.table.remove(data)
         self.task = download
-        let sink = DownloadSink(download, run: self)
+        let file = DownloadSink(download, run: self)
+        let sink: BodySink = coding.flatMap { DecodingSink(file, $0) } ?? file
         self.sink = sink
         download.delegate.noteResponse(at: session.loop.wallClock - metrics.fetchStart)
         download.didReceive(head, expected: expected.map { Int64($0) })
@@ -319,11 +300,14 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
         data.delegate.finish(error, metrics)
         data.delegate.release()
         _ = sink.receive(head, expected: expected)
+        // What is on the disk is not what a range would be of.
+        file.mayBeResumed = coding == nil
         return .allow
     }
 
     private func expectedLength(_ head: ResponseHead) -> Int? {
-        switch head.framing {
+        guard coding == nil else { return nil }
+        return switch head.framing {
         case .none: 0
         case .length(let count): count
         default: nil

@@ -1,0 +1,124 @@
+import CZlib
+import HTTPCore
+import IOCore
+
+/// Undoes the gzip (RFC 1952) or deflate coding (RFC 1950, and RFC 1951 without its wrapping, as some servers send it) of
+/// a body that comes in pieces: owns a `z_stream`. For one thread.
+final class Inflater {
+    enum Step: Equatable {
+        /// All of the input is used up.
+        case needsInput
+        /// The output has as much as one step gives; there may be more.
+        case hasMore
+        case failed(String)
+    }
+
+    private let stream: UnsafeMutablePointer<z_stream>
+    private let coding: ContentCoding
+    /// deflate: the first byte, until the second one tells whether it is wrapped.
+    private var firstByte: UInt8?
+    private var state = State.start
+
+    private enum State {
+        /// Nothing has come yet.
+        case start
+        case inside
+        /// A member is whole: of gzip, another may follow.
+        case atEnd
+        case failed
+    }
+
+    /// What one step gives at most, in bytes.
+    static let pieceSize = 64 << 10
+    private static let wrapped = MAX_WBITS
+    private static let raw = -MAX_WBITS
+    private static let gzip = MAX_WBITS + 16
+
+    /// nil when memory is short.
+    init?(_ coding: ContentCoding) {
+        self.coding = coding
+        stream = .allocate(capacity: 1)
+        stream.initialize(to: z_stream())
+        let window = coding == .gzip ? Self.gzip : Self.wrapped
+        guard inflateInit2_(stream, window, ZLIB_VERSION, Int32(MemoryLayout<z_stream>.size)) == Z_OK else {
+            stream.deallocate()
+            return nil
+        }
+    }
+
+    deinit {
+        inflateEnd(stream)
+        stream.deallocate()
+    }
+
+    /// Whether the body may end here: its coding is whole, or there was nothing at all.
+    var mayEnd: Bool { state == .atEnd || (state == .start && firstByte == nil) }
+
+    /// Takes `input` from `position` on, which it moves, and appends to `output`, `pieceSize` bytes at most.
+    func next(_ input: borrowing Span<UInt8>, _ position: inout Int, into output: inout ByteBuffer) -> Step {
+        if state == .failed { return fail() }
+        if coding == .deflate, state == .start {
+            guard position < input.count else { return .needsInput }
+            guard let first = firstByte else {
+                firstByte = input[position]
+                position += 1
+                return next(input, &position, into: &output)
+            }
+            let isWrapped = first & 0x0f == 8 && (Int(first) << 8 | Int(input[position])) % 31 == 0
+            if !isWrapped { inflateReset2(stream, Self.raw) }
+            state = .inside
+            var begun = 0
+            let one: [UInt8] = [first]
+            if case .failed = step(one.span, &begun, into: &output) { return fail() }
+        }
+        if state == .atEnd {
+            guard position < input.count else { return .needsInput }
+            // RFC 1952, section 2.2: a file is a series of members. What else follows is no part of the coding.
+            guard coding == .gzip else { return fail() }
+            inflateReset(stream)
+        }
+        return step(input, &position, into: &output)
+    }
+
+    private func step(
+        _ input: borrowing Span<UInt8>,
+        _ position: inout Int,
+        into output: inout ByteBuffer
+    ) -> Step {
+        let offered = input.count - position
+        guard offered > 0 || state == .inside else { return .needsInput }
+        state = .inside
+        var code = Z_OK
+        var isFull = false
+        input.withUnsafeBufferPointer { bytes in
+            // zlib does not write to its input; its declaration is older than const.
+            stream.pointee.next_in = UnsafeMutablePointer(mutating: bytes.baseAddress?.advanced(by: position))
+            stream.pointee.avail_in = UInt32(offered)
+            _ = output.write(upTo: Self.pieceSize) { room in
+                stream.pointee.next_out = room.baseAddress?.assumingMemoryBound(to: UInt8.self)
+                stream.pointee.avail_out = UInt32(room.count)
+                code = inflate(stream, Z_NO_FLUSH)
+                isFull = stream.pointee.avail_out == 0
+                return room.count - Int(stream.pointee.avail_out)
+            }
+        }
+        position += offered - Int(stream.pointee.avail_in)
+        stream.pointee.next_in = nil
+        stream.pointee.next_out = nil
+        switch code {
+        case Z_STREAM_END:
+            state = .atEnd
+            return position < input.count ? .hasMore : .needsInput
+        case Z_OK: return isFull || position < input.count ? .hasMore : .needsInput
+        // No progress was possible: the input is used up.
+        case Z_BUF_ERROR where !isFull: return .needsInput
+        default: return fail()
+        }
+    }
+
+    private func fail() -> Step {
+        state = .failed
+        let name = coding == .gzip ? "gzip" : "deflate"
+        return .failed("The body is not what its Content-Encoding says: its \(name) coding is broken.")
+    }
+}
