@@ -49,7 +49,7 @@ let package = Package(
             dependencies: ["HTTPCore", "IOCore", "CShims", "COpenSSL", "CIDN2", "CPSL"],
             swiftSettings: strict
         ),
-        .target(name: "HTTPCaching", dependencies: ["HTTPCore", "IOCore"], swiftSettings: strict),
+        .target(name: "HTTPCaching", dependencies: ["HTTPCore", "IOCore", "CSQLite"], swiftSettings: strict),
         .target(
             name: "SessionCore",
             dependencies: [
@@ -105,7 +105,18 @@ let package = Package(
             dependencies: ["ServerTrust", "HTTPCore", "CShims", "COpenSSL", "TestSupport"],
             swiftSettings: strict
         ),
-        .testTarget(name: "HTTPCachingTests", dependencies: ["HTTPCaching", "HTTPCore"], swiftSettings: strict),
+        .testTarget(
+            name: "HTTPCachingTests",
+            dependencies: ["HTTPCaching", "HTTPCore", "IOCore", "TestSupport", "CacheWriter"],
+            swiftSettings: strict
+        ),
+        // Fills a cache until a test kills it.
+        .executableTarget(
+            name: "CacheWriter",
+            dependencies: ["HTTPCaching", "HTTPCore", "IOCore"],
+            path: "Tests/CacheWriter",
+            swiftSettings: strict
+        ),
         .testTarget(
             name: "SessionCoreTests",
             dependencies: [

@@ -103,4 +103,24 @@ struct FreshnessTests {
     func ageField(text: String, age: Int) throws {
         #expect(freshness(try makeFields(("Date", Self.date), ("Age", text))).age == age)
     }
+
+    @Test(
+        "4.2: dates are read in any case, and one of another zone than GMT is none",
+        arguments: [
+            ("sun, 06 nov 1994 08:50:37 gmt", 60), ("SUN, 06 NOV 1994 08:50:37 GMT", 60),
+            ("sunday, 06-nov-94 08:50:37 gmt", 60), ("sun nov  6 08:50:37 1994", 60),
+            ("Sun, 06 Nov 1994 08:50:37 CET", 0), ("Sun, 06 Nov 1994 08:50:37 +0000", 0),
+        ]
+    )
+    func dates(text: String, lifetime: Int) throws {
+        #expect(freshness(try makeFields(("Date", Self.date), ("Expires", text))).lifetime == lifetime)
+    }
+
+    @Test("4.2.2: nothing is guessed where an explicit time is there")
+    func noGuess() throws {
+        let modified = ("Last-Modified", "Sat, 06 Nov 1993 08:32:57 GMT")
+        for explicit in [("Cache-Control", "max-age=0"), ("Expires", Self.date), ("Cache-Control", "s-maxage=0")] {
+            #expect(freshness(try makeFields(("Date", Self.date), modified, explicit)).lifetime == 0)
+        }
+    }
 }

@@ -88,10 +88,9 @@ struct StorabilityTests {
         #expect(try judge("no-store, max-age=60") == .notStorable(.responseNoStore))
     }
 
-    @Test("5.2.2.7: private keeps a response out of a shared cache, named fields too")
+    @Test("5.2.2.7: private keeps a response out of a shared cache")
     func privateResponses() throws {
         #expect(try judge("private, max-age=60") == .notStorable(.isPrivate))
-        #expect(try judge("private=\"Set-Cookie\", max-age=60") == .notStorable(.isPrivate))
         #expect(try judge("private, max-age=60", isShared: false) == .storable)
     }
 
@@ -99,5 +98,74 @@ struct StorabilityTests {
     func malformed() throws {
         #expect(try judge("max-age=60, private=\"x, no-store") == .notStorable(.malformedCacheControl))
         #expect(try judge("max-age=60", request: ("Cache-Control", "a b")) == .notStorable(.malformedCacheControl))
+    }
+
+    @Test("3.5: credentials that this program adds count like Authorization")
+    func injectedCredentials() throws {
+        let request = CacheRequest(method: .get, fields: HTTPFields(), hasInjectedCredentials: true)
+        let response = try HTTPFields("Cache-Control", "max-age=60")
+        func judge(_ options: CacheOptions) -> Storability {
+            Storability.judge(request, status: 200, response: response, options)
+        }
+        #expect(judge(CacheOptions()) == .notStorable(.authorization))
+        #expect(judge(CacheOptions(isShared: false)) == .storable)
+    }
+
+    @Test("3: the answer to a request with content is not stored")
+    func requestBody() throws {
+        let request = CacheRequest(method: .get, fields: HTTPFields(), hasBody: true)
+        let response = try HTTPFields("Cache-Control", "max-age=60")
+        #expect(
+            Storability.judge(request, status: 200, response: response, CacheOptions()) == .notStorable(.requestBody)
+        )
+    }
+
+    @Test("5.2.2.7: private that names fields keeps those fields out of a shared cache, and the rest is stored")
+    func privateFields() throws {
+        let fields = [
+            ("Cache-Control", "private=\"X-User, set-cookie\", max-age=60"), ("X-User", "1"), ("X-Other", "2"),
+        ]
+        let cookie = ("Set-Cookie", "a=b")
+        #expect(try judge("private=\"Set-Cookie\", max-age=60", response: cookie) == .storable)
+        let stored = try CachingStage.stored(fields + [cookie])
+        #expect(stored.fields.value(for: "x-user") == nil && stored.fields.value(for: "set-cookie") == nil)
+        #expect(stored.fields.value(for: "x-other") == "2")
+        let ofOne = try CachingStage.stored(fields, options: CachingStage.ofOne)
+        #expect(ofOne.fields.value(for: "x-user") == "1")
+    }
+
+    @Test("7.3: Set-Cookie keeps a response out of a shared cache unless it is meant for shared caches")
+    func setCookie() throws {
+        let cookie = ("Set-Cookie", "a=b")
+        #expect(try judge("max-age=60", response: cookie) == .notStorable(.setCookie))
+        #expect(try judge("max-age=60", response: cookie, isShared: false) == .storable)
+        for directive in ["public", "s-maxage=60"] { #expect(try judge(directive, response: cookie) == .storable) }
+    }
+
+    @Test("two entity tags contradict each other: not stored")
+    func contradiction() throws {
+        let response = try CachingStage.fields([("ETag", "\"a\""), ("ETag", "\"b\""), ("Cache-Control", "max-age=9")])
+        let request = try CachingStage.request()
+        #expect(
+            Storability.judge(request, status: 200, response: response, CacheOptions()) == .notStorable(.contradiction)
+        )
+    }
+
+    @Test("3.1: all fields are stored, unknown ones too, but those of a connection and of a proxy")
+    func storedFields() throws {
+        let stored = try CachingStage.stored([
+            ("Connection", "close, X-Hop"), ("X-Hop", "1"), ("Keep-Alive", "1"), ("Proxy-Authenticate", "Basic"),
+            ("Proxy-Authentication-Info", "x"), ("Proxy-Authorization", "x"), ("Transfer-Encoding", "chunked"),
+            ("Upgrade", "h2c"), ("X-Unknown", "2"), ("Content-Type", "a/b"), ("Age", "5"), ("Content-Length", "3"),
+        ])
+        #expect(stored.fields.list.map(\.name) == ["X-Unknown", "Content-Type", "Date"])
+        #expect(stored.initialAge == 5)
+    }
+
+    @Test("5.2.2.4: no-cache that names fields keeps those fields from being reused")
+    func noCacheFields() throws {
+        let stored = try CachingStage.stored([("Cache-Control", "no-cache=\"X-Once\", max-age=9"), ("X-Once", "1")])
+        #expect(stored.fields.value(for: "x-once") == nil)
+        #expect(CachingStage.decide(try CachingStage.request(), stored).isFreshAnswer)
     }
 }

@@ -11,6 +11,12 @@ public struct CacheControl: Hashable, Sendable {
         case wholeResponse
         /// These field names, in lower case.
         case fields([String])
+
+        /// Whether it is the whole response or this field, given in lower case.
+        func names(_ field: String) -> Bool {
+            guard case .fields(let names) = self else { return true }
+            return names.contains(field)
+        }
     }
 
     /// How stale a response may be (`max-stale` of a request).
@@ -46,6 +52,13 @@ public struct CacheControl: Hashable, Sendable {
 
     private static let largestSeconds = 2_147_483_648
 
+    /// What `Pragma: no-cache` stands for (RFC 9111 5.4).
+    static let noCache: CacheControl = {
+        var control = CacheControl(HTTPFields())
+        control.noCache = .wholeResponse
+        return control
+    }()
+
     public init(_ fields: HTTPFields) {
         var place = fields.first(.cacheControl)
         while let index = place {
@@ -74,6 +87,12 @@ public struct CacheControl: Hashable, Sendable {
         }
         takeFlag(name, argument)
         takeSeconds(name, argument)
+    }
+
+    /// Takes a directive that a targeted field gives (RFC 9213 2.1).
+    mutating func take(_ name: [UInt8], argument: [UInt8]?) {
+        takeFlag(name.span, argument)
+        takeSeconds(name.span, argument)
     }
 
     private mutating func takeFlag(_ name: borrowing Span<UInt8>, _ argument: [UInt8]?) {

@@ -3,7 +3,9 @@ public import HTTPCore
 /// How long a stored response may be used without asking the origin, and how old it is (RFC 9111 4.2).
 public struct Freshness: Hashable, Sendable {
     /// Where the lifetime comes from, in order of precedence (RFC 9111 4.2.1).
-    public enum Source: Hashable, Sendable {
+    public enum Source: UInt8, Hashable, Sendable {
+        /// A rule of the cache's owner.
+        case rule
         case sharedMaxAge, maxAge, expires
         /// A tenth of the time since the last modification (RFC 9111 4.2.2).
         case heuristic
@@ -39,25 +41,22 @@ public struct Freshness: Hashable, Sendable {
         isShared: Bool,
         heuristicLimit: Int = 86_400
     ) {
-        let dateValue = Self.date(.date, in: fields, now: responseTime) ?? responseTime
-        age = Self.currentAge(fields, dateValue, requestTime: requestTime, responseTime: responseTime, now: now)
+        let options = CacheOptions(isShared: isShared, targets: [], heuristicLimit: heuristicLimit)
+        let (lifetime, source) = Self.lifetime(
+            status: status,
+            fields: fields,
+            GoverningControl(fields, options),
+            responseTime: responseTime,
+            options
+        )
+        let initialAge = Self.initialAge(fields, requestTime: requestTime, responseTime: responseTime)
+        self.init(lifetime: lifetime, source: source, age: initialAge + max(0, now - responseTime))
+    }
 
-        let control = CacheControl(fields)
-        if isShared, let seconds = control.sharedMaxAge {
-            (lifetime, source) = (seconds, .sharedMaxAge)
-        } else if let seconds = control.maxAge {
-            (lifetime, source) = (seconds, .maxAge)
-        } else if fields.contains(.expires) {
-            // What is no date, `0` above all, lies in the past (RFC 9111 5.3).
-            let expires = Self.date(.expires, in: fields, now: responseTime)
-            (lifetime, source) = (max(0, (expires ?? dateValue) - dateValue), .expires)
-        } else if control.isPublic || Self.isHeuristicallyCacheable(status),
-            let modified = Self.date(.lastModified, in: fields, now: responseTime), modified < dateValue
-        {
-            (lifetime, source) = (min((dateValue - modified) / 10, heuristicLimit), .heuristic)
-        } else {
-            (lifetime, source) = (0, .none)
-        }
+    init(lifetime: Int, source: Source, age: Int) {
+        self.lifetime = lifetime
+        self.source = source
+        self.age = age
     }
 
     /// The statuses whose responses may be stored without an explicit lifetime (RFC 9110 15.1).
@@ -68,20 +67,36 @@ public struct Freshness: Hashable, Sendable {
         }
     }
 
-    /// RFC 9111 4.2.3, with its names.
-    private static func currentAge(
-        _ fields: HTTPFields,
-        _ dateValue: Int,
-        requestTime: Int,
+    /// RFC 9111 4.2.1 and 4.2.2.
+    static func lifetime(
+        status: Int,
+        fields: HTTPFields,
+        _ governing: GoverningControl,
         responseTime: Int,
-        now: Int
-    ) -> Int {
+        _ options: CacheOptions
+    ) -> (Int, Source) {
+        let control = governing.control
+        let dateValue = CacheDate.value(.date, in: fields, now: responseTime) ?? responseTime
+        if options.isShared, let seconds = control.sharedMaxAge { return (seconds, .sharedMaxAge) }
+        if let seconds = control.maxAge { return (seconds, .maxAge) }
+        if !governing.isTargeted, fields.contains(.expires) {
+            // What is no date, `0` above all, lies in the past (RFC 9111 5.3).
+            let expires = CacheDate.value(.expires, in: fields, now: responseTime)
+            return (max(0, (expires ?? dateValue) - dateValue), .expires)
+        }
+        guard control.isPublic || isHeuristicallyCacheable(status),
+            let modified = CacheDate.value(.lastModified, in: fields, now: responseTime), modified < dateValue
+        else { return (0, .none) }
+        return (min((dateValue - modified) / 10, options.heuristicLimit), .heuristic)
+    }
+
+    /// The corrected initial age of RFC 9111 4.2.3, with its names.
+    static func initialAge(_ fields: HTTPFields, requestTime: Int, responseTime: Int) -> Int {
+        let dateValue = CacheDate.value(.date, in: fields, now: responseTime) ?? responseTime
         let apparentAge = max(0, responseTime - dateValue)
         let responseDelay = max(0, responseTime - requestTime)
         let correctedAgeValue = ageValue(fields) + responseDelay
-        let correctedInitialAge = max(apparentAge, correctedAgeValue)
-        let residentTime = max(0, now - responseTime)
-        return correctedInitialAge + residentTime
+        return max(apparentAge, correctedAgeValue)
     }
 
     /// The first member of the first Age; one that is no number is ignored (RFC 9111 5.1).
@@ -95,16 +110,5 @@ public struct Freshness: Hashable, Sendable {
         // A number that no Int holds is older than anything.
         for index in 0..<text.count where !ASCII.isDigit(text[index]) { return 0 }
         return text.isEmpty ? 0 : 2_147_483_648
-    }
-
-    /// The date of a field; nil when it is absent, malformed, or there twice with different values.
-    private static func date(_ name: FieldName, in fields: HTTPFields, now: Int) -> Int? {
-        guard let index = fields.first(name), let date = HTTPDate.parse(fields.value(at: index), now: now) else {
-            return nil
-        }
-        if let second = fields.next(name, after: index), !fields.value(at: second).equals(fields.value(at: index)) {
-            return nil
-        }
-        return date
     }
 }

@@ -19,7 +19,7 @@ public enum Storability: Hashable, Sendable {
         case responseNoStore
         /// `private` in a shared cache (5.2.2.7).
         case isPrivate
-        /// A request with Authorization in a shared cache, and nothing that allows to store its answer (3.5).
+        /// A request with credentials in a shared cache, and nothing that allows to store its answer (3.5).
         case authorization
         /// No lifetime, no `public`, and a status that does not stand for one.
         case noLifetime
@@ -27,9 +27,20 @@ public enum Storability: Hashable, Sendable {
         case variesOnEverything
         /// A Cache-Control that could not be read in full: what it forbids is not known.
         case malformedCacheControl
+        /// Several fields that a cache goes by contradict each other (two ETags, two Content-Encodings that differ).
+        case contradiction
+        /// Set-Cookie in a shared cache, and nothing that is meant for shared caches: one user's cookie must not become
+        /// everybody's (7.3).
+        case setCookie
+        /// The content of the request decided the answer.
+        case requestBody
+        /// A rule of the cache's owner says so.
+        case rule
+        /// Larger than the cache takes.
+        case tooLarge
     }
 
-    /// Judges a complete exchange.
+    /// Judges an exchange, its body aside.
     ///
     /// - Parameters:
     ///   - method: of the request.
@@ -44,29 +55,52 @@ public enum Storability: Hashable, Sendable {
         response: HTTPFields,
         isShared: Bool
     ) -> Storability {
-        guard method == .get else { return .notStorable(.method) }
+        judge(
+            CacheRequest(method: method, fields: request),
+            status: status,
+            response: response,
+            CacheOptions(isShared: isShared, targets: [])
+        )
+    }
+
+    /// - Parameter hasRuleLifetime: whether a rule of the cache's owner gives the lifetime.
+    public static func judge(
+        _ request: CacheRequest,
+        status: Int,
+        response: HTTPFields,
+        _ options: CacheOptions,
+        hasRuleLifetime: Bool = false
+    ) -> Storability {
+        guard request.method == .get else { return .notStorable(.method) }
+        guard !request.hasBody else { return .notStorable(.requestBody) }
         guard status >= 200, status != 206, status != 304 else { return .notStorable(.status) }
 
-        let asked = CacheControl(request)
-        let control = CacheControl(response)
-        if asked.isMalformed || control.isMalformed { return .notStorable(.malformedCacheControl) }
-        if asked.noStore { return .notStorable(.requestNoStore) }
+        let governing = GoverningControl(response, options)
+        let control = governing.control
+        if request.control.isMalformed || control.isMalformed { return .notStorable(.malformedCacheControl) }
+        if request.control.noStore { return .notStorable(.requestNoStore) }
         // A cache that knows the status goes by the rest and not by the no-store that stands there for the others.
         if control.mustUnderstand {
             guard isUnderstood(status) else { return .notStorable(.statusNotUnderstood) }
         } else if control.noStore {
             return .notStorable(.responseNoStore)
         }
-        if isShared {
-            if control.isPrivate != nil { return .notStorable(.isPrivate) }
+        if options.isShared {
+            if control.isPrivate == .wholeResponse { return .notStorable(.isPrivate) }
             let allowsAuthorized = control.mustRevalidate || control.isPublic || control.sharedMaxAge != nil
-            if request.contains(.authorization), !allowsAuthorized { return .notStorable(.authorization) }
+            if request.hasCredentials, !allowsAuthorized { return .notStorable(.authorization) }
+            let isForAll = control.isPublic || control.sharedMaxAge != nil || governing.isTargeted
+            if response.contains(.setCookie), !isForAll, control.isPrivate?.names("set-cookie") != true {
+                return .notStorable(.setCookie)
+            }
         }
         if response.hasMember("*", of: .vary) { return .notStorable(.variesOnEverything) }
+        if response.count(of: .etag) > 1 { return .notStorable(.contradiction) }
 
+        let hasExpires = !governing.isTargeted && response.contains(.expires)
         let saysSo =
-            control.isPublic || control.maxAge != nil || response.contains(.expires)
-            || (isShared && control.sharedMaxAge != nil) || (!isShared && control.isPrivate != nil)
+            hasRuleLifetime || control.isPublic || control.maxAge != nil || hasExpires
+            || (options.isShared && control.sharedMaxAge != nil) || (!options.isShared && control.isPrivate != nil)
         guard saysSo || Freshness.isHeuristicallyCacheable(status) else { return .notStorable(.noLifetime) }
         return .storable
     }

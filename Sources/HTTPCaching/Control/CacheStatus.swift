@@ -1,0 +1,91 @@
+import HTTPCore
+package import IOCore
+
+/// What the Cache-Status field tells of how a cache handled a request (RFC 9211).
+public struct CacheStatus: Hashable, Sendable {
+    public enum Outcome: Hashable, Sendable {
+        /// Answered without the origin.
+        case hit
+        case forward(ForwardReason)
+    }
+
+    public var outcome: Outcome
+    /// Status of the origin's answer, where it is another than the client's (2.3).
+    public var forwardStatus: Int?
+    /// Seconds until the response is stale; negative when it is (2.4).
+    public var timeToLive: Int?
+    /// Whether the origin's answer was stored (2.5).
+    public var isStored = false
+    /// Whether the request waited for another one's answer (2.6).
+    public var isCollapsed = false
+    /// Why nothing was stored; it is the detail (2.8).
+    public var reason: Storability.Reason?
+
+    public init(_ outcome: Outcome, timeToLive: Int? = nil) {
+        self.outcome = outcome
+        self.timeToLive = timeToLive
+    }
+
+    /// Writes one member of the list, to stand behind those of caches nearer to the origin.
+    ///
+    /// - Parameter name: of this cache: a token.
+    package func serialize(into buffer: inout ByteBuffer, name: StaticString = "pinproxy") {
+        buffer.appendStructured(token: name)
+        switch outcome {
+        case .hit: buffer.appendStructuredFlag(key: "hit")
+        case .forward(let reason):
+            buffer.appendStructuredParameter(key: "fwd", token: reason.token)
+            if let forwardStatus { buffer.appendStructuredParameter(key: "fwd-status", integer: forwardStatus) }
+            if isStored { buffer.appendStructuredFlag(key: "stored") }
+            if isCollapsed { buffer.appendStructuredFlag(key: "collapsed") }
+        }
+        if let timeToLive { buffer.appendStructuredParameter(key: "ttl", integer: timeToLive) }
+        if let reason { buffer.appendStructuredParameter(key: "detail", token: reason.token) }
+    }
+
+    /// The member as text: for logs and tests.
+    public var text: String {
+        var buffer = ByteBuffer()
+        serialize(into: &buffer)
+        return String(copying: buffer.bytes)
+    }
+}
+
+extension ForwardReason {
+    /// As `fwd` says it.
+    package var token: StaticString {
+        switch self {
+        case .bypass: "bypass"
+        case .method: "method"
+        case .uriMiss: "uri-miss"
+        case .varyMiss: "vary-miss"
+        case .miss: "miss"
+        case .request: "request"
+        case .stale: "stale"
+        case .partial: "partial"
+        }
+    }
+}
+
+extension Storability.Reason {
+    /// As `detail` of Cache-Status says it.
+    package var token: StaticString {
+        switch self {
+        case .method: "method"
+        case .status: "status"
+        case .statusNotUnderstood: "status-not-understood"
+        case .requestNoStore: "request-no-store"
+        case .responseNoStore: "no-store"
+        case .isPrivate: "private"
+        case .authorization: "authorization"
+        case .noLifetime: "no-lifetime"
+        case .variesOnEverything: "vary-everything"
+        case .malformedCacheControl: "malformed-cache-control"
+        case .contradiction: "contradiction"
+        case .setCookie: "set-cookie"
+        case .requestBody: "request-body"
+        case .rule: "rule"
+        case .tooLarge: "too-large"
+        }
+    }
+}

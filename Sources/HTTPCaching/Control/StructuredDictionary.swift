@@ -1,0 +1,189 @@
+import HTTPCore
+
+/// The members of a dictionary (RFC 8941 3.2), as far as cache directives need their values: strings, tokens and
+/// integers with their text, the other types by kind. Parameters are read over.
+struct StructuredDictionary {
+    enum Value: Equatable {
+        case boolean(Bool)
+        case integer(Int)
+        case string([UInt8])
+        case token([UInt8])
+        /// A decimal, a byte sequence or an inner list.
+        case other
+    }
+
+    struct Member: Equatable {
+        var key: [UInt8]
+        var value: Value
+    }
+
+    /// In the order of their first keys; of two members with one key, the later value (RFC 8941 4.2.2).
+    private(set) var members: [Member] = []
+
+    /// - Returns: nil when some byte does not fit the grammar: then the whole field counts for nothing.
+    init?(_ text: [UInt8]) {
+        var reader = Reader(text: text)
+        reader.skip { $0 == UInt8(ascii: " ") }
+        while !reader.isAtEnd {
+            guard let key = reader.key() else { return nil }
+            var value = Value.boolean(true)
+            if reader.take("=") {
+                guard let read = reader.take("(") ? reader.innerList() : reader.item() else { return nil }
+                value = read
+            }
+            guard reader.parameters() else { return nil }
+            if let known = members.firstIndex(where: { $0.key == key }) {
+                members[known].value = value
+            } else {
+                members.append(Member(key: key, value: value))
+            }
+            reader.skip(ASCII.isBlank)
+            if reader.isAtEnd { return }
+            guard reader.take(",") else { return nil }
+            reader.skip(ASCII.isBlank)
+            if reader.isAtEnd { return nil }
+        }
+    }
+
+    private struct Reader {
+        let text: [UInt8]
+        var place = 0
+
+        init(text: [UInt8]) { self.text = text }
+
+        var isAtEnd: Bool { place == text.count }
+        var next: UInt8? { place < text.count ? text[place] : nil }
+
+        mutating func take(_ scalar: Unicode.Scalar) -> Bool {
+            guard next == UInt8(ascii: scalar) else { return false }
+            place += 1
+            return true
+        }
+
+        mutating func skip(_ condition: (UInt8) -> Bool) {
+            while let byte = next, condition(byte) { place += 1 }
+        }
+
+        private mutating func run(_ condition: (UInt8) -> Bool) -> [UInt8] {
+            let start = place
+            skip(condition)
+            return Array(text[start..<place])
+        }
+
+        private static func isLowercase(_ byte: UInt8) -> Bool {
+            byte >= UInt8(ascii: "a") && byte <= UInt8(ascii: "z")
+        }
+
+        mutating func key() -> [UInt8]? {
+            guard let first = next, Self.isLowercase(first) || first == UInt8(ascii: "*") else { return nil }
+            return run { byte in
+                Self.isLowercase(byte) || ASCII.isDigit(byte) || "_-.*".utf8.contains(byte)
+            }
+        }
+
+        mutating func item() -> Value? {
+            guard let first = next else { return nil }
+            switch first {
+            case UInt8(ascii: "\""): return string()
+            case UInt8(ascii: ":"): return byteSequence()
+            case UInt8(ascii: "?"):
+                place += 1
+                if take("1") { return .boolean(true) }
+                return take("0") ? .boolean(false) : nil
+            case UInt8(ascii: "-"): return number()
+            default:
+                if ASCII.isDigit(first) { return number() }
+                guard ASCII.isLetter(first) || first == UInt8(ascii: "*") else { return nil }
+                return .token(
+                    run { ASCII.isToken($0) || $0 == UInt8(ascii: ":") || $0 == UInt8(ascii: "/") }
+                )
+            }
+        }
+
+        private mutating func number() -> Value? {
+            let isNegative = take("-")
+            let digits = run(ASCII.isDigit)
+            guard !digits.isEmpty, digits.count <= 15 else { return nil }
+            if take(".") {
+                let fraction = run(ASCII.isDigit)
+                return digits.count <= 12 && (1...3).contains(fraction.count) ? .other : nil
+            }
+            guard let magnitude = DecimalNumber.parse(digits.span) else { return nil }
+            return .integer(isNegative ? -magnitude : magnitude)
+        }
+
+        private mutating func string() -> Value? {
+            place += 1
+            var content: [UInt8] = []
+            while let byte = next {
+                place += 1
+                if byte == UInt8(ascii: "\"") { return .string(content) }
+                if byte == UInt8(ascii: "\\") {
+                    guard let escaped = next, escaped == UInt8(ascii: "\"") || escaped == UInt8(ascii: "\\") else {
+                        return nil
+                    }
+                    content.append(escaped)
+                    place += 1
+                } else {
+                    guard byte >= 0x20, byte < 0x7F else { return nil }
+                    content.append(byte)
+                }
+            }
+            return nil
+        }
+
+        private mutating func byteSequence() -> Value? {
+            place += 1
+            skip { ASCII.isLetter($0) || ASCII.isDigit($0) || "+/=".utf8.contains($0) }
+            return take(":") ? .other : nil
+        }
+
+        /// Behind the opening parenthesis.
+        mutating func innerList() -> Value? {
+            while true {
+                skip { $0 == UInt8(ascii: " ") }
+                if take(")") { return .other }
+                guard item() != nil, parameters() else { return nil }
+                guard next == UInt8(ascii: " ") || next == UInt8(ascii: ")") else { return nil }
+            }
+        }
+
+        mutating func parameters() -> Bool {
+            while take(";") {
+                skip { $0 == UInt8(ascii: " ") }
+                guard key() != nil else { return false }
+                if take("="), item() == nil { return false }
+            }
+            return true
+        }
+    }
+}
+
+extension CacheControl {
+    /// What a targeted field says (RFC 9213 2.1).
+    ///
+    /// A value of the wrong type is not coerced: it is read as strictly as can be (a lifetime of none, a restriction of
+    /// the whole response).
+    ///
+    /// - Parameter name: in lower case.
+    /// - Returns: nil when there is no such field, or it is empty or no dictionary: it is as if it were not there.
+    init?(targeted name: [UInt8], in fields: HTTPFields) {
+        guard let index = fields.first(named: name.span) else { return nil }
+        var text: [UInt8] = []
+        for place in index..<fields.count where fields.name(at: place).equalsIgnoringCase(name.span) {
+            if place > index { text.append(UInt8(ascii: ",")) }
+            fields.appendValue(at: place, to: &text)
+        }
+        guard let dictionary = StructuredDictionary(text), !dictionary.members.isEmpty else { return nil }
+        self.init(HTTPFields())
+        for member in dictionary.members {
+            switch member.value {
+            case .boolean(false): continue
+            case .boolean(true): take(member.key, argument: nil)
+            case .integer(let number): take(member.key, argument: number < 0 ? [] : Array(String(number).utf8))
+            case .string(let text), .token(let text): take(member.key, argument: text)
+            case .other: take(member.key, argument: [])
+            }
+        }
+    }
+}

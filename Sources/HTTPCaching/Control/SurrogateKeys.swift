@@ -1,0 +1,39 @@
+package import HTTPCore
+import IOCore
+
+/// The tags by which stored responses are purged together: of `Surrogate-Key` (parted by spaces) and `Cache-Tag` (parted
+/// by commas, as the CDNs write it).
+package enum SurrogateKeys {
+    /// Longer tags, and those behind the 128th, are left out.
+    private static let longest = 1024
+    private static let most = 128
+
+    package static func tags(of response: HTTPFields) -> [[UInt8]] {
+        var tags: [[UInt8]] = []
+        collect(response, "surrogate-key", UInt8(ascii: " "), &tags)
+        collect(response, "cache-tag", UInt8(ascii: ","), &tags)
+        return tags
+    }
+
+    private static func collect(
+        _ response: HTTPFields,
+        _ name: StaticString,
+        _ separator: UInt8,
+        _ tags: inout [[UInt8]]
+    ) {
+        guard let first = response.first(named: name.bytes) else { return }
+        for index in first..<response.count where response.name(at: index).equalsIgnoringCase(name) {
+            let value = response.value(at: index)
+            var start = 0
+            while start <= value.count {
+                let end = value.firstIndex(of: separator, from: start) ?? value.count
+                let tag = value.extracting(value.trimmingBlanks(start..<end))
+                if tag.count > 0, tag.count <= longest, tags.count < most {
+                    let bytes = [UInt8](copying: tag)
+                    if !tags.contains(bytes) { tags.append(bytes) }
+                }
+                start = end + 1
+            }
+        }
+    }
+}

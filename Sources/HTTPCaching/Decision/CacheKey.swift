@@ -1,0 +1,130 @@
+package import HTTPCore
+import IOCore
+
+/// What a stored response is found by (RFC 9111 2): method and target URI, and the partition that keeps groups of
+/// clients apart.
+///
+/// The URI is kept in its normal form: scheme, host (`Host`), the port always, path and query as they came. HEAD has
+/// the key of GET, since a stored answer to GET answers it (RFC 9110 9.3.2).
+public struct CacheKey: Hashable, Sendable {
+    /// `GET https://host:443/path?query`.
+    package let uri: [UInt8]
+    /// Empty where all clients share.
+    package let partition: [UInt8]
+    /// Of `uri` alone: what invalidates a URI finds every partition.
+    package let hash: UInt64
+
+    /// - Parameters:
+    ///   - method: HEAD counts as GET.
+    ///   - target: path and query in origin form; a fragment is no part of it.
+    ///   - partition: any bytes.
+    package init(
+        method: HTTPMethod,
+        origin: Origin,
+        target: borrowing Span<UInt8>,
+        partition: [UInt8] = []
+    ) {
+        self.init(
+            method: method,
+            scheme: origin.scheme,
+            host: origin.host.bytes.span,
+            isIPv6: origin.host.kind == .ipv6,
+            port: origin.port,
+            target: target,
+            partition: partition
+        )
+    }
+
+    /// The same out of the parts of a request head, without a value for the host.
+    package init(
+        method: HTTPMethod,
+        scheme: RequestHead.Scheme,
+        host: borrowing Span<UInt8>,
+        isIPv6: Bool,
+        port: UInt16,
+        target: borrowing Span<UInt8>,
+        partition: [UInt8] = []
+    ) {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(host.count + target.count + 24)
+        if case .other(let name) = method {
+            bytes.append(contentsOf: name)
+        } else {
+            bytes.append(method == .head ? HTTPMethod.get.knownText.bytes : method.knownText.bytes)
+        }
+        bytes.append(UInt8(ascii: " "))
+        bytes.append(scheme == .https ? "https://" as StaticString : "http://")
+        if isIPv6 { bytes.append(UInt8(ascii: "[")) }
+        bytes.append(host)
+        if isIPv6 { bytes.append(UInt8(ascii: "]")) }
+        bytes.append(UInt8(ascii: ":"))
+        bytes.appendDecimal(Int(port))
+        bytes.append(target.extracting(0..<(target.firstIndex(of: UInt8(ascii: "#")) ?? target.count)))
+        uri = bytes
+        self.partition = partition
+        hash = XXH64.hash(bytes.span, seed: Self.seed)
+    }
+
+    /// The key of a GET for `url`.
+    ///
+    /// - Returns: nil when it is no http or https URL that can be judged without doubt.
+    public init?(url: String, partition: [UInt8] = []) {
+        guard let url = AbsoluteURL(url) else { return nil }
+        self.init(method: .get, origin: url.origin, target: url.target.span, partition: partition)
+    }
+
+    /// A key as a store has kept it.
+    init(uri: [UInt8], partition: [UInt8]) {
+        self.uri = uri
+        self.partition = partition
+        hash = XXH64.hash(uri.span, seed: Self.seed)
+    }
+
+    public static func == (left: CacheKey, right: CacheKey) -> Bool {
+        left.hash == right.hash && left.uri == right.uri && left.partition == right.partition
+    }
+
+    public func hash(into hasher: inout Hasher) { hasher.combine(hash) }
+
+    /// Chosen anew by each process, so that nobody can prepare URLs that fall together.
+    private static let seed = UInt64.random(in: 0 ... .max)
+
+    /// The host in its normal form; IPv6 in brackets.
+    package var host: ArraySlice<UInt8> {
+        guard let slash = uri.firstIndex(of: UInt8(ascii: "/")) else { return [] }
+        let rest = uri[(slash + 2)...]
+        let end = rest.firstIndex { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") } ?? rest.endIndex
+        let authority = rest[..<end]
+        return authority[..<(authority.lastIndex(of: UInt8(ascii: ":")) ?? authority.endIndex)]
+    }
+
+    /// The URI without the method.
+    package var url: ArraySlice<UInt8> {
+        guard let space = uri.firstIndex(of: UInt8(ascii: " ")) else { return [] }
+        return uri[(space + 1)...]
+    }
+}
+
+extension [UInt8] {
+    /// `value`, which is not negative, in decimal digits.
+    mutating func appendDecimal(_ value: Int) {
+        var digits = 1
+        var bound = 10
+        while value >= bound, digits < 19 {
+            digits += 1
+            if digits < 19 { bound *= 10 }
+        }
+        let start = count
+        append(contentsOf: repeatElement(0, count: digits))
+        var rest = value
+        var place = start + digits - 1
+        while place >= start {
+            self[place] = UInt8(ascii: "0") + UInt8(rest % 10)
+            rest /= 10
+            place -= 1
+        }
+    }
+
+    /// Appends a literal.
+    mutating func append(_ text: StaticString) { append(text.bytes) }
+}

@@ -1,0 +1,136 @@
+public import HTTPCore
+import IOCore
+
+/// The fields of a request by which a stored response was chosen among its variants: those that its Vary names, in
+/// their normal form (RFC 9111 4.1).
+///
+/// Normalised alike for every field: lines of one name are one list, white space at the ends is gone. For fields whose
+/// grammar is known here, white space around members goes too; what is compared without case is in lower case; and
+/// Accept-Encoding, in which the order says nothing, is sorted. Accept-Language and Accept keep their order, since
+/// origins choose by it.
+public struct SelectingFields: Hashable, Sendable {
+    struct Field: Hashable, Sendable {
+        /// In lower case.
+        var name: [UInt8]
+        /// nil where the request has no such field.
+        var value: [UInt8]?
+    }
+
+    /// By name, each once.
+    let fields: [Field]
+
+    /// Of a response without Vary.
+    public init() { fields = [] }
+
+    init(fields: [Field]) { self.fields = fields }
+
+    /// - Parameters:
+    ///   - vary: the fields of the response.
+    ///   - request: the fields of the request that it answers.
+    public init(vary response: HTTPFields, request: HTTPFields) {
+        self.init(names: Self.names(response), request: request)
+    }
+
+    /// The same where another response of the URI has said what it varies on.
+    init(names: [[UInt8]], request: HTTPFields) {
+        fields = names.map { Field(name: $0, value: Self.normalized($0, in: request)) }
+    }
+
+    public var isEmpty: Bool { fields.isEmpty }
+
+    var names: [[UInt8]] { fields.map(\.name) }
+
+    /// Whether `request` has the same values.
+    public func matches(_ request: HTTPFields) -> Bool {
+        for field in fields where Self.normalized(field.name, in: request) != field.value { return false }
+        return true
+    }
+
+    /// What two variants of one key differ by, as a run of bytes.
+    package var identity: [UInt8] {
+        var bytes: [UInt8] = []
+        for field in fields {
+            bytes.append(contentsOf: field.name)
+            bytes.append(field.value == nil ? UInt8(ascii: "-") : UInt8(ascii: ":"))
+            bytes.append(contentsOf: field.value ?? [])
+            // No value holds one.
+            bytes.append(0)
+        }
+        return bytes
+    }
+
+    /// The names that Vary lists, in lower case, sorted.
+    static func names(_ response: HTTPFields) -> [[UInt8]] {
+        var names: [[UInt8]] = []
+        var place = response.first(.vary)
+        while let index = place {
+            let value = response.value(at: index)
+            var members = ListMembers()
+            while let range = members.next(in: value) {
+                guard !range.isEmpty else { continue }
+                var name = [UInt8](copying: value.extracting(range))
+                for index in name.indices { name[index] = ASCII.lowercased(name[index]) }
+                if !names.contains(name) { names.append(name) }
+            }
+            place = response.next(.vary, after: index)
+        }
+        return names.sorted { $0.lexicographicallyPrecedes($1) }
+    }
+
+    // MARK: - Normal form
+
+    private static func normalized(_ name: [UInt8], in request: HTTPFields) -> [UInt8]? {
+        guard let first = request.first(named: name.span) else { return nil }
+        let id = request.id(at: first)
+        switch id {
+        case .accept, .acceptEncoding, .acceptLanguage, .acceptCharset:
+            return normalizedList(id, request, first)
+        default:
+            var value: [UInt8] = []
+            for index in first..<request.count where request.name(at: index).equalsIgnoringCase(name.span) {
+                if index > first { value.append(", ") }
+                request.appendValue(at: index, to: &value)
+            }
+            return value
+        }
+    }
+
+    private static func normalizedList(_ id: FieldName, _ request: HTTPFields, _ first: Int) -> [UInt8] {
+        var members: [[UInt8]] = []
+        var place: Int? = first
+        while let index = place {
+            let value = request.value(at: index)
+            var list = ListMembers()
+            while let range = list.next(in: value) {
+                guard !range.isEmpty else { continue }
+                members.append(normalizedMember(value.extracting(range), inLowerCase: id != .accept))
+            }
+            place = request.next(id, after: index)
+        }
+        if id == .acceptEncoding { members.sort { $0.lexicographicallyPrecedes($1) } }
+        return Array(members.joined(separator: [UInt8(ascii: ",")]))
+    }
+
+    /// Without white space around semicolons. Inside quotes (parameters of Accept) nothing changes.
+    private static func normalizedMember(_ text: borrowing Span<UInt8>, inLowerCase: Bool) -> [UInt8] {
+        var member: [UInt8] = []
+        var isQuoted = false
+        var index = 0
+        while index < text.count {
+            let byte = text[index]
+            index += 1
+            if byte == UInt8(ascii: "\"") { isQuoted.toggle() }
+            if !isQuoted {
+                if ASCII.isBlank(byte) { continue }
+                member.append(inLowerCase ? ASCII.lowercased(byte) : byte)
+                continue
+            }
+            member.append(byte)
+            if byte == UInt8(ascii: "\\"), index < text.count {
+                member.append(text[index])
+                index += 1
+            }
+        }
+        return member
+    }
+}

@@ -1,0 +1,64 @@
+import HTTPCore
+
+/// Which fields of a response are stored (RFC 9111 3.1), and how a later response changes them (3.2).
+enum StorableFields {
+    /// Made anew for each use.
+    private static let ownFields: FieldNameSet = [.age, .contentLength, .cacheStatus, .proxyStatus, .trailer]
+
+    /// What a later response may not change: the body that is stored depends on it, or it is its own.
+    private static let fixed: FieldNameSet = [.contentEncoding, .contentRange, .etag, .contentLength, .age]
+
+    /// Everything, unknown fields included, but what belongs to one connection or one proxy, and what `private` (in a
+    /// shared cache) and `no-cache` name.
+    static func kept(of response: HTTPFields, _ control: CacheControl, _ options: CacheOptions) -> HTTPFields {
+        let connection = ConnectionOptions(response)
+        var kept = HTTPFields()
+        for index in 0..<response.count where isKept(response, index, connection, control, options) {
+            kept.append(contentsOf: response, at: index)
+        }
+        return kept
+    }
+
+    private static func isKept(
+        _ response: HTTPFields,
+        _ index: Int,
+        _ connection: ConnectionOptions,
+        _ control: CacheControl,
+        _ options: CacheOptions
+    ) -> Bool {
+        if ownFields.contains(response.id(at: index)) || response.isHopByHop(at: index, connection) { return false }
+        if isNamed(response, index, by: control.noCache) { return false }
+        return !(options.isShared && isNamed(response, index, by: control.isPrivate))
+    }
+
+    private static func isNamed(_ response: HTTPFields, _ index: Int, by scope: CacheControl.Scope?) -> Bool {
+        guard case .fields(let names)? = scope else { return false }
+        let name = response.name(at: index)
+        for text in names where name.equalsIgnoringCase(Array(text.utf8).span) { return true }
+        return false
+    }
+
+    /// The stored fields after a 304 or a HEAD has told more: each field of the new response replaces all of its name
+    /// (3.2), but those that the stored body depends on.
+    static func updated(
+        _ stored: HTTPFields,
+        by response: HTTPFields,
+        _ control: CacheControl,
+        _ options: CacheOptions
+    ) -> HTTPFields {
+        let provided = kept(of: response, control, options)
+        // Content-MD5 (RFC 2616 14.15) goes with the body, too.
+        func isFixed(_ fields: HTTPFields, _ index: Int) -> Bool {
+            fixed.contains(fields.id(at: index)) || fields.name(at: index).equalsIgnoringCase("content-md5")
+        }
+        var updated = HTTPFields()
+        for index in 0..<stored.count {
+            let isReplaced = provided.first(named: stored.name(at: index)) != nil && !isFixed(stored, index)
+            if !isReplaced { updated.append(contentsOf: stored, at: index) }
+        }
+        for index in 0..<provided.count where !isFixed(provided, index) {
+            updated.append(contentsOf: provided, at: index)
+        }
+        return updated
+    }
+}

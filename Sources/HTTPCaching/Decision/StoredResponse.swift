@@ -1,0 +1,205 @@
+public import HTTPCore
+import IOCore
+
+/// The head of a stored response, and all that decides about its reuse; its body is the store's.
+public struct StoredResponse: Sendable {
+    public let status: Int
+    /// As they were received, without those of one connection and without Age and Content-Length, which each use makes
+    /// anew.
+    public internal(set) var fields: HTTPFields
+    /// Of the request.
+    public internal(set) var selecting: SelectingFields
+    /// When the request was sent, in seconds since 1970.
+    public internal(set) var requestTime: Int
+    /// When the response, or the last validation, was received.
+    public internal(set) var responseTime: Int
+    /// Age at `responseTime`: the corrected initial age of RFC 9111 4.2.3.
+    public internal(set) var initialAge: Int
+    /// The lifetime that a rule of the cache's owner gives, in seconds.
+    public internal(set) var ruleLifetime: Int?
+    /// Whether the cache that stored it was shared: what a private cache kept is no shared cache's.
+    public let isShared: Bool
+    public let digest: PolicyDigest
+    var terms: ReuseTerms
+    /// Date, or else when it was received: of several variants the latest is used.
+    var date: Int
+
+    /// Takes a response that was found storable.
+    ///
+    /// - Parameters:
+    ///   - response: its fields as they were received.
+    ///   - requestTime: when the request was sent, in seconds since 1970; also `responseTime`, when the head came.
+    ///   - siblings: what is stored under the key already: where this response has no Vary and one of them has, it is
+    ///     stored under that one's (RFC 9111 4.1).
+    public init(
+        status: Int,
+        response: HTTPFields,
+        to request: CacheRequest,
+        requestTime: Int,
+        responseTime: Int,
+        digest: PolicyDigest,
+        ruleLifetime: Int? = nil,
+        siblings: [StoredResponse] = [],
+        _ options: CacheOptions
+    ) {
+        let governing = GoverningControl(response, options)
+        self.status = status
+        fields = StorableFields.kept(of: response, governing.control, options)
+        var names = SelectingFields.names(response)
+        if names.isEmpty { names = StoredResponse.variedNames(siblings) }
+        selecting = SelectingFields(names: names, request: request.fields)
+        self.requestTime = requestTime
+        self.responseTime = responseTime
+        initialAge = Freshness.initialAge(response, requestTime: requestTime, responseTime: responseTime)
+        self.ruleLifetime = ruleLifetime
+        isShared = options.isShared
+        self.digest = digest
+        terms = ReuseTerms(
+            status: status,
+            fields: response,
+            responseTime: responseTime,
+            ruleLifetime: ruleLifetime,
+            options
+        )
+        date = CacheDate.value(.date, in: response, now: responseTime) ?? responseTime
+    }
+
+    /// A response as a store has kept it.
+    init(
+        status: Int,
+        fields: HTTPFields,
+        selecting: SelectingFields,
+        requestTime: Int,
+        responseTime: Int,
+        initialAge: Int,
+        ruleLifetime: Int?,
+        isShared: Bool,
+        isStale: Bool,
+        digest: PolicyDigest,
+        _ options: CacheOptions
+    ) {
+        self.status = status
+        self.fields = fields
+        self.selecting = selecting
+        self.requestTime = requestTime
+        self.responseTime = responseTime
+        self.initialAge = initialAge
+        self.ruleLifetime = ruleLifetime
+        self.isShared = isShared
+        self.digest = digest
+        isMarkedStale = isStale
+        terms = ReuseTerms(
+            status: status,
+            fields: fields,
+            responseTime: responseTime,
+            ruleLifetime: ruleLifetime,
+            options
+        )
+        date = CacheDate.value(.date, in: fields, now: responseTime) ?? responseTime
+        if isStale { terms.makeStale() }
+    }
+
+    /// Whether something (a HEAD) has told that it is not what the origin has now.
+    public private(set) var isMarkedStale = false
+
+    mutating func markStale() {
+        isMarkedStale = true
+        terms.makeStale()
+    }
+
+    /// Reads the terms anew after the fields have changed.
+    mutating func reset(_ options: CacheOptions) {
+        isMarkedStale = false
+        terms = ReuseTerms(
+            status: status,
+            fields: fields,
+            responseTime: responseTime,
+            ruleLifetime: ruleLifetime,
+            options
+        )
+        date = CacheDate.value(.date, in: fields, now: responseTime) ?? responseTime
+    }
+
+    /// How fresh it is at `now`, in seconds since 1970.
+    public func freshness(now: Int) -> Freshness {
+        Freshness(
+            lifetime: terms.lifetime,
+            source: terms.source,
+            age: initialAge + max(0, now - responseTime)
+        )
+    }
+
+    /// Whether the response to an earlier request may answer this one, freshness aside: the selecting fields match, it
+    /// was received under the same policy, and a cache of this kind stored it.
+    public func answers(_ request: CacheRequest, under digest: PolicyDigest, _ options: CacheOptions) -> Bool {
+        guard self.digest == digest, isShared || !options.isShared else { return false }
+        return selecting.isEmpty || selecting.matches(request.fields)
+    }
+
+    /// Finds the response to use among those of one key: of all that match, the latest (RFC 9111 4 and 4.1).
+    ///
+    /// - Returns: its index in `variants`.
+    public static func select(
+        among variants: [StoredResponse],
+        for request: CacheRequest,
+        under digest: PolicyDigest,
+        _ options: CacheOptions
+    ) -> Int? {
+        var found: Int?
+        for index in variants.indices where variants[index].answers(request, under: digest, options) {
+            if let known = found {
+                let (one, other) = (variants[known], variants[index])
+                if (other.date, other.responseTime) < (one.date, one.responseTime) { continue }
+            }
+            found = index
+        }
+        return found
+    }
+
+    /// The Vary that was received last among the responses of one key.
+    static func variedNames(_ variants: [StoredResponse]) -> [[UInt8]] {
+        let varied = variants.filter { !$0.selecting.isEmpty }
+        return varied.max { $0.date < $1.date }?.selecting.names ?? []
+    }
+
+    // MARK: - Validators
+
+    /// The ETag as it stands there, `W/` included.
+    var etag: EntityTag? {
+        guard let index = fields.first(.etag) else { return nil }
+        return EntityTag(fields.value(at: index))
+    }
+
+    /// In seconds since 1970.
+    var lastModified: Int? { CacheDate.value(.lastModified, in: fields, now: responseTime) }
+
+    /// Whether the origin can be asked if it has changed.
+    public var hasValidator: Bool { etag != nil || lastModified != nil }
+}
+
+/// An entity tag (RFC 9110 8.8.3).
+struct EntityTag: Hashable, Sendable {
+    let isWeak: Bool
+    /// With its quotes.
+    let opaque: [UInt8]
+
+    /// - Returns: nil when it is none.
+    init?(_ text: borrowing Span<UInt8>) {
+        var start = 0
+        if text.count > 2, text[0] == UInt8(ascii: "W"), text[1] == UInt8(ascii: "/") { start = 2 }
+        guard text.count >= start + 2, text[start] == UInt8(ascii: "\""), text[text.count - 1] == UInt8(ascii: "\"")
+        else { return nil }
+        for index in (start + 1)..<(text.count - 1) {
+            guard text[index] > 0x20, text[index] != 0x7F, text[index] != UInt8(ascii: "\"") else { return nil }
+        }
+        isWeak = start > 0
+        opaque = [UInt8](copying: text.extracting(start..<text.count))
+    }
+
+    var bytes: [UInt8] { isWeak ? Array("W/".utf8) + opaque : opaque }
+
+    /// RFC 9110 8.8.3.2.
+    func matchesStrongly(_ other: EntityTag) -> Bool { !isWeak && !other.isWeak && opaque == other.opaque }
+
+    func matchesWeakly(_ other: EntityTag) -> Bool { opaque == other.opaque }
+}

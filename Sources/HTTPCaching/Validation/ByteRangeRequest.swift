@@ -1,0 +1,63 @@
+public import HTTPCore
+
+/// What a Range asks of a complete stored response (RFC 9110 14.2).
+public enum ByteRangeRequest: Hashable, Sendable {
+    /// No Range, one that cannot be read, of another unit, or of several ranges: the whole is sent, which any of these
+    /// allow (a client that asks for many parts of what is here is answered faster by one).
+    case whole
+    /// 206 with these bytes; never empty.
+    case part(Range<Int>)
+    /// 416.
+    case unsatisfiable
+
+    /// - Parameters:
+    ///   - request: the fields of a GET.
+    ///   - length: of the body, in bytes.
+    public init(_ request: HTTPFields, of stored: StoredResponse, length: Int) {
+        self = .whole
+        guard stored.status == 200, request.count(of: .range) == 1, let index = request.first(.range) else { return }
+        guard Self.isWanted(request, stored) else { return }
+        self = Self.range(request.value(at: index), length)
+    }
+
+    private static func range(_ value: borrowing Span<UInt8>, _ length: Int) -> ByteRangeRequest {
+        guard value.hasPrefixIgnoringCase("bytes=") else { return .whole }
+        let specification = value.extracting(value.trimmingBlanks(6..<value.count))
+        guard specification.firstIndex(of: UInt8(ascii: ",")) == nil,
+            let dash = specification.firstIndex(of: UInt8(ascii: "-"))
+        else { return .whole }
+        let lastText = specification.extracting(dash + 1..<specification.count)
+        if dash == 0 {
+            guard let suffix = number(lastText) else { return .whole }
+            guard suffix > 0, length > 0 else { return .unsatisfiable }
+            return .part(max(0, length - suffix)..<length)
+        }
+        guard let first = number(specification.extracting(0..<dash)) else { return .whole }
+        var end = length
+        if lastText.count > 0 {
+            guard let last = number(lastText), last >= first else { return .whole }
+            end = last < length ? last + 1 : length
+        }
+        return first < length ? .part(first..<end) : .unsatisfiable
+    }
+
+    /// A number that no Int holds lies behind the end of everything.
+    private static func number(_ text: borrowing Span<UInt8>) -> Int? {
+        guard text.count > 0 else { return nil }
+        for index in 0..<text.count where !ASCII.isDigit(text[index]) { return nil }
+        return DecimalNumber.parse(text) ?? Int.max
+    }
+
+    /// If-Range (RFC 9110 13.1.5): a strong entity tag that is the stored one's, or a date that is a strong validator.
+    private static func isWanted(_ request: HTTPFields, _ stored: StoredResponse) -> Bool {
+        guard let index = request.first(.ifRange) else { return true }
+        guard request.count(of: .ifRange) == 1 else { return false }
+        let value = request.value(at: index)
+        if let tag = EntityTag(value) { return stored.etag.map(tag.matchesStrongly) ?? false }
+        guard let date = CacheDate.parse(value, now: stored.responseTime), let modified = stored.lastModified else {
+            return false
+        }
+        // A second may see two changes: only a time well before the response is certain (RFC 9110 8.8.2.2).
+        return date == modified && modified < stored.date && stored.fields.contains(.date)
+    }
+}

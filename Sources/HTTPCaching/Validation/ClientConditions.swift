@@ -1,0 +1,78 @@
+public import HTTPCore
+
+/// A client's own conditions, evaluated against the response that the cache would answer with (RFC 9111 4.3.2).
+public enum ClientConditions {
+    /// Whether the client has what is stored, so that 304 answers it.
+    ///
+    /// If-Match and If-Unmodified-Since are the origin's alone; If-Range belongs to `ByteRangeRequest`.
+    ///
+    /// - Parameter request: the fields of a GET or HEAD.
+    public static func areMet(_ request: HTTPFields, by stored: StoredResponse) -> Bool {
+        guard stored.status == 200 else { return false }
+        if request.contains(.ifNoneMatch) { return matchesTag(request, stored) }
+        guard let since = CacheDate.value(.ifModifiedSince, in: request, now: stored.responseTime) else { return false }
+        if stored.fields.contains(.lastModified) {
+            return stored.lastModified.map { $0 <= since } ?? false
+        }
+        // Date, or else when it was received: `date` is the one or the other.
+        return stored.date <= since
+    }
+
+    /// The weak comparison of RFC 9110 13.1.2, with any member of the list.
+    private static func matchesTag(_ request: HTTPFields, _ stored: StoredResponse) -> Bool {
+        var found = false
+        EntityTagList.forEach(in: request, .ifNoneMatch) { tag in
+            switch tag {
+            case .any: found = true
+            case .tag(let tag): if stored.etag.map(tag.matchesWeakly) == true { found = true }
+            }
+        }
+        return found
+    }
+}
+
+/// The members of If-None-Match.
+enum EntityTagList {
+    enum Member {
+        case any
+        case tag(EntityTag)
+    }
+
+    /// Members that are no entity tags are left out.
+    static func forEach(in fields: HTTPFields, _ name: FieldName, _ body: (Member) -> Void) {
+        var place = fields.first(name)
+        while let index = place {
+            let value = fields.value(at: index)
+            var members = TagMembers()
+            while let range = members.next(in: value) {
+                let text = value.extracting(range)
+                if text.equals("*") {
+                    body(.any)
+                } else if let tag = EntityTag(text) {
+                    body(.tag(tag))
+                }
+            }
+            place = fields.next(name, after: index)
+        }
+    }
+
+    /// Like `ListMembers`; but a backslash inside an entity tag escapes nothing (RFC 9110 8.8.3).
+    private struct TagMembers {
+        var position = 0
+
+        mutating func next(in list: borrowing Span<UInt8>) -> Range<Int>? {
+            guard position <= list.count else { return nil }
+            let start = position
+            var index = position
+            var isQuoted = false
+            while index < list.count {
+                let byte = list[index]
+                if byte == UInt8(ascii: "\"") { isQuoted.toggle() }
+                if byte == UInt8(ascii: ","), !isQuoted { break }
+                index += 1
+            }
+            position = index + 1
+            return list.trimmingBlanks(start..<index)
+        }
+    }
+}

@@ -1,0 +1,60 @@
+public import HTTPCore
+
+/// What the answer to a HEAD says about stored answers to GET (RFC 9111 4.3.5).
+public enum HeadUpdate: Sendable {
+    /// It describes what is stored: this takes its place.
+    case update(StoredResponse)
+    /// It describes something else: what is stored is stale.
+    case stale(StoredResponse)
+
+    /// - Parameters:
+    ///   - head: the fields of a 200 to HEAD.
+    ///   - length: of the stored body, in bytes.
+    ///   - requestTime: of the HEAD, in seconds since 1970.
+    /// - Returns: nil where the stored response is none that the HEAD could speak of.
+    public init?(
+        _ head: HTTPFields,
+        status: Int,
+        about stored: StoredResponse,
+        length: Int,
+        requestTime: Int,
+        responseTime: Int,
+        _ options: CacheOptions
+    ) {
+        guard status == 200, stored.status == 200 else { return nil }
+        guard Self.agrees(head, stored, length) else {
+            var stale = stored
+            stale.markStale()
+            self = .stale(stale)
+            return
+        }
+        var updated = stored.updated(
+            by: head,
+            requestTime: requestTime,
+            responseTime: responseTime,
+            options
+        )
+        // New fields are taken in unless Cache-Control restricts it: one that forbids storing leaves what is there stale.
+        if GoverningControl(head, options).control.noStore {
+            updated = stored
+            updated.markStale()
+            self = .stale(updated)
+            return
+        }
+        self = .update(updated)
+    }
+
+    private static func agrees(_ head: HTTPFields, _ stored: StoredResponse, _ length: Int) -> Bool {
+        for name in [FieldName.etag, .lastModified] {
+            guard let index = head.first(name) else { continue }
+            guard let kept = stored.fields.first(name), stored.fields.value(at: kept).equals(head.value(at: index))
+            else {
+                return false
+            }
+        }
+        if let index = head.first(.contentLength) {
+            guard DecimalNumber.parse(head.value(at: index)) == length else { return false }
+        }
+        return true
+    }
+}

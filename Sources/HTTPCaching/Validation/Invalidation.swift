@@ -1,0 +1,28 @@
+package import HTTPCore
+
+/// Which stored responses an answer to an unsafe method makes worthless (RFC 9111 4.4).
+package enum Invalidation {
+    /// - Parameters:
+    ///   - method: of the request.
+    ///   - target: of the request, without fragment.
+    ///   - response: the fields of the answer.
+    /// - Returns: the keys to invalidate, in every partition: that of the target, and those of Location and
+    ///   Content-Location where they are of the same origin. None after a safe method or an error.
+    package static func keys(
+        after method: HTTPMethod,
+        of target: AbsoluteURL,
+        status: Int,
+        response: HTTPFields
+    ) -> [CacheKey] {
+        guard !method.isSafe, (200..<400).contains(status) else { return [] }
+        var keys = [CacheKey(method: .get, origin: target.origin, target: target.target.span)]
+        for name in [FieldName.location, .contentLocation] {
+            guard let index = response.first(name), let url = target.resolving(response.value(at: index)),
+                url.origin == target.origin
+            else { continue }
+            let key = CacheKey(method: .get, origin: url.origin, target: url.target.span)
+            if !keys.contains(key) { keys.append(key) }
+        }
+        return keys
+    }
+}

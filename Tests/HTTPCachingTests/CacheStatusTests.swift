@@ -1,0 +1,51 @@
+import HTTPCore
+import Testing
+
+@testable import HTTPCaching
+
+@Suite("RFC 9211: Cache-Status")
+struct CacheStatusTests {
+    @Test("9211 2: a hit with its time to live, and a stale one with a negative")
+    func hits() {
+        #expect(CacheStatus(.hit, timeToLive: 30).text == "pinproxy; hit; ttl=30")
+        #expect(CacheStatus(.hit, timeToLive: -5).text == "pinproxy; hit; ttl=-5")
+    }
+
+    @Test("9211 2.2: why a request was forwarded, and what became of it")
+    func forwarded() {
+        var status = CacheStatus(.forward(.stale), timeToLive: 60)
+        status.forwardStatus = 304
+        status.isStored = true
+        #expect(status.text == "pinproxy; fwd=stale; fwd-status=304; stored; ttl=60")
+        status = CacheStatus(.forward(.uriMiss))
+        status.isCollapsed = true
+        status.reason = .isPrivate
+        #expect(status.text == "pinproxy; fwd=uri-miss; collapsed; detail=private")
+        let reasons: [(ForwardReason, String)] = [
+            (.bypass, "bypass"), (.method, "method"), (.uriMiss, "uri-miss"), (.varyMiss, "vary-miss"), (.miss, "miss"),
+            (.request, "request"), (.stale, "stale"), (.partial, "partial"),
+        ]
+        for (reason, text) in reasons { #expect(CacheStatus(.forward(reason)).text == "pinproxy; fwd=\(text)") }
+    }
+}
+
+@Suite("Surrogate keys")
+struct SurrogateKeyTests {
+    @Test("tags are parted by spaces in Surrogate-Key and by commas in Cache-Tag, each counted once")
+    func tags() throws {
+        let fields = try CachingStage.fields([
+            ("Surrogate-Key", "a  b a"), ("cache-tag", "c d , a,,e"), ("Cache-Tag", "f"),
+        ])
+        #expect(
+            SurrogateKeys.tags(of: fields).map { String(decoding: $0, as: UTF8.self) } == ["a", "b", "c d", "e", "f"]
+        )
+        #expect(SurrogateKeys.tags(of: HTTPFields()) == [])
+    }
+
+    @Test("a tag that is too long, and those behind the 128th, are left out")
+    func limits() throws {
+        let many = (0..<200).map { "t\($0)" }.joined(separator: " ")
+        #expect(SurrogateKeys.tags(of: try HTTPFields("Surrogate-Key", many)).count == 128)
+        #expect(SurrogateKeys.tags(of: try HTTPFields("Cache-Tag", String(repeating: "x", count: 1025))) == [])
+    }
+}

@@ -1,0 +1,88 @@
+import HTTPCore
+import Testing
+
+@testable import HTTPCaching
+
+/// Responses and requests as tests write them. The clock stands at the date of most responses.
+enum CachingStage {
+    static let now = 784_111_777
+    static let date = "Sun, 06 Nov 1994 08:49:37 GMT"
+    static let anHourBefore = "Sun, 06 Nov 1994 07:49:37 GMT"
+    static let shared = CacheOptions()
+    static let ofOne = CacheOptions(isShared: false)
+    static let digest = PolicyDigest([1, 2, 3])
+
+    typealias Pairs = [(String, String)]
+
+    static func fields(_ pairs: Pairs) throws -> HTTPFields {
+        var fields = HTTPFields()
+        for (name, value) in pairs { try fields.append(name: name, value: value) }
+        return fields
+    }
+
+    static func request(
+        _ pairs: Pairs = [],
+        method: HTTPMethod = .get,
+        policy: RequestPolicy = .useProtocolCachePolicy
+    ) throws -> CacheRequest {
+        CacheRequest(method: method, fields: try fields(pairs), policy: policy)
+    }
+
+    /// A response to a GET, received at `now`, with a Date unless it has one.
+    static func stored(
+        _ pairs: Pairs,
+        status: Int = 200,
+        to request: Pairs = [],
+        receivedAt: Int = now,
+        siblings: [StoredResponse] = [],
+        options: CacheOptions = shared
+    ) throws -> StoredResponse {
+        let hasDate = pairs.contains { $0.0 == "Date" }
+        return StoredResponse(
+            status: status,
+            response: try fields(hasDate ? pairs : pairs + [("Date", date)]),
+            to: try Self.request(request),
+            requestTime: receivedAt,
+            responseTime: receivedAt,
+            digest: digest,
+            siblings: siblings,
+            options
+        )
+    }
+
+    static func decide(
+        _ request: CacheRequest,
+        _ stored: StoredResponse?,
+        after seconds: Int = 0,
+        hasVariants: Bool? = nil,
+        options: CacheOptions = shared
+    ) -> CacheUse {
+        ReuseDecision.decide(
+            request,
+            stored: stored,
+            hasVariants: hasVariants ?? (stored != nil),
+            now: now + seconds,
+            options
+        )
+    }
+
+    static func key(_ url: String) throws -> CacheKey { try #require(CacheKey(url: url)) }
+}
+
+extension CacheUse {
+    /// The answer, where it is one.
+    var reuse: Reuse? {
+        guard case .answer(let reuse) = self else { return nil }
+        return reuse
+    }
+
+    var isFreshAnswer: Bool { reuse.map { $0.freshness.isFresh && !$0.revalidates } ?? false }
+    var isStaleAnswer: Bool { reuse.map { !$0.freshness.isFresh } ?? false }
+}
+
+extension HTTPFields {
+    init(_ name: String, _ value: String) throws {
+        self.init()
+        try append(name: name, value: value)
+    }
+}

@@ -1,0 +1,88 @@
+import HTTPCore
+import Testing
+
+@testable import HTTPCaching
+
+@Suite("RFC 9111 section 4.1: Vary")
+struct SelectingFieldsTests {
+    private typealias Stage = CachingStage
+
+    private func matches(_ vary: String, _ stored: Stage.Pairs, _ presented: Stage.Pairs) throws -> Bool {
+        SelectingFields(vary: try HTTPFields("Vary", vary), request: try Stage.fields(stored))
+            .matches(try Stage.fields(presented))
+    }
+
+    @Test("4.1: a response is used only where all the fields that Vary names match")
+    func mustMatch() throws {
+        let german = [("Accept-Language", "de"), ("X-Kind", "1")]
+        #expect(try matches("Accept-Language, x-kind", german, german))
+        #expect(try matches("Accept-Language", german, [("Accept-Language", "de"), ("X-Kind", "2")]))
+        #expect(try !matches("Accept-Language, X-Kind", german, [("Accept-Language", "de"), ("X-Kind", "2")]))
+        #expect(try !matches("Accept-Language", german, [("Accept-Language", "en")]))
+    }
+
+    @Test("4.1: white space, several lines and what is known to mean the same do not keep requests apart")
+    func normalForm() throws {
+        #expect(try matches("Accept-Encoding", [("Accept-Encoding", "gzip, br")], [("accept-encoding", "BR ,gzip")]))
+        #expect(
+            try matches("Accept", [("Accept", "a/b; q=0.5, c/d")], [("Accept", "a/b;q=0.5"), ("Accept", "c/d")])
+        )
+        #expect(try matches("Accept-Language", [("Accept-Language", "de-AT,en")], [("Accept-Language", "de-at, EN")]))
+        #expect(try matches("X-Kind", [("X-Kind", "a"), ("X-Kind", "b")], [("X-Kind", "a, b")]))
+    }
+
+    @Test("4.1: what is not known to mean the same keeps requests apart")
+    func kept() throws {
+        #expect(try !matches("X-Kind", [("X-Kind", "a")], [("X-Kind", "A")]))
+        #expect(try !matches("X-Kind", [("X-Kind", "a,b")], [("X-Kind", "a, b")]))
+        #expect(try !matches("Accept-Language", [("Accept-Language", "de, en")], [("Accept-Language", "en, de")]))
+        #expect(try !matches("Accept", [("Accept", "a/b;v=\"X Y\"")], [("Accept", "a/b;v=\"XY\"")]))
+        #expect(try !matches("Accept", [("Accept", "a/b;v=\"\\\" Y\"")], [("Accept", "a/b;v=\"\\\"Y\"")]))
+    }
+
+    @Test("4.1: a field that is absent matches only where it is absent too")
+    func absent() throws {
+        #expect(try matches("X-Kind", [], []))
+        #expect(try !matches("X-Kind", [], [("X-Kind", "")]))
+        #expect(try !matches("X-Kind", [("X-Kind", "")], []))
+    }
+
+    @Test("4.1: of several that match, the latest by Date is used")
+    func latest() throws {
+        let old = try Stage.stored([("Vary", "A"), ("Date", Stage.anHourBefore)], to: [("A", "1")])
+        let new = try Stage.stored([("Vary", "A")], to: [("A", "1")])
+        let other = try Stage.stored([("Vary", "A")], to: [("A", "2")])
+        let request = try Stage.request([("A", "1")])
+        func select(_ variants: [StoredResponse]) -> Int? {
+            StoredResponse.select(among: variants, for: request, under: Stage.digest, Stage.shared)
+        }
+        #expect(select([old, new, other]) == 1)
+        #expect(select([new, old, other]) == 0)
+        #expect(select([other]) == nil)
+        #expect(select([]) == nil)
+    }
+
+    @Test("4.1: a response without Vary beside one that has it is kept under that Vary")
+    func inconsistentVary() throws {
+        let varied = try Stage.stored([("Vary", "A")], to: [("A", "1")])
+        let silent = try Stage.stored([], to: [("A", "2")], siblings: [varied])
+        #expect(silent.answers(try Stage.request([("A", "2")]), under: Stage.digest, Stage.shared))
+        #expect(!silent.answers(try Stage.request([("A", "1")]), under: Stage.digest, Stage.shared))
+        let alone = try Stage.stored([], to: [("A", "2")])
+        #expect(alone.answers(try Stage.request([("A", "1")]), under: Stage.digest, Stage.shared))
+    }
+
+    @Test("a response is not used under another policy than it was received under")
+    func digest() throws {
+        let stored = try Stage.stored([])
+        #expect(stored.answers(try Stage.request(), under: Stage.digest, Stage.shared))
+        #expect(!stored.answers(try Stage.request(), under: PolicyDigest([9]), Stage.shared))
+    }
+
+    @Test("what a private cache kept is not a shared cache's")
+    func sharing() throws {
+        let stored = try Stage.stored([("Cache-Control", "private, max-age=60")], options: Stage.ofOne)
+        #expect(stored.answers(try Stage.request(), under: Stage.digest, Stage.ofOne))
+        #expect(!stored.answers(try Stage.request(), under: Stage.digest, Stage.shared))
+    }
+}
