@@ -141,7 +141,7 @@ let package = Package(
         // The built binary against real origins and real clients.
         .testTarget(
             name: "SystemTests",
-            dependencies: ["pinproxy", "ServerTrust", "HTTPCore", "TestSupport"],
+            dependencies: ["pinproxy", "ServerTrust", "HTTP2Core", "HTTPCore", "IOCore", "TestSupport"],
             swiftSettings: strict
         ),
     ]

@@ -198,6 +198,7 @@ final class HTTP2Callbacks: @unchecked Sendable {
         if count > 0 {
             session.output.append(stream.output.bytes.extracting(0..<count))
             stream.output.consume(count)
+            session.bodyBytesSent += count
             session.noteRoom(stream)
         }
         return 0

@@ -54,33 +54,49 @@ package struct HTTP2FieldBlock: ~Copyable {
         entries.append(Entry(name: start..<end, value: end..<bytes.count, isSensitive: Self.isSensitive(name)))
     }
 
-    /// Adds field lines as HTTP/1.1 writes them, each with its CRLF. Lines that HTTP/2 has no use for, because they are
-    /// about a connection (RFC 9113, section 8.2.2), are left out.
-    package mutating func add(lines: borrowing Span<UInt8>) {
-        var position = 0
-        while position < lines.count {
-            guard let colon = lines.firstIndex(of: UInt8(ascii: ":"), from: position),
-                let end = lines.firstIndex(of: UInt8(ascii: "\r"), from: colon)
-            else { return }
-            let name = lines.extracting(position..<colon)
-            if !Self.isAboutConnection(name) {
-                add(name: name, value: lines.extracting(lines.trimmingBlanks((colon + 1)..<end)))
+    /// Adds the fields of a head as HTTP/1.1 writes it, from its status line to its empty line. Fields that HTTP/2 has no
+    /// use for, because they are about a connection (RFC 9113, section 8.2.2), are left out.
+    package mutating func add(headOf text: borrowing Span<UInt8>) {
+        var position = Self.endOfLine(text, 0)
+        while position < text.count, text[position] != UInt8(ascii: "\r") {
+            let end = Self.endOfLine(text, position)
+            if let colon = text.firstIndex(of: UInt8(ascii: ":"), from: position), colon < end {
+                let name = text.extracting(position..<colon)
+                let value = text.extracting(text.trimmingBlanks((colon + 1)..<(end - 2)))
+                if !Self.isAboutConnection(name, value) { add(name: name, value: value) }
             }
-            position = end + 2
+            position = end
         }
+    }
+
+    /// Where the body begins behind such a head.
+    package static func endOfHead(_ text: borrowing Span<UInt8>) -> Int {
+        var position = 0
+        while position < text.count {
+            let end = endOfLine(text, position)
+            if text[position] == UInt8(ascii: "\r") { return end }
+            position = end
+        }
+        return position
+    }
+
+    private static func endOfLine(_ text: borrowing Span<UInt8>, _ start: Int) -> Int {
+        text.firstIndex(of: UInt8(ascii: "\n"), from: start).map { $0 + 1 } ?? text.count
     }
 
     /// Adds every field.
     package mutating func add(_ fields: borrowing HTTPFields) {
         for index in 0..<fields.count {
             let name = fields.name(at: index)
-            if !Self.isAboutConnection(name) { add(name: name, value: fields.value(at: index)) }
+            let value = fields.value(at: index)
+            if !Self.isAboutConnection(name, value) { add(name: name, value: value) }
         }
     }
 
-    private static func isAboutConnection(_ name: borrowing Span<UInt8>) -> Bool {
+    private static func isAboutConnection(_ name: borrowing Span<UInt8>, _ value: borrowing Span<UInt8>) -> Bool {
         switch FieldName(name) {
-        case .connection, .keepAlive, .proxyConnection, .transferEncoding, .upgrade, .te, .host: true
+        case .connection, .keepAlive, .proxyConnection, .transferEncoding, .upgrade, .host: true
+        case .te: !value.equalsIgnoringCase("trailers")
         default: false
         }
     }

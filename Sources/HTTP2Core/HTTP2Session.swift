@@ -27,6 +27,9 @@ public final class HTTP2Session {
     /// The peer has ended the connection: it takes no new streams.
     package internal(set) var isGoingAway = false
 
+    /// Bytes of bodies that have been produced.
+    package internal(set) var bodyBytesSent = 0
+
     unowned(unsafe) let delegate: HTTP2SessionDelegate
     private(set) var session: OpaquePointer?
     private var block = HTTP2FieldBlock()
@@ -57,7 +60,7 @@ public final class HTTP2Session {
         // Credit is given when bytes have gone on, not when they have come.
         nghttp2_option_set_no_auto_window_update(option, 1)
         nghttp2_option_set_no_closed_streams(option, 1)
-        nghttp2_option_set_max_outbound_ack(option, 200)
+        nghttp2_option_set_max_outbound_ack(option, 1100)
         nghttp2_option_set_max_settings(option, 32)
         nghttp2_option_set_max_continuations(option, 8)
         nghttp2_option_set_stream_reset_rate_limit(option, 1000, 100)
@@ -103,7 +106,19 @@ public final class HTTP2Session {
     package func receive(_ bytes: borrowing Span<UInt8>) -> Bool {
         guard !isAbandoned, bytes.count > 0 else { return !isAbandoned }
         let count = bytes.withUnsafeBufferPointer { nghttp2_session_mem_recv(session, $0.baseAddress, $0.count) }
+        if count < 0, !isAbandoned {
+            addLastWords(count == Int(NGHTTP2_ERR_FLOODED.rawValue) ? .enhanceYourCalm : .protocolError)
+        }
         return count >= 0 && !isAbandoned
+    }
+
+    /// A GOAWAY by hand: nghttp2 says nothing more after such an error. `output` holds whole frames.
+    private func addLastWords(_ code: HTTP2ErrorCode) {
+        output.append(([0, 0, 8, 7, 0, 0, 0, 0, 0] as [UInt8]).span)
+        let last = UInt32(bitPattern: nghttp2_session_get_last_proc_stream_id(session))
+        for number in [last, code.rawValue] {
+            for shift in [24, 16, 8, 0] { output.append(UInt8(truncatingIfNeeded: number >> UInt32(shift))) }
+        }
     }
 
     /// Puts what is to be sent into `output`, until that holds about `limit` bytes.
@@ -222,10 +237,11 @@ public final class HTTP2Session {
     }
 
     /// Sends a 1xx head.
-    package func informational(_ stream: HTTP2Stream, _ fill: (inout HTTP2FieldBlock) -> Void) {
+    ///
+    /// - Parameter head: as HTTP/1.1 writes it, with its status line, which is not looked at.
+    package func informational(_ stream: HTTP2Stream, status: Int, headOf head: borrowing Span<UInt8>) {
         guard !stream.isClosed, !isAbandoned else { return }
-        block.removeAll()
-        fill(&block)
+        fill(status, head)
         _ = block.withFields { fields, count in
             nghttp2_submit_headers(
                 session,
@@ -242,11 +258,17 @@ public final class HTTP2Session {
 
     /// Sends the final head of a response, and what is in `stream.output` behind it.
     ///
-    /// - Parameter endsStream: there is neither body nor trailer section.
-    package func respond(_ stream: HTTP2Stream, endsStream: Bool, _ fill: (inout HTTP2FieldBlock) -> Void) {
+    /// - Parameters:
+    ///   - head: as HTTP/1.1 writes it.
+    ///   - endsStream: there is neither body nor trailer section.
+    package func respond(
+        _ stream: HTTP2Stream,
+        status: Int,
+        headOf head: borrowing Span<UInt8>,
+        endsStream: Bool
+    ) {
         guard !stream.isClosed, !isAbandoned else { return }
-        block.removeAll()
-        fill(&block)
+        fill(status, head)
         var provider = Self.provider(of: stream)
         let result = block.withFields { fields, count in
             withUnsafeMutablePointer(to: &provider) {
@@ -256,6 +278,12 @@ public final class HTTP2Session {
         if endsStream { stream.outputEnds = true }
         if result != 0 { reset(stream, .internalError) }
         hasOutput()
+    }
+
+    private func fill(_ status: Int, _ head: borrowing Span<UInt8>) {
+        block.removeAll()
+        block.add(status: status)
+        block.add(headOf: head)
     }
 
     private static func provider(of stream: HTTP2Stream) -> nghttp2_data_provider {

@@ -28,12 +28,14 @@ struct HTTP2SessionTests {
         #expect(String(decoding: served.body, as: UTF8.self) == "question")
         #expect(served.ended)
 
-        pair.server.session.informational(served) { $0.add(status: 103) }
+        pair.respond(to: served, 103)
         served.output.append(Array("ans".utf8))
-        pair.server.session.respond(served, endsStream: false) {
-            $0.add(status: 200)
-            $0.add(lines: Array("Content-Type: text/plain\r\nConnection: close\r\nX-Y:  z \r\n".utf8).span)
-        }
+        pair.respond(
+            to: served,
+            200,
+            "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\nX-Y:  z \r\n\r\nx:",
+            ends: false
+        )
         pair.exchange()
         served.output.append(Array("wer".utf8))
         pair.server.session.end(served, trailers: try trailers([("Grpc-Status", "0")]))
@@ -54,7 +56,7 @@ struct HTTP2SessionTests {
         let pair = Pair()
         let request = try #require(pair.request())
         pair.exchange()
-        pair.server.session.respond(pair.server.opened[0], endsStream: true) { $0.add(status: 204) }
+        pair.respond(to: pair.server.opened[0], 204, ends: true)
         pair.exchange()
         #expect(request.heads == [[":status: 204"]])
         #expect(request.ended && request.closed == .noError)
@@ -68,7 +70,7 @@ struct HTTP2SessionTests {
         pair.exchange()
         let served = pair.server.opened[0]
         served.output.append([UInt8](repeating: 7, count: 200_000))
-        pair.server.session.respond(served, endsStream: false) { $0.add(status: 200) }
+        pair.respond(to: served, 200, ends: false)
         pair.server.session.end(served)
         pair.exchange()
         #expect(request.body.count == 65_535)
@@ -103,7 +105,7 @@ struct HTTP2SessionTests {
         pair.exchange()
         let served = pair.server.opened[0]
         served.output.append([UInt8](repeating: 7, count: 500_000))
-        pair.server.session.respond(served, endsStream: false) { $0.add(status: 200) }
+        pair.respond(to: served, 200, ends: false)
         pair.server.session.end(served)
         let first = pair.server.take(upTo: 50_000)
         #expect(first.count >= 50_000 && first.count < 50_000 + 17_000)
@@ -118,7 +120,7 @@ struct HTTP2SessionTests {
         let request = try #require(pair.request())
         pair.exchange()
         let served = pair.server.opened[0]
-        pair.server.session.respond(served, endsStream: false) { $0.add(status: 200) }
+        pair.respond(to: served, 200, ends: false)
         pair.server.session.reset(served, .internalError)
         pair.exchange()
         #expect(request.closed == .internalError && request.closedByPeer)
@@ -131,7 +133,7 @@ struct HTTP2SessionTests {
         let pair = Pair()
         let request = try #require(pair.request("POST", body: "begun", ends: false))
         pair.exchange()
-        pair.server.session.respond(pair.server.opened[0], endsStream: true) { $0.add(status: 413) }
+        pair.respond(to: pair.server.opened[0], 413, ends: true)
         pair.exchange()
         #expect(request.heads == [[":status: 413"]])
         #expect(request.ended)
@@ -178,7 +180,7 @@ struct HTTP2SessionTests {
         pair.server.session.goAway()
         pair.exchange()
         #expect(!pair.server.session.isOver)
-        pair.server.session.respond(pair.server.opened[0], endsStream: true) { $0.add(status: 200) }
+        pair.respond(to: pair.server.opened[0], 200, ends: true)
         pair.exchange()
         #expect(first.ended)
         #expect(pair.server.session.streams.isEmpty)
@@ -201,7 +203,7 @@ struct HTTP2SessionTests {
         #expect(pair.client.session.peerStreamLimit == 2)
         pair.exchange()
         #expect(pair.server.opened.count == 2)
-        pair.server.session.respond(pair.server.opened[0], endsStream: true) { $0.add(status: 200) }
+        pair.respond(to: pair.server.opened[0], 200, ends: true)
         pair.exchange()
         #expect(pair.server.opened.count == 3)
     }
@@ -230,8 +232,11 @@ struct HTTP2SessionTests {
         #expect(server.give(Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8) + [0, 0, 0, 4, 0, 0, 0, 0, 0]))
         let ping: [UInt8] = [0, 0, 8, 6, 0, 0, 0, 0, 0] + [UInt8](repeating: 1, count: 8)
         var isWell = true
-        for _ in 0..<1000 where isWell { isWell = server.give(ping) }
+        for _ in 0..<2000 where isWell { isWell = server.give(ping) }
         #expect(!isWell)
+        // ENHANCE_YOUR_CALM, in a GOAWAY.
+        let last = Array(server.session.takeOutput().suffix(17))
+        #expect(last.prefix(4) == [0, 0, 8, 7] && last.last == 11)
     }
 
     @Test("frames are told apart by what they are good for")

@@ -115,6 +115,20 @@ struct Pair {
         return isWell
     }
 
+    func respond(
+        to stream: Recorder,
+        _ status: Int,
+        _ head: String = "HTTP/1.1 200 OK\r\n\r\n",
+        ends: Bool = true
+    ) {
+        let text = Array(head.utf8)
+        if status < 200 {
+            server.session.informational(stream, status: status, headOf: text.span)
+        } else {
+            server.session.respond(stream, status: status, headOf: text.span, endsStream: ends)
+        }
+    }
+
     func request(
         _ method: String = "GET",
         _ path: String = "/",

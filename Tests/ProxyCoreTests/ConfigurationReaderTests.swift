@@ -66,7 +66,7 @@ struct ConfigurationReaderTests {
             {
               "$schema": "x", "comment": "c", "version": 1, "workers": 3,
               "listeners": [
-                { "address": "[::1]:0", "mode": "forward", "http2": false, "allowHosts": ["*.example.com", "a.test"] },
+                { "address": "[::1]:0", "mode": "forward", "http2": true, "allowHosts": ["*.example.com", "a.test"] },
                 { "unixSocket": "run/proxy.sock", "comment": "c" },
                 { "address": "0.0.0.0:9001", "mode": "gateway", "upstream": "https://API.Example.com:8443/",
                   "allowedHosts": ["api.local", "192.0.2.1"], "allowRemoteClients": true },

@@ -12,7 +12,6 @@ struct ConfigurationUnsupportedTests {
             LoadError(#""cache": { "memory": "64MB" }"#, at: "/cache", says: "nothing is cached"),
             LoadError(#""upstreamProxy": "http://p.test:3128""#, at: "/upstreamProxy", says: "directly"),
             LoadError(#""authentication": {}"#, at: "/authentication", says: "trusted clients"),
-            LoadError(listener: #""address": "127.0.0.1:1", "http2": true"#, at: "/listeners/0/http2", says: "false"),
             LoadError(listener: #""address": "127.0.0.1:1", "tls": {}"#, at: "/listeners/0/tls", says: "loopback"),
             LoadError(
                 listener: #""address": "127.0.0.1:1", "authentication": {}"#,
@@ -90,7 +89,7 @@ struct ConfigurationUnsupportedTests {
             #"""
             {
               "version": 1,
-              "listeners": [{ "address": "127.0.0.1:8080", "mode": "forward", "http2": true, "allowHosts": ["*"] }],
+              "listeners": [{ "address": "127.0.0.1:8080", "mode": "forward", "allowHosts": ["*"] }],
               "admin": { "address": "127.0.0.1:8081" },
               "access": { "connectPorts": [443, 993] },
               "cache": { "shared": true, "memory": "64MB", "disk": { "path": "/var/cache/pinproxy", "size": "1GB" } },
@@ -107,7 +106,7 @@ struct ConfigurationUnsupportedTests {
         let host = "/hosts/api.example.com"
         #expect(
             Set(issues.map(\.pointer)) == [
-                "/listeners/0/http2", "/admin", "/access/connectPorts", "/cache", "\(host)/connect",
+                "/admin", "/access/connectPorts", "/cache", "\(host)/connect",
                 "\(host)/redirects/policy", "\(host)/redirects/max", "\(host)/redirects/rules", "\(host)/responses",
                 "\(host)/cache",
             ]

@@ -32,11 +32,13 @@ extension ConfigurationReader {
         let allowedHosts = object["allowedHosts"]
         let upstreamElement = object["upstream"]
         let upstream = upstreamElement.flatMap(readUpstream)
+        let http2 = object["http2"]?.bool() ?? false
         let allowRemoteClients = object["allowRemoteClients"]
         var listener = ListenerConfiguration(
             endpoint: endpoint ?? .unixSocket(path: ""),
             mode: mode ?? .forward,
             upstream: upstream,
+            http2: http2,
             allowRemoteClients: allowRemoteClients?.bool() ?? false
         )
         if let patterns = allowHosts?.allowingHostPatterns() { listener.allowHosts = HostPatternSet(patterns) }

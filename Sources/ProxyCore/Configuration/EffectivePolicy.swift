@@ -41,6 +41,7 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
             if let upstream = listener.upstream {
                 text += " to https://\(upstream.host.authorityText):\(upstream.port)"
             }
+            if listener.http2 { text += ", HTTP/2 too" }
             if listener.allowRemoteClients { text += ", remote clients allowed" }
             return Row(label: listener.mode.rawValue, text: text)
         }

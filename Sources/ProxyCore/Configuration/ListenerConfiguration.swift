@@ -41,6 +41,8 @@ package struct ListenerConfiguration: Equatable, Sendable {
     package var allowHosts: HostPatternSet
     /// A gateway's further names in Host (invariant 16), beside its own address, `localhost` and the upstream's name.
     package var allowedHosts: [Host]
+    /// Clients may speak cleartext HTTP/2 with prior knowledge (RFC 9113, section 3.3), beside HTTP/1.1.
+    package var http2: Bool
     /// Said for an address that others than this machine can reach.
     package var allowRemoteClients: Bool
 
@@ -50,6 +52,7 @@ package struct ListenerConfiguration: Equatable, Sendable {
         upstream: Upstream? = nil,
         allowHosts: HostPatternSet = .any,
         allowedHosts: [Host] = [],
+        http2: Bool = false,
         allowRemoteClients: Bool = false
     ) {
         self.endpoint = endpoint
@@ -57,6 +60,7 @@ package struct ListenerConfiguration: Equatable, Sendable {
         self.upstream = upstream
         self.allowHosts = allowHosts
         self.allowedHosts = allowedHosts
+        self.http2 = http2
         self.allowRemoteClients = allowRemoteClients
     }
 

@@ -18,7 +18,6 @@ enum UnsupportedKeys {
         /// The form of the key that is true of this version.
         enum Accepted {
             case nothing
-            case flag(Bool)
             case ports([Int])
             /// One word, and the words of later versions.
             case word(String, later: [String])
@@ -50,11 +49,6 @@ enum UnsupportedKeys {
             ]
         case .listener:
             [
-                Refusal(
-                    key: "http2",
-                    accepted: .flag(false),
-                    remedy: "set it to false; clients of this listener speak HTTP/1.1"
-                ),
                 Refusal(key: "tls", accepted: .nothing, remedy: "take it out and listen on loopback or a Unix socket"),
                 Refusal(key: "authentication", accepted: .nothing, remedy: authenticationRemedy),
             ]
@@ -119,9 +113,6 @@ enum UnsupportedKeys {
         switch refusal.accepted {
         case .nothing:
             report("\"\(refusal.key)\"", on: element, remedy: refusal.remedy)
-        case .flag(let accepted):
-            guard let flag = element.bool(), flag != accepted else { return }
-            report("\"\(refusal.key)\": \(flag)", on: element, remedy: refusal.remedy)
         case .ports(let accepted):
             guard let elements = element.elements() else { return }
             let ports = elements.compactMap { $0.int(in: 1...65535) }

@@ -28,7 +28,7 @@ struct ClientAnswer {
     }
 
     private var framing = Framing.plain
-    private var trailers: HTTPFields?
+    private(set) var trailers: HTTPFields?
     private(set) var hasBegun = false
     private(set) var status = 0
     /// Whether the connection can carry another request after this answer.
@@ -66,7 +66,10 @@ struct ClientAnswer {
         case .none, .length:
             framing = .plain
         case .chunked, .untilClose:
-            if request.minorVersion >= 1 {
+            if request.majorVersion == 2 {
+                // The end of the stream is the end of the body.
+                framing = .plain
+            } else if request.minorVersion >= 1 {
                 framing = .chunked
                 output.append("Transfer-Encoding: chunked\r\n")
             } else {

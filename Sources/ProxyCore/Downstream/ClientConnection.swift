@@ -1,3 +1,4 @@
+import HTTP2Core
 import HTTPCore
 import IOCore
 
@@ -17,6 +18,10 @@ final class ClientConnection: ExchangeCarrier {
     /// `feed` is on the stack and goes on with the next request by itself.
     private var isFeeding = false
     private var lingered = 0
+    /// The client may speak HTTP/2 here, and has said nothing else yet.
+    private var mayBeHTTP2: Bool
+    /// What it has said so far, when that is the beginning of HTTP/2's preface.
+    private var preface: [UInt8] = []
 
     private enum Phase {
         /// Between requests, or inside a head.
@@ -36,6 +41,7 @@ final class ClientConnection: ExchangeCarrier {
 
     init(_ transport: ClientTransport) {
         carrier = transport
+        mayBeHTTP2 = transport.listener.configuration.http2
         super.init(worker: transport.worker, listener: transport.listener)
         timer = LoopTimer { [unowned self] in timeIsUp() }
     }
@@ -82,6 +88,7 @@ final class ClientConnection: ExchangeCarrier {
     /// Takes bytes from the client, whatever they are part of.
     private func feed(_ bytes: borrowing Span<UInt8>) {
         guard phase != .closed else { return }
+        if mayBeHTTP2 { return feedPreface(bytes) }
         isFeeding = true
         defer { isFeeding = false }
         var position = 0
@@ -107,6 +114,24 @@ final class ClientConnection: ExchangeCarrier {
             case .closed:
                 return
             }
+        }
+    }
+
+    private func feedPreface(_ bytes: borrowing Span<UInt8>) {
+        preface.append(bytes)
+        let held = preface
+        switch ClientPreface.judge(held.span) {
+        case .needsMore: return
+        case .isNot:
+            mayBeHTTP2 = false
+            preface = []
+            feed(held.span)
+        case .isPreface:
+            phase = .closed
+            worker.loop.remove(timer)
+            let next = HTTP2Connection(carrier)
+            carrier.handOver(to: .http2(next))
+            next.open(held.span)
         }
     }
 

@@ -10,6 +10,7 @@ final class ClientTransport: EventHandler {
         /// Nobody yet, or no more: the transport is closed.
         case none
         case http1(ClientConnection)
+        case http2(HTTP2Connection)
     }
 
     let worker: Worker
@@ -92,6 +93,7 @@ final class ClientTransport: EventHandler {
             switch user {
             case .none: return
             case .http1(let connection): connection.flush()
+            case .http2(let connection): connection.flush()
             }
         }
         if readiness.contains(.readable) || readiness.contains(.peerClosed) {
@@ -105,6 +107,7 @@ final class ClientTransport: EventHandler {
         switch user {
         case .none: break
         case .http1(let connection): connection.pump()
+        case .http2(let connection): connection.pump()
         }
     }
 
@@ -120,6 +123,7 @@ final class ClientTransport: EventHandler {
         switch user {
         case .none: break
         case .http1(let connection): connection.flush()
+        case .http2(let connection): connection.flush()
         }
     }
 
@@ -128,6 +132,7 @@ final class ClientTransport: EventHandler {
         switch user {
         case .none: break
         case .http1(let connection): connection.close()
+        case .http2(let connection): connection.close()
         }
     }
 
@@ -137,6 +142,7 @@ final class ClientTransport: EventHandler {
         switch user {
         case .none: break
         case .http1(let connection): connection.closeIfIdle()
+        case .http2(let connection): connection.closeIfIdle()
         }
     }
 

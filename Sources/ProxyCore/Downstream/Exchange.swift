@@ -92,6 +92,7 @@ final class Exchange: LoopTaskDelegate {
     private func answerOptions() {
         let keepAlive = head.keepAlive && body.isComplete
         answer.tellOptions(keepAlive: keepAlive, to: &carrier.output, date: worker.httpDate)
+        carrier.headIsWritten(answer.status)
         end(nil)
         carrier.finished(self, persists: keepAlive, isWhole: true)
     }
@@ -111,9 +112,9 @@ final class Exchange: LoopTaskDelegate {
     private func start(_ endpoint: Endpoint, _ generation: Generation) {
         let length: RequestBodyLength =
             switch head.framing {
-            case .none, .untilClose: .none
+            case .none: .none
             case .length(let count): .bytes(count)
-            case .chunked: .unknown
+            case .chunked, .untilClose: .unknown
             }
         let request = SessionRequest(
             endpoint: endpoint,
@@ -121,7 +122,7 @@ final class Exchange: LoopTaskDelegate {
             target: Array(copying: head.target),
             fields: OriginFields.make(
                 from: head,
-                via: head.minorVersion == 0 ? worker.viaOfVersion10 : worker.viaOfVersion11
+                via: via
             ),
             bodyLength: length
         )
@@ -129,6 +130,11 @@ final class Exchange: LoopTaskDelegate {
         self.task = task
         if body.isComplete { task.finishSending() }
         task.resume()
+    }
+
+    private var via: [UInt8] {
+        if head.majorVersion == 2 { return worker.viaOfVersion2 }
+        return head.minorVersion == 0 ? worker.viaOfVersion10 : worker.viaOfVersion11
     }
 
     /// Whether more of the request body can be taken now.
@@ -155,9 +161,20 @@ final class Exchange: LoopTaskDelegate {
                 return bytes.count
             }
         }
-        if body.isComplete { task?.finishSending() }
+        // A stream that has brought all bytes of its length may still bring trailers.
+        if body.isComplete, head.majorVersion == 1 { task?.finishSending() }
         return position
     }
+
+    /// The stream that brings the request has ended (HTTP/2).
+    func streamEnded(trailers: HTTPFields?) {
+        guard !isOver else { return }
+        body.streamEnded()
+        if body.isComplete { task?.finishSending(trailers: trailers ?? HTTPFields()) } else { inputEnded() }
+    }
+
+    /// Whether it has begun and not ended.
+    var isUnderWay: Bool { !isOver }
 
     /// The client has half-closed. A body without its end must not look whole to the origin (rule 36).
     func inputEnded() {
@@ -184,6 +201,7 @@ final class Exchange: LoopTaskDelegate {
     func refuse(_ problem: Problem, keepAlive: Bool) {
         if isOver { reset() }
         answer.refuse(problem, head: head, keepAlive: keepAlive, to: &carrier.output, date: worker.httpDate)
+        carrier.headIsWritten(answer.status)
         end(problem)
         carrier.finished(self, persists: keepAlive, isWhole: true)
     }
@@ -193,6 +211,7 @@ final class Exchange: LoopTaskDelegate {
         let canBeSaid = !answer.hasBegun
         if canBeSaid {
             answer.refuse(problem, head: head, keepAlive: false, to: &carrier.output, date: worker.httpDate)
+            carrier.headIsWritten(answer.status)
         }
         end(problem)
         carrier.finished(self, persists: false, isWhole: canBeSaid)
@@ -213,6 +232,7 @@ final class Exchange: LoopTaskDelegate {
     override func taskDidConnect(_ task: LoopTask) {
         guard !isOver, head.expectsContinue, !body.isComplete, bytesFromClient == 0 else { return }
         carrier.output.append("HTTP/1.1 100 Continue\r\n\r\n")
+        carrier.headIsWritten(100)
         carrier.flushLater()
     }
 
@@ -225,6 +245,7 @@ final class Exchange: LoopTaskDelegate {
         // 100 was ours to give; 101 is not to be had without Upgrade, which is not forwarded.
         guard !isOver, informational.status != 100, informational.status != 101 else { return }
         answer.relay(informational, to: head, output: &carrier.output, pseudonym: worker.pseudonym)
+        carrier.headIsWritten(informational.status)
         carrier.flushLater()
     }
 
@@ -246,6 +267,7 @@ final class Exchange: LoopTaskDelegate {
             ),
             output: &carrier.output
         )
+        carrier.headIsWritten(answer.status)
         return .allow
     }
 

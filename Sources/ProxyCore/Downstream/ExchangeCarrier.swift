@@ -19,6 +19,9 @@ class ExchangeCarrier {
     /// How the answer's bytes go on: false when the origin should hold back.
     var hasRoom: Bool { preconditionFailure("a carrier bounds its output") }
 
+    /// A whole head stands in `output`, with nothing before it but what belongs to it, and perhaps its body behind it.
+    func headIsWritten(_ status: Int) {}
+
     /// Writes a large piece of a body, with what waits before it, without copying it first.
     func write(_ bytes: borrowing Span<UInt8>) { preconditionFailure("a carrier writes") }
 

@@ -8,6 +8,8 @@ struct RequestBody {
         case complete
         case length(remaining: Int)
         case chunked
+        /// To the end of an HTTP/2 stream.
+        case untilEnd
         case failed
     }
 
@@ -36,8 +38,10 @@ struct RequestBody {
         received = 0
         self.limit = limit ?? Int.max
         switch framing {
-        case .none, .length(0), .untilClose:
+        case .none, .length(0):
             state = .complete
+        case .untilClose:
+            state = .untilEnd
         case .length(let count):
             state = .length(remaining: count)
             if count > self.limit { return tooLarge }
@@ -55,6 +59,11 @@ struct RequestBody {
         )
     }
 
+    /// The stream has ended that brings it: the end of a body of unknown length.
+    mutating func streamEnded() {
+        if case .untilEnd = state { state = .complete }
+    }
+
     mutating func next(_ bytes: borrowing Span<UInt8>) -> Step {
         switch state {
         case .complete, .failed:
@@ -63,6 +72,13 @@ struct RequestBody {
             let count = min(remaining, bytes.count)
             state = count == remaining ? .complete : .length(remaining: remaining - count)
             return .data(0..<count, consumed: count)
+        case .untilEnd:
+            received += bytes.count
+            if received > limit {
+                state = .failed
+                return .failed(tooLarge)
+            }
+            return .data(0..<bytes.count, consumed: bytes.count)
         case .chunked:
             switch chunks.next(bytes) {
             case .data(let range, let consumed):

@@ -4,10 +4,10 @@ import IOCore
 /// The Via field of this proxy (RFC 9110, section 7.6.3): protocol version and pseudonym.
 enum ViaField {
     /// `1.1 pinproxy-k3v9qz`: what is added to a request from a client.
-    static func value(minorVersion: UInt8, pseudonym: [UInt8]) -> [UInt8] {
+    static func value(majorVersion: UInt8 = 1, minorVersion: UInt8, pseudonym: [UInt8]) -> [UInt8] {
         var value: [UInt8] = []
         value.reserveCapacity(4 + pseudonym.count)
-        value.append(UInt8(ascii: "1"))
+        value.append(UInt8(ascii: "0") + majorVersion)
         value.append(UInt8(ascii: "."))
         value.append(UInt8(ascii: "0") + minorVersion)
         value.append(UInt8(ascii: " "))

@@ -15,6 +15,7 @@ final class Worker: @unchecked Sendable {
     /// What is added to Via of a request of that minor version.
     let viaOfVersion10: [UInt8]
     let viaOfVersion11: [UInt8]
+    let viaOfVersion2: [UInt8]
     private(set) var isDraining = false
     private var isStopped = false
 
@@ -55,6 +56,7 @@ final class Worker: @unchecked Sendable {
         self.pseudonym = pseudonym
         viaOfVersion10 = ViaField.value(minorVersion: 0, pseudonym: pseudonym)
         viaOfVersion11 = ViaField.value(minorVersion: 1, pseudonym: pseudonym)
+        viaOfVersion2 = ViaField.value(majorVersion: 2, minorVersion: 0, pseudonym: pseudonym)
         logBuffer = log.map { LogBuffer(writer: $0, loop: loop) }
         logLine = TaskLogLine(redacting: generation.snapshot.configuration.log.redact)
         restTimer = LoopTimer { [unowned self] in rest() }

@@ -1,4 +1,4 @@
-import HTTPCore
+package import HTTPCore
 import IOCore
 public import ServerTrust
 
@@ -32,6 +32,8 @@ public final class LoopTask {
     private var bodyBytesGiven: Int64 = 0
     /// The end of the body has been given.
     var uploadEnded = false
+    /// What follows the body.
+    private(set) var uploadTrailers = HTTPFields()
     /// The last call of libcurl for bytes found none.
     var uploadPaused = false
     /// The delegate wants no more of the response for now.
@@ -107,8 +109,12 @@ public final class LoopTask {
     }
 
     /// Says that the request body is whole.
-    public func finishSending() {
+    public func finishSending() { finishSending(trailers: HTTPFields()) }
+
+    /// The same, with trailers.
+    package func finishSending(trailers: HTTPFields) {
         guard !uploadEnded else { return }
+        if trailers.count > 0 { uploadTrailers = trailers }
         uploadEnded = true
         wakeUpload()
     }

@@ -1,0 +1,230 @@
+import HTTP2Core
+import HTTPCore
+import IOCore
+import SessionCore
+
+/// A client's stream: makes a request of what comes, and gives credit as it goes on.
+final class HTTP2ClientStream: HTTP2Stream {
+    private let connection: HTTP2Connection
+    private var exchange: Exchange?
+    private var carrier: HTTP2StreamCarrier!
+    private var section: RequestSection
+    private var trailers: TrailerSection?
+    private var hasHead = false
+    /// Bytes of the body that have come and for which no credit was given.
+    private var uncredited = 0
+    /// Ended by us, for a reason of our own.
+    private var isGivenUp = false
+
+    init(on connection: HTTP2Connection) {
+        self.connection = connection
+        section = RequestSection(limits: connection.worker.generation.headLimits)
+        super.init()
+        let carrier = HTTP2StreamCarrier(self, connection)
+        self.carrier = carrier
+        exchange = connection.worker.borrowExchange(for: carrier)
+        exchange?.head.removeAll()
+    }
+
+    // MARK: The request
+
+    override func didReceiveField(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool {
+        guard hasHead else {
+            guard let exchange else { return true }
+            return section.take(name: name, value: value, into: &exchange.head)
+        }
+        if trailers == nil { trailers = TrailerSection(limits: connection.worker.generation.headLimits) }
+        return trailers?.take(name: name, value: value) ?? false
+    }
+
+    override func didReceiveHead(endsStream: Bool) -> Bool {
+        // Trailers: what they say is for the end.
+        if hasHead { return endsStream }
+        hasHead = true
+        connection.headIsOver()
+        guard let exchange else { return true }
+        if let fault = section.conclude(
+            isForOrigin: connection.listener.isGateway,
+            endsStream: endsStream,
+            into: &exchange.head
+        ) {
+            exchange.refuse(Problem(fault), keepAlive: true)
+        } else {
+            exchange.begin()
+        }
+        return true
+    }
+
+    override func didReceiveData(_ bytes: borrowing Span<UInt8>) {
+        uncredited += bytes.count
+        if let exchange { _ = exchange.feedBody(bytes) }
+        giveCredit()
+    }
+
+    override func didReceiveEnd() {
+        exchange?.streamEnded(trailers: trailers?.fields)
+    }
+
+    /// The client has half-closed its connection.
+    func connectionEnded() {
+        if !peerHasEnded { exchange?.inputEnded() }
+    }
+
+    /// Credit for what does not wait here any more.
+    func giveCredit() {
+        let waiting = exchange?.task?.pendingBodyBytes ?? 0
+        let count = uncredited - waiting
+        guard count > 0, let session else { return }
+        uncredited -= count
+        session.consume(self, count)
+    }
+
+    // MARK: The answer
+
+    override func hasRoom() {
+        if output.count < HTTP2StreamCarrier.lowWater { exchange?.outputHasRoom() }
+    }
+
+    /// The exchange is over.
+    func finished(_ finished: Exchange) {
+        guard exchange === finished else { return }
+        exchange = nil
+        giveCredit()
+        connection.worker.returnExchange(finished)
+        connection.exchangeIsOver()
+    }
+
+    func giveUp(_ code: HTTP2ErrorCode) {
+        isGivenUp = true
+        session?.reset(self, code)
+    }
+
+    override func didClose(_ code: HTTP2ErrorCode, byPeer: Bool) {
+        if !hasHead {
+            hasHead = true
+            connection.headIsOver()
+        }
+        if let exchange {
+            self.exchange = nil
+            if exchange.isUnderWay { exchange.clientGone() }
+            connection.worker.returnExchange(exchange)
+            connection.exchangeIsOver()
+        }
+        connection.consumeRest(uncredited)
+        uncredited = 0
+        connection.streamClosed(isBroken: code != .noError && !isGivenUp)
+        carrier.isClosed = true
+    }
+}
+
+/// What an exchange's answer goes out on: one stream.
+///
+/// The exchange writes heads as HTTP/1.1 has them, and bodies behind them. Heads are taken apart into fields here; they
+/// are our own work, so that nothing needs to be judged again.
+final class HTTP2StreamCarrier: ExchangeCarrier {
+    private unowned let stream: HTTP2ClientStream
+    private unowned let connection: HTTP2Connection
+    private let peer: ClientTransport
+    /// The final head, until it is known whether anything follows.
+    private var head = ByteBuffer()
+    private var status = 0
+    private var isHeadWaiting = false
+    private var isFlushPlanned = false
+    /// The stream is gone.
+    var isClosed = false
+
+    /// More waiting output than this holds the origin back.
+    private static let highWater = 128 << 10
+    static let lowWater = 32 << 10
+
+    init(_ stream: HTTP2ClientStream, _ connection: HTTP2Connection) {
+        self.stream = stream
+        self.connection = connection
+        peer = connection.transport
+        super.init(worker: connection.worker, listener: connection.listener)
+    }
+
+    override var transport: ClientTransport { peer }
+
+    override var hasRoom: Bool { isClosed || output.count + stream.output.count < Self.highWater }
+
+    override func headIsWritten(_ status: Int) {
+        guard !isClosed else { return output.removeAll() }
+        if status < 200 {
+            var text = ByteBuffer()
+            swap(&text, &output)
+            stream.session?.informational(stream, status: status, headOf: text.bytes)
+        } else {
+            self.status = status
+            isHeadWaiting = true
+            var text = ByteBuffer()
+            swap(&text, &output)
+            // What follows the head is the beginning of the body.
+            let end = HTTP2FieldBlock.endOfHead(text.bytes)
+            if end < text.count { output.append(text.bytes.extracting(end..<text.count)) }
+            swap(&head, &text)
+            flushLater()
+        }
+    }
+
+    override func write(_ bytes: borrowing Span<UInt8>) {
+        guard !isClosed else { return }
+        submit(endsStream: false)
+        stream.output.append(bytes)
+        stream.session?.resume(stream)
+    }
+
+    override func flushLater() {
+        guard !isFlushPlanned, !isClosed else { return }
+        isFlushPlanned = true
+        connection.flushLater(self)
+    }
+
+    func flushPlanned() {
+        isFlushPlanned = false
+        guard !isClosed else { return }
+        submit(endsStream: false)
+        if output.count > 0 || stream.output.count > 0 { stream.session?.resume(stream) }
+    }
+
+    /// Hands the session what was written.
+    private func submit(endsStream: Bool) {
+        if isHeadWaiting {
+            isHeadWaiting = false
+            moveBody()
+            var text = ByteBuffer()
+            swap(&text, &head)
+            stream.session?.respond(stream, status: status, headOf: text.bytes, endsStream: endsStream)
+        } else {
+            moveBody()
+        }
+    }
+
+    private func moveBody() {
+        guard !output.isEmpty else { return }
+        if stream.output.isEmpty {
+            swap(&stream.output, &output)
+        } else {
+            var text = ByteBuffer()
+            swap(&text, &output)
+            stream.output.append(text.bytes)
+        }
+    }
+
+    override func exchangeWantsBody() { stream.giveCredit() }
+
+    override func finished(_ exchange: Exchange, persists: Bool, isWhole: Bool) {
+        if !isClosed {
+            if isWhole {
+                let trailers = exchange.answer.trailers
+                let isHeadAlone = isHeadWaiting && output.isEmpty && trailers == nil
+                submit(endsStream: isHeadAlone)
+                if !isHeadAlone { stream.session?.end(stream, trailers: trailers) }
+            } else {
+                // The client must be able to tell that it is not all (rule 55).
+                stream.giveUp(.internalError)
+            }
+        }
+        stream.finished(exchange)
+    }
+}
