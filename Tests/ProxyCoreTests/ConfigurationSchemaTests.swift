@@ -28,6 +28,7 @@ struct ConfigurationSchemaTests {
     private static let objects: [(definition: String?, document: String, pointer: String)] = [
         (nil, #"{ "version": 1, "\#(unknown)": 0 }"#, ""),
         ("listener", document(#""listeners": [{ "address": "127.0.0.1:1", "\#(unknown)": 0 }]"#), "/listeners/0"),
+        ("admin", document(#""admin": { "address": "127.0.0.1:1", "\#(unknown)": 0 }"#), "/admin"),
         ("trustAnchors", document(#""trustAnchors": { "\#(unknown)": 0 }"#), "/trustAnchors"),
         ("log", document(#""log": { "\#(unknown)": 0 }"#), "/log"),
         ("reports", document(#""reports": { "file": "r", "\#(unknown)": 0 }"#), "/reports"),

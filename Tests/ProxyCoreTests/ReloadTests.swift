@@ -36,6 +36,8 @@ struct ReloadTests {
         #expect(RestartNeed.between(running, running).isEmpty)
         #expect(RestartNeed.between(running, try configuration { $0.workers = 3 }) == [.workers])
         #expect(RestartNeed.between(running, try configuration { $0.listeners = [.standard] }) == [.listeners])
+        let admin = AdminConfiguration(endpoint: .address(AddressAndPort(IPAddress(ipv4: 0x7F00_0001), 8081)))
+        #expect(RestartNeed.between(running, try configuration { $0.admin = admin }) == [.admin])
         let denied = HostPatternSet([.exactly(try Host("api.example.com"))])
         #expect(RestartNeed.between(running, try configuration { $0.listeners[0].allowHosts = denied }) == [.listeners])
         let other = try configuration {

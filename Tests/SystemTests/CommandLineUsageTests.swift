@@ -5,8 +5,8 @@ import Testing
 @Suite("Command line: usage")
 struct CommandLineUsageTests {
     static let commands = [
-        "run", "check", "exec", "pins show", "pins from", "pins verify", "pins diff", "pins learn", "demo", "version",
-        "help",
+        "run", "check", "exec", "pins show", "pins from", "pins verify", "pins diff", "pins learn", "health", "demo",
+        "version", "help",
     ]
 
     @Test("without a command the overview goes to the standard error and the exit code is 64")

@@ -43,6 +43,11 @@ public enum HTTPMethod: Hashable, Sendable {
         }
     }
 
+    /// The method by which some caches are told to forget an answer; no standard knows it.
+    package var isPurge: Bool {
+        if case .other(let bytes) = self { bytes.span.equals("PURGE") } else { false }
+    }
+
     /// Whether sending it twice is the same as sending it once (RFC 9110 9.2.2). Unknown methods do not count.
     public var isIdempotent: Bool {
         switch self {

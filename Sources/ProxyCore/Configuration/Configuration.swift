@@ -6,6 +6,8 @@ package struct Configuration: Sendable {
     /// Event loops, one a thread; 0 is one a core.
     package var workers = 0
     package var listeners: [ListenerConfiguration] = [.standard]
+    /// Nil: nobody can ask how the proxy is.
+    package var admin: AdminConfiguration?
     /// The folder of pin files, ready to open; nil when the configuration names none.
     package var pins: String?
     package var trustAnchors = TrustAnchorsConfiguration()
@@ -20,6 +22,14 @@ package struct Configuration: Sendable {
     package var hosts: [HostConfiguration] = []
 
     package init() {}
+
+    /// Where it will listen for clients and operators, as far as the ports are known before it does.
+    package var fixedAddresses: [AddressAndPort] {
+        (listeners.map(\.endpoint) + [admin?.endpoint].compactMap { $0 }).compactMap { endpoint in
+            guard case .address(let address) = endpoint, address.port != 0 else { return nil }
+            return address
+        }
+    }
 }
 
 /// What happens to a host that no pin file names.

@@ -26,7 +26,7 @@ extension ConfigurationReader {
 
     private mutating func readListener(_ object: DocumentObject) -> ListenerConfiguration? {
         comment(object)
-        let endpoint = readEndpoint(object)
+        let endpoint = readEndpoint(object, example: "127.0.0.1:8080")
         let mode = object["mode"].map { $0.choice(ListenerConfiguration.Mode.self) } ?? .forward
         let allowHosts = object["allowHosts"]
         let allowedHosts = object["allowedHosts"]
@@ -74,20 +74,27 @@ extension ConfigurationReader {
         if let upstream, let upstreamElement, mode == .gateway {
             upstreams.append(Placed(value: upstream, element: upstreamElement))
         }
-        checkReach(listener, endpoint, object, allowRemoteClients)
+        checkReach(
+            endpoint,
+            object,
+            isAllowed: listener.allowRemoteClients,
+            by: allowRemoteClients,
+            danger: "use the proxy"
+        )
         UnsupportedKeys.check(object, in: .listener)
         object.finish()
         return endpoint == nil || mode == nil ? nil : listener
     }
 
-    private func readEndpoint(_ object: DocumentObject) -> ListenerConfiguration.Endpoint? {
+    /// Where to listen: `address` or `unixSocket`.
+    func readEndpoint(_ object: DocumentObject, example: String) -> ListenerConfiguration.Endpoint? {
         let address = object["address"]
         let unixSocket = object["unixSocket"]
         switch (address, unixSocket) {
         case (nil, nil):
             object.element.report(
                 "says not where to listen",
-                remedy: "add \"address\": \"127.0.0.1:8080\" or \"unixSocket\": \"…\""
+                remedy: "add \"address\": \"\(example)\" or \"unixSocket\": \"…\""
             )
             return nil
         case (_?, let unixSocket?):
@@ -109,19 +116,20 @@ extension ConfigurationReader {
     }
 
     /// Who can reach a listener can use it: beyond this machine only when the file says that this is meant.
-    private func checkReach(
-        _ listener: ListenerConfiguration,
+    func checkReach(
         _ endpoint: ListenerConfiguration.Endpoint?,
         _ object: DocumentObject,
-        _ allowRemoteClients: DocumentElement?
+        isAllowed: Bool,
+        by allowRemoteClients: DocumentElement?,
+        danger: String
     ) {
         switch endpoint {
-        case .address(let address) where !address.address.isLoopback && !listener.allowRemoteClients:
+        case .address(let address) where !address.address.isLoopback && !isAllowed:
             object["address"]?.report(
-                "\(address.address) is not a loopback address: others than this machine could use the proxy",
+                "\(address.address) is not a loopback address: others than this machine could \(danger)",
                 remedy: "listen on 127.0.0.1 or [::1], or add \"allowRemoteClients\": true if that is meant"
             )
-        case .unixSocket where listener.allowRemoteClients:
+        case .unixSocket where isAllowed:
             allowRemoteClients?.report("no remote client reaches a Unix socket", remedy: "take it out")
         default:
             break
@@ -165,8 +173,7 @@ extension ConfigurationReader {
         return HostName.read(String(rest), on: element).map { ListenerConfiguration.Upstream(host: $0, port: port) }
     }
 
-    private static func collide(_ one: ListenerConfiguration.Endpoint, _ other: ListenerConfiguration.Endpoint) -> Bool
-    {
+    static func collide(_ one: ListenerConfiguration.Endpoint, _ other: ListenerConfiguration.Endpoint) -> Bool {
         switch (one, other) {
         case (.unixSocket(let one), .unixSocket(let other)):
             return one == other
@@ -182,7 +189,7 @@ extension ConfigurationReader {
 }
 
 extension ListenerConfiguration.Endpoint {
-    var isUnixSocket: Bool {
+    package var isUnixSocket: Bool {
         if case .unixSocket = self { return true }
         return false
     }

@@ -44,6 +44,7 @@ struct ConfigurationReader {
         }
         if let workers = root.int("workers", in: 0...256) { configuration.workers = workers }
         if let element = root["listeners"] { readListeners(element) }
+        if let object = root.object("admin") { readAdmin(object) }
         if let element = root["pins"], let path = element.path() {
             configuration.pins = path
             pins = Placed(value: path, element: element)
@@ -141,11 +142,7 @@ struct ConfigurationReader {
 
     /// What no value shows alone.
     private func checkTogether() {
-        let own = configuration.listeners.compactMap { listener -> AddressAndPort? in
-            guard case .address(let address) = listener.endpoint, address.port != 0 else { return nil }
-            return address
-        }
-        let rules = AccessRules(configuration.access, ownListeners: own)
+        let rules = AccessRules(configuration.access, ownListeners: configuration.fixedAddresses)
         for resolve in resolves
         where rules.judge(resolve.value.address, port: resolve.value.port) == .deniedOwnListener {
             resolve.element.report(

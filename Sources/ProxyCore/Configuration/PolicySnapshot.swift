@@ -17,10 +17,7 @@ package struct PolicyParts: Sendable {
         self.configuration = configuration
         self.pinnedDomains = pinnedDomains
         self.trustAnchors = trustAnchors
-        ownListeners = configuration.listeners.compactMap { listener in
-            guard case .address(let address) = listener.endpoint, address.port != 0 else { return nil }
-            return address
-        }
+        ownListeners = configuration.fixedAddresses
     }
 }
 

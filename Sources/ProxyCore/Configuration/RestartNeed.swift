@@ -1,6 +1,7 @@
 /// A key of `config.json` that a reload does not take in: its value is that of the start until the next one.
 package enum RestartNeed: String, CaseIterable, Sendable {
     case listeners
+    case admin
     case workers
 
     /// The keys whose values differ.
@@ -8,6 +9,7 @@ package enum RestartNeed: String, CaseIterable, Sendable {
         allCases.filter { need in
             switch need {
             case .listeners: running.listeners != next.listeners
+            case .admin: running.admin != next.admin
             case .workers: running.workers != next.workers
             }
         }
@@ -16,6 +18,7 @@ package enum RestartNeed: String, CaseIterable, Sendable {
     /// Puts what runs in the place of what is only written.
     static func keep(_ running: Configuration, in next: inout Configuration) {
         next.listeners = running.listeners
+        next.admin = running.admin
         next.workers = running.workers
     }
 }

@@ -34,11 +34,6 @@ enum UnsupportedKeys {
         switch place {
         case .document:
             [
-                Refusal(
-                    key: "admin",
-                    accepted: .nothing,
-                    remedy: "take it out; the task log has the figures of each request"
-                ),
                 Refusal(key: "cache", accepted: .nothing, remedy: "take it out; nothing is cached"),
                 Refusal(
                     key: "upstreamProxy",

@@ -79,7 +79,20 @@ package struct Problem: Error, Sendable {
             .requestInvalid,
             status: fault.status,
             "\(fault.message) (rule \(fault.rule))",
-            allow: fault.status == 405 ? "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH" : nil
+            allow: fault.status == 405 ? Self.forwardedMethods : nil
+        )
+    }
+
+    /// Of the known methods, those that go on to origins.
+    static let forwardedMethods: StaticString = "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH"
+
+    /// PURGE is what caches understand; this one, and those behind it, are not their clients' to empty.
+    static var purgeOnProxyPort: Problem {
+        Problem(
+            .requestInvalid,
+            status: 405,
+            "PURGE is not served to clients, and is not handed on. Purge a cache where its operator lets you.",
+            allow: forwardedMethods
         )
     }
 }

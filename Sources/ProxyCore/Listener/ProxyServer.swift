@@ -12,6 +12,10 @@ package final class ProxyServer {
     private var log: LogWriter?
     private let isLogGiven: Bool
     private let sockets: [ListeningSocket]
+    private let adminSocket: ListeningSocket?
+    private let status: ServerStatus
+    private var admin: AdminServer?
+    private var pulse = LoopPulse([])
     private var workers: [Worker] = []
     private var threads: [LoopThread] = []
     private var isStopped = false
@@ -30,24 +34,24 @@ package final class ProxyServer {
     /// - Parameters:
     ///   - log: overrides `log.tasks` of the configuration; the demo reads the lines itself.
     ///   - monitoring: how reports are made and warnings told.
+    ///   - build: what the metrics say of the program.
     package init(
         snapshot: PolicySnapshot,
         log: LogWriter? = nil,
-        monitoring: PinMonitor.Settings = PinMonitor.Settings()
+        monitoring: PinMonitor.Settings = PinMonitor.Settings(),
+        build: ProgramBuild = ProgramBuild(version: "", openSSL: "")
     ) throws(StartFailure) {
         let configuration = snapshot.configuration
         var sockets: [ListeningSocket] = []
-        for listener in configuration.listeners {
-            do throws(IOFailure) {
-                sockets.append(try ListeningSocket(listener.endpoint.socketAddress))
-            } catch {
-                throw .bind(listener: listener.endpoint.description, error)
-            }
-        }
+        for listener in configuration.listeners { sockets.append(try Self.bind(listener.endpoint)) }
+        let adminSocket: ListeningSocket? =
+            if let admin = configuration.admin { try Self.bind(admin.endpoint) } else { nil }
         self.sockets = sockets
+        self.adminSocket = adminSocket
         isLogGiven = log != nil
         if let log { self.log = log } else { self.log = try Self.openLog(configuration.log.tasks) }
-        self.snapshot = Self.placed(snapshot, at: sockets)
+        self.snapshot = Self.placed(snapshot, at: sockets + [adminSocket].compactMap { $0 })
+        status = ServerStatus(self.snapshot, loadedAt: Clock.realtime / 1_000_000)
         do throws(PinMonitor.StartFailure) {
             monitor = try PinMonitor(snapshot: self.snapshot, settings: monitoring)
         } catch {
@@ -58,10 +62,20 @@ package final class ProxyServer {
         }
         do {
             try startWorkers(configuration)
+            pulse = LoopPulse(workers.map(\.loop))
+            try startAdmin(configuration, build)
         } catch let error as IOFailure {
             throw .system(error.description)
         } catch {
             throw .system("\(error)")
+        }
+    }
+
+    private static func bind(_ endpoint: ListenerConfiguration.Endpoint) throws(StartFailure) -> ListeningSocket {
+        do throws(IOFailure) {
+            return try ListeningSocket(endpoint.socketAddress)
+        } catch {
+            throw .bind(listener: endpoint.description, error)
         }
     }
 
@@ -106,6 +120,26 @@ package final class ProxyServer {
         }
     }
 
+    private func startAdmin(_ configuration: Configuration, _ build: ProgramBuild) throws(IOFailure) {
+        guard let adminSocket, let admin = configuration.admin else { return }
+        let source = AdminSource(
+            build: build,
+            workers: workers.map(\.counters),
+            pulse: pulse,
+            state: state,
+            status: status,
+            monitor: monitor
+        )
+        self.admin = try AdminServer(admin, socket: adminSocket, source: source)
+    }
+
+    /// Whether the workers do anything at all; who wants to know must ask again and again. False when a restart is the only
+    /// thing that helps.
+    package var isAlive: Bool { pulse.check() }
+
+    /// Where the admin listener is; nil without one.
+    package var adminAddress: SocketAddress? { adminSocket?.address }
+
     /// Where it listens, in the order of the configuration; port 0 is replaced by the one that the kernel chose.
     package var listening: [(configuration: ListenerConfiguration, address: SocketAddress)] {
         zip(snapshot.configuration.listeners, sockets).map { ($0, $1.address) }
@@ -116,7 +150,7 @@ package final class ProxyServer {
     /// Puts another policy in the place of this one, and returns when no request begins under the former any more.
     /// Those under way finish under it.
     ///
-    /// What belongs to the start stays: `workers` and `listeners`, whose values in the new snapshot are replaced. Blocking:
+    /// What belongs to the start stays: `workers`, `listeners` and `admin`, whose values in the new snapshot are replaced. Blocking:
     /// never on a loop.
     ///
     /// - Parameter reopensLog: a log that is a file is opened anew, also where its path is the same.
@@ -129,7 +163,10 @@ package final class ProxyServer {
     ) throws(StartFailure) -> [RestartNeed] {
         let current = snapshot.configuration
         let needs = RestartNeed.between(current, next.configuration)
-        let placed = Self.placed(next.changed { RestartNeed.keep(current, in: &$0.configuration) }, at: sockets)
+        let placed = Self.placed(
+            next.changed { RestartNeed.keep(current, in: &$0.configuration) },
+            at: sockets + [adminSocket].compactMap { $0 }
+        )
         let destination = placed.configuration.log.tasks
         let opensLog = !isLogGiven && (destination != current.log.tasks || (reopensLog && destination.isFile))
         let log = opensLog ? try Self.openLog(destination) : self.log
@@ -145,8 +182,18 @@ package final class ProxyServer {
         onWorkers { index, worker in worker.adopt(generations[index], log: log) }
         snapshot = placed
         changeLog(log)
+        status.change {
+            $0.snapshot = placed
+            $0.reloads.noteTaken(at: Clock.realtime / 1_000_000, needs: needs)
+        }
         return needs
     }
+
+    /// For the metrics: a reload that came to nothing.
+    package func noteReload(_ failure: ReloadFailure) { status.change { $0.reloads.note(failure) } }
+
+    /// For the metrics: domains whose pins a reload has given up.
+    package func noteDroppedPins(_ count: Int) { status.change { $0.reloads.droppedPins += count } }
 
     /// One for each worker, or none.
     private func makeGenerations(_ snapshot: PolicySnapshot) throws(StartFailure) -> [Generation] {
@@ -196,8 +243,9 @@ package final class ProxyServer {
     /// Client connections that are open.
     package var connections: Int { state.connections }
 
-    /// Stops accepting and lets what is under way finish; `connections` falls to 0 in time.
+    /// Is not ready any more, stops accepting and lets what is under way finish; `connections` falls to 0 in time.
     package func drain() {
+        status.change { $0.isDraining = true }
         for worker in workers { worker.loop.submit { worker.drain() } }
     }
 
@@ -207,6 +255,7 @@ package final class ProxyServer {
         for worker in workers { worker.loop.submit { worker.stop() } }
         for thread in threads { thread.join() }
         monitor.stop()
+        admin?.stop()
         log?.close()
     }
 }

@@ -7,6 +7,7 @@ final class WorkerListener: EventHandler {
     let configuration: ListenerConfiguration
     private let socket: ListeningSocket
     private let worker: Worker
+    private let ownNames: OwnNames
     private var routes = RouteCache()
     private var gatewayRoute: Route?
     private var retry: LoopTimer!
@@ -25,6 +26,7 @@ final class WorkerListener: EventHandler {
         self.socket = socket
         self.configuration = configuration
         self.worker = worker
+        ownNames = OwnNames(hosts: [configuration.upstream?.host].compactMap { $0 } + configuration.allowedHosts)
         super.init()
         retry = LoopTimer { [unowned self] in try? register() }
         adopt(worker.generation)
@@ -81,6 +83,7 @@ final class WorkerListener: EventHandler {
     // MARK: Routing
 
     func route(for head: borrowing RequestHead, on connection: ClientTransport, worker: Worker) -> Decision {
+        if head.method.isPurge { return .refused(Problem.purgeOnProxyPort, nil) }
         if head.method == .connect { return .refused(connectRefusal(head), nil) }
         if head.form == .asterisk {
             return .refused(
@@ -126,7 +129,7 @@ final class WorkerListener: EventHandler {
         guard let gatewayRoute, let upstream = configuration.upstream else {
             return .refused(Problem(.internal, "The gateway has no upstream."), nil)
         }
-        guard isOwnName(head, connection, upstream) else {
+        guard ownNames.contains(head, localAddress: connection.localAddress) else {
             return .refused(
                 Problem(
                     .misdirectedRequest,
@@ -137,21 +140,6 @@ final class WorkerListener: EventHandler {
             )
         }
         return decision(gatewayRoute)
-    }
-
-    /// Invariant 16: a name that an attacker's DNS points here must not be answered to.
-    private func isOwnName(
-        _ head: borrowing RequestHead,
-        _ connection: ClientTransport,
-        _ upstream: ListenerConfiguration.Upstream
-    ) -> Bool {
-        guard let kind = head.hostKind else { return false }
-        if head.hostBytes.equals("localhost") || head.hostBytes.equals(upstream.host.bytes.span) { return true }
-        if kind != .name, let local = connection.localAddress.flatMap({ AddressAndPort($0) }) {
-            if head.hostBytes.equals(Host(local.address).bytes.span) { return true }
-        }
-        for host in configuration.allowedHosts where head.hostBytes.equals(host.bytes.span) { return true }
-        return false
     }
 
     private func connectRefusal(_ head: borrowing RequestHead) -> Problem {

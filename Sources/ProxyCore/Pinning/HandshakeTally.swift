@@ -12,6 +12,8 @@ struct HandshakeTally {
         /// How often each of them stood in a chain that passed.
         var matched: [Int]
         var handshakes = 0
+        /// By the order of `TrustEvaluation.Verdict`.
+        var verdicts = Array(repeating: 0, count: TrustEvaluation.Verdict.allCases.count)
         /// The pin of the last chain in which nothing but a backup matched.
         var backupOnly: PublicKeyPin?
         /// The certificate of the pinned domain that ends first, if it is near its end.
@@ -54,6 +56,7 @@ struct HandshakeTally {
 extension HandshakeTally.Entry {
     fileprivate mutating func note(_ evaluation: TrustEvaluation, of policy: SecurityPolicy, at now: Int64) {
         handshakes += 1
+        if let index = TrustEvaluation.Verdict.allCases.firstIndex(of: evaluation.verdict) { verdicts[index] += 1 }
         for key in Set(policy.pinsPresent(in: evaluation)) {
             if let index = keys.firstIndex(of: key) { matched[index] += 1 }
         }

@@ -19,8 +19,16 @@ package struct PinLedger: Sendable {
         }
     }
 
+    /// What became of a domain's handshakes.
+    package struct Verdicts: Equatable, Sendable {
+        package let domain: Host
+        /// By the order of `TrustEvaluation.Verdict`.
+        package let counts: [Int]
+    }
+
     private struct Record: Sendable {
         var handshakes = 0
+        var verdicts = Array(repeating: 0, count: TrustEvaluation.Verdict.allCases.count)
         var matched: [PublicKeyPin: Int] = [:]
     }
 
@@ -40,10 +48,24 @@ package struct PinLedger: Sendable {
     }
 
     /// Counts handshakes of a domain; those of one that is not pinned any more are not counted.
-    package mutating func count(_ handshakes: Int, of domain: Host, matched: [(pin: PublicKeyPin, count: Int)]) {
+    ///
+    /// - Parameter verdicts: by the order of `TrustEvaluation.Verdict`.
+    package mutating func count(
+        _ handshakes: Int,
+        of domain: Host,
+        matched: [(pin: PublicKeyPin, count: Int)],
+        verdicts: [Int] = []
+    ) {
         guard pins[domain] != nil else { return }
         records[domain, default: Record()].handshakes += handshakes
+        for (index, count) in verdicts.enumerated() { records[domain]?.verdicts[index] += count }
         for (pin, count) in matched where count > 0 { records[domain]?.matched[pin, default: 0] += count }
+    }
+
+    /// Of every domain that is pinned, by name.
+    package var verdicts: [Verdicts] {
+        pins.keys.map { Verdicts(domain: $0, counts: records[$0, default: Record()].verdicts) }
+            .sorted { $0.domain.description < $1.domain.description }
     }
 
     /// Every domain that had a handshake, by name.

@@ -7,7 +7,8 @@ import Synchronization
 /// What is told of pins apart from single requests: reports to collectors and to a file, warnings, and the account of
 /// which pins match. It has a thread of its own, so that none of it holds up a request.
 ///
-/// `@unchecked Sendable`: `loop` and `settings` are immutable, `waiting` and `refused` atomic; `thread` is the owner's, who
+/// `@unchecked Sendable`: `loop` and `settings` are immutable, `waiting` and `refused` atomic, `shown` is touched
+/// behind `shownLock`; `thread` is the owner's, who
 /// alone calls `stop`; all else is touched by work that `loop` runs on its one thread, and by `init` before that starts.
 package final class PinMonitor: @unchecked Sendable {
     /// Where event lines go, with their severity and the level that the snapshot asks for.
@@ -42,6 +43,10 @@ package final class PinMonitor: @unchecked Sendable {
     private let refused = Atomic<Int>(0)
     private static let waitingBound = 256
 
+    private let shownLock = PosixLock()
+    /// Behind `shownLock`: the verdicts of the ledger, for whoever asks.
+    private var shown: [PinLedger.Verdicts] = []
+
     // The thread's.
     private var snapshot: PolicySnapshot
     private var sender: ReportSender
@@ -71,6 +76,7 @@ package final class PinMonitor: @unchecked Sendable {
         timer = LoopTimer { [unowned self] in work() }
         sender.whenChanged = { [unowned self] in work() }
         ledger.setPins(of: snapshot.pinnedDomains)
+        shown = ledger.verdicts
         do {
             thread = try LoopThread(name: "pins") { loop.run() }
         } catch {
@@ -118,8 +124,12 @@ package final class PinMonitor: @unchecked Sendable {
     func account(_ entries: [HandshakeTally.Entry]) {
         loop.submit { [self] in
             for entry in entries { take(entry) }
+            show()
         }
     }
+
+    /// What became of the handshakes of each pinned domain, as far as the loops have told.
+    var verdicts: [PinLedger.Verdicts] { shownLock.withLock { shown } }
 
     /// Goes over to another snapshot, after a reload. What was counted and which reports were made is kept; reports that
     /// wait go out by the new snapshot's rules.
@@ -128,6 +138,7 @@ package final class PinMonitor: @unchecked Sendable {
             tellAccounts()
             self.snapshot = snapshot
             ledger.setPins(of: snapshot.pinnedDomains)
+            show()
             notices.keepOnly(snapshot.pinnedDomains)
             if let failure = sender.replace(snapshot) { tellFile(failure) }
             tellPinSets()
@@ -184,9 +195,14 @@ package final class PinMonitor: @unchecked Sendable {
         sender.close { [loop] in loop.stop() }
     }
 
+    private func show() {
+        let verdicts = ledger.verdicts
+        shownLock.withLock { shown = verdicts }
+    }
+
     private func take(_ entry: HandshakeTally.Entry) {
         let matched = zip(entry.keys, entry.matched).map { (pin: $0, count: $1) }
-        ledger.count(entry.handshakes, of: entry.domain, matched: matched)
+        ledger.count(entry.handshakes, of: entry.domain, matched: matched, verdicts: entry.verdicts)
         if let pin = entry.backupOnly, notices.isDue(.backupOnly, of: entry.domain, now: now) {
             warn(PinEvents.backupOnly(entry.domain, pin))
         }

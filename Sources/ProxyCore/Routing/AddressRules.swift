@@ -189,7 +189,7 @@ extension IPAddress {
     /// A v4-mapped address as the IPv4 address that the system dials for it; any other as it is.
     var plain: IPAddress { isMapped ? IPAddress(ipv4: UInt32(truncatingIfNeeded: low)) : self }
 
-    var isUnspecified: Bool { high == 0 && low == 0 }
+    package var isUnspecified: Bool { high == 0 && low == 0 }
 
     var isLoopback: Bool { isIPv4 ? low >> 24 == 127 : high == 0 && low == 1 }
 

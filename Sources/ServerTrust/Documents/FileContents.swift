@@ -72,6 +72,11 @@ package enum FileContents {
         return .success(names.sorted())
     }
 
+    /// Whether nothing at all has that path.
+    package static func isMissing(_ path: String) -> Bool {
+        access(path, F_OK) != 0 && errno == ENOENT
+    }
+
     package static func isFolder(_ path: String) -> Bool {
         var status = stat()
         let isFolder = stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR

@@ -47,6 +47,7 @@ struct Command: Sendable {
 
     /// The order in which the help lists them.
     static let all: [Command] = [
-        .run, .check, .exec, .pinsShow, .pinsFrom, .pinsVerify, .pinsDiff, .pinsLearn, .fetch, .demo, .version, .help,
+        .run, .check, .exec, .pinsShow, .pinsFrom, .pinsVerify, .pinsDiff, .pinsLearn, .fetch, .health, .demo, .version,
+        .help,
     ]
 }

@@ -82,7 +82,7 @@ extension Command {
         child.waitForEnd()
     }
 
-    /// One listener on a free port; what the first forward listener of the file allows is allowed there.
+    /// One listener on a free port, and none for operators, which may be there already; what the first forward listener of the file allows is allowed there.
     private static func prepare(_ configuration: inout Configuration) {
         let model = configuration.listeners.first { $0.mode == .forward }
         configuration.listeners = [
@@ -91,6 +91,7 @@ extension Command {
                 allowHosts: model?.allowHosts ?? .any
             )
         ]
+        configuration.admin = nil
         if configuration.log.tasks == .stdout { configuration.log.tasks = .stderr }
     }
 

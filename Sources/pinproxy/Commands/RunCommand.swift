@@ -21,7 +21,7 @@ extension Command {
             """
             Changed configuration and pin files are taken in while it runs, when they have come to rest or at once with \
             SIGHUP: all of them or, with errors, none. SIGHUP opens a task log that is a file anew, too. Changes of \
-            listeners and workers need a restart.
+            listeners, admin and workers need a restart.
             """,
         ],
         examples: [
@@ -55,23 +55,36 @@ extension Command {
             record: outcome.record,
             prepare: prepare
         )
+        var manager = ServiceManager()
         proxy.tellListeners()
+        manager.tellReady()
         if origin != nil {
             EventLine(event: "demoOrigin").with("url", "http://\(DemoOrigin.hostBesideAProxy)/").write()
         }
-        let signal = serve(signals, &reloader)
+        let signal = serve(proxy.server, signals, &reloader, &manager)
+        manager.tellStopping()
         EventLine(event: "stopping")
             .with("signal", signal == SIGINT ? "SIGINT" : "SIGTERM")
             .write(.info, at: proxy.level)
-        proxy.stop { milliseconds in isEnd(pinproxy_wait_signal(milliseconds)) }
+        proxy.stop { milliseconds in
+            manager.turn(proxy.server)
+            return isEnd(pinproxy_wait_signal(milliseconds))
+        }
         EventLine(event: "stopped").write(.info, at: proxy.level)
         return .success
     }
 
     /// Reloads until a signal ends it; the signal.
-    private static func serve(_ signals: SignalDescriptor, _ reloader: inout Reloader) -> Int32 {
+    private static func serve(
+        _ proxy: ProxyServer,
+        _ signals: SignalDescriptor,
+        _ reloader: inout Reloader,
+        _ manager: inout ServiceManager
+    ) -> Int32 {
         while true {
-            DescriptorPoll.wait([signals.descriptor] + reloader.descriptors, until: reloader.deadline)
+            let deadline = [reloader.deadline, manager.deadline].compactMap { $0 }.min()
+            DescriptorPoll.wait([signals.descriptor] + reloader.descriptors, until: deadline)
+            manager.turn(proxy)
             while let signal = signals.take() {
                 if isEnd(signal) { return signal }
                 if signal == SIGHUP { reloader.hangUp() }

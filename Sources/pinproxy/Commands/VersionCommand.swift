@@ -1,12 +1,13 @@
 import COpenSSL
+import ProxyCore
 
 extension Command {
     static let version = Command(
         name: "version",
         summary: "the versions of pinproxy and of the OpenSSL that it runs on"
     ) { _ throws(CommandFailure) in
-        let openssl = OpenSSL_version(OPENSSL_VERSION).map { String(cString: $0) } ?? "OpenSSL"
-        try Output.standard("pinproxy \(ProgramVersion.current)\n\(openssl)\n")
+        let build = ProgramBuild.current
+        try Output.standard("pinproxy \(build.version)\n\(build.openSSL)\n")
         return .success
     }
 }
@@ -14,4 +15,13 @@ extension Command {
 /// The program's version, by semver.org; CHANGELOG.md tells what changed.
 enum ProgramVersion {
     static let current = "0.1.0"
+}
+
+extension ProgramBuild {
+    static var current: ProgramBuild {
+        ProgramBuild(
+            version: ProgramVersion.current,
+            openSSL: OpenSSL_version(OPENSSL_VERSION).map { String(cString: $0) } ?? "OpenSSL"
+        )
+    }
 }

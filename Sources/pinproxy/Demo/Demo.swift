@@ -10,7 +10,7 @@ struct Demo {
     /// What came of one request.
     struct Scene {
         var host: String
-        var answer: DemoClient.Answer
+        var answer: PlainClient.Answer
         /// Bytes of requests that the origin got for this host.
         var originReceived: Int
         /// The proxy's task log of it, as written.
@@ -45,11 +45,11 @@ struct Demo {
             monitoring: .command
         )
         let proxy = server.listening[0].address
-        let answers: (DemoClient.Answer, DemoClient.Answer)
+        let answers: (PlainClient.Answer, PlainClient.Answer)
         do {
             answers = (
-                try DemoClient.get(host: rightHost, path: path, proxy: proxy),
-                try DemoClient.get(host: wrongHost, path: path, proxy: proxy)
+                try PlainClient.get(host: rightHost, path: path, proxy: proxy),
+                try PlainClient.get(host: wrongHost, path: path, proxy: proxy)
             )
         } catch {
             server.stop()
@@ -58,7 +58,7 @@ struct Demo {
         // It writes out the log and closes its end of the pipe.
         server.stop()
         let lines = readAll(log[0]).split(separator: "\n")
-        func scene(_ host: String, _ answer: DemoClient.Answer) -> Scene {
+        func scene(_ host: String, _ answer: PlainClient.Answer) -> Scene {
             Scene(
                 host: host,
                 answer: answer,

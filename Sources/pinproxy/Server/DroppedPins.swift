@@ -20,6 +20,8 @@ struct DroppedPins {
         policy.pinningMode != .none && policy.configuration.enforcePinning
     }
 
+    var count: Int { domains.count }
+
     /// Nil when there is none.
     var event: EventLine? {
         guard !domains.isEmpty else { return nil }

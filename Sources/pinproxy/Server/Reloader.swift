@@ -82,6 +82,7 @@ struct Reloader {
     private func apply(_ outcome: ConfigurationLoader.Outcome, _ trigger: Trigger) {
         guard let loaded = outcome.snapshot else {
             if trigger == .signal { reopenLog() }
+            proxy.noteReload(.configuration)
             for issue in outcome.issues { tellFailure(issue, trigger) }
             return
         }
@@ -100,7 +101,9 @@ struct Reloader {
                 .with("hosts", loaded.configuration.hosts.count)
                 .with("warnings", outcome.warnings.count)
                 .write(.info, at: level)
-            DroppedPins(from: former, to: proxy.snapshot.pinnedDomains).event?.write(.warning, at: level)
+            let dropped = DroppedPins(from: former, to: proxy.snapshot.pinnedDomains)
+            proxy.noteDroppedPins(dropped.count)
+            dropped.event?.write(.warning, at: level)
             LoadedConfiguration.tell(outcome.warnings)
             if let warning = DescriptorLimit.raise(for: loaded.configuration.limits) {
                 EventLine(event: "warning").with("message", warning).write(.warning, at: level)
@@ -108,6 +111,7 @@ struct Reloader {
             for need in needs { tell(need) }
         } catch {
             if trigger == .signal { reopenLog() }
+            if case ProxyServer.StartFailure.log = error { proxy.noteReload(.log) } else { proxy.noteReload(.system) }
             tellFailure(issue(error), trigger)
         }
     }

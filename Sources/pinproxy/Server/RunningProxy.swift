@@ -12,7 +12,7 @@ struct RunningProxy {
         monitoring: PinMonitor.Settings = PinMonitor.Settings()
     ) throws(CommandFailure) {
         do throws(ProxyServer.StartFailure) {
-            server = try ProxyServer(snapshot: snapshot, monitoring: monitoring)
+            server = try ProxyServer(snapshot: snapshot, monitoring: monitoring, build: .current)
         } catch {
             throw RunningProxy.failure(error)
         }
@@ -24,13 +24,13 @@ struct RunningProxy {
             let remedy =
                 switch cause.code {
                 case EADDRINUSE:
-                    "another program listens there: stop it (ss -ltnp names it), or change the address in listeners"
+                    "another program listens there: stop it (ss -ltnp names it), or change the address in the configuration"
                 case EACCES: "let the user of this process listen there: ports below 1024 need CAP_NET_BIND_SERVICE"
                 case EADDRNOTAVAIL: "no network interface of this machine has that address"
                 case ENOENT: "make the folder of the socket first"
                 case EEXIST: "the path is a file that is no socket: remove it, or name another"
                 case ENAMETOOLONG: "a socket's path has room for 107 bytes: name a shorter one"
-                default: "change the address in listeners"
+                default: "change the address in the configuration"
                 }
             return CommandFailure(.cannotBind, "cannot listen on \(listener): \(cause.reason)", remedy: remedy)
         case .log(let path, let cause):
@@ -53,14 +53,21 @@ struct RunningProxy {
     /// The least severe event that is written, now.
     var level: LogConfiguration.Level { server.snapshot.configuration.log.level }
 
-    /// One line a listener, in the order of the configuration.
+    /// One line a listener, in the order of the configuration, the admin listener last.
     func tellListeners() {
         for (listener, address) in server.listening {
-            let line = EventLine(event: "listening").with("listener", listener.mode.rawValue)
-            switch listener.endpoint {
-            case .address: line.with("address", address.description).write()
-            case .unixSocket(let path): line.with("unixSocket", path).write()
-            }
+            tell(listener.mode.rawValue, listener.endpoint, address)
+        }
+        if let admin = server.snapshot.configuration.admin, let address = server.adminAddress {
+            tell("admin", admin.endpoint, address)
+        }
+    }
+
+    private func tell(_ name: String, _ endpoint: ListenerConfiguration.Endpoint, _ address: SocketAddress) {
+        let line = EventLine(event: "listening").with("listener", name)
+        switch endpoint {
+        case .address: line.with("address", address.description).write()
+        case .unixSocket(let path): line.with("unixSocket", path).write()
         }
     }
 

@@ -20,7 +20,7 @@ package final class ProxyUnderTest {
     package init(_ settings: ProxySettings, environment: [String: String] = [:]) throws {
         folder = try TemporaryFolder()
         let path = try settings.write(to: folder)
-        let count = settings.listeners.count
+        let count = settings.listeners.count + (settings.members["admin"] == nil ? 0 : 1)
         let process = try ChildProcess(
             try Programs.built("pinproxy"),
             ["run", "--config", path],

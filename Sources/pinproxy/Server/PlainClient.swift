@@ -2,8 +2,9 @@ import CShims
 import Glibc
 import IOCore
 
-/// The plainest of HTTP clients: it knows neither TLS nor pins, and sends what any client with `http_proxy` sends.
-enum DemoClient {
+/// The plainest of HTTP clients: it knows neither TLS nor pins. To the demo's proxy it sends what any client with
+/// `http_proxy` sends, to an admin listener what a probe sends.
+enum PlainClient {
     struct Answer {
         var head: [String]
         var body: String
@@ -19,27 +20,44 @@ enum DemoClient {
         }
     }
 
-    /// How long the proxy may be silent, in milliseconds.
-    private static let patience: Int32 = 20_000
-
     /// Sends one GET in absolute form through the proxy and reads to the end of the connection.
     static func get(host: String, path: String, proxy: SocketAddress) throws(IOFailure) -> Answer {
-        let descriptor = pinproxy_stream_socket(AF_INET)
+        try get("http://\(host)\(path)", host: host, at: proxy, patience: .seconds(20))
+    }
+
+    /// Sends one GET and reads to the end of the connection.
+    ///
+    /// - Parameter patience: for all of it.
+    static func get(
+        _ target: String,
+        host: String,
+        at address: SocketAddress,
+        patience: Duration
+    ) throws(IOFailure) -> Answer {
+        let deadline = Clock.monotonic + UInt64(max(0, patience / .nanoseconds(1)))
+        let family =
+            switch address.family {
+            case .ipv4: AF_INET
+            case .ipv6: AF_INET6
+            case .unix: AF_UNIX
+            }
+        let descriptor = pinproxy_stream_socket(family)
         guard descriptor >= 0 else { throw IOFailure(code: -descriptor, during: "socket") }
         let socket = StreamSocket(adopting: descriptor)
         // Non-blocking: the connection is there when the socket is writable.
-        _ = proxy.withSockaddr { connect(descriptor, $0, $1) }
+        let code = address.withSockaddr { connect(descriptor, $0, $1) == 0 ? 0 : errno } ?? ENAMETOOLONG
+        guard code == 0 || code == EINPROGRESS else { throw IOFailure(code: code, during: "connect") }
         var request = ByteBuffer()
-        request.append(text: "GET http://\(host)\(path) HTTP/1.1\r\nHost: \(host)\r\nConnection: close\r\n\r\n")
+        request.append(text: "GET \(target) HTTP/1.1\r\nHost: \(host)\r\nConnection: close\r\n\r\n")
         while !request.isEmpty {
-            try wait(descriptor, POLLOUT)
+            try wait(descriptor, POLLOUT, until: deadline)
             if case .failed(let failure) = socket.write(from: &request) { throw failure }
         }
         var response = ByteBuffer()
         reading: while true {
             switch socket.read(into: &response, upTo: 16 << 10) {
             case .bytes: continue
-            case .wouldBlock: try wait(descriptor, POLLIN)
+            case .wouldBlock: try wait(descriptor, POLLIN, until: deadline)
             case .end: break reading
             case .failed(let failure): throw failure
             }
@@ -47,9 +65,11 @@ enum DemoClient {
         return parse(response.withUnsafeBytes { String(decoding: $0, as: UTF8.self) })
     }
 
-    private static func wait(_ descriptor: Int32, _ event: Int32) throws(IOFailure) {
+    private static func wait(_ descriptor: Int32, _ event: Int32, until deadline: UInt64) throws(IOFailure) {
         var waiting = pollfd(fd: descriptor, events: Int16(event), revents: 0)
-        guard poll(&waiting, 1, patience) > 0 else { throw IOFailure(code: ETIMEDOUT, during: "poll") }
+        let now = Clock.monotonic
+        let rest = deadline > now ? Int32(clamping: (deadline - now + 999_999) / 1_000_000) : 0
+        guard poll(&waiting, 1, rest) > 0 else { throw IOFailure(code: ETIMEDOUT, during: "poll") }
     }
 
     private static func parse(_ text: String) -> Answer {

@@ -1,0 +1,176 @@
+import HTTPCore
+import IOCore
+
+/// One connection of the admin listener: HTTP/1.1, one request after the other. Requests are few and answers small.
+final class AdminConnection: EventHandler {
+    private unowned let server: AdminServer
+    private var socket: StreamSocket
+    private let isUnix: Bool
+    private var parser = RequestParser(limits: HeadLimits(headBytes: 16 << 10))
+    private var head = RequestHead()
+    private var input = ByteBuffer()
+    private var output = ByteBuffer()
+    private var timer: LoopTimer!
+    private var phase = Phase.reading
+    private var closesNext = false
+
+    private enum Phase {
+        case reading
+        /// The client does not take its answer fast enough; no request is looked at before it has.
+        case writing
+        /// All is said; what still comes is dropped, so that the answer is not lost to a reset.
+        case lingering
+        case closed
+    }
+
+    private static let readSize = 16 << 10
+    private static let requestTime = TimeSpan.seconds(10)
+    private static let idleTime = TimeSpan.seconds(60)
+    private static let lingerTime = TimeSpan.seconds(2)
+
+    init(_ descriptor: Int32, isUnix: Bool, server: AdminServer) {
+        self.server = server
+        self.isUnix = isUnix
+        socket = StreamSocket(adopting: descriptor)
+        super.init()
+        timer = LoopTimer { [unowned self] in close() }
+    }
+
+    func open() {
+        if !isUnix { socket.setNoDelay() }
+        do {
+            try server.loop.register(socket.descriptor, .readable, self)
+        } catch {
+            close()
+            return
+        }
+        server.loop.arm(timer, after: Self.requestTime)
+    }
+
+    func close() {
+        guard phase != .closed else { return }
+        phase = .closed
+        server.loop.remove(timer)
+        server.loop.unregister(socket.descriptor)
+        server.forget(self)
+    }
+
+    override func ready(_ readiness: Readiness) {
+        if readiness.contains(.failed) || readiness.contains(.hungUp) {
+            close()
+            return
+        }
+        switch phase {
+        case .reading: read()
+        case .writing: flush()
+        case .lingering: dropInput()
+        case .closed: break
+        }
+    }
+
+    private func read() {
+        switch socket.read(into: &input, upTo: Self.readSize) {
+        case .bytes: takeRequests()
+        case .wouldBlock: break
+        case .end, .failed: close()
+        }
+    }
+
+    private func dropInput() {
+        input.removeAll()
+        switch socket.read(into: &input, upTo: Self.readSize) {
+        case .bytes, .wouldBlock: break
+        case .end, .failed: close()
+        }
+    }
+
+    private func takeRequests() {
+        while phase == .reading, !input.isEmpty {
+            var taken = ByteBuffer()
+            swap(&taken, &input)
+            let wasInside = parser.isInsideHead
+            let (consumed, outcome) = parser.parse(taken.bytes, into: &head)
+            taken.consume(consumed)
+            swap(&taken, &input)
+            switch outcome {
+            case .needMore:
+                if !wasInside { server.loop.arm(timer, after: Self.requestTime) }
+            case .complete:
+                closesNext = !head.keepAlive || head.framing.hasBody
+                let isOwnName = server.names.contains(head, localAddress: socket.localAddress)
+                answer(AdminRequest(head, isOwnName: isOwnName))
+            case .failed(let fault):
+                closesNext = true
+                answer(AdminRequest(fault))
+            }
+        }
+    }
+
+    // MARK: Answers
+
+    private func answer(_ request: AdminRequest) {
+        let source = server.source
+        switch request {
+        case .live:
+            if source.isAlive { write("live\n") } else { write("stuck: a worker does not answer\n", status: 503) }
+        case .ready:
+            if source.isReady { write("ready\n") } else { write("draining\n", status: 503) }
+        case .metrics:
+            write(source.metrics.text, contentType: ExpositionText.contentType)
+        case .refused(let problem):
+            ErrorAnswer.write(
+                problem,
+                to: &output,
+                isHead: head.method == .head,
+                keepAlive: !closesNext,
+                date: server.httpDate.span
+            )
+        }
+        flush()
+    }
+
+    private func write(
+        _ body: String,
+        status: Int = 200,
+        contentType: StaticString = "text/plain; charset=utf-8"
+    ) {
+        output.appendStatusLine(status)
+        output.append("Date: ")
+        output.append(server.httpDate)
+        output.append("\r\nContent-Type: ")
+        output.append(contentType)
+        output.append("\r\nContent-Length: ")
+        output.append(decimal: body.utf8.count)
+        output.append("\r\nCache-Control: no-store\r\n")
+        output.append(closesNext ? "Connection: close\r\n\r\n" : "\r\n")
+        if head.method != .head { output.append(text: body) }
+    }
+
+    private func flush() {
+        while !output.isEmpty {
+            switch socket.write(from: &output) {
+            case .bytes, .end: continue
+            case .wouldBlock:
+                phase = .writing
+                server.loop.modify(socket.descriptor, .writable)
+                server.loop.arm(timer, after: Self.idleTime)
+                return
+            case .failed:
+                close()
+                return
+            }
+        }
+        let hasWaited = phase == .writing
+        server.loop.modify(socket.descriptor, .readable)
+        if closesNext {
+            phase = .lingering
+            socket.shutdownWrite()
+            server.loop.arm(timer, after: Self.lingerTime)
+            return
+        }
+        phase = .reading
+        output.release()
+        server.loop.arm(timer, after: Self.idleTime)
+        if hasWaited { takeRequests() }
+    }
+}

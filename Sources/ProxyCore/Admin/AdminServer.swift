@@ -1,0 +1,93 @@
+import HTTPCore
+import IOCore
+
+/// The admin listener, with a loop and a thread of its own: it answers when the workers have much to do, and when one of
+/// them is stuck.
+///
+/// `@unchecked Sendable`: `loop`, `socket`, `configuration` and `source` are immutable; `thread` is its owner's, who alone
+/// calls `start` and `stop`; all else is touched by the loop's thread.
+final class AdminServer: @unchecked Sendable {
+    let loop: EventLoop
+    let socket: ListeningSocket
+    let names: OwnNames
+    let source: AdminSource
+    private var thread: LoopThread?
+
+    // The loop's.
+    private var acceptor: AdminAcceptor?
+    /// In the order in which they came.
+    private var connections: [AdminConnection] = []
+    /// Who asks has few connections; with more, the oldest goes, so that nobody can keep a probe out.
+    private static let connectionBound = 64
+
+    init(_ configuration: AdminConfiguration, socket: ListeningSocket, source: AdminSource) throws(IOFailure) {
+        loop = try EventLoop()
+        self.socket = socket
+        self.source = source
+        names = OwnNames(hosts: configuration.allowedHosts)
+        let acceptor = AdminAcceptor(self)
+        try acceptor.start()
+        self.acceptor = acceptor
+        thread = try LoopThread(name: "admin") { [loop] in loop.run() }
+    }
+
+    /// Ends it, and waits for that.
+    func stop() {
+        loop.submit { [self] in
+            acceptor?.stop()
+            acceptor = nil
+            for connection in connections { connection.close() }
+            loop.stop()
+        }
+        thread?.join()
+        thread = nil
+    }
+
+    // MARK: The loop's thread
+
+    func adopt(_ descriptor: Int32, isUnix: Bool) {
+        if connections.count >= Self.connectionBound { connections[0].close() }
+        let connection = AdminConnection(descriptor, isUnix: isUnix, server: self)
+        connections.append(connection)
+        connection.open()
+    }
+
+    func forget(_ connection: AdminConnection) {
+        connections.removeAll { $0 === connection }
+    }
+
+    /// The value of Date now.
+    var httpDate: [UInt8] { HTTPDate.format(unixSeconds: Int(loop.wallClock / 1_000_000)) }
+}
+
+/// Takes connections of the admin listener.
+private final class AdminAcceptor: EventHandler {
+    private unowned let server: AdminServer
+    private var retry: LoopTimer!
+
+    init(_ server: AdminServer) {
+        self.server = server
+        super.init()
+        retry = LoopTimer { [unowned self] in try? start() }
+    }
+
+    func start() throws(IOFailure) {
+        try server.loop.register(server.socket.descriptor, .readable, self)
+    }
+
+    func stop() {
+        server.loop.unregister(server.socket.descriptor)
+        server.loop.remove(retry)
+    }
+
+    override func ready(_ readiness: Readiness) {
+        switch server.socket.accept() {
+        case .connection(let descriptor, let address): server.adopt(descriptor, isUnix: address.family == .unix)
+        case .wouldBlock: break
+        case .exhausted:
+            // It would be ready for ever: look again when descriptors may be free.
+            server.loop.unregister(server.socket.descriptor)
+            server.loop.arm(retry, after: .milliseconds(100))
+        }
+    }
+}

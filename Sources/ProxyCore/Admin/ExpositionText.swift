@@ -1,0 +1,96 @@
+/// Metrics as Prometheus reads them: its text format, version 0.0.4
+/// (prometheus.io/docs/instrumenting/exposition_formats).
+///
+/// A value: what it is told is written in that order. Metric and label names are those of the program; label values may
+/// hold anything.
+struct ExpositionText {
+    static let contentType: StaticString = "text/plain; version=0.0.4; charset=utf-8"
+
+    enum Kind: String {
+        case counter
+        case gauge
+        case histogram
+    }
+
+    typealias Label = (name: StaticString, value: String)
+
+    private(set) var text = ""
+    private var name: StaticString = ""
+
+    /// Begins a metric; the samples behind it are its own.
+    mutating func begin(_ name: StaticString, _ kind: Kind, _ help: String) {
+        self.name = name
+        text += "# HELP \(name) \(Self.escaped(help))\n# TYPE \(name) \(kind.rawValue)\n"
+    }
+
+    mutating func sample(_ value: Int, _ labels: Label...) {
+        write("", labels, "\(value)")
+    }
+
+    /// A time, told in seconds.
+    mutating func sample(microseconds: Int, _ labels: Label...) {
+        write("", labels, Self.seconds(microseconds))
+    }
+
+    mutating func sample(_ flag: Bool, _ labels: Label...) {
+        write("", labels, flag ? "1" : "0")
+    }
+
+    /// A metric that has one sample.
+    mutating func add(_ name: StaticString, _ kind: Kind, _ help: String, _ value: Int) {
+        begin(name, kind, help)
+        sample(value)
+    }
+
+    /// The samples of a histogram of times.
+    ///
+    /// - Parameters:
+    ///   - bounds: upper bounds in microseconds, ascending.
+    ///   - counts: observations by the first bound that takes them in, then those beyond the last.
+    ///   - sum: of all that was observed, in microseconds.
+    mutating func histogram(bounds: [Int64], counts: [Int], sum: Int) {
+        var total = 0
+        for (bound, count) in zip(bounds, counts) {
+            total += count
+            write("_bucket", [("le", Self.seconds(Int(bound)))], "\(total)")
+        }
+        total += counts.last ?? 0
+        write("_bucket", [("le", "+Inf")], "\(total)")
+        write("_sum", [], Self.seconds(sum))
+        write("_count", [], "\(total)")
+    }
+
+    private mutating func write(_ suffix: StaticString, _ labels: [Label], _ value: String) {
+        text += "\(name)\(suffix)"
+        if !labels.isEmpty {
+            let pairs = labels.map { "\($0.name)=\"\(Self.escaped($0.value, quotes: true))\"" }
+            text += "{\(pairs.joined(separator: ","))}"
+        }
+        text += " \(value)\n"
+    }
+
+    private static func escaped(_ text: String, quotes: Bool = false) -> String {
+        var result = ""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\\": result += "\\\\"
+            case "\n": result += "\\n"
+            case "\"" where quotes: result += "\\\""
+            default: result.unicodeScalars.append(scalar)
+            }
+        }
+        return result
+    }
+
+    /// Microseconds in seconds, with as many decimals as are needed.
+    static func seconds(_ microseconds: Int) -> String {
+        let magnitude = microseconds.magnitude
+        var text = "\(microseconds < 0 ? "-" : "")\(magnitude / 1_000_000)"
+        let rest = magnitude % 1_000_000
+        guard rest > 0 else { return text }
+        let digits = "\(rest)"
+        text += "." + String(repeating: "0", count: 6 - digits.utf8.count) + digits
+        while text.utf8.last == UInt8(ascii: "0") { text.removeLast() }
+        return text
+    }
+}

@@ -1,0 +1,196 @@
+import HTTPCore
+import IOCore
+import ServerTrust
+import SessionCore
+
+/// What `GET /metrics` tells (`docs/operations.md` lists it): the numbers of one moment, as a value.
+///
+/// Labels have few values: status classes, stable codes, verdicts, and the domains of the pin files. What a client or an
+/// origin chooses never becomes one.
+struct MetricsPage {
+    var build: ProgramBuild
+    var workers: Int
+    /// The sums of all workers.
+    var work: WorkerCounters.Reading
+    /// Client connections that are open.
+    var connections: Int
+    var status: ServerStatus.Values
+    var verdicts: [PinLedger.Verdicts]
+    var process: ProcessFigures
+    /// Microseconds since 1970.
+    var startTime: Int64
+
+    var text: String {
+        var page = ExpositionText()
+        writeProgram(&page)
+        writeClients(&page)
+        writeOrigins(&page)
+        writePins(&page)
+        writePolicy(&page)
+        writeProcess(&page)
+        return page.text
+    }
+
+    private func writeProgram(_ page: inout ExpositionText) {
+        page.begin("pinproxy_build_info", .gauge, "The program's version and that of its OpenSSL; always 1.")
+        page.sample(1, ("version", build.version), ("openssl", build.openSSL))
+        page.add("pinproxy_workers", .gauge, "Event loops that serve clients.", workers)
+        page.begin("pinproxy_draining", .gauge, "1 when it is about to end, and takes nothing new.")
+        page.sample(status.isDraining)
+    }
+
+    private func writeClients(_ page: inout ExpositionText) {
+        page.begin("pinproxy_tasks_total", .counter, "Requests that are over, by the status class of the answer.")
+        for (name, count) in zip(WorkerCounters.Reading.statusClasses, work.tasks) {
+            page.sample(count, ("status", name))
+        }
+        page.begin("pinproxy_task_errors_total", .counter, "Requests that ended with an error, by its stable code.")
+        for (code, count) in zip(WorkerCounters.Reading.codes, work.errors) {
+            page.sample(count, ("error", code.rawValue))
+        }
+        page.begin("pinproxy_task_duration_seconds", .histogram, "How long requests took, to the end of the answer.")
+        page.histogram(
+            bounds: WorkerCounters.Reading.durationBounds,
+            counts: work.durations,
+            sum: work.durationSum
+        )
+        page.add(
+            "pinproxy_client_received_bytes_total",
+            .counter,
+            "Body bytes taken from clients.",
+            work.bodyBytesFromClients
+        )
+        page.add(
+            "pinproxy_client_sent_bytes_total",
+            .counter,
+            "Body bytes of origins' answers that clients were given.",
+            work.bodyBytesToClients
+        )
+        page.add("pinproxy_client_connections", .gauge, "Client connections that are open.", connections)
+        page.add(
+            "pinproxy_client_connections_total",
+            .counter,
+            "Client connections since the start.",
+            work.clientConnections
+        )
+        page.add(
+            "pinproxy_client_connections_refused_total",
+            .counter,
+            "Client connections that were one too many for limits.connections.",
+            work.refusedConnections
+        )
+    }
+
+    private func writeOrigins(_ page: inout ExpositionText) {
+        page.begin(
+            "pinproxy_origin_requests_total",
+            .counter,
+            "Requests sent to origins, by whether their connection was a new one."
+        )
+        page.sample(work.requestsOnNewConnections, ("connection", "new"))
+        page.sample(work.requestsOnKeptConnections, ("connection", "kept"))
+        page.add(
+            "pinproxy_origin_sent_bytes_total",
+            .counter,
+            "Bytes of requests sent to origins, heads and bodies.",
+            work.bytesToOrigins
+        )
+        page.add(
+            "pinproxy_origin_received_bytes_total",
+            .counter,
+            "Bytes of answers received from origins, heads and bodies.",
+            work.bytesFromOrigins
+        )
+        page.begin(
+            "pinproxy_origin_handshakes_total",
+            .counter,
+            "TLS handshakes with origins that came to a verdict, by the verdict."
+        )
+        for (verdict, count) in zip(WorkerCounters.Reading.verdicts, work.handshakes) {
+            page.sample(count, ("verdict", verdict.rawValue))
+        }
+    }
+
+    private func writePins(_ page: inout ExpositionText) {
+        page.begin(
+            "pinproxy_pin_verdicts_total",
+            .counter,
+            "TLS handshakes of pinned domains, by domain and verdict; a second behind at most."
+        )
+        for domain in verdicts {
+            for (verdict, count) in zip(WorkerCounters.Reading.verdicts, domain.counts)
+            where count > 0 || verdict == .pass || verdict == .fail {
+                page.sample(count, ("domain", domain.domain.description), ("verdict", verdict.rawValue))
+            }
+        }
+        let domains = status.snapshot.pinnedDomains.domains
+        let pinned = domains.filter { $0.policy != nil }.count
+        page.add("pinproxy_pinned_domains", .gauge, "Domains that the pin files name and do not exclude.", pinned)
+        page.begin(
+            "pinproxy_pin_set_expiry_timestamp_seconds",
+            .gauge,
+            "The first second at which a domain's pin set does not hold any more."
+        )
+        for domain in domains {
+            guard let expiration = domain.policy?.configuration.expiration else { continue }
+            page.sample(Int(expiration.end), ("domain", domain.host.description))
+        }
+    }
+
+    private func writePolicy(_ page: inout ExpositionText) {
+        let reloads = status.reloads
+        page.add(
+            "pinproxy_policy_generation",
+            .gauge,
+            "Which policy is in force: counted from 1, the start's.",
+            status.snapshot.generation
+        )
+        page.begin(
+            "pinproxy_policy_load_timestamp_seconds",
+            .gauge,
+            "When the policy in force was loaded."
+        )
+        page.sample(Int(reloads.lastLoad))
+        page.add("pinproxy_reloads_total", .counter, "Reloads that took effect.", reloads.taken)
+        page.begin(
+            "pinproxy_reload_failures_total",
+            .counter,
+            "Reloads that changed nothing, by what was wrong."
+        )
+        for (failure, count) in zip(ReloadFailure.allCases, reloads.failures) {
+            page.sample(count, ("reason", failure.rawValue))
+        }
+        page.begin(
+            "pinproxy_last_reload_successful",
+            .gauge,
+            "0 when the files have changed and could not be taken in."
+        )
+        page.sample(!reloads.hasLastFailed)
+        page.add(
+            "pinproxy_dropped_pins_total",
+            .counter,
+            "Domains whose pins were enforced before a reload, and not after.",
+            reloads.droppedPins
+        )
+        page.begin(
+            "pinproxy_restart_needed",
+            .gauge,
+            "1 for a key of the configuration whose new value waits for a restart."
+        )
+        for need in RestartNeed.allCases {
+            page.sample(reloads.restartNeeds.contains(need), ("key", need.rawValue))
+        }
+    }
+
+    private func writeProcess(_ page: inout ExpositionText) {
+        page.begin("process_cpu_seconds_total", .counter, "Processor time, of the program and of the system for it.")
+        page.sample(microseconds: process.processorTime)
+        page.begin("process_start_time_seconds", .gauge, "When the process was started.")
+        page.sample(microseconds: Int(startTime))
+        page.add("process_resident_memory_bytes", .gauge, "Memory in RAM.", process.residentBytes)
+        page.add("process_virtual_memory_bytes", .gauge, "Memory mapped.", process.virtualBytes)
+        page.add("process_open_fds", .gauge, "Open descriptors.", process.openDescriptors)
+        page.add("process_max_fds", .gauge, "The limit of open descriptors.", process.maximalDescriptors)
+        page.add("process_threads", .gauge, "Threads.", process.threads)
+    }
+}

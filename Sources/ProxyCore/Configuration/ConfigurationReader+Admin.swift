@@ -1,0 +1,57 @@
+package import ServerTrust
+
+extension ConfigurationReader {
+    mutating func readAdmin(_ object: DocumentObject) {
+        comment(object)
+        let endpoint = readEndpoint(object, example: "127.0.0.1:8081")
+        let allowRemoteClients = object["allowRemoteClients"]
+        let isRemote = allowRemoteClients?.bool() ?? false
+        var admin = AdminConfiguration(endpoint: endpoint ?? .unixSocket(path: ""), allowRemoteClients: isRemote)
+        if let elements = object.elements("allowedHosts") {
+            admin.allowedHosts = elements.compactMap { element in
+                element.string().flatMap { HostName.read($0, on: element) }
+            }
+        }
+        checkReach(
+            endpoint,
+            object,
+            isAllowed: isRemote,
+            by: allowRemoteClients,
+            danger: "see what the proxy does"
+        )
+        object.finish()
+        guard let endpoint else { return }
+        configuration.admin = admin
+        if configuration.listeners.contains(where: { Self.collide($0.endpoint, endpoint) }) {
+            object.element.report(
+                "listens where a listener does (\(endpoint))",
+                remedy: "change its \(endpoint.isUnixSocket ? "path" : "port")"
+            )
+        }
+    }
+}
+
+extension AdminConfiguration {
+    /// Why a configuration does not tell where its admin listener is.
+    package enum LookupFailure: Error, Sendable {
+        case missingFile
+        case issues([DocumentIssue])
+        /// It has none.
+        case absent
+    }
+
+    /// What a configuration file says of its admin listener, whatever else stands in it: a proxy that serves is asked for
+    /// although its files have got an error since.
+    package static func lookUp(path: String) throws(LookupFailure) -> AdminConfiguration {
+        let reader = DocumentReader(file: path)
+        guard reader.root != nil else {
+            if FileContents.isMissing(path) { throw .missingFile }
+            throw .issues(reader.issues)
+        }
+        var read = ConfigurationReader(reader)
+        read.read()
+        if let admin = read.configuration.admin { return admin }
+        let issues = reader.issues.filter { $0.pointer.hasPrefix("/admin") }
+        throw issues.isEmpty ? .absent : .issues(issues)
+    }
+}

@@ -1,0 +1,16 @@
+import HTTPCore
+import IOCore
+
+/// The names that a listener answers to (invariant 16): a name that an attacker's DNS leads here is none of them.
+struct OwnNames {
+    /// Beside `localhost` and the address that the client has connected to.
+    let hosts: [Host]
+
+    func contains(_ head: borrowing RequestHead, localAddress: @autoclosure () -> SocketAddress?) -> Bool {
+        guard let kind = head.hostKind else { return false }
+        if head.hostBytes.equals("localhost") { return true }
+        for host in hosts where head.hostBytes.equals(host.bytes.span) { return true }
+        guard kind != .name, let local = localAddress().flatMap({ AddressAndPort($0) }) else { return false }
+        return head.hostBytes.equals(Host(local.address).bytes.span)
+    }
+}

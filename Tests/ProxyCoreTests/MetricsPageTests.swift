@@ -1,0 +1,136 @@
+import HTTPCore
+import IOCore
+import ServerTrust
+import TestSupport
+import Testing
+
+@testable import ProxyCore
+
+@Suite("The page of metrics")
+struct MetricsPageTests {
+    /// What the page says of a snapshot of these pin files.
+    private func page(
+        _ domains: String,
+        change: (inout MetricsPage) -> Void = { _ in }
+    ) throws -> String {
+        let pinned = try PinFile.load(
+            text: "{ \"version\": 1, \"pinnedDomains\": { \(domains) } }",
+            file: "p.json",
+            at: 1_800_000_000
+        ).domains
+        let snapshot = PolicySnapshot(
+            PolicyParts(
+                configuration: Configuration(),
+                pinnedDomains: pinned,
+                trustAnchors: TrustAnchors(certificates: [])
+            ),
+            generation: 4
+        )
+        var ledger = PinLedger()
+        ledger.setPins(of: pinned)
+        var page = MetricsPage(
+            build: ProgramBuild(version: "1.2.3", openSSL: "OpenSSL 3.0"),
+            workers: 2,
+            work: WorkerCounters().reading,
+            connections: 5,
+            status: ServerStatus(snapshot, loadedAt: 1_800_000_000).current,
+            verdicts: ledger.verdicts,
+            process: .read(),
+            startTime: 1_800_000_000_500_000
+        )
+        change(&page)
+        return page.text
+    }
+
+    private static func domain(_ name: String, _ members: String = "") -> String {
+        let pins = [PublicKeyPin.unrelated(1), .unrelated(2)].map { "\"\($0)\"" }.joined(separator: ", ")
+        return "\"\(name)\": { \"pins\": [\(pins)]\(members) }"
+    }
+
+    @Test("every sample belongs to the metric before it, every metric is there once, and no series twice")
+    func form() throws {
+        let lines = try page(Self.domain("a.example")).split(separator: "\n").map(String.init)
+        var current = ""
+        var seen: Set<String> = []
+        var series: Set<String> = []
+        for line in lines {
+            if let match = line.wholeMatch(of: /# HELP ([a-z_]+) .+/) {
+                current = String(match.1)
+                #expect(seen.insert(current).inserted, "\(line)")
+            } else if let match = line.wholeMatch(of: /# TYPE ([a-z_]+) (counter|gauge|histogram)/) {
+                #expect(String(match.1) == current)
+                if match.2 == "counter" { #expect(current.hasSuffix("_total")) }
+            } else {
+                let match = try #require(
+                    line.wholeMatch(
+                        of: /([a-z_]+?)(_bucket|_sum|_count)?(\{[a-z]+="[^"]*"(?:,[a-z]+="[^"]*")*\})? -?[0-9.]+/
+                    ),
+                    "\(line)"
+                )
+                #expect(String(match.1) == current, "\(line)")
+                #expect(series.insert(String(line.prefix { $0 != " " })).inserted, "\(line)")
+            }
+        }
+        #expect(seen.contains("process_open_fds") && series.contains("pinproxy_tasks_total{status=\"2xx\"}"))
+    }
+
+    @Test("verdicts are told by pinned domain, from the start on those that an alarm asks for")
+    func verdicts() throws {
+        let text = try page(Self.domain("a.example") + "," + Self.domain("b.example")) { page in
+            page.verdicts[0] = PinLedger.Verdicts(domain: page.verdicts[0].domain, counts: [3, 0, 2, 0, 0, 0])
+        }
+        let lines = text.split(separator: "\n").filter { $0.hasPrefix("pinproxy_pin_verdicts_total{") }
+        #expect(
+            lines == [
+                "pinproxy_pin_verdicts_total{domain=\"a.example\",verdict=\"pass\"} 3",
+                "pinproxy_pin_verdicts_total{domain=\"a.example\",verdict=\"fail\"} 0",
+                "pinproxy_pin_verdicts_total{domain=\"a.example\",verdict=\"reportOnly\"} 2",
+                "pinproxy_pin_verdicts_total{domain=\"b.example\",verdict=\"pass\"} 0",
+                "pinproxy_pin_verdicts_total{domain=\"b.example\",verdict=\"fail\"} 0",
+            ]
+        )
+    }
+
+    @Test("the end of a pin set is the first second after its last day")
+    func expiry() throws {
+        let domains =
+            Self.domain("a.example", ", \"expiration\": \"2027-01-31\"") + "," + Self.domain("b.example")
+            + ", \"c.b.example\": { \"excludeFromParentPolicy\": true }"
+        let lines = try page(domains).split(separator: "\n")
+        let ends = lines.filter { $0.hasPrefix("pinproxy_pin_set_expiry_timestamp_seconds{") }
+        #expect(ends == ["pinproxy_pin_set_expiry_timestamp_seconds{domain=\"a.example\"} 1801440000"])
+        #expect(lines.contains("pinproxy_pinned_domains 2"))
+    }
+
+    @Test("reloads, their failures and what they left undone are told")
+    func reloads() throws {
+        let text = try page(Self.domain("a.example")) { page in
+            page.status.reloads.noteTaken(at: 1_800_000_100, needs: [.admin])
+            page.status.reloads.note(.configuration)
+            page.status.reloads.note(.configuration)
+            page.status.reloads.droppedPins = 6
+            page.status.isDraining = true
+        }
+        for line in [
+            "pinproxy_build_info{version=\"1.2.3\",openssl=\"OpenSSL 3.0\"} 1", "pinproxy_policy_generation 4",
+            "pinproxy_policy_load_timestamp_seconds 1800000100", "pinproxy_reloads_total 1",
+            "pinproxy_reload_failures_total{reason=\"configuration\"} 2",
+            "pinproxy_reload_failures_total{reason=\"log\"} 0", "pinproxy_last_reload_successful 0",
+            "pinproxy_dropped_pins_total 6", "pinproxy_restart_needed{key=\"admin\"} 1",
+            "pinproxy_restart_needed{key=\"workers\"} 0", "pinproxy_draining 1", "pinproxy_client_connections 5",
+            "process_start_time_seconds 1800000000.5",
+        ] {
+            #expect(text.contains("\n\(line)\n"), "\(line)")
+        }
+    }
+
+    @Test("a reload that takes effect makes up for those that failed")
+    func recovery() {
+        var account = ReloadAccount()
+        account.note(.log)
+        #expect(account.hasLastFailed)
+        account.noteTaken(at: 7, needs: [])
+        #expect(!account.hasLastFailed && account.lastLoad == 7 && account.taken == 1)
+        #expect(account.failures == [0, 1, 0])
+    }
+}

@@ -1,0 +1,72 @@
+import ServerTrust
+import Testing
+
+@testable import ProxyCore
+
+@Suite("What a worker counts")
+struct WorkerCountersTests {
+    private func note(
+        _ counters: WorkerCounters,
+        status: Int?,
+        error: Problem.Code? = nil,
+        duration: Int64 = 0
+    ) {
+        counters.noteTask(status: status, error: error, bytesFromClient: 3, bytesToClient: 5, duration: duration)
+    }
+
+    @Test("a task is counted by the class of its status, and by its error")
+    func tasks() {
+        let counters = WorkerCounters()
+        for status in [200, 204, 304, 404, 502, 599] { note(counters, status: status) }
+        note(counters, status: 502, error: .pinMismatch)
+        note(counters, status: nil, error: .clientClosed)
+        let reading = counters.reading
+        #expect(reading.tasks == [1, 0, 2, 1, 1, 3])
+        let errors = zip(WorkerCounters.Reading.codes, reading.errors).filter { $0.1 > 0 }
+        #expect(errors.map(\.0) == [.pinMismatch, .clientClosed] && errors.map(\.1) == [1, 1])
+        #expect(reading.bodyBytesFromClients == 24 && reading.bodyBytesToClients == 40)
+    }
+
+    @Test("every status and every error has a place of its own")
+    func places() {
+        let counters = WorkerCounters()
+        for code in Problem.Code.allCases { note(counters, status: code.status, error: code) }
+        for verdict in TrustEvaluation.Verdict.allCases { counters.noteHandshake(verdict) }
+        for status in [0, 100, 999, 1234] { note(counters, status: status) }
+        let reading = counters.reading
+        #expect(reading.errors == Array(repeating: 1, count: Problem.Code.allCases.count))
+        #expect(reading.handshakes == Array(repeating: 1, count: TrustEvaluation.Verdict.allCases.count))
+        #expect(reading.tasks.reduce(0, +) == Problem.Code.allCases.count + 4)
+        #expect(reading.clientConnections == 0 && reading.refusedConnections == 0)
+    }
+
+    @Test("a time stands in the first bucket that takes it in, bounds included, and in none twice")
+    func durations() {
+        let counters = WorkerCounters()
+        let bounds = WorkerCounters.Reading.durationBounds
+        #expect(bounds == bounds.sorted() && Set(bounds).count == bounds.count)
+        for bound in bounds { note(counters, status: 200, duration: bound) }
+        note(counters, status: 200, duration: 0)
+        note(counters, status: 200, duration: bounds[0] + 1)
+        note(counters, status: 200, duration: bounds[bounds.count - 1] + 1)
+        var expected = Array(repeating: 1, count: bounds.count + 1)
+        expected[0] += 1
+        expected[1] += 1
+        #expect(counters.reading.durations == expected)
+        #expect(counters.reading.durationSum == Int(bounds.reduce(0, +) + bounds[0] + 1 + bounds[bounds.count - 1] + 1))
+    }
+
+    @Test("the numbers of several workers are added up")
+    func sums() {
+        let (one, other) = (WorkerCounters(), WorkerCounters())
+        one.noteConnection()
+        other.noteConnection()
+        other.noteRefusedConnection()
+        note(one, status: 200)
+        note(other, status: 200)
+        var reading = WorkerCounters.Reading()
+        for counters in [one, other] { counters.add(to: &reading) }
+        #expect(reading.clientConnections == 2 && reading.refusedConnections == 1)
+        #expect(reading.tasks == [0, 0, 2, 0, 0, 0])
+    }
+}

@@ -1,0 +1,69 @@
+import Glibc
+import TestSupport
+import Testing
+
+@Suite("Under a service manager")
+struct ServiceManagerTests {
+    /// What systemd is to a service: a socket that hears its messages.
+    private final class Manager {
+        let path: String
+        private let descriptor: Int32
+
+        init(in folder: TemporaryFolder) throws {
+            path = "\(folder.path)/notify.sock"
+            descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
+            var address = sockaddr_un()
+            address.sun_family = sa_family_t(AF_UNIX)
+            let bytes = Array(path.utf8)
+            withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
+            let bound = withUnsafePointer(to: &address) { pointer in
+                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+                }
+            }
+            guard descriptor >= 0, bound == 0 else { throw TestSocket.Failure("bind") }
+            TestSocket.setTimeouts(descriptor)
+        }
+
+        deinit { close(descriptor) }
+
+        /// The next message; waits for it.
+        func next() throws -> String {
+            var buffer = [UInt8](repeating: 0, count: 512)
+            let count = recv(descriptor, &buffer, buffer.count, 0)
+            guard count >= 0 else { throw TestSocket.Failure("recv") }
+            return String(decoding: buffer[..<count], as: UTF8.self)
+        }
+    }
+
+    @Test("it is told when all listeners are ready, that the proxy is alive, and when it ends")
+    func messages() throws {
+        let folder = try TemporaryFolder()
+        let manager = try Manager(in: folder)
+        let proxy = try ProxyUnderTest(
+            ProxySettings(trusting: Stage.pki),
+            environment: ["NOTIFY_SOCKET": manager.path, "WATCHDOG_USEC": "90000"]
+        )
+        #expect(try manager.next() == "READY=1")
+        // The listeners' lines came before; now the signs of life, one after the other.
+        for _ in 0..<3 { #expect(try manager.next() == "WATCHDOG=1") }
+        proxy.signal(SIGTERM)
+        var last = try manager.next()
+        while last == "WATCHDOG=1" { last = try manager.next() }
+        #expect(last == "STOPPING=1")
+        #expect(try proxy.waitForExit().exitCode == 0)
+    }
+
+    @Test("without a watchdog nothing is told in between")
+    func noWatchdog() throws {
+        let folder = try TemporaryFolder()
+        let manager = try Manager(in: folder)
+        let proxy = try ProxyUnderTest(
+            ProxySettings(trusting: Stage.pki),
+            environment: ["NOTIFY_SOCKET": manager.path]
+        )
+        #expect(try manager.next() == "READY=1")
+        try proxy.terminate()
+        #expect(try manager.next() == "STOPPING=1")
+    }
+}
