@@ -1,1 +1,82 @@
-print("")
+import Glibc
+import HTTPCaching
+import HTTPCore
+import IOCore
+
+// Stores responses in a disk store, one after the other and several at a time, until it is killed:
+//
+//     CacheWriter FOLDER SEED CAPACITY
+//
+// What the store has to say goes to the standard error, every time.
+//
+// A body's first eight bytes are its number and its length, and every byte follows from the number, so that a reader
+// knows a right body from a wrong one. It says "ready" when it begins.
+
+/// A generator of numbers, the same for the same seed.
+struct Numbers {
+    var state: UInt64
+
+    mutating func next(below bound: UInt64) -> UInt64 {
+        state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+        return (state >> 33) % bound
+    }
+}
+
+let folder = CommandLine.arguments[1]
+var numbers = Numbers(state: UInt64(CommandLine.arguments[2])!)
+let capacity = Int(CommandLine.arguments[3])!
+
+func body(_ number: UInt64, _ length: Int) -> [UInt8] {
+    var bytes = [UInt8](repeating: 0, count: length)
+    for index in bytes.indices { bytes[index] = UInt8(truncatingIfNeeded: number &* 31 &+ UInt64(index) &* 7) }
+    return bytes
+}
+
+let options = CacheOptions()
+var configuration = DiskStore.Configuration(folder: folder, capacity: capacity)
+configuration.pause = 0.05
+configuration.quiet = 0
+let store = try DiskStore(configuration, options) { text in
+    DescriptorOutput.write(text + "\n", to: STDERR_FILENO)
+}
+DescriptorOutput.write("ready\n", to: STDOUT_FILENO)
+
+var open: [(DiskInsertion, [UInt8], Int)] = []
+while true {
+    if open.count < 4 {
+        let number = numbers.next(below: 200)
+        let length = Int(numbers.next(below: 4) == 0 ? numbers.next(below: 400_000) : numbers.next(below: 20_000))
+        guard let key = CacheKey(url: "http://a.example/\(number)") else { fatalError() }
+        var fields = HTTPFields()
+        try fields.append(name: "Cache-Control", value: "max-age=1000")
+        try fields.append(name: "X-Number", value: "\(number)")
+        try fields.append(name: "X-Length", value: "\(length)")
+        let response = StoredResponse(
+            status: 200,
+            response: fields,
+            to: CacheRequest(method: .get, fields: HTTPFields()),
+            requestTime: 0,
+            responseTime: 0,
+            digest: .none,
+            options
+        )
+        if let insertion = store.insertion(for: key, response, tags: [], length: nil) {
+            open.append((insertion, body(number, length), 0))
+        }
+    }
+    let index = Int(numbers.next(below: UInt64(open.count)))
+    let (insertion, bytes, place) = open[index]
+    let end = min(bytes.count, place + 1 + Int(numbers.next(below: 60_000)))
+    insertion.append(Array(bytes[place..<end]))
+    open[index].2 = end
+    if end == bytes.count {
+        if numbers.next(below: 8) == 0 { insertion.abort() } else { insertion.finish() }
+        open.remove(at: index)
+    }
+    // Not faster than the disk: the index is asked, and its answer waited for.
+    if numbers.next(below: 16) == 0, let key = CacheKey(url: "http://a.example/0") {
+        let latch = Latch(count: 1)
+        store.entries(for: key, deliver: { $0() }, { _ in latch.countDown() })
+        latch.wait()
+    }
+}

@@ -157,4 +157,13 @@ struct ClientConditionTests {
         #expect(try answer([("If-None-Match", "\"a\""), ("Range", "bytes=0-1")]).status == 304)
         #expect(try answer([("If-None-Match", "\"b\""), ("Range", "bytes=0-1")]).status == 206)
     }
+
+    @Test("5.2: an answer passes the directives on, and the body unchanged")
+    func passedOn() throws {
+        let response = [("Cache-Control", "max-age=9, no-transform, unknown=1"), ("Content-Encoding", "gzip")]
+        let answer = try answer([], response)
+        #expect(answer.fields.value(for: "Cache-Control") == "max-age=9, no-transform, unknown=1")
+        #expect(answer.fields.value(for: "Content-Encoding") == "gzip")
+        #expect(answer.body == 0..<10)
+    }
 }

@@ -157,6 +157,7 @@ struct StorabilityTests {
             ("Connection", "close, X-Hop"), ("X-Hop", "1"), ("Keep-Alive", "1"), ("Proxy-Authenticate", "Basic"),
             ("Proxy-Authentication-Info", "x"), ("Proxy-Authorization", "x"), ("Transfer-Encoding", "chunked"),
             ("Upgrade", "h2c"), ("X-Unknown", "2"), ("Content-Type", "a/b"), ("Age", "5"), ("Content-Length", "3"),
+            ("Trailer", "X-Sum"),
         ])
         #expect(stored.fields.list.map(\.name) == ["X-Unknown", "Content-Type", "Date"])
         #expect(stored.initialAge == 5)

@@ -147,13 +147,23 @@ public struct StoredResponse: Sendable {
     ) -> Int? {
         var found: Int?
         for index in variants.indices where variants[index].answers(request, under: digest, options) {
-            if let known = found {
-                let (one, other) = (variants[known], variants[index])
-                if (other.date, other.responseTime) < (one.date, one.responseTime) { continue }
-            }
+            if let known = found, variants[index].isOlder(than: variants[known]) { continue }
             found = index
         }
         return found
+    }
+
+    /// Whether the other one is the later, by Date, else by when it came.
+    func isOlder(than other: StoredResponse) -> Bool {
+        (date, responseTime) < (other.date, other.responseTime)
+    }
+
+    /// What the head takes up in memory, in bytes.
+    var storedSize: Int {
+        var size = 0
+        for index in 0..<fields.count { size += fields.line(at: index).count + 18 }
+        for field in selecting.fields { size += field.name.count + (field.value?.count ?? 0) + 64 }
+        return size
     }
 
     /// The Vary that was received last among the responses of one key.

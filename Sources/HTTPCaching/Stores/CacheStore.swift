@@ -1,0 +1,246 @@
+import HTTPCore
+import IOCore
+
+/// Stored responses in memory and, where there is a disk store, on disk: what is small enough is in both, so that a hit
+/// seldom waits for the disk and a restart loses nothing. Each level has its own bound.
+///
+/// `@unchecked Sendable`: `epochs` is behind `lock`; the stores have locks of their own, and no lock is held while another
+/// is taken.
+public final class CacheStore: @unchecked Sendable {
+    public let memory: MemoryStore
+    public let disk: DiskStore?
+    let options: CacheOptions
+
+    private let lock = PosixLock()
+    /// Behind `lock`. Counts removals, by the low bits of a key's hash: what was fetched before one is not stored after.
+    private var epochs = [UInt64](repeating: 0, count: 4096)
+
+    public init(memory: MemoryStore, disk: DiskStore? = nil, _ options: CacheOptions) {
+        self.memory = memory
+        self.disk = disk
+        self.options = options
+    }
+
+    /// Remember it when the request goes to the origin, and give it to `insertion`: an answer that was on its way while
+    /// its URI was invalidated or purged is not stored.
+    public func epoch(of key: CacheKey) -> UInt64 {
+        lock.withLock { epochs[Int(key.hash & 4095)] }
+    }
+
+    // MARK: - Looking up
+
+    /// What is stored for a key, and which of it answers the request.
+    public struct Found: Sendable {
+        public var entries: [CachedEntry] = []
+        /// The index of the one that the request selects.
+        public var selected: Int?
+
+        public var entry: CachedEntry? { selected.map { entries[$0] } }
+    }
+
+    /// What `find` knows at once.
+    public enum Lookup: Sendable {
+        case found(Found)
+        /// The disk is asked; the completion tells.
+        case pending
+    }
+
+    /// Finds what is stored for a key under this policy. What memory has answers at once; else the disk is asked.
+    ///
+    /// An entry whose body is a file is opened with `open(_:)` before it answers.
+    ///
+    /// - Parameters:
+    ///   - digest: of the policy that holds now for the key's host.
+    ///   - deliver: has the completion called where the caller wants it.
+    ///   - completion: is called once, and only after `pending`.
+    public func find(
+        _ key: CacheKey,
+        for request: CacheRequest,
+        under digest: PolicyDigest,
+        deliver: @escaping Delivery,
+        _ completion: @escaping @Sendable (Found) -> Void
+    ) -> Lookup {
+        let found = selection(among: memory.entries(for: key), request, digest)
+        if let entry = found.entry {
+            entry.markUsed()
+            return .found(found)
+        }
+        guard let disk else { return .found(found) }
+        let before = epoch(of: key)
+        disk.entries(for: key, deliver: deliver) { [self] entries in
+            let found = selection(among: entries, request, digest)
+            if let entry = found.entry, epoch(of: key) == before { memory.insert(entry) }
+            completion(found)
+        }
+        return .pending
+    }
+
+    /// Entries of another policy are as if they were not there.
+    private func selection(among entries: [CachedEntry], _ request: CacheRequest, _ digest: PolicyDigest) -> Found {
+        var found = Found(entries: entries)
+        if entries.contains(where: { $0.response.digest != digest }) {
+            found.entries = entries.filter { $0.response.digest == digest }
+        }
+        found.selected = CachedEntry.select(among: found.entries, for: request, under: digest, options)
+        return found
+    }
+
+    // MARK: - Storing
+
+    /// Begins to store a response.
+    ///
+    /// - Parameters:
+    ///   - epoch: of the key, from when the request was sent.
+    ///   - tags: by which it may be purged (`SurrogateKeys.tags`).
+    ///   - length: of the body, where it is known, in bytes.
+    ///   - maximumBytes: larger bodies are not stored.
+    /// - Returns: nil when neither store takes a body of that length.
+    package func insertion(
+        for key: CacheKey,
+        _ response: StoredResponse,
+        epoch: UInt64,
+        tags: [[UInt8]] = [],
+        length: Int? = nil,
+        maximumBytes: Int? = nil
+    ) -> CacheInsertion? {
+        if let length, let maximumBytes, length > maximumBytes { return nil }
+        let onDisk = disk?.insertion(for: key, response, tags: tags, length: length)
+        let fitsInMemory = length ?? 0 <= memory.largestBody
+        guard onDisk != nil || fitsInMemory else { return nil }
+        return CacheInsertion(
+            self,
+            key,
+            response,
+            epoch: epoch,
+            tags: tags,
+            length: length,
+            maximumBytes: maximumBytes,
+            disk: onDisk,
+            inMemory: fitsInMemory
+        )
+    }
+
+    /// Stores an entry after a validation, and gives it back with its new head.
+    @discardableResult
+    public func update(_ entry: CachedEntry, by response: StoredResponse) -> CachedEntry {
+        disk?.update(entry, by: response)
+        return memory.replace(entry, by: response)
+    }
+
+    // MARK: - Removing
+
+    /// Removes all that is stored for the key's URI, in every partition (RFC 9111 4.4).
+    public func invalidate(_ key: CacheKey) {
+        lock.withLock { epochs[Int(key.hash & 4095)] += 1 }
+        memory.remove(.uri(key))
+        disk?.remove(.uri(key), deliver: { $0() }, { _ in })
+    }
+
+    /// Removes what `purge` names, for an operator.
+    ///
+    /// - Parameter completion: gets how many entries went, counted by the level that had more of them.
+    public func remove(
+        _ purge: Purge,
+        deliver: @escaping Delivery,
+        _ completion: @escaping @Sendable (Int) -> Void
+    ) {
+        lock.withLock {
+            for index in epochs.indices { epochs[index] += 1 }
+        }
+        let inMemory = memory.remove(purge)
+        guard let disk else { return deliver { completion(inMemory) } }
+        disk.remove(purge, deliver: deliver) { completion(max($0, inMemory)) }
+    }
+
+    /// Ends the threads of the disk store.
+    public func close() { disk?.close() }
+}
+
+/// A response on its way into both stores, in pieces, from one thread. What is neither finished nor whole is never found.
+package final class CacheInsertion {
+    private let store: CacheStore
+    private let key: CacheKey
+    private let response: StoredResponse
+    private let epoch: UInt64
+    private let tags: [[UInt8]]
+    private let expected: Int?
+    private let limit: Int
+    private let disk: DiskInsertion?
+    private var bytes: [UInt8] = []
+    private var isInMemory: Bool
+    private var length = 0
+    private var isOver = false
+
+    init(
+        _ store: CacheStore,
+        _ key: CacheKey,
+        _ response: StoredResponse,
+        epoch: UInt64,
+        tags: [[UInt8]],
+        length: Int?,
+        maximumBytes: Int?,
+        disk: DiskInsertion?,
+        inMemory: Bool
+    ) {
+        self.store = store
+        self.key = key
+        self.response = response
+        self.epoch = epoch
+        self.tags = tags
+        expected = length
+        limit = min(maximumBytes ?? Int.max, length ?? Int.max)
+        self.disk = disk
+        isInMemory = inMemory
+        if inMemory, let length { bytes.reserveCapacity(length) }
+    }
+
+    deinit { abort() }
+
+    /// Takes a piece of the body.
+    package func append(_ span: borrowing Span<UInt8>) {
+        guard !isOver, span.count > 0 else { return }
+        length += span.count
+        guard length <= limit else { return abort() }
+        disk?.append([UInt8](copying: span))
+        guard isInMemory else { return }
+        if length <= store.memory.largestBody {
+            bytes.append(span)
+        } else {
+            isInMemory = false
+            bytes = []
+            if disk == nil { abort() }
+        }
+    }
+
+    /// The body is whole: it is found from now on (on disk soon after), unless its URI was invalidated meanwhile.
+    ///
+    /// - Returns: whether it was stored.
+    @discardableResult
+    package func finish() -> Bool {
+        guard !isOver else { return false }
+        guard expected == nil || expected == length, store.epoch(of: key) == epoch else {
+            abort()
+            return false
+        }
+        isOver = true
+        if isInMemory {
+            // What was taken in reserve is given back.
+            if bytes.capacity > bytes.count + bytes.count / 4 + 1024 { bytes = bytes.map { $0 } }
+            store.memory.insert(CachedEntry(key: key, response: response, body: .memory(bytes), tags: tags))
+            bytes = []
+        } else {
+            // An earlier, smaller one must not outlive it.
+            store.memory.remove(sameAs: key, response)
+        }
+        disk?.finish()
+        return true
+    }
+
+    /// The body will not come to its end (it was cut short, or is not to be stored after all).
+    package func abort() {
+        guard !isOver else { return }
+        isOver = true
+        bytes = []
+        disk?.abort()
+    }
+}

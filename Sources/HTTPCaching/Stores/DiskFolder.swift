@@ -1,0 +1,192 @@
+import Glibc
+import IOCore
+
+/// The folder of a disk store: `index.sqlite`, `lock`, bodies in `bodies/xx`, and in `partial` those that are being
+/// written. All members wait for the disk.
+struct DiskFolder: Sendable {
+    let path: String
+
+    var index: String { "\(path)/index.sqlite" }
+    private var partial: String { "\(path)/partial" }
+    private var bodies: String { "\(path)/bodies" }
+
+    private static let hexadecimal = Array("0123456789abcdef".utf8)
+
+    private static func name(_ number: UInt64) -> String {
+        let digits = (0..<16).map { hexadecimal[Int(number >> UInt64((15 - $0) * 4) & 15)] }
+        return String(decoding: digits, as: UTF8.self)
+    }
+
+    /// Where a body is once it is complete.
+    func body(_ number: UInt64) -> String {
+        let name = Self.name(number)
+        return "\(bodies)/\(name.prefix(2))/\(name)"
+    }
+
+    func partialBody(_ number: UInt64) -> String { "\(partial)/\(Self.name(number))" }
+
+    /// Makes the folder ready, and takes it for this process alone.
+    ///
+    /// - Returns: the descriptor that holds the lock.
+    func open() throws(IOFailure) -> Int32 {
+        try FileMove.makeFolders(above: path)
+        for folder in [path, partial, bodies] {
+            if mkdir(folder, 0o700) != 0, errno != EEXIST { throw IOFailure(code: errno, during: "mkdir") }
+        }
+        let descriptor = Glibc.open("\(path)/lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else { throw IOFailure(code: errno, during: "open") }
+        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+            let code = errno
+            close(descriptor)
+            throw IOFailure(code: code, during: "flock")
+        }
+        // What an earlier process did not finish.
+        for name in Self.names(in: partial) { unlink("\(partial)/\(name)") }
+        return descriptor
+    }
+
+    /// Makes a complete body stand under its name.
+    func publish(_ number: UInt64) throws(IOFailure) {
+        let target = body(number)
+        if rename(partialBody(number), target) == 0 { return }
+        guard errno == ENOENT else { throw IOFailure(code: errno, during: "rename") }
+        mkdir("\(bodies)/\(Self.name(number).prefix(2))", 0o700)
+        guard rename(partialBody(number), target) == 0 else { throw IOFailure(code: errno, during: "rename") }
+    }
+
+    func remove(_ number: UInt64) { unlink(body(number)) }
+
+    /// The bodies that are there, one folder of 256 at a time.
+    func bodies(inFolder folder: Int) -> [UInt64] {
+        let high = String(decoding: [Self.hexadecimal[folder >> 4], Self.hexadecimal[folder & 15]], as: UTF8.self)
+        return Self.names(in: "\(bodies)/\(high)").compactMap { UInt64($0, radix: 16) }
+    }
+
+    /// Removes the index, so that it is made anew; bodies without an entry are swept up later.
+    func removeIndex() {
+        for suffix in ["", "-wal", "-shm"] { unlink(index + suffix) }
+    }
+
+    private static func names(in folder: String) -> [String] {
+        guard let stream = opendir(folder) else { return [] }
+        defer { closedir(stream) }
+        var names: [String] = []
+        while let entry = readdir(stream) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if name != ".", name != ".." { names.append(name) }
+        }
+        return names
+    }
+}
+
+/// A body as it is written: under a temporary name, with its checksum. For one thread; all members wait for the disk.
+final class BodyFileWriter {
+    let number: UInt64
+    private let path: String
+    private var descriptor: Int32
+    private var hash = XXH64()
+    private(set) var length = 0
+
+    init(_ number: UInt64, in folder: DiskFolder) throws(IOFailure) {
+        self.number = number
+        path = folder.partialBody(number)
+        descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else { throw IOFailure(code: errno, during: "open") }
+    }
+
+    /// What was not finished goes.
+    deinit { abandon() }
+
+    func append(_ bytes: [UInt8]) throws(IOFailure) {
+        let code = bytes.withUnsafeBytes { DescriptorOutput.write($0, to: descriptor) }
+        guard code == 0 else { throw IOFailure(code: code, during: "write") }
+        hash.update(bytes.span)
+        length += bytes.count
+    }
+
+    /// The body is complete; it waits under its temporary name.
+    func finish() -> StoredFile {
+        close(descriptor)
+        descriptor = -1
+        return StoredFile(number: number, length: length, checksum: hash.value)
+    }
+
+    func abandon() {
+        guard descriptor >= 0 else { return }
+        close(descriptor)
+        descriptor = -1
+        unlink(path)
+    }
+}
+
+/// A complete body, open for reading. Its descriptor is good for `sendfile`, too: the file never changes, and lives on
+/// without a name while it is open.
+public final class StoredBody: Sendable {
+    /// Closed with the object.
+    public let descriptor: Int32
+    /// In bytes.
+    public let length: Int
+    let status: FileStatus
+
+    /// What tells that a file is the one that was looked at before.
+    struct FileStatus: Hashable, Sendable {
+        let inode: UInt64
+        let changed: Int
+        let changedNanoseconds: Int
+    }
+
+    /// - Returns: nil when there is no such file, or not of that length.
+    init?(_ file: StoredFile, in folder: DiskFolder) {
+        let descriptor = open(folder.body(file.number), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        guard descriptor >= 0 else { return nil }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, Int(status.st_size) == file.length
+        else {
+            close(descriptor)
+            return nil
+        }
+        self.descriptor = descriptor
+        length = file.length
+        self.status = FileStatus(
+            inode: UInt64(status.st_ino),
+            changed: status.st_ctim.tv_sec,
+            changedNanoseconds: status.st_ctim.tv_nsec
+        )
+    }
+
+    deinit { close(descriptor) }
+
+    /// Reads all of it, which also warms the page cache for what follows.
+    func has(_ checksum: UInt64) -> Bool {
+        var hash = XXH64()
+        var offset = 0
+        while offset < length {
+            guard let piece = read(at: offset, count: 1 << 18) else { return false }
+            hash.update(piece.span)
+            offset += piece.count
+        }
+        return hash.value == checksum
+    }
+
+    /// Waits for the disk: never on a loop.
+    ///
+    /// - Returns: `count` bytes, or what is left of them before the end; nil when the disk failed.
+    func read(at offset: Int, count: Int) -> [UInt8]? {
+        let wanted = max(0, min(count, length - offset))
+        var isBroken = false
+        let bytes = [UInt8](unsafeUninitializedCapacity: wanted) { buffer, filled in
+            while filled < wanted {
+                let got = pread(descriptor, buffer.baseAddress! + filled, wanted - filled, off_t(offset + filled))
+                if got < 0, errno == EINTR { continue }
+                guard got > 0 else {
+                    isBroken = true
+                    return
+                }
+                filled += got
+            }
+        }
+        return isBroken ? nil : bytes
+    }
+}

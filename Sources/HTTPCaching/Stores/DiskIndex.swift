@@ -1,0 +1,392 @@
+import IOCore
+
+/// The index of a disk store, and the small bodies, in one SQLite database. For one thread; every member waits for the
+/// disk.
+///
+/// In WAL mode with `synchronous = NORMAL`: a transaction is one write without a sync, and a crash of the process or of
+/// the machine leaves a whole database that may lack the last of them. What a crash of the machine does to bodies (which
+/// are not synced either) their checksums show.
+final class DiskIndex {
+    /// A row, with the entry in it.
+    struct Found {
+        var row: Int64
+        var entry: CachedEntry
+    }
+
+    /// What an insertion stores for a body.
+    enum Body {
+        case small([UInt8])
+        case file(StoredFile)
+
+        var length: Int {
+            switch self {
+            case .small(let bytes): bytes.count
+            case .file(let file): file.length
+            }
+        }
+    }
+
+    private static let version = 1
+    /// What a row costs beside head and body, in bytes.
+    private static let overhead = 512
+
+    private let database: SQLiteDatabase
+    private let folder: DiskFolder
+    private let options: CacheOptions
+    /// In bytes, of rows and their bodies.
+    private let capacity: Int
+    /// Mixed into the hashes of keys: by chance, and kept with them.
+    private let seed: UInt64
+    /// Rows that were used since they were last due to go: they get another turn. Lost with the process, which costs
+    /// some order and no entry.
+    private var used: Set<Int64> = []
+    private(set) var evictions = 0
+
+    private let select: SQLiteStatement
+    private let selectSmall: SQLiteStatement
+    private let insertRow: SQLiteStatement
+    private let insertSmall: SQLiteStatement
+    private let insertTag: SQLiteStatement
+    private let updateHead: SQLiteStatement
+    private let touch: SQLiteStatement
+    private let deleteRow: SQLiteStatement
+    private let oldest: SQLiteStatement
+    private let total: SQLiteStatement
+    private let hasFile: SQLiteStatement
+    private let fileOfRow: SQLiteStatement
+
+    private static let schema = """
+        CREATE TABLE setting (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+        CREATE TABLE entry (
+            id INTEGER PRIMARY KEY, hash INTEGER NOT NULL, uri BLOB NOT NULL, part BLOB NOT NULL,
+            selecting BLOB NOT NULL, host BLOB NOT NULL, head BLOB NOT NULL, file INTEGER, length INTEGER NOT NULL,
+            checksum INTEGER NOT NULL, cost INTEGER NOT NULL, turn INTEGER NOT NULL
+        );
+        CREATE INDEX entry_hash ON entry (hash);
+        CREATE INDEX entry_turn ON entry (turn);
+        CREATE INDEX entry_host ON entry (host);
+        CREATE UNIQUE INDEX entry_file ON entry (file) WHERE file IS NOT NULL;
+        CREATE TABLE small (id INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
+        CREATE TABLE tag (tag BLOB NOT NULL, id INTEGER NOT NULL, PRIMARY KEY (tag, id)) WITHOUT ROWID;
+        CREATE INDEX tag_id ON tag (id);
+        CREATE TABLE total (entries INTEGER NOT NULL, cost INTEGER NOT NULL, turn INTEGER NOT NULL);
+        INSERT INTO total VALUES (0, 0, 0);
+        CREATE TRIGGER entry_inserted AFTER INSERT ON entry BEGIN
+            UPDATE total SET entries = entries + 1, cost = cost + new.cost, turn = turn + 1;
+        END;
+        CREATE TRIGGER entry_updated AFTER UPDATE OF cost ON entry BEGIN
+            UPDATE total SET cost = cost + new.cost - old.cost;
+        END;
+        CREATE TRIGGER entry_deleted AFTER DELETE ON entry BEGIN
+            UPDATE total SET entries = entries - 1, cost = cost - old.cost;
+            DELETE FROM small WHERE id = old.id;
+            DELETE FROM tag WHERE id = old.id;
+        END;
+        """
+
+    init(_ folder: DiskFolder, capacity: Int, _ options: CacheOptions) throws(SQLiteFailure) {
+        self.folder = folder
+        self.capacity = capacity
+        self.options = options
+        let database = try SQLiteDatabase(path: folder.index)
+        // Exclusive first: then the WAL needs no shared memory.
+        try database.run("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
+        try database.run("PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = 8388608")
+        try Self.prepareSchema(database)
+        seed = try Self.readSeed(database)
+        self.database = database
+        let columns = "id, uri, part, head, file, length, checksum"
+        select = try database.prepare("SELECT \(columns) FROM entry WHERE hash = ?")
+        selectSmall = try database.prepare("SELECT bytes FROM small WHERE id = ?")
+        insertRow = try database.prepare(
+            """
+            INSERT INTO entry (hash, uri, part, selecting, host, head, file, length, checksum, cost, turn)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT turn FROM total))
+            """
+        )
+        insertSmall = try database.prepare("INSERT INTO small VALUES (?, ?)")
+        insertTag = try database.prepare("INSERT OR IGNORE INTO tag VALUES (?, ?)")
+        updateHead = try database.prepare("UPDATE entry SET head = ?, cost = ? WHERE id = ?")
+        touch = try database.prepare("UPDATE entry SET turn = ? WHERE id = ?")
+        deleteRow = try database.prepare("DELETE FROM entry WHERE id = ?")
+        oldest = try database.prepare("SELECT id, file, cost FROM entry ORDER BY turn LIMIT 1")
+        total = try database.prepare("SELECT entries, cost, turn FROM total")
+        hasFile = try database.prepare("SELECT 1 FROM entry WHERE file = ?")
+        fileOfRow = try database.prepare("SELECT file FROM entry WHERE id = ?")
+    }
+
+    private static func prepareSchema(_ database: SQLiteDatabase) throws(SQLiteFailure) {
+        let statement = try database.prepare("PRAGMA user_version")
+        let found = try statement.step() ? Int(statement.integer(0)) : 0
+        statement.reset()
+        if found == version { return }
+        guard found == 0 else {
+            throw SQLiteFailure(code: 26, description: "the index is of another version of this program")
+        }
+        let seed = Int64.random(in: .min ... .max)
+        try database.run(
+            """
+            BEGIN IMMEDIATE; \(schema)
+            INSERT INTO setting VALUES ('seed', \(seed)); PRAGMA user_version = \(version); COMMIT
+            """
+        )
+    }
+
+    private static func readSeed(_ database: SQLiteDatabase) throws(SQLiteFailure) -> UInt64 {
+        let statement = try database.prepare("SELECT value FROM setting WHERE name = 'seed'")
+        guard try statement.step() else { throw SQLiteFailure(code: 11, description: "the index has no seed") }
+        defer { statement.reset() }
+        return UInt64(bitPattern: statement.integer(0))
+    }
+
+    private func hash(_ key: CacheKey) -> Int64 { Int64(bitPattern: XXH64.hash(key.uri.span, seed: seed)) }
+
+    /// Has all that `body` writes be there, or nothing of it.
+    private func inTransaction(_ body: () throws -> Void) throws {
+        try database.run("BEGIN IMMEDIATE")
+        do {
+            try body()
+            try database.run("COMMIT")
+        } catch {
+            try? database.run("ROLLBACK")
+            throw error
+        }
+    }
+
+    // MARK: - Reading
+
+    /// All variants of a key, small bodies with them. A row whose bytes are not what was written goes.
+    func entries(for key: CacheKey) throws -> [Found] {
+        var found: [Found] = []
+        var broken: [Int64] = []
+        try select.bind(.integer(hash(key)))
+        while try select.step() {
+            guard select.bytes(1) == key.uri, select.bytes(2) == key.partition else { continue }
+            let row = select.integer(0)
+            let checksum = UInt64(bitPattern: select.integer(6))
+            guard let (response, tags) = HeadCoding.decode(select.bytes(3), options) else {
+                broken.append(row)
+                continue
+            }
+            let body: CachedBody
+            if select.isNull(4) {
+                guard let bytes = try smallBody(row), bytes.count == select.integer(5),
+                    XXH64.hash(bytes.span) == checksum
+                else {
+                    broken.append(row)
+                    continue
+                }
+                body = .memory(bytes)
+            } else {
+                body = .file(
+                    StoredFile(
+                        number: UInt64(bitPattern: select.integer(4)),
+                        length: Int(select.integer(5)),
+                        checksum: checksum
+                    )
+                )
+            }
+            found.append(Found(row: row, entry: CachedEntry(key: key, response: response, body: body, tags: tags)))
+        }
+        if !broken.isEmpty { try remove(rows: broken) }
+        return found
+    }
+
+    private func smallBody(_ row: Int64) throws(SQLiteFailure) -> [UInt8]? {
+        try selectSmall.bind(.integer(row))
+        defer { selectSmall.reset() }
+        return try selectSmall.step() ? selectSmall.bytes(0) : nil
+    }
+
+    func markUsed(_ row: Int64) {
+        if used.count >= 1 << 20 { used.removeAll() }
+        used.insert(row)
+    }
+
+    /// How many rows there are, and what they cost in bytes.
+    func totals() throws(SQLiteFailure) -> (entries: Int, cost: Int) {
+        try total.bind()
+        defer { total.reset() }
+        guard try total.step() else { throw SQLiteFailure(code: 11, description: "the index has no totals") }
+        return (Int(total.integer(0)), Int(total.integer(1)))
+    }
+
+    func knows(file number: UInt64) throws(SQLiteFailure) -> Bool {
+        try hasFile.bind(.integer(Int64(bitPattern: number)))
+        defer { hasFile.reset() }
+        return try hasFile.step()
+    }
+
+    // MARK: - Writing
+
+    /// Stores an entry in place of the one for the same requests. A body in a file is given its name in the same step:
+    /// a row without its body is never to be seen, and a body without its row is swept up.
+    func insert(_ key: CacheKey, _ response: StoredResponse, tags: [[UInt8]], body: Body) throws {
+        let head = HeadCoding.encode(response, tags: tags)
+        let cost = body.length + head.count + key.uri.count * 2 + key.partition.count + Self.overhead
+        let replaced = try entries(for: key).filter { $0.entry.response.selecting == response.selecting }
+        var gone: [UInt64] = []
+        try inTransaction {
+            for old in replaced {
+                try delete(old.row)
+                if case .file(let file) = old.entry.body { gone.append(file.number) }
+            }
+            gone += try makeRoom(for: cost)
+            let checksum: UInt64
+            let file: SQLiteStatement.Value
+            switch body {
+            case .small(let bytes): (checksum, file) = (XXH64.hash(bytes.span), .null)
+            case .file(let stored): (checksum, file) = (stored.checksum, .integer(Int64(bitPattern: stored.number)))
+            }
+            try insertRow.bind(
+                .integer(hash(key)),
+                .bytes(key.uri),
+                .bytes(key.partition),
+                .bytes(response.selecting.identity),
+                .bytes(Array(key.host)),
+                .bytes(head),
+                file,
+                .integer(Int64(body.length)),
+                .integer(Int64(bitPattern: checksum)),
+                .integer(Int64(cost))
+            )
+            try insertRow.run()
+            let row = database.lastRow
+            if case .small(let bytes) = body {
+                try insertSmall.bind(.integer(row), .bytes(bytes))
+                try insertSmall.run()
+            }
+            for tag in tags {
+                try insertTag.bind(.bytes(tag), .integer(row))
+                try insertTag.run()
+            }
+            if case .file(let stored) = body { try folder.publish(stored.number) }
+        }
+        for number in gone { folder.remove(number) }
+    }
+
+    /// Gives the entry for the same requests another head.
+    func update(_ key: CacheKey, _ response: StoredResponse, tags: [[UInt8]]) throws {
+        for old in try entries(for: key) where old.entry.response.selecting == response.selecting {
+            let head = HeadCoding.encode(response, tags: tags)
+            let cost =
+                old.entry.body.count + head.count + key.uri.count * 2 + key.partition.count + Self.overhead
+            try updateHead.bind(.bytes(head), .integer(Int64(cost)), .integer(old.row))
+            try updateHead.run()
+        }
+    }
+
+    private func delete(_ row: Int64) throws(SQLiteFailure) {
+        try deleteRow.bind(.integer(row))
+        try deleteRow.run()
+        used.remove(row)
+    }
+
+    /// Removes those whose turn it is, but gives those that were used another turn.
+    ///
+    /// - Returns: the files to remove once that is committed.
+    private func makeRoom(for cost: Int) throws -> [UInt64] {
+        var gone: [UInt64] = []
+        while true {
+            let (entries, held) = try totals()
+            guard held + cost > capacity, entries > 0 else { return gone }
+            try oldest.bind()
+            guard try oldest.step() else { return gone }
+            let row = oldest.integer(0)
+            let file = oldest.isNull(1) ? nil : UInt64(bitPattern: oldest.integer(1))
+            oldest.reset()
+            if used.remove(row) != nil {
+                try database.run("UPDATE total SET turn = turn + 1")
+                try touch.bind(.integer(try nextTurn()), .integer(row))
+                try touch.run()
+                continue
+            }
+            try delete(row)
+            evictions += 1
+            if let file { gone.append(file) }
+        }
+    }
+
+    private func nextTurn() throws(SQLiteFailure) -> Int64 {
+        try total.bind()
+        defer { total.reset() }
+        return try total.step() ? total.integer(2) : 0
+    }
+
+    /// - Returns: how many rows that was.
+    @discardableResult
+    func remove(rows: [Int64]) throws -> Int {
+        let files = try rows.compactMap { row in try self.file(of: row) }
+        try inTransaction {
+            for row in rows { try delete(row) }
+        }
+        for number in files { folder.remove(number) }
+        return rows.count
+    }
+
+    private func file(of row: Int64) throws(SQLiteFailure) -> UInt64? {
+        try fileOfRow.bind(.integer(row))
+        defer { fileOfRow.reset() }
+        guard try fileOfRow.step(), !fileOfRow.isNull(0) else { return nil }
+        return UInt64(bitPattern: fileOfRow.integer(0))
+    }
+
+    /// Removes the row that has this body.
+    func remove(file number: UInt64) throws {
+        try remove(rows: try rows("SELECT id FROM entry WHERE file = ?", .integer(Int64(bitPattern: number))))
+    }
+
+    func remove(_ purge: Purge) throws -> Int {
+        switch purge {
+        case .everything: try remove(rows: try rows("SELECT id FROM entry WHERE ? IS NULL", .null))
+        case .uri(let key):
+            try remove(
+                rows: try rows("SELECT id FROM entry WHERE hash = ? AND uri = ?", .integer(hash(key)), .bytes(key.uri))
+            )
+        case .host(let host):
+            try remove(rows: try rows("SELECT id FROM entry WHERE host = ?", .bytes(Array(host.utf8))))
+        case .tag(let tag):
+            try remove(rows: try rows("SELECT id FROM tag WHERE tag = ?", .bytes(Array(tag.utf8))))
+        }
+    }
+
+    private func rows(_ sql: String, _ value: SQLiteStatement.Value, _ second: SQLiteStatement.Value? = nil)
+        throws(SQLiteFailure) -> [Int64]
+    {
+        let statement = try database.prepare(sql)
+        if let second { try statement.bind(value, second) } else { try statement.bind(value) }
+        var rows: [Int64] = []
+        while try statement.step() { rows.append(statement.integer(0)) }
+        return rows
+    }
+
+    /// Removes a tenth of all, oldest first: when the disk is full.
+    func shrink() throws {
+        let (entries, _) = try totals()
+        let statement = try database.prepare("SELECT id FROM entry ORDER BY turn LIMIT ?")
+        try statement.bind(.integer(Int64(entries / 10 + 1)))
+        var rows: [Int64] = []
+        while try statement.step() { rows.append(statement.integer(0)) }
+        try remove(rows: rows)
+    }
+
+    /// Heads of entries, those of the last turns first: for operators.
+    func list(atMost limit: Int) throws -> [CachedEntry] {
+        let statement = try database.prepare(
+            "SELECT uri, part, head, file, length, checksum FROM entry ORDER BY turn DESC LIMIT ?"
+        )
+        try statement.bind(.integer(Int64(limit)))
+        var entries: [CachedEntry] = []
+        while try statement.step() {
+            guard let (response, tags) = HeadCoding.decode(statement.bytes(2), options) else { continue }
+            let file = StoredFile(
+                number: UInt64(bitPattern: statement.integer(3)),
+                length: Int(statement.integer(4)),
+                checksum: UInt64(bitPattern: statement.integer(5))
+            )
+            let key = CacheKey(uri: statement.bytes(0), partition: statement.bytes(1))
+            entries.append(CachedEntry(key: key, response: response, body: .file(file), tags: tags))
+        }
+        return entries
+    }
+}

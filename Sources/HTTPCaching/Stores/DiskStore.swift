@@ -1,0 +1,384 @@
+import Glibc
+package import IOCore
+
+/// Stored responses on disk: an index with small bodies in SQLite, larger bodies in files. It survives restarts and
+/// crashes, is bounded, and is for one process at a time.
+///
+/// A body is written under a temporary name and gets its own when it is complete, together with its row. Nothing is
+/// synced beyond what SQLite does at its checkpoints: what a power cut tears is found by checksum (XXH64, of each head and
+/// each body) and is a miss. A file is read through once, before this process uses it first, and again when it was
+/// touched since.
+///
+/// Nothing here waits for the disk on the caller's thread: the index has a thread of its own, bodies have two, and answers
+/// are delivered as the caller says.
+///
+/// When the disk fails (full, not writable, the index corrupt) the store is off: everything is a miss and nothing is
+/// stored, until an attempt a while later succeeds.
+///
+/// `@unchecked Sendable`: what threads share is behind `lock`, the one lock of the store; `index` and what belongs to it
+/// are touched on the index thread alone.
+public final class DiskStore: @unchecked Sendable {
+    /// How a store is set up.
+    public struct Configuration: Sendable {
+        /// Made when it is not there.
+        public var folder: String
+        /// In bytes.
+        public var capacity: Int
+        /// Bodies up to this size are kept in the index, in bytes.
+        public var smallBody = 32 * 1024
+        /// Bodies that are larger are not taken, in bytes.
+        public var largestBody: Int
+        /// How long it stays off after a failure before it tries again, in seconds.
+        public var pause = 10.0
+        /// How long the same notice is not repeated, in seconds.
+        public var quiet = 60.0
+
+        public init(folder: String, capacity: Int) {
+            self.folder = folder
+            self.capacity = capacity
+            largestBody = capacity / 8
+        }
+    }
+
+    let configuration: Configuration
+    let folder: DiskFolder
+    private let options: CacheOptions
+    private let notice: @Sendable (String) -> Void
+
+    // Threads.
+    private let indexLoop: EventLoop
+    private let bodyLoops: [EventLoop]
+    private let threads: [LoopThread]
+
+    // Index thread alone.
+    private var index: DiskIndex?
+    private var lockDescriptor: Int32 = -1
+    private var nextAttempt: UInt64 = 0
+    private var noticedAt: UInt64?
+    private var hasSwept = false
+
+    private let lock = PosixLock()
+    // Behind `lock`.
+    private var verified: [UInt64: StoredBody.FileStatus] = [:]
+    private var nextLoop = 0
+    private var numbers = Statistics()
+    /// Whether the folder is ours and the index is open.
+    private var isOn = false
+    /// Of bodies that are being written, in bytes.
+    private var inFlight = 0
+    private var isClosed = false
+
+    /// Numbers about a store.
+    public struct Statistics: Hashable, Sendable {
+        public var entries = 0
+        /// In bytes, of entries and their bodies.
+        public var bytes = 0
+        /// How many had to go for others since the start.
+        public var evictions = 0
+        /// Why the store is off; nil while it works.
+        public var offBecause: String?
+    }
+
+    /// Starts the threads; the folder is opened by them, and a failure there is a notice.
+    ///
+    /// - Parameters:
+    ///   - options: those of the cache.
+    ///   - notice: is told, in words for people, when the store goes off or comes back: at most once a minute, from a
+    ///     thread of the store.
+    /// - Throws: `IOFailure` when the system has no threads or descriptors left.
+    package init(
+        _ configuration: Configuration,
+        _ options: CacheOptions,
+        notice: @escaping @Sendable (String) -> Void
+    ) throws(IOFailure) {
+        self.configuration = configuration
+        self.options = options
+        self.notice = notice
+        folder = DiskFolder(path: configuration.folder)
+        var loops: [EventLoop] = []
+        var threads: [LoopThread] = []
+        for name in ["cache-index", "cache-body-1", "cache-body-2"] {
+            let loop = try EventLoop()
+            threads.append(try LoopThread(name: name) { loop.run() })
+            loops.append(loop)
+        }
+        indexLoop = loops[0]
+        bodyLoops = Array(loops[1...])
+        self.threads = threads
+        // No body is written before the folder is ours.
+        let isOpen = Latch(count: 1)
+        indexLoop.submit {
+            self.openIndex()
+            isOpen.countDown()
+        }
+        for loop in bodyLoops { loop.submit { isOpen.wait() } }
+    }
+
+    /// Waits until what was asked for before is done, and ends the threads. What is asked afterwards is a miss.
+    public func close() {
+        let wasClosed = lock.withLock {
+            defer { isClosed = true }
+            return isClosed
+        }
+        guard !wasClosed else { return }
+        // Bodies first: what they finish goes to the index.
+        for loop in bodyLoops { waitForAll(loop) }
+        indexLoop.submit {
+            self.index = nil
+            if self.lockDescriptor >= 0 { Glibc.close(self.lockDescriptor) }
+            self.lockDescriptor = -1
+        }
+        waitForAll(indexLoop)
+        for loop in [indexLoop] + bodyLoops { loop.stop() }
+        for thread in threads { thread.join() }
+    }
+
+    private func waitForAll(_ loop: EventLoop) {
+        let latch = Latch(count: 1)
+        loop.submit { latch.countDown() }
+        latch.wait()
+    }
+
+    public var statistics: Statistics { lock.withLock { numbers } }
+
+    private var accepts: Bool { lock.withLock { !isClosed } }
+
+    // MARK: - Looking up
+
+    /// Finds all variants of a key; small bodies are in them, larger ones are opened with `open`.
+    package func entries(
+        for key: CacheKey,
+        deliver: @escaping Delivery,
+        _ completion: @escaping @Sendable ([CachedEntry]) -> Void
+    ) {
+        guard accepts else { return deliver { completion([]) } }
+        indexLoop.submit {
+            let found = self.withIndex { index in
+                let found = try index.entries(for: key)
+                for one in found { index.markUsed(one.row) }
+                return found.map(\.entry)
+            }
+            deliver { completion(found ?? []) }
+        }
+    }
+
+    /// Opens a body.
+    ///
+    /// - Parameter completion: gets nil when the file is gone or is not what was written: a miss.
+    package func open(
+        _ file: StoredFile,
+        deliver: @escaping Delivery,
+        _ completion: @escaping @Sendable (StoredBody?) -> Void
+    ) {
+        guard accepts else { return deliver { completion(nil) } }
+        someBodyLoop().submit {
+            let body = self.openVerified(file)
+            if body == nil {
+                self.indexLoop.submit { self.withIndex { try $0.remove(file: file.number) } }
+            }
+            deliver { completion(body) }
+        }
+    }
+
+    private func openVerified(_ file: StoredFile) -> StoredBody? {
+        guard let body = StoredBody(file, in: folder) else { return nil }
+        if lock.withLock({ verified[file.number] }) == body.status { return body }
+        guard body.has(file.checksum) else { return nil }
+        lock.withLock {
+            if verified.count >= 1 << 16 { verified.removeAll() }
+            verified[file.number] = body.status
+        }
+        return body
+    }
+
+    /// Reads a piece of an open body; the next one is read when the caller asks for it.
+    ///
+    /// - Parameter completion: gets `count` bytes, or what is left of them; nil when the disk failed.
+    package func read(
+        _ body: StoredBody,
+        at offset: Int,
+        count: Int,
+        deliver: @escaping Delivery,
+        _ completion: @escaping @Sendable ([UInt8]?) -> Void
+    ) {
+        guard accepts else { return deliver { completion(nil) } }
+        someBodyLoop().submit {
+            let bytes = body.read(at: offset, count: count)
+            deliver { completion(bytes) }
+        }
+    }
+
+    func someBodyLoop() -> EventLoop {
+        lock.withLock {
+            nextLoop = (nextLoop + 1) % bodyLoops.count
+            return bodyLoops[nextLoop]
+        }
+    }
+
+    // MARK: - Storing
+
+    /// Begins to store a body.
+    ///
+    /// - Parameter length: of the body, where it is known, in bytes.
+    /// - Returns: nil when it is too large or the store is closed.
+    package func insertion(
+        for key: CacheKey,
+        _ response: StoredResponse,
+        tags: [[UInt8]],
+        length: Int?
+    ) -> DiskInsertion? {
+        guard accepts, length ?? 0 <= configuration.largestBody else { return nil }
+        return DiskInsertion(self, key, response, tags: tags, length: length)
+    }
+
+    /// Has a complete body be found from now on. Called on any thread.
+    func commit(_ key: CacheKey, _ response: StoredResponse, tags: [[UInt8]], _ body: DiskIndex.Body) {
+        indexLoop.submit {
+            let isStored: Void? = self.withIndex { index in
+                try index.insert(key, response, tags: tags, body: body)
+            }
+            if isStored == nil, case .file(let file) = body { unlink(self.folder.partialBody(file.number)) }
+        }
+    }
+
+    /// Gives a stored response another head, after a validation.
+    package func update(_ entry: CachedEntry, by response: StoredResponse) {
+        guard accepts else { return }
+        indexLoop.submit { self.withIndex { try $0.update(entry.key, response, tags: entry.tags) } }
+    }
+
+    /// Removes what `purge` names; what is asked for later does not find it any more.
+    ///
+    /// - Parameter completion: gets how many entries that was.
+    package func remove(
+        _ purge: Purge,
+        deliver: @escaping Delivery,
+        _ completion: @escaping @Sendable (Int) -> Void
+    ) {
+        guard accepts else { return deliver { completion(0) } }
+        indexLoop.submit {
+            let count = self.withIndex { try $0.remove(purge) } ?? 0
+            deliver { completion(count) }
+        }
+    }
+
+    /// The entries that came last, at most so many, with all bodies as files: for operators.
+    package func list(
+        atMost limit: Int,
+        deliver: @escaping Delivery,
+        _ completion: @escaping @Sendable ([CachedEntry]) -> Void
+    ) {
+        guard accepts else { return deliver { completion([]) } }
+        indexLoop.submit {
+            let entries = self.withIndex { try $0.list(atMost: limit) } ?? []
+            deliver { completion(entries) }
+        }
+    }
+
+    /// Whether so many bytes more may be written at the same time: an eighth of the capacity is for that. None while the
+    /// store is off.
+    func reserve(_ count: Int) -> Bool {
+        lock.withLock {
+            guard isOn, inFlight + count <= configuration.capacity / 8 else { return false }
+            inFlight += count
+            return true
+        }
+    }
+
+    func release(_ count: Int) { lock.withLock { inFlight -= count } }
+
+    /// A body could not be written. Called on any thread.
+    func bodyFailed(_ failure: IOFailure) {
+        indexLoop.submit {
+            if failure.code == ENOSPC || failure.code == EDQUOT { try? self.index?.shrink() }
+            self.turnOff("\(failure)")
+        }
+    }
+
+    // MARK: - The index thread
+
+    private func openIndex() {
+        guard index == nil, Clock.monotonic >= nextAttempt else { return }
+        do {
+            if lockDescriptor < 0 { lockDescriptor = try folder.open() }
+            // An eighth is left for bodies that are being written.
+            let capacity = configuration.capacity - configuration.capacity / 8
+            let opened = try DiskIndex(folder, capacity: capacity, options)
+            let totals = try opened.totals()
+            index = opened
+            let wasOff = lock.withLock {
+                defer {
+                    isOn = true
+                    numbers = Statistics(entries: totals.entries, bytes: totals.cost)
+                }
+                return numbers.offBecause != nil
+            }
+            if wasOff { tell("the cache in \(configuration.folder) is on again") }
+            if !hasSwept {
+                hasSwept = true
+                sweep(0)
+            }
+        } catch let failure as SQLiteFailure where failure.isCorruption {
+            folder.removeIndex()
+            hasSwept = false
+            turnOff("\(failure); its index is made anew")
+        } catch {
+            turnOff("\(error)")
+        }
+    }
+
+    @discardableResult
+    private func withIndex<Result>(_ body: (DiskIndex) throws -> Result) -> Result? {
+        if index == nil { openIndex() }
+        guard let index else { return nil }
+        do {
+            let result = try body(index)
+            let totals = try index.totals()
+            lock.withLock {
+                numbers.entries = totals.entries
+                numbers.bytes = totals.cost
+                numbers.evictions = index.evictions
+            }
+            return result
+        } catch let failure as SQLiteFailure {
+            if failure.isFull { try? index.shrink() }
+            self.index = nil
+            if failure.isCorruption {
+                folder.removeIndex()
+                hasSwept = false
+            }
+            turnOff("\(failure)" + (failure.isCorruption ? "; its index is made anew" : ""))
+        } catch {
+            turnOff("\(error)")
+        }
+        return nil
+    }
+
+    private func turnOff(_ reason: String) {
+        index = nil
+        nextAttempt = Clock.monotonic + UInt64(configuration.pause * 1e9)
+        lock.withLock {
+            isOn = false
+            numbers.offBecause = reason
+        }
+        tell("the cache in \(configuration.folder) is off: \(reason)")
+    }
+
+    private func tell(_ text: String) {
+        let now = Clock.monotonic
+        if let noticedAt, now - noticedAt < UInt64(configuration.quiet * 1e9) { return }
+        noticedAt = now
+        notice(text)
+    }
+
+    /// Removes bodies that no row has, a folder at a time and between other work: what a crash left between a body's
+    /// last name and its row's transaction.
+    private func sweep(_ number: Int) {
+        guard number < 256, accepts, let index else { return }
+        for body in folder.bodies(inFolder: number) {
+            guard let isKnown = try? index.knows(file: body), !isKnown else { continue }
+            folder.remove(body)
+        }
+        indexLoop.submit { self.sweep(number + 1) }
+    }
+}

@@ -1,0 +1,145 @@
+import HTTPCore
+import IOCore
+
+/// The head of a stored response as bytes on disk. What reads it trusts nothing: the bytes bear a checksum, and every
+/// name and value is judged anew.
+enum HeadCoding {
+    private static let version: UInt8 = 1
+
+    static func encode(_ response: StoredResponse, tags: [[UInt8]]) -> [UInt8] {
+        var writer = Writer()
+        writer.bytes.append(version)
+        writer.number(response.status)
+        writer.number(response.requestTime)
+        writer.number(response.responseTime)
+        writer.number(response.initialAge)
+        writer.number(response.ruleLifetime ?? -1)
+        writer.number((response.isShared ? 1 : 0) | (response.isMarkedStale ? 2 : 0))
+        writer.run(response.digest.bytes.span)
+        writer.number(response.fields.count)
+        for index in 0..<response.fields.count {
+            writer.run(response.fields.name(at: index))
+            writer.run(response.fields.value(at: index))
+        }
+        writer.number(response.selecting.fields.count)
+        for field in response.selecting.fields {
+            writer.run(field.name.span)
+            writer.number(field.value == nil ? 0 : 1)
+            let value = field.value ?? []
+            writer.run(value.span)
+        }
+        writer.number(tags.count)
+        for tag in tags { writer.run(tag.span) }
+        let checksum = XXH64.hash(writer.bytes.span)
+        for shift in 0..<8 { writer.bytes.append(UInt8(truncatingIfNeeded: checksum >> UInt64(shift * 8))) }
+        return writer.bytes
+    }
+
+    /// - Returns: nil when the bytes are not those that `encode` made.
+    static func decode(_ bytes: [UInt8], _ options: CacheOptions) -> (StoredResponse, [[UInt8]])? {
+        guard bytes.count > 8 else { return nil }
+        var checksum: UInt64 = 0
+        for shift in 0..<8 { checksum |= UInt64(bytes[bytes.count - 8 + shift]) << UInt64(shift * 8) }
+        guard XXH64.hash(bytes.span.extracting(0..<(bytes.count - 8))) == checksum else { return nil }
+        var reader = Reader(bytes: bytes, end: bytes.count - 8)
+        guard reader.byte() == version, let status = reader.number(), let requestTime = reader.number(),
+            let responseTime = reader.number(), let initialAge = reader.number(), let lifetime = reader.number(),
+            let flags = reader.number(), let digest = reader.run(), let fields = reader.fields(),
+            let selecting = reader.selecting(), let tags = reader.tags(), reader.isAtEnd,
+            (200...599).contains(status), initialAge >= 0
+        else { return nil }
+        let response = StoredResponse(
+            status: status,
+            fields: fields,
+            selecting: selecting,
+            requestTime: requestTime,
+            responseTime: responseTime,
+            initialAge: initialAge,
+            ruleLifetime: lifetime < 0 ? nil : lifetime,
+            isShared: flags & 1 != 0,
+            isStale: flags & 2 != 0,
+            digest: PolicyDigest(digest),
+            options
+        )
+        return (response, tags)
+    }
+
+    private struct Writer {
+        var bytes: [UInt8] = []
+
+        mutating func number(_ value: Int) {
+            let value = UInt64(bitPattern: Int64(value))
+            for shift in 0..<8 { bytes.append(UInt8(truncatingIfNeeded: value >> UInt64(shift * 8))) }
+        }
+
+        mutating func run(_ span: borrowing Span<UInt8>) {
+            number(span.count)
+            bytes.append(span)
+        }
+    }
+
+    private struct Reader {
+        let bytes: [UInt8]
+        let end: Int
+        var place = 0
+
+        init(bytes: [UInt8], end: Int) {
+            self.bytes = bytes
+            self.end = end
+        }
+
+        var isAtEnd: Bool { place == end }
+
+        mutating func byte() -> UInt8? {
+            guard place < end else { return nil }
+            defer { place += 1 }
+            return bytes[place]
+        }
+
+        mutating func number() -> Int? {
+            guard end - place >= 8 else { return nil }
+            var value: UInt64 = 0
+            for shift in 0..<8 { value |= UInt64(bytes[place + shift]) << UInt64(shift * 8) }
+            place += 8
+            return Int(Int64(bitPattern: value))
+        }
+
+        mutating func run() -> [UInt8]? {
+            guard let count = number(), count >= 0, count <= end - place else { return nil }
+            defer { place += count }
+            return Array(bytes[place..<place + count])
+        }
+
+        mutating func fields() -> HTTPFields? {
+            guard let count = number(), count >= 0 else { return nil }
+            var fields = HTTPFields()
+            for _ in 0..<min(count, end) {
+                guard let name = run(), let value = run(), HTTPFields.isValidName(name.span),
+                    HTTPFields.isValidValue(value.span)
+                else { return nil }
+                fields.append(name: name.span, value: value.span)
+            }
+            return fields
+        }
+
+        mutating func selecting() -> SelectingFields? {
+            guard let count = number(), count >= 0 else { return nil }
+            var fields: [SelectingFields.Field] = []
+            for _ in 0..<min(count, end) {
+                guard let name = run(), let flag = number(), let value = run() else { return nil }
+                fields.append(SelectingFields.Field(name: name, value: flag == 0 ? nil : value))
+            }
+            return SelectingFields(fields: fields)
+        }
+
+        mutating func tags() -> [[UInt8]]? {
+            guard let count = number(), count >= 0 else { return nil }
+            var tags: [[UInt8]] = []
+            for _ in 0..<min(count, end) {
+                guard let tag = run() else { return nil }
+                tags.append(tag)
+            }
+            return tags
+        }
+    }
+}

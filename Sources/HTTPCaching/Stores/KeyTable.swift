@@ -1,0 +1,86 @@
+/// Keys and what is stored for them: open addressing by the key's own hash, so that a lookup is one or two comparisons.
+struct KeyTable {
+    /// All variants of one key.
+    final class Resource {
+        let key: CacheKey
+        /// Handed out as they are; an insertion makes another array.
+        var entries: [CachedEntry] = []
+        /// Beside `entries`.
+        var places: [MemoryQueue.Place] = []
+
+        init(_ key: CacheKey) { self.key = key }
+    }
+
+    private var slots: [Resource?]
+    private(set) var count = 0
+
+    init() { slots = Array(repeating: nil, count: 1024) }
+
+    private var mask: Int { slots.count - 1 }
+
+    func find(_ key: CacheKey) -> Resource? {
+        var slot = Int(truncatingIfNeeded: key.hash) & mask
+        while let resource = slots[slot] {
+            if resource.key == key { return resource }
+            slot = (slot + 1) & mask
+        }
+        return nil
+    }
+
+    /// Those of one URI in every partition.
+    func all(ofURI key: CacheKey) -> [Resource] {
+        var found: [Resource] = []
+        var slot = Int(truncatingIfNeeded: key.hash) & mask
+        while let resource = slots[slot] {
+            if resource.key.hash == key.hash, resource.key.uri == key.uri { found.append(resource) }
+            slot = (slot + 1) & mask
+        }
+        return found
+    }
+
+    var all: [Resource] { slots.compactMap { $0 } }
+
+    /// The resource of that key, made where there is none.
+    mutating func take(_ key: CacheKey) -> Resource {
+        if let known = find(key) { return known }
+        if (count + 1) * 2 > slots.count { grow() }
+        let resource = Resource(key)
+        place(resource)
+        count += 1
+        return resource
+    }
+
+    private mutating func place(_ resource: Resource) {
+        var slot = Int(truncatingIfNeeded: resource.key.hash) & mask
+        while slots[slot] != nil { slot = (slot + 1) & mask }
+        slots[slot] = resource
+    }
+
+    private mutating func grow() {
+        let known = all
+        slots = Array(repeating: nil, count: slots.count * 2)
+        for resource in known { place(resource) }
+    }
+
+    mutating func remove(_ resource: Resource) {
+        var slot = Int(truncatingIfNeeded: resource.key.hash) & mask
+        while slots[slot] !== resource {
+            guard slots[slot] != nil else { return }
+            slot = (slot + 1) & mask
+        }
+        slots[slot] = nil
+        count -= 1
+        // Those behind it that it had pushed away from their places move up.
+        var next = (slot + 1) & mask
+        while let other = slots[next] {
+            let home = Int(truncatingIfNeeded: other.key.hash) & mask
+            let isBetween = slot <= next ? (slot < home && home <= next) : (slot < home || home <= next)
+            if !isBetween {
+                slots[slot] = other
+                slots[next] = nil
+                slot = next
+            }
+            next = (next + 1) & mask
+        }
+    }
+}

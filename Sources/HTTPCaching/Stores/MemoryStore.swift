@@ -1,0 +1,191 @@
+import IOCore
+
+/// Stored responses in memory, bounded by bytes.
+///
+/// Evicts by S3-FIFO (Yang and others, SOSP 2023): new entries pass through a small queue, a tenth of the whole; those
+/// that were used while they were there go on to the main queue, the others out, and are remembered by their hash for a
+/// while, so that one which comes back goes to the main queue at once. A scan passes through the small queue alone and
+/// leaves what is in use where it is, unlike with LRU; and a hit writes one byte and moves nothing, so that the lock is
+/// held for the lookup only (W-TinyLFU is as good against scans, but sketches and an LRU's lists change with each hit).
+///
+/// `@unchecked Sendable`: all of the state is behind `lock`, the one lock of the store.
+public final class MemoryStore: @unchecked Sendable {
+    /// In bytes.
+    public let capacity: Int
+    /// Bodies that are larger are not taken, in bytes.
+    public let largestBody: Int
+
+    private let lock = PosixLock()
+    // Behind `lock`.
+    private var table = KeyTable()
+    private var small = MemoryQueue()
+    private var main = MemoryQueue()
+    private var ghosts = GhostQueue()
+    private var entryCount = 0
+    private var evictions = 0
+
+    /// How many variants of one key are kept; the oldest goes.
+    private static let variantsAtMost = 32
+
+    /// - Parameters:
+    ///   - capacity: in bytes, heads and a share of bookkeeping included.
+    ///   - largestBody: in bytes; an eighth of the capacity unless it is given.
+    public init(capacity: Int, largestBody: Int? = nil) {
+        self.capacity = capacity
+        self.largestBody = min(largestBody ?? capacity / 8, capacity)
+    }
+
+    /// All variants that are stored for the key.
+    public func entries(for key: CacheKey) -> [CachedEntry] {
+        lock.lock()
+        defer { lock.unlock() }
+        return table.find(key)?.entries ?? []
+    }
+
+    /// Stores an entry in place of the one for the same requests.
+    ///
+    /// - Returns: whether it was taken: its body is in memory and not too large.
+    @discardableResult
+    public func insert(_ entry: CachedEntry) -> Bool {
+        guard case .memory(let bytes) = entry.body, bytes.count <= largestBody else {
+            removeReplaced(by: entry)
+            return false
+        }
+        let cost = entry.cost
+        guard cost <= capacity else { return false }
+        lock.lock()
+        defer { lock.unlock() }
+        let resource = table.take(entry.key)
+        var isKnown = ghosts.contains(entry.key.hash)
+        if let index = resource.entries.firstIndex(where: entry.replaces) {
+            isKnown = isKnown || resource.places[index].isInMain
+            drop(index, of: resource)
+        }
+        if resource.entries.count >= Self.variantsAtMost { drop(0, of: resource) }
+        let place = MemoryQueue.Place(entry, cost: cost, isInMain: isKnown)
+        resource.entries.append(entry)
+        resource.places.append(place)
+        entryCount += 1
+        if isKnown { main.append(place) } else { small.append(place) }
+        while small.cost + main.cost > capacity { evict() }
+        return true
+    }
+
+    /// Has a validated response take the place of `entry`, if that is still there. Its body stays.
+    ///
+    /// - Returns: the new entry, stored or not.
+    @discardableResult
+    public func replace(_ entry: CachedEntry, by response: StoredResponse) -> CachedEntry {
+        let fresh = CachedEntry(
+            key: entry.key,
+            response: response,
+            body: entry.body,
+            tags: entry.tags,
+            uses: entry.useCount
+        )
+        lock.lock()
+        let isThere = table.find(entry.key)?.entries.contains { $0 === entry } ?? false
+        lock.unlock()
+        // Its cost may be another.
+        if isThere { insert(fresh) }
+        return fresh
+    }
+
+    /// Removes the entry for the same requests, where a newer one is too large to be here.
+    func remove(sameAs key: CacheKey, _ response: StoredResponse) {
+        removeReplaced(by: CachedEntry(key: key, response: response, body: .memory([])))
+    }
+
+    private func removeReplaced(by entry: CachedEntry) {
+        lock.lock()
+        defer { lock.unlock() }
+        guard let resource = table.find(entry.key),
+            let index = resource.entries.firstIndex(where: entry.replaces)
+        else { return }
+        drop(index, of: resource)
+        if resource.entries.isEmpty { table.remove(resource) }
+    }
+
+    /// Removes what `purge` names.
+    ///
+    /// - Returns: how many entries that was.
+    @discardableResult
+    public func remove(_ purge: Purge) -> Int {
+        lock.lock()
+        defer { lock.unlock() }
+        var removed = 0
+        let resources: [KeyTable.Resource]
+        if case .uri(let key) = purge { resources = table.all(ofURI: key) } else { resources = table.all }
+        for resource in resources {
+            for index in resource.entries.indices.reversed() where purge.fits(resource.entries[index]) {
+                drop(index, of: resource)
+                removed += 1
+            }
+            if resource.entries.isEmpty { table.remove(resource) }
+        }
+        return removed
+    }
+
+    /// Numbers about a store.
+    public struct Statistics: Hashable, Sendable {
+        public var entries = 0
+        /// What they cost, in bytes.
+        public var bytes = 0
+        /// How many had to go for others.
+        public var evictions = 0
+    }
+
+    public var statistics: Statistics {
+        lock.withLock { Statistics(entries: entryCount, bytes: small.cost + main.cost, evictions: evictions) }
+    }
+
+    /// Every entry, in no order: for operators.
+    public var allEntries: [CachedEntry] {
+        lock.lock()
+        defer { lock.unlock() }
+        return table.all.flatMap(\.entries)
+    }
+
+    // MARK: - Behind the lock
+
+    private func drop(_ index: Int, of resource: KeyTable.Resource) {
+        let place = resource.places.remove(at: index)
+        resource.entries.remove(at: index)
+        entryCount -= 1
+        if place.isInMain { main.remove(place) } else { small.remove(place) }
+    }
+
+    /// Frees the memory of one entry, or moves one on.
+    private func evict() {
+        if small.cost > capacity / 10 || main.cost == 0 {
+            guard let place = small.popFirst(), let entry = place.entry else { return }
+            if entry.useCount > 0 {
+                place.isInMain = true
+                main.append(place)
+            } else {
+                ghosts.append(entry.key.hash, atMost: entryCount)
+                forget(entry, place)
+            }
+        } else {
+            guard let place = main.popFirst(), let entry = place.entry else { return }
+            if entry.useCount > 0 {
+                entry.forgetUse()
+                main.append(place)
+            } else {
+                forget(entry, place)
+            }
+        }
+    }
+
+    private func forget(_ entry: CachedEntry, _ place: MemoryQueue.Place) {
+        place.entry = nil
+        entryCount -= 1
+        evictions += 1
+        guard let resource = table.find(entry.key),
+            let index = resource.entries.firstIndex(where: { $0 === entry })
+        else { return }
+        resource.entries.remove(at: index)
+        resource.places.remove(at: index)
+        if resource.entries.isEmpty { table.remove(resource) }
+    }
+}

@@ -1,0 +1,171 @@
+import Foundation
+import Glibc
+import HTTPCore
+import IOCore
+import TestSupport
+import Testing
+
+@testable import HTTPCaching
+
+@Suite("The disk store when the disk fails")
+struct DiskStoreFailureTests {
+    private typealias Stage = CachingStage
+
+    private static let large = DiskStoreStage.bytes(100_000)
+
+    @Test("a folder that cannot be made turns the store off, and it comes back when the folder can be")
+    func unwritableFolder() throws {
+        let folder = try TemporaryFolder()
+        // A file where the folder's parent should be: no user can make a folder there.
+        let blocker = try folder.write("x", as: "blocker")
+        let stage = try DiskStoreStage(folder, path: blocker + "/cache")
+        try stage.insert("http://a.example/", Self.large)
+        try stage.settle()
+        #expect(try stage.body("http://a.example/") == nil)
+        #expect(stage.store.statistics.offBecause != nil)
+        #expect(stage.notices.with { $0.first }?.contains("is off: mkdir") == true)
+        unlink(blocker)
+        try Patience.poll(for: "the store") {
+            try stage.insert("http://a.example/", Self.large)
+            try stage.settle()
+            return try stage.body("http://a.example/")
+        }
+        #expect(stage.store.statistics.offBecause == nil)
+        #expect(stage.notices.with { $0.last }?.contains("is on again") == true)
+    }
+
+    @Test("the folder of bodies taken away turns the store off, not wrong")
+    func lostFolder() throws {
+        let stage = try DiskStoreStage()
+        try stage.insert("http://a.example/", Self.large)
+        try stage.settle()
+        for name in ["partial", "bodies"] {
+            try FileManager.default.removeItem(atPath: stage.store.configuration.folder + "/" + name)
+        }
+        #expect(try stage.body("http://a.example/") == nil)
+        try stage.insert("http://a.example/2", Self.large)
+        try stage.settle()
+        #expect(try stage.body("http://a.example/2") == nil)
+        #expect(!stage.notices.with { $0 }.isEmpty)
+    }
+
+    @Test(
+        "a corrupt index is made anew, said so, and works",
+        arguments: ["no database at all", "", "SQLite format 3\0 and then nonsense"]
+    )
+    func corruptIndex(text: String) throws {
+        let folder = try TemporaryFolder()
+        try DiskStoreStage(folder).store.close()
+        let filling = text.isEmpty ? "" : text + String(repeating: "x", count: 100_000)
+        try folder.write(filling, as: "cache/index.sqlite")
+        let stage = try DiskStoreStage(folder)
+        try Patience.poll(for: "the store") {
+            try stage.insert("http://a.example/", Self.large)
+            try stage.settle()
+            return try stage.body("http://a.example/")
+        }
+        #expect(stage.store.statistics.offBecause == nil)
+        // An empty file is a new database.
+        #expect(stage.notices.with { $0 }.contains { $0.contains("made anew") } == !text.isEmpty)
+    }
+
+    @Test("an index whose pages are overwritten gives no wrong answer")
+    func overwrittenPages() throws {
+        let folder = try TemporaryFolder()
+        var stage: DiskStoreStage? = try DiskStoreStage(folder)
+        let bodies = (0..<60).map { DiskStoreStage.bytes(2000, seed: UInt64($0)) }
+        for number in 0..<60 { try stage?.insert("http://a.example/\(number)", bodies[number]) }
+        try stage?.settle()
+        stage = nil
+        let path = folder.path + "/cache/index.sqlite"
+        let size = try #require(try FileManager.default.attributesOfItem(atPath: path)[.size] as? Int)
+        var generator = SeededGenerator(seed: 3)
+        for _ in 0..<10 {
+            let handle = try #require(FileHandle(forUpdatingAtPath: path))
+            try handle.seek(toOffset: UInt64(Int.random(in: 4096..<size - 600, using: &generator)))
+            handle.write(Data(DiskStoreStage.bytes(512, seed: generator.next())))
+            try handle.close()
+            let again = try DiskStoreStage(folder)
+            for number in 0..<60 {
+                if let found = try again.body("http://a.example/\(number)") { #expect(found == bodies[number]) }
+            }
+            again.store.close()
+        }
+    }
+
+    @Test("a folder that another process uses is left alone")
+    func sharedFolder() throws {
+        let folder = try TemporaryFolder()
+        let first = try DiskStoreStage(folder)
+        try first.insert("http://a.example/", Self.large)
+        try first.settle()
+        let second = try DiskStoreStage(folder)
+        #expect(try second.body("http://a.example/") == nil)
+        #expect(second.store.statistics.offBecause != nil)
+        first.store.close()
+        try Patience.poll(for: "the second store") { try second.body("http://a.example/") }
+    }
+
+    @Test("the same trouble is told of once in a while, not each time")
+    func quiet() throws {
+        let folder = try TemporaryFolder()
+        let blocker = try folder.write("x", as: "blocker")
+        let stage = try DiskStoreStage(folder, path: blocker + "/cache") { $0.quiet = 3600 }
+        for _ in 0..<5 { #expect(try stage.body("http://a.example/") == nil) }
+        #expect(stage.notices.with { $0.count } == 1)
+    }
+
+    @Test("a full disk turns the store off for a while and ends nothing")
+    func fullDisk() throws {
+        let folder = try TemporaryFolder()
+        // A small file system of its own, in name spaces of its own.
+        let script = "mount -t tmpfs -o size=3m none \(folder.path) && exec \"$0\" \"$@\""
+        let child = try ChildProcess(
+            try Programs.path(of: "unshare"),
+            ["--user", "--map-root-user", "--mount", "/bin/sh", "-c", script]
+                + [try Programs.built("CacheWriter"), folder.path + "/cache", "5", "64000000"]
+        )
+        _ = try child.waitForErrors("the store to be off") { errors in
+            errors.contains("is off: ") ? true : nil
+        }
+        _ = try child.waitForErrors("the store to be on again") { errors in
+            errors.contains("is on again") ? true : nil
+        }
+        #expect(child.exitCode == nil)
+    }
+
+    @Test("100,000 entries open in under a second, and the first is found at once")
+    func openingTime() throws {
+        let folder = try TemporaryFolder()
+        try DiskStoreStage(folder).store.close()
+        try Self.fill(folder.path + "/cache/index.sqlite", entries: 100_000)
+        let begin = Clock.monotonic
+        let stage = try DiskStoreStage(folder, capacity: 20 << 30)
+        #expect(try stage.entries("http://a.example/none").isEmpty)
+        let seconds = Double(Clock.monotonic - begin) / 1e9
+        #expect(seconds < 1, "\(seconds) s")
+        #expect(stage.store.statistics.entries == 100_000)
+        #expect(stage.store.statistics.bytes == 100_000 * 100_600)
+    }
+
+    private static func fill(_ path: String, entries: Int) throws {
+        let head = HeadCoding.encode(try Stage.stored([]), tags: [])
+        let database = try SQLiteDatabase(path: path)
+        let statement = try database.prepare(
+            "INSERT INTO entry (hash, uri, part, selecting, host, head, file, length, checksum, cost, turn)"
+                + " VALUES (?, ?, x'', x'', x'61', ?, ?, 100000, 0, 100600, ?)"
+        )
+        try database.run("BEGIN")
+        for number in 0..<entries {
+            try statement.bind(
+                .integer(Int64(number)),
+                .bytes(Array("GET http://a.example:80/\(number)".utf8)),
+                .bytes(head),
+                .integer(Int64(number)),
+                .integer(Int64(number))
+            )
+            try statement.run()
+        }
+        try database.run("COMMIT")
+    }
+}

@@ -1,0 +1,135 @@
+import Foundation
+import Glibc
+import HTTPCore
+import IOCore
+import TestSupport
+import Testing
+
+@testable import HTTPCaching
+
+/// A disk store in a folder of a test's own, with calls that wait.
+final class DiskStoreStage {
+    let folder: TemporaryFolder
+    let store: DiskStore
+    let notices = Monitor<[String]>([])
+
+    init(
+        _ folder: TemporaryFolder? = nil,
+        capacity: Int = 64 << 20,
+        path: String? = nil,
+        change: (inout DiskStore.Configuration) -> Void = { _ in }
+    ) throws {
+        let folder = try folder ?? TemporaryFolder()
+        self.folder = folder
+        var configuration = DiskStore.Configuration(folder: path ?? folder.path + "/cache", capacity: capacity)
+        configuration.pause = 0
+        configuration.quiet = 0
+        change(&configuration)
+        let notices = notices
+        store = try DiskStore(configuration, CachingStage.shared) { text in notices.with { $0.append(text) } }
+    }
+
+    deinit { store.close() }
+
+    private func wait<Result: Sendable>(
+        _ begin: (@escaping @Sendable (Result) -> Void) -> Void
+    ) throws -> Result {
+        let answer = Monitor<Result?>(nil)
+        begin { result in answer.with { $0 = result } }
+        return try answer.wait(for: "the store's answer") { $0 }
+    }
+
+    private static let here: Delivery = { $0() }
+
+    func entries(_ url: String) throws -> [CachedEntry] {
+        let key = try CachingStage.key(url)
+        return try wait { self.store.entries(for: key, deliver: Self.here, $0) }
+    }
+
+    /// The body that is found for a URL; nil when there is none, or it is a miss after all.
+    func body(_ url: String) throws -> [UInt8]? {
+        guard let entry = try entries(url).first else { return nil }
+        return try body(of: entry)
+    }
+
+    func body(of entry: CachedEntry) throws -> [UInt8]? {
+        switch entry.body {
+        case .memory(let bytes): return bytes
+        case .file(let file):
+            let opened: Box<StoredBody?> = try wait { done in
+                self.store.open(file, deliver: Self.here) { done(Box($0)) }
+            }
+            guard let body = opened.value else { return nil }
+            var bytes: [UInt8] = []
+            while bytes.count < body.length {
+                let place = bytes.count
+                let piece: Box<[UInt8]?> = try wait { done in
+                    self.store.read(body, at: place, count: 50_000, deliver: Self.here) { done(Box($0)) }
+                }
+                bytes += try #require(piece.value)
+            }
+            return bytes
+        }
+    }
+
+    /// Around what may be nil itself.
+    struct Box<Value: Sendable>: Sendable {
+        let value: Value
+        init(_ value: Value) { self.value = value }
+    }
+
+    @discardableResult
+    func insert(
+        _ url: String,
+        _ body: [UInt8],
+        _ response: CachingStage.Pairs = [],
+        to request: CachingStage.Pairs = [],
+        tags: [String] = []
+    ) throws -> Bool {
+        let insertion = store.insertion(
+            for: try CachingStage.key(url),
+            try CachingStage.stored(response, to: request),
+            tags: tags.map { Array($0.utf8) },
+            length: body.count
+        )
+        guard let insertion else { return false }
+        for start in stride(from: 0, to: body.count, by: 10_000) {
+            insertion.append(Array(body[start..<min(start + 10_000, body.count)]))
+        }
+        insertion.finish()
+        return true
+    }
+
+    /// Waits until bodies that are being written are in the index.
+    func settle() throws {
+        try waitForBodies()
+        _ = try entries("http://settle.example/")
+    }
+
+    private func waitForBodies() throws {
+        for _ in 0..<2 {
+            let isDone = Monitor(false)
+            store.someBodyLoop().submit { isDone.with { $0 = true } }
+            try isDone.wait(for: "the writers") { $0 ? true : nil }
+        }
+    }
+
+    func remove(_ purge: Purge) throws -> Int {
+        try wait { self.store.remove(purge, deliver: Self.here, $0) }
+    }
+
+    /// The files of bodies, complete or not.
+    func files(_ name: String = "bodies") -> [String] {
+        let root = store.configuration.folder + "/" + name
+        let found = FileManager.default.enumerator(atPath: root)?.compactMap { $0 as? String } ?? []
+        return found.map { root + "/" + $0 }.filter { path in
+            var isFolder: ObjCBool = false
+            return FileManager.default.fileExists(atPath: path, isDirectory: &isFolder) && !isFolder.boolValue
+        }
+    }
+
+    static func bytes(_ count: Int, seed: UInt64 = 1) -> [UInt8] {
+        var generator = SeededGenerator(seed: seed)
+        return (0..<count).map { _ in UInt8(truncatingIfNeeded: generator.next()) }
+    }
+}

@@ -1,0 +1,309 @@
+import Foundation
+import Glibc
+import HTTPCore
+import IOCore
+import TestSupport
+import Testing
+
+@testable import HTTPCaching
+
+@Suite("The disk store")
+struct DiskStoreTests {
+    private typealias Stage = CachingStage
+
+    private static let large = DiskStoreStage.bytes(200_000)
+    private static let small = DiskStoreStage.bytes(3000, seed: 2)
+
+    @Test("small and large bodies are found as they were stored, and again after a restart")
+    func restart() throws {
+        let folder = try TemporaryFolder()
+        for round in 0..<3 {
+            let stage = try DiskStoreStage(folder)
+            if round == 0 {
+                try stage.insert("http://a.example/large", Self.large, [("X-A", "1")], tags: ["t"])
+                try stage.insert("http://a.example/small", Self.small)
+                try stage.insert("http://a.example/empty", [])
+                try stage.settle()
+            }
+            #expect(try stage.body("http://a.example/large") == Self.large)
+            #expect(try stage.body("http://a.example/small") == Self.small)
+            #expect(try stage.body("http://a.example/empty") == [])
+            #expect(try stage.body("http://a.example/other") == nil)
+            let entry = try #require(try stage.entries("http://a.example/large").first)
+            #expect(entry.response.fields.value(for: "X-A") == "1")
+            #expect(entry.response.answers(try Stage.request(), under: Stage.digest, Stage.shared))
+            #expect(entry.response.freshness(now: Stage.now + 5).age == 5)
+            #expect(stage.store.statistics.entries == 3)
+            stage.store.close()
+            #expect(stage.notices.with { $0 } == [])
+        }
+    }
+
+    @Test("variants of a key live side by side, and the later of the same kind takes the earlier one's place")
+    func variants() throws {
+        let stage = try DiskStoreStage()
+        let vary = [("Vary", "A")]
+        try stage.insert("http://a.example/", Self.large, vary, to: [("A", "1")])
+        try stage.insert("http://a.example/", Self.small, vary, to: [("A", "2")])
+        try stage.settle()
+        #expect(try stage.entries("http://a.example/").count == 2)
+        try stage.insert("http://a.example/", [1, 2], vary, to: [("A", "1")])
+        try stage.settle()
+        #expect(Set(try stage.entries("http://a.example/").map(\.body.count)) == [2, Self.small.count])
+        #expect(stage.files() == [])
+    }
+
+    @Test("a body that is aborted, cut short or too long is never found and leaves no file")
+    func truncated() throws {
+        let stage = try DiskStoreStage()
+        let key = try Stage.key("http://a.example/")
+        func begin(_ length: Int?) throws -> DiskInsertion {
+            try #require(stage.store.insertion(for: key, try Stage.stored([]), tags: [], length: length))
+        }
+        for count in [10, 100_000] {
+            let aborted = try begin(nil)
+            aborted.append(Array(Self.large[..<count]))
+            aborted.abort()
+            let short = try begin(count + 1)
+            short.append(Array(Self.large[..<count]))
+            short.finish()
+            let long = try begin(count - 1)
+            long.append(Array(Self.large[..<count]))
+            long.finish()
+            do {
+                let forgotten = try begin(nil)
+                forgotten.append(Array(Self.large[..<count]))
+            }
+        }
+        try stage.settle()
+        #expect(try stage.entries("http://a.example/").isEmpty)
+        #expect(stage.files("partial") == [] && stage.files() == [])
+        #expect(stage.store.statistics.entries == 0)
+    }
+
+    @Test(
+        "a file that is torn, changed, emptied or gone is a miss and never an answer",
+        arguments: ["torn", "changed", "emptied", "gone", "longer", "folder"]
+    )
+    func damagedFile(how: String) throws {
+        let stage = try DiskStoreStage()
+        try stage.insert("http://a.example/", Self.large)
+        try stage.settle()
+        // Once it was good, and was read.
+        #expect(try stage.body("http://a.example/") == Self.large)
+        let file = try #require(stage.files().first)
+        switch how {
+        case "torn": truncate(file, 100_000)
+        case "emptied": truncate(file, 0)
+        case "gone": unlink(file)
+        case "folder":
+            unlink(file)
+            mkdir(file, 0o700)
+        default:
+            let handle = try #require(FileHandle(forUpdatingAtPath: file))
+            try handle.seek(toOffset: how == "longer" ? UInt64(Self.large.count) : 150_000)
+            handle.write(Data([Self.large[150_000] ^ 1]))
+            try handle.close()
+        }
+        #expect(try stage.body("http://a.example/") == nil)
+        // The entry is gone as well.
+        #expect(try stage.entries("http://a.example/").isEmpty)
+        #expect(stage.store.statistics.entries == 0 && stage.store.statistics.offBecause == nil)
+    }
+
+    @Test("a changed byte in the index, of a head or of a small body, is a miss")
+    func damagedRow() throws {
+        for column in ["entry SET head", "small SET bytes", "entry SET checksum", "entry SET length"] {
+            let folder = try TemporaryFolder()
+            var stage: DiskStoreStage? = try DiskStoreStage(folder)
+            try stage?.insert("http://a.example/", Self.small)
+            try stage?.settle()
+            stage = nil
+            let database = try SQLiteDatabase(path: folder.path + "/cache/index.sqlite")
+            let isNumber = column.hasSuffix("checksum") || column.hasSuffix("length")
+            let name = column.split(separator: " ").last ?? ""
+            let change =
+                isNumber ? "\(name) + 1" : "CAST(substr(\(name), 1, 20) || x'FF' || substr(\(name), 22) AS BLOB)"
+            try database.run("UPDATE \(column) = \(change)")
+            let again = try DiskStoreStage(folder)
+            #expect(try again.entries("http://a.example/").isEmpty, "\(column)")
+            #expect(again.store.statistics.entries == 0)
+        }
+    }
+
+    @Test("no more is kept than the store may have, the used ones longer than the unused")
+    func bound() throws {
+        let stage = try DiskStoreStage(capacity: 2_000_000)
+        try stage.insert("http://a.example/kept", Self.small)
+        for number in 0..<120 {
+            try stage.insert("http://a.example/\(number)", DiskStoreStage.bytes(number % 3 == 0 ? 90_000 : 9000))
+            if number % 10 == 0 {
+                try stage.settle()
+                #expect(try stage.body("http://a.example/kept") == Self.small, "\(number)")
+            }
+            #expect(stage.store.statistics.bytes <= 2_000_000 - 2_000_000 / 8)
+        }
+        try stage.settle()
+        #expect(stage.store.statistics.evictions > 30)
+        #expect(try stage.body("http://a.example/0") == nil)
+        #expect(try stage.body("http://a.example/119") != nil)
+        var onDisk = 0
+        for file in stage.files() {
+            onDisk += (try FileManager.default.attributesOfItem(atPath: file)[.size] as? Int) ?? 0
+        }
+        #expect(onDisk <= 2_000_000 && onDisk > 0)
+        #expect(try !stage.insert("http://a.example/big", DiskStoreStage.bytes(250_001)))
+    }
+
+    @Test("purging by URI, host and tag removes what they name, files too")
+    func purging() throws {
+        let stage = try DiskStoreStage()
+        try stage.insert("http://a.example/1", Self.large, tags: ["x", "y"])
+        try stage.insert("http://a.example/2", Self.large, tags: ["x"])
+        try stage.insert("http://b.example/", Self.large)
+        try stage.insert("http://c.example/", Self.small)
+        try stage.settle()
+        #expect(try stage.remove(.tag("x")) == 2)
+        #expect(try stage.remove(.tag("y")) == 0)
+        #expect(try stage.remove(.host("b.example")) == 1)
+        #expect(try stage.remove(.uri(Stage.key("http://c.example/"))) == 1)
+        #expect(stage.files() == [])
+        try stage.insert("http://a.example/1", Self.large)
+        try stage.settle()
+        #expect(try stage.remove(.everything) == 1)
+        #expect(stage.files() == [] && stage.store.statistics.bytes == 0)
+    }
+
+    @Test("a validated response takes the place of the head on disk")
+    func update() throws {
+        let folder = try TemporaryFolder()
+        var stage: DiskStoreStage? = try DiskStoreStage(folder)
+        try stage?.insert("http://a.example/", Self.large, [("ETag", "\"a\"")])
+        try stage?.settle()
+        let entry = try #require(try stage?.entries("http://a.example/").first)
+        let fresh = entry.response.updated(
+            by: try HTTPFields("X-New", "1"),
+            requestTime: Stage.now + 10,
+            responseTime: Stage.now + 10,
+            Stage.shared
+        )
+        stage?.store.update(entry, by: fresh)
+        stage = nil
+        let again = try DiskStoreStage(folder)
+        let found = try #require(try again.entries("http://a.example/").first)
+        #expect(found.response.fields.value(for: "X-New") == "1")
+        #expect(found.response.responseTime == Stage.now + 10)
+        #expect(try again.body(of: found) == Self.large)
+    }
+
+    @Test("a body in use is read to its end, though it is purged meanwhile")
+    func purgedWhileRead() throws {
+        let stage = try DiskStoreStage()
+        try stage.insert("http://a.example/", Self.large)
+        try stage.settle()
+        let entry = try #require(try stage.entries("http://a.example/").first)
+        guard case .file(let file) = entry.body else {
+            Issue.record("not a file")
+            return
+        }
+        let opened = Monitor<StoredBody?>(nil)
+        stage.store.open(file, deliver: { $0() }, { body in opened.with { $0 = body } })
+        let body = try opened.wait(for: "the body") { $0 }
+        #expect(try stage.remove(.everything) == 1)
+        #expect(stage.files() == [])
+        #expect(body.read(at: 0, count: 1 << 20) == Self.large)
+    }
+
+    @Test("what an earlier process left unfinished, and bodies without an entry, are cleaned up")
+    func cleaning() throws {
+        let folder = try TemporaryFolder()
+        try DiskStoreStage(folder).store.close()
+        try folder.write("torn", as: "cache/partial/0123456789abcdef")
+        try folder.write("orphan", as: "cache/bodies/01/0123456789abcdef")
+        let stage = try DiskStoreStage(folder)
+        try stage.insert("http://a.example/", Self.large)
+        try stage.settle()
+        try Patience.poll(for: "the sweep") { stage.files().count == 1 ? true : nil }
+        #expect(stage.files("partial") == [])
+        #expect(try stage.body("http://a.example/") == Self.large)
+    }
+
+    @Test("readers and writers at the same time see whole bodies alone")
+    func concurrency() async throws {
+        let stage = try DiskStoreStage(capacity: 4_000_000)
+        let store = stage.store
+        let bodies = (0..<20).map { DiskStoreStage.bytes($0 * 5000, seed: UInt64($0)) }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for thread in 0..<4 {
+                group.addTask {
+                    var generator = SeededGenerator(seed: UInt64(thread))
+                    for _ in 0..<80 {
+                        let number = Int.random(in: 0..<20, using: &generator)
+                        let key = try Stage.key("http://a.example/\(number)")
+                        if Int.random(in: 0..<3, using: &generator) == 0 {
+                            let response = try Stage.stored([])
+                            let insertion = store.insertion(for: key, response, tags: [], length: nil)
+                            insertion?.append(bodies[number])
+                            insertion?.finish()
+                            continue
+                        }
+                        let found = await withCheckedContinuation { waiting in
+                            store.entries(for: key, deliver: { $0() }, { waiting.resume(returning: $0) })
+                        }
+                        guard let entry = found.first else { continue }
+                        switch entry.body {
+                        case .memory(let bytes): #expect(bytes == bodies[number])
+                        case .file(let file):
+                            let body = await withCheckedContinuation { waiting in
+                                store.open(file, deliver: { $0() }, { waiting.resume(returning: $0) })
+                            }
+                            // Nil when it was replaced between the two.
+                            if let body { #expect(body.read(at: 0, count: 1 << 20) == bodies[number]) }
+                        }
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+        try stage.settle()
+        #expect(store.statistics.offBecause == nil)
+    }
+
+    @Test("kill -9 in the middle of writing, 200 times: no wrong byte, and no entry without its body")
+    func killed() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path + "/cache"
+        let program = try Programs.built("CacheWriter")
+        var generator = SeededGenerator(seed: 9)
+        var entriesSeen = 0
+        for round in 0..<200 {
+            let child = try ChildProcess(program, [path, "\(round)", "8000000"])
+            _ = try child.waitForOutput("ready") { $0.contains("ready") ? true : nil }
+            usleep(UInt32.random(in: 0..<20_000, using: &generator))
+            child.signal(SIGKILL)
+            _ = try child.waitForExit()
+            let stage = try DiskStoreStage(folder, capacity: 8_000_000)
+            // Each round looks at some of what is there, and every twentieth at all of it.
+            let step = round % 20 == 19 ? 1 : 7
+            for number in stride(from: round % step, to: 200, by: step) {
+                for entry in try stage.entries("http://a.example/\(number)") {
+                    let body = try #require(try stage.body(of: entry), "an entry without its body")
+                    #expect(entry.response.fields.value(for: "X-Number") == "\(number)")
+                    #expect(entry.response.fields.value(for: "X-Length") == "\(body.count)")
+                    #expect(Self.isRight(body, UInt64(number)), "a wrong byte")
+                    entriesSeen += 1
+                }
+            }
+            #expect(stage.store.statistics.offBecause == nil)
+            stage.store.close()
+        }
+        #expect(entriesSeen > 1000)
+    }
+
+    private static func isRight(_ body: [UInt8], _ number: UInt64) -> Bool {
+        for index in body.indices where body[index] != UInt8(truncatingIfNeeded: number &* 31 &+ UInt64(index) &* 7) {
+            return false
+        }
+        return true
+    }
+}
