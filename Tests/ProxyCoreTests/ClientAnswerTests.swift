@@ -158,7 +158,7 @@ struct ClientAnswerTests {
         #expect(try answer(response, to: old).text == "\(head)Connection: keep-alive\r\n\r\n")
     }
 
-    @Test("Date is added when the origin sent none")
+    @Test("rule 53: Date is added when the origin sent none")
     func addsDate() throws {
         let (text, _) = try answer("HTTP/1.1 204 No Content\r\n\r\n")
         #expect(text.contains("\r\nDate: "))

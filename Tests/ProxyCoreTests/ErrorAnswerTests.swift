@@ -22,7 +22,10 @@ struct ErrorAnswerTests {
         return try #require(message)
     }
 
-    @Test("every code has a status, a Proxy-Status error and a problem document", arguments: Problem.Code.allCases)
+    @Test(
+        "rule 56: every code has a status, a Proxy-Status error and a problem document",
+        arguments: Problem.Code.allCases
+    )
     func codes(code: Problem.Code) throws {
         let answer = try write(Problem(code, "What happened and what to do."))
         #expect(answer.status == code.status)

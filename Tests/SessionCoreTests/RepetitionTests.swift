@@ -36,7 +36,7 @@ struct RepetitionTests {
         try TestSession.endpoint(port: origin.port, httpVersion: .http2)
     }
 
-    @Test("a GET that was not answered is asked again over HTTP/1.1")
+    @Test("rule 57: a GET that was not answered is asked again over HTTP/1.1")
     func unanswered() throws {
         let origin = try Self.origin { _, _ in }
         let delegate = try TestSession().get(Self.endpoint(origin))
@@ -45,7 +45,7 @@ struct RepetitionTests {
         #expect(origin.requests.count == 1)
     }
 
-    @Test("a GET whose answer has begun is not: the client would get two heads", arguments: [false, true])
+    @Test("rule 57: a GET whose answer has begun is not: the client would get two heads", arguments: [false, true])
     func begun(hasBody: Bool) throws {
         let origin = try Self.origin { script, request in
             try script.head(200, stream: request.stream)
@@ -57,7 +57,7 @@ struct RepetitionTests {
         #expect(origin.requests.isEmpty)
     }
 
-    @Test("neither is a PUT whose body has gone out, nor a POST at all", arguments: [HTTPMethod.put, .post])
+    @Test("rule 57: neither is a PUT whose body has gone out, nor a POST at all", arguments: [HTTPMethod.put, .post])
     func bodies(method: HTTPMethod) throws {
         let origin = try Self.origin { script, _ in
             while let frame = try script.next(), !(frame.kind == .data && frame.endsStream) {}

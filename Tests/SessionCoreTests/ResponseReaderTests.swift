@@ -89,7 +89,10 @@ struct ResponseReaderTests {
         #expect(isComplete(reader, closedCleanly: false))
     }
 
-    @Test("a body shorter than its Content-Length is truncated, closed cleanly or not", arguments: [true, false])
+    @Test(
+        "rule 55: a body shorter than its Content-Length is truncated, closed cleanly or not",
+        arguments: [true, false]
+    )
     func shortLength(closedCleanly: Bool) {
         var reader = ResponseReader()
         _ = read(["HTTP/1.1 200 OK", "Content-Length: 5", ""], body: "hell", with: &reader)
@@ -198,7 +201,7 @@ struct ResponseReaderTests {
         #expect(reader.hasHead)
     }
 
-    @Test("informational heads come before the final one, which stands alone")
+    @Test("rule 49: informational heads come before the final one, which stands alone")
     func informational() {
         var reader = ResponseReader()
         let outcome = read(

@@ -7,7 +7,7 @@ struct AnswerFramingTests {
     private static let chunked =
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nchunk \r\n3;a=b\r\none\r\n0\r\n\r\n"
 
-    @Test("HEAD, 204 and 304 have no body, and the next answer follows at once")
+    @Test("rule 50: HEAD, 204 and 304 have no body, and the next answer follows at once")
     func withoutBody() throws {
         let stage = try Stage { request in
             switch request.target {
@@ -78,7 +78,7 @@ struct AnswerFramingTests {
         }
     }
 
-    @Test("trailers pass, but not those that would frame, route or authenticate")
+    @Test("rule 43: trailers pass, but not those that would frame, route or authenticate")
     func trailers() throws {
         let stage = try Stage { _ in
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n1\r\na\r\n0\r\n"
@@ -126,7 +126,7 @@ struct AnswerFramingTests {
     }
 
     @Test(
-        "an answer that breaks off breaks off for the client too",
+        "rule 55: an answer that breaks off breaks off for the client too",
         arguments: [
             "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this",
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nonly this\r\n",
@@ -156,7 +156,7 @@ struct AnswerFramingTests {
         #expect(line.integer("status") == 200)
     }
 
-    @Test("1xx heads are relayed to HTTP/1.1 and not to HTTP/1.0")
+    @Test("rule 49: 1xx heads are relayed to HTTP/1.1 and not to HTTP/1.0")
     func earlyHints() throws {
         let stage = try Stage { _ in
             "HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n" + OriginAnswer.text("final")
@@ -170,7 +170,7 @@ struct AnswerFramingTests {
         #expect(old.text == "final")
     }
 
-    @Test("a client that expects 100 (Continue) is told to go on, and its expectation goes no further")
+    @Test("rule 48: a client that expects 100 (Continue) is told to go on, and its expectation goes no further")
     func expectContinue() throws {
         let stage = try Stage { OriginAnswer.text("got \($0.text)") }
         let client = try stage.proxy.connect()

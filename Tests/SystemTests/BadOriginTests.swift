@@ -4,7 +4,7 @@ import Testing
 @Suite("Origins that answer what is not HTTP")
 struct BadOriginTests {
     @Test(
-        "an answer with bad framing is refused with 502",
+        "rule 54: an answer with bad framing is refused with 502",
         arguments: [
             "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
             "HTTP/1.1 200 OK\r\nContent-Length: 5, 5\r\n\r\nhello",
@@ -39,7 +39,7 @@ struct BadOriginTests {
     }
 
     @Test(
-        "a body with bad chunks never ends well for the client",
+        "rule 54: a body with bad chunks never ends well for the client",
         arguments: [
             "zz\r\nhello\r\n0\r\n\r\n", "5\r\nhelloX0\r\n\r\n", "5\nhello\r\n0\r\n\r\n", "-5\r\nhello\r\n0\r\n\r\n",
             "5 5\r\nhello\r\n0\r\n\r\n", "fffffffffffffffffff\r\nhello\r\n0\r\n\r\n", "0x5\r\nhello\r\n0\r\n\r\n",

@@ -79,7 +79,7 @@ struct ClientGoneTests {
     }
 
     @Test(
-        "a body that ends before its end is never whole to the origin, and the client is told",
+        "rule 36: a body that ends before its end is never whole to the origin, and the client is told",
         arguments: ["Content-Length: 10", "Transfer-Encoding: chunked"]
     )
     func truncatedUpload(framing: String) throws {

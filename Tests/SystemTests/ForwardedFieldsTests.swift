@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Fields on their way")
 struct ForwardedFieldsTests {
-    @Test("end-to-end fields of a request arrive in their order, hop-by-hop ones do not")
+    @Test("rules 44 and 47: end-to-end fields of a request arrive in their order, hop-by-hop ones do not")
     func requestFields() throws {
         let stage = try Stage { OriginAnswer.text($0.target) }
         let answer = try stage.get(
@@ -37,7 +37,10 @@ struct ForwardedFieldsTests {
         #expect(Set(request.fields.map(\.name)) == ["Host", "Via"])
     }
 
-    @Test("Connection cannot name an end-to-end field away", arguments: ["Host", "Authorization", "Cookie", "Via"])
+    @Test(
+        "rule 44: Connection cannot name an end-to-end field away",
+        arguments: ["Host", "Authorization", "Cookie", "Via"]
+    )
     func connectionNamesEndToEnd(name: String) throws {
         let stage = try Stage { OriginAnswer.text($0.target) }
         let fields = ["Connection: \(name), Content-Length", "Authorization: x", "Cookie: a=b"]
@@ -48,7 +51,7 @@ struct ForwardedFieldsTests {
         #expect(arrived.text == "four")
     }
 
-    @Test("Max-Forwards of OPTIONS is counted down, and at 0 the proxy itself answers")
+    @Test("rule 46: Max-Forwards of OPTIONS is counted down, and at 0 the proxy itself answers")
     func maxForwards() throws {
         let stage = try Stage { OriginAnswer.text($0.target) }
         for (sent, arriving) in [("2", "1"), ("1", "0")] {
@@ -66,7 +69,7 @@ struct ForwardedFieldsTests {
         #expect(stage.origin.requests.last?["Max-Forwards"] == "0")
     }
 
-    @Test("hop-by-hop fields of an answer do not reach the client, the rest does")
+    @Test("rule 44: hop-by-hop fields of an answer do not reach the client, the rest does")
     func responseFields() throws {
         let stage = try Stage { _ in
             OriginAnswer.text(
@@ -88,7 +91,7 @@ struct ForwardedFieldsTests {
         #expect(answer["Date"] == "Sat, 21 Nov 2026 06:00:00 GMT")
     }
 
-    @Test("Via names this process both ways, after those that were there before")
+    @Test("rule 45: Via names this process both ways, after those that were there before")
     func via() throws {
         let stage = try Stage { _ in OriginAnswer.text("body", fields: ["Via: 1.1 inner"]) }
         let answer = try stage.get(fields: ["Via: 1.0 outer"])
@@ -98,7 +101,7 @@ struct ForwardedFieldsTests {
         #expect(received.wholeMatch(of: /1\.1 inner, 1\.1 pinproxy-[a-z0-9]{8}/) != nil, "\(received)")
     }
 
-    @Test("a request that has been here before is a loop: 508")
+    @Test("rule 45: a request that has been here before is a loop: 508")
     func loop() throws {
         let stage = try Stage { OriginAnswer.text($0["Via"] ?? "") }
         let own = try stage.get().text
@@ -110,18 +113,33 @@ struct ForwardedFieldsTests {
         #expect(try stage.get(fields: ["Via: 1.1 pinproxy-aaaaaaaa"]).status == 200)
     }
 
-    @Test("Date is added to an answer that has none")
+    @Test("rule 53: Date is added to an answer that has none")
     func date() throws {
         let stage = try Stage { OriginAnswer.text($0.target) }
         let date = try #require(try stage.get()["Date"])
         #expect(date.wholeMatch(of: /[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT/) != nil)
     }
 
-    @Test("methods that are not known pass through", arguments: ["PATCH", "PROPFIND", "X-OWN"])
+    @Test("rule 9: methods that are not known pass through", arguments: ["PATCH", "PROPFIND", "X-OWN"])
     func methods(method: String) throws {
         let stage = try Stage { OriginAnswer.text("\($0.method) \($0.text)") }
         let request = ProxyUnderTest.request(method, stage.url(), body: "with a body")
         #expect(try stage.proxy.exchange(request, method: method).text == "\(method) with a body")
+    }
+
+    @Test("rule 52: Upgrade without its Connection token is ignored, and goes no further")
+    func upgradeWithoutToken() throws {
+        let stage = try Stage { OriginAnswer.text($0["Upgrade"] ?? "none") }
+        let client = try stage.proxy.connect()
+        let incomplete = [
+            ["Upgrade: websocket"], ["Upgrade: websocket", "Connection: keep-alive"], ["Connection: upgrade"],
+        ]
+        for fields in incomplete {
+            try client.send(ProxyUnderTest.request("GET", stage.url(), fields: fields))
+            let answer = try client.readResponse()
+            #expect(answer.status == 200)
+            #expect(answer.text == "none")
+        }
     }
 
     @Test("a GET with a body is forwarded with it")
@@ -134,7 +152,7 @@ struct ForwardedFieldsTests {
         }
     }
 
-    @Test("Host is made from the target, with a port that is not the scheme's own")
+    @Test("rule 20: Host is made from the target, with a port that is not the scheme's own")
     func host() throws {
         let stage = try Stage { OriginAnswer.text($0["Host"] ?? "") }
         #expect(try stage.proxy.get("http://API.Example.COM/").text == Stage.host)

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Connections of clients")
 struct PersistenceTests {
-    @Test("pipelined requests are answered in order")
+    @Test("rule 51: pipelined requests are answered in order")
     func pipelined() throws {
         let stage = try Stage { OriginAnswer.text("answer to \($0.target) with \($0.text)") }
         let client = try stage.proxy.connect()
@@ -24,7 +24,7 @@ struct PersistenceTests {
         }
     }
 
-    @Test("requests that come byte by byte, with an empty line before them, are served")
+    @Test("rule 3: requests that come byte by byte, with an empty line before them, are served")
     func byteByByte() throws {
         let stage = try Stage { OriginAnswer.text($0.target) }
         let client = try stage.proxy.connect()

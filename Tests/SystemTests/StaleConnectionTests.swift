@@ -28,7 +28,7 @@ struct StaleConnectionTests {
         }
     }
 
-    @Test("a POST reaches the origin once or not at all, never twice", arguments: Treachery.allCases)
+    @Test("rule 57: a POST reaches the origin once or not at all, never twice", arguments: Treachery.allCases)
     func post(treachery: Treachery) throws {
         let stage = try stage(treachery)
         var answered = Set<String>()
@@ -56,7 +56,7 @@ struct StaleConnectionTests {
         #expect(arrivals.values.allSatisfy { $0.allSatisfy { $0.text == "pay once" } })
     }
 
-    @Test("a GET in that place is answered", arguments: Treachery.allCases)
+    @Test("rule 57: a GET in that place is answered", arguments: Treachery.allCases)
     func get(treachery: Treachery) throws {
         let stage = try stage(treachery)
         let client = try stage.proxy.connect()
@@ -67,7 +67,7 @@ struct StaleConnectionTests {
         }
     }
 
-    @Test("a GET on a new connection that ends without an answer is not asked again")
+    @Test("rule 57: a GET on a new connection that ends without an answer is not asked again")
     func newConnection() throws {
         let stage = try Stage { connection in
             _ = try connection.readRequest()

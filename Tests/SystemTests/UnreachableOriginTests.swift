@@ -12,7 +12,7 @@ struct UnreachableOriginTests {
         return try proxy.get(url)
     }
 
-    @Test("a host without an address gives 502 dns_failed")
+    @Test("rule 56: a host without an address gives 502 dns_failed")
     func unknownHost() throws {
         let answer = try answer("http://no-such-host.invalid/")
         #expect(answer.status == 502)
@@ -20,7 +20,7 @@ struct UnreachableOriginTests {
         #expect(answer["Proxy-Status"]?.hasPrefix("pinproxy; error=dns_error") == true)
     }
 
-    @Test("a refused connection gives 502 connect_failed")
+    @Test("rule 56: a refused connection gives 502 connect_failed")
     func refused() throws {
         let held = try TestSocket.reserveRefusingPort()
         defer { close(held.descriptor) }
@@ -31,7 +31,7 @@ struct UnreachableOriginTests {
     }
 
     @Test(
-        "a denied address gives 403, whether it stands in the URL or is what a name resolves to",
+        "rule 56: a denied address gives 403, whether it stands in the URL or is what a name resolves to",
         arguments: ["localhost", "127.0.0.1", "127.0.0.2", "[::1]", "[::ffff:127.0.0.1]", "169.254.169.254", "0.0.0.0"]
     )
     func deniedAddress(host: String) throws {
@@ -82,7 +82,7 @@ struct UnreachableOriginTests {
         #expect(answer["Proxy-Status"]?.hasPrefix("pinproxy; error=connection_timeout") == true)
     }
 
-    @Test("an origin that does not answer gives 504 response_timeout", arguments: ["firstByte", "total"])
+    @Test("rule 56: an origin that does not answer gives 504 response_timeout", arguments: ["firstByte", "total"])
     func responseTimeout(name: String) throws {
         let stage = try Stage({ $0.setTimeouts([name: "300ms"]) }) { connection in
             _ = try connection.readRequest()
@@ -109,7 +109,7 @@ struct UnreachableOriginTests {
         #expect(line.string("error") == "stalled")
     }
 
-    @Test("a request body that stops coming gives 408")
+    @Test("rule 37: a request body that stops coming gives 408")
     func stalledUpload() throws {
         let stage = try Stage({ $0.setTimeouts(["stall": "300ms"]) }) { OriginAnswer.text("\($0.body.count)") }
         let client = try stage.proxy.connect()
@@ -120,7 +120,7 @@ struct UnreachableOriginTests {
         #expect(try client.isAtEnd())
     }
 
-    @Test("a head that is not complete in time gives 408")
+    @Test("rule 37: a head that is not complete in time gives 408")
     func slowHead() throws {
         let stage = try Stage({ $0.setTimeouts(["head": "300ms"]) }) { OriginAnswer.text($0.target) }
         let client = try stage.proxy.connect()

@@ -95,7 +95,9 @@ struct RequestBody {
                 return .end(consumed: consumed)
             case .failed(let fault):
                 state = .failed
-                return .failed(Problem(.requestInvalid, "\(fault.message) (rule \(fault.rule))"))
+                return .failed(
+                    Problem(.requestInvalid, status: fault.status, "\(fault.message) (rule \(fault.rule))")
+                )
             }
         }
     }

@@ -1,0 +1,62 @@
+import HTTPCore
+import Testing
+
+@testable import ProxyCore
+
+@Suite("The fields of a request as they go to the origin")
+struct OriginFieldsTests {
+    private func head(_ fields: String, method: String = "GET") throws -> RequestHead {
+        var parser = RequestParser()
+        var head = RequestHead()
+        let text = "\(method) http://a.example/ HTTP/1.1\r\nHost: a.example\r\n\(fields)\r\n"
+        try #require(parser.parse(Array(text.utf8).span, into: &head).outcome == .complete)
+        return head
+    }
+
+    private func forwarded(_ fields: String, method: String = "GET") throws -> [String] {
+        OriginFields.make(from: try head(fields, method: method), via: Array("1.1 us".utf8)).list
+            .map { "\($0.name): \($0.value)" }
+    }
+
+    @Test("rule 44: hop-by-hop fields and Host stay behind, all others go in their order")
+    func hopByHop() throws {
+        let sent = """
+            A: 1\r
+            Connection: X, keep-alive, Authorization\r
+            X: 2\r
+            Keep-Alive: timeout=5\r
+            Upgrade: websocket\r
+            Authorization: 3\r
+            A: 4\r
+
+            """
+        #expect(try forwarded(sent) == ["A: 1", "Authorization: 3", "A: 4", "Via: 1.1 us"])
+    }
+
+    @Test("rule 45: Via is added behind those that are there; a Via with our own name is known")
+    func via() throws {
+        #expect(try forwarded("Via: 1.0 other\r\n") == ["Via: 1.0 other", "Via: 1.1 us"])
+        let us = Array("pinproxy-abcdefgh".utf8)
+        for (value, isOurs) in [
+            ("1.1 pinproxy-abcdefgh", true), ("1.0 a, 1.1 pinproxy-abcdefgh (x), 1.1 b", true),
+            ("1.1 pinproxy-abcdefgi", false), ("1.1 pinproxy-", false), ("", false),
+        ] {
+            #expect(OriginFields.comesFromUs(try head("Via: \(value)\r\n").fields, pseudonym: us) == isOurs, "\(value)")
+        }
+        #expect(
+            OriginFields.comesFromUs(try head("Via: 1.1 a\r\nVia: 1.1 pinproxy-abcdefgh\r\n").fields, pseudonym: us)
+        )
+    }
+
+    @Test("rule 46: Max-Forwards is counted down for OPTIONS, and left alone otherwise")
+    func maxForwards() throws {
+        #expect(try forwarded("Max-Forwards: 3\r\n", method: "OPTIONS").first == "Max-Forwards: 2")
+        #expect(try forwarded("Max-Forwards: 3\r\n").first == "Max-Forwards: 3")
+    }
+
+    @Test("rule 47: Proxy-Authorization stays behind, as every Proxy- field does")
+    func proxyFields() throws {
+        let sent = "Proxy-Authorization: Basic x\r\nProxy-Connection: keep-alive\r\nProxy-Any: 1\r\nProxyish: 2\r\n"
+        #expect(try forwarded(sent) == ["Proxyish: 2", "Via: 1.1 us"])
+    }
+}
