@@ -14,6 +14,7 @@ struct transfer {
     struct pinproxy_transfer_callbacks callbacks;
     void *owner;
     CURL *easy;
+    struct curl_slist *trailers;
 };
 
 static size_t on_header(char *bytes, size_t size, size_t count, void *data) {
@@ -31,6 +32,14 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *data) {
     default:
         return size * count + 1;
     }
+}
+
+static int on_trailers(struct curl_slist **list, void *data) {
+    struct transfer *transfer = data;
+    // libcurl frees it.
+    *list = transfer->trailers;
+    transfer->trailers = NULL;
+    return CURL_TRAILERFUNC_OK;
 }
 
 static size_t on_upload(char *room, size_t size, size_t count, void *data) {
@@ -135,9 +144,10 @@ void pinproxy_easy_set_owner(CURL *easy, void *owner) {
 }
 
 void pinproxy_easy_destroy(CURL *easy) {
-    void *data = NULL;
+    struct transfer *data = NULL;
     curl_easy_getinfo(easy, CURLINFO_PRIVATE, &data);
     curl_easy_cleanup(easy);
+    curl_slist_free_all(data->trailers);
     OPENSSL_free(data);
 }
 
@@ -192,6 +202,19 @@ void pinproxy_easy_set_request(CURL *easy, const struct pinproxy_request *reques
     curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, request->fresh_connection ? 1L : 0L);
 }
 
+void pinproxy_easy_add_trailer(CURL *easy, const void *line) {
+    struct transfer *transfer = NULL;
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, &transfer);
+    struct curl_slist *longer = curl_slist_append(transfer->trailers, line);
+    if (!longer)
+        return;
+    if (!transfer->trailers) {
+        curl_easy_setopt(easy, CURLOPT_TRAILERFUNCTION, on_trailers);
+        curl_easy_setopt(easy, CURLOPT_TRAILERDATA, transfer);
+    }
+    transfer->trailers = longer;
+}
+
 // OpenSSL's message callback: of all it tells, the heads of records that came in.
 static void on_tls_message(int written, int version, int content, const void *bytes, size_t count, SSL *ssl, void *data) {
     (void)version;
@@ -233,7 +256,7 @@ void pinproxy_easy_info(CURL *easy, struct pinproxy_transfer_info *info) {
 CURLcode pinproxy_easy_continue(CURL *easy) { return curl_easy_pause(easy, CURLPAUSE_CONT); }
 
 CURLM *pinproxy_multi_create(pinproxy_socket_callback socket, pinproxy_timer_callback timer, void *owner,
-                             long connections, long connections_a_host) {
+                             long connections) {
     CURLM *multi = curl_multi_init();
     if (!multi)
         return NULL;
@@ -242,7 +265,6 @@ CURLM *pinproxy_multi_create(pinproxy_socket_callback socket, pinproxy_timer_cal
     curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, timer);
     curl_multi_setopt(multi, CURLMOPT_TIMERDATA, owner);
     curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, connections);
-    curl_multi_setopt(multi, CURLMOPT_MAX_HOST_CONNECTIONS, connections_a_host);
     return multi;
 }
 

@@ -19,7 +19,7 @@ extension SessionError {
         case .certificateExpired: .serverCertificateHasBadDate
         case .tlsHandshakeFailed: .secureConnectionFailed
         case .dnsFailed: .cannotFindHost
-        case .dnsTimeout, .connectTimeout, .responseTimeout, .stalled: .timedOut
+        case .dnsTimeout, .connectTimeout, .responseTimeout, .stalled, .limitReached: .timedOut
         case .connectFailed, .addressDenied: .cannotConnectToHost
         case .responseInvalid: .badServerResponse
         case .responseTruncated: .networkConnectionLost

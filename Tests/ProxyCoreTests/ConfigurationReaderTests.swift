@@ -52,7 +52,10 @@ struct ConfigurationReaderTests {
         #expect(timeouts.stall.count == 300_000)
         #expect(timeouts.idle.count == 60_000)
         #expect(timeouts.total == nil)
+        #expect(timeouts.queue.count == 10_000)
+        #expect(timeouts.body.count == 60_000)
         #expect(timeouts.drain.count == 30_000)
+        #expect(configuration.defaults.connectionsPerHost == nil)
         #expect(configuration.defaults.rewriteUpgraded)
         #expect(!configuration.defaults.upgrade)
         #expect(configuration.defaults.httpVersion == .http11)
@@ -82,11 +85,13 @@ struct ConfigurationReaderTests {
               "limits": { "headBytes": "32KB", "connections": 5, "connectionsPerHost": 6, "requestBodyBytes": "1MB" },
               "defaults": { "connect": "deny", "redirects": { "policy": "return" }, "rewriteUpgraded": false,
                             "timeouts": { "connect": "1s", "head": "2s", "firstByte": "3s", "stall": "4s",
-                                          "idle": "5s", "total": "6s", "drain": "7s" } },
+                                          "idle": "5s", "total": "6s", "drain": "7s", "queue": "12s", "body": "13s" },
+                            "connectionsPerHost": 7 },
               "hosts": {
                 "Example.COM.": { "includeSubdomains": true, "upgrade": true, "httpVersion": "2",
                                   "resolve": "192.0.2.9:8443", "connect": "deny", "redirects": { "policy": "return" },
-                                  "timeouts": { "connect": "8s", "firstByte": "9s", "stall": "10s", "total": "11s" } },
+                                  "timeouts": { "connect": "8s", "firstByte": "9s", "stall": "10s", "total": "11s",
+                                                "queue": "14s" }, "connectionsPerHost": 8 },
                 "192.0.2.1": { "rewriteUpgraded": true },
                 "[2001:DB8::1]": {}
               }
@@ -125,6 +130,9 @@ struct ConfigurationReaderTests {
             [common.connect, common.head, common.firstByte, common.stall, common.idle, common.total, common.drain]
                 .map { $0?.count } == [1000, 2000, 3000, 4000, 5000, 6000, 7000]
         )
+        #expect(common.queue.count == 12_000)
+        #expect(common.body.count == 13_000)
+        #expect(configuration.defaults.connectionsPerHost == 7)
         let hosts = configuration.hosts
         #expect(hosts.map { $0.host?.description } == ["example.com", "192.0.2.1", "2001:db8::1"])
         #expect(hosts[0].includeSubdomains)
@@ -137,6 +145,9 @@ struct ConfigurationReaderTests {
             [own.connect, own.head, own.firstByte, own.stall, own.idle, own.total, own.drain]
                 .map { $0?.count } == [8000, 2000, 9000, 10_000, 5000, 11_000, 7000]
         )
+        #expect(own.queue.count == 14_000)
+        #expect(own.body.count == 13_000)
+        #expect(hosts.map(\.connectionsPerHost) == [8, 7, 7])
         #expect(hosts[1].rewriteUpgraded)
         #expect(hosts[1].timeouts == common)
         #expect(!hosts[2].upgrade)

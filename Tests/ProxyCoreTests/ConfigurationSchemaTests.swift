@@ -107,7 +107,8 @@ struct ConfigurationSchemaTests {
         let timeouts = configuration.defaults.timeouts
         let pairs = [
             ("connect", timeouts.connect), ("head", timeouts.head), ("firstByte", timeouts.firstByte),
-            ("stall", timeouts.stall), ("idle", timeouts.idle), ("drain", timeouts.drain),
+            ("stall", timeouts.stall), ("idle", timeouts.idle), ("drain", timeouts.drain), ("queue", timeouts.queue),
+            ("body", timeouts.body),
         ]
         for (key, value) in pairs {
             let text = try #require(try text("timeouts", key))

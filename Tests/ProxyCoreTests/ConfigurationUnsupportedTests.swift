@@ -41,7 +41,6 @@ struct ConfigurationUnsupportedTests {
                 says: "the client follows"
             ),
             LoadError(host: #""responses": {}"#, at: "/responses", says: "as they are"),
-            LoadError(host: #""connectionsPerHost": 8"#, at: "/connectionsPerHost", says: "under limits"),
             LoadError(host: #""headers": {}"#, at: "/headers", says: "as they are"),
             LoadError(host: #""cache": {}"#, at: "/cache", says: "nothing is cached"),
             LoadError(host: #""upstreamProxy": "x""#, at: "/upstreamProxy", says: "directly"),

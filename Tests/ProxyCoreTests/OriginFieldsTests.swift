@@ -48,6 +48,18 @@ struct OriginFieldsTests {
         )
     }
 
+    @Test("rule 44: of TE only trailers is said anew; rule 48: Expect goes only where the origin is to decide")
+    func trailersAndExpectation() throws {
+        #expect(try forwarded("TE: gzip, trailers\r\n") == ["TE: trailers", "Connection: TE", "Via: 1.1 us"])
+        #expect(try forwarded("TE: gzip\r\n") == ["Via: 1.1 us"])
+        let expecting = try head("Expect: 100-continue\r\nContent-Length: 1\r\n", method: "PUT")
+        let via = Array("1.1 us".utf8)
+        #expect(OriginFields.make(from: expecting, via: via).list.map(\.name) == ["Via"])
+        #expect(
+            OriginFields.make(from: expecting, via: via, keepsExpectation: true).list.map(\.name) == ["Expect", "Via"]
+        )
+    }
+
     @Test("rule 46: Max-Forwards is counted down for OPTIONS, and left alone otherwise")
     func maxForwards() throws {
         #expect(try forwarded("Max-Forwards: 3\r\n", method: "OPTIONS").first == "Max-Forwards: 2")

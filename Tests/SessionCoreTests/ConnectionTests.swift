@@ -49,6 +49,95 @@ struct ConnectionTests {
         #expect(origin.connections.count <= 2)
     }
 
+    @Test("who waits too long for a connection is told so; the others have theirs in turn")
+    func queueTimeout() throws {
+        let gate = Gate()
+        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+            while let request = try connection.readRequest() {
+                if request.target == "/held" { try gate.pass() }
+                try connection.answer(request.target)
+            }
+        }
+        var impatient = TaskTimeouts()
+        impatient.queue = .milliseconds(100)
+        let session = try TestSession()
+        let held = RecordingDelegate()
+        let patient = RecordingDelegate()
+        let tooLate = RecordingDelegate()
+        let cancelled = RecordingDelegate()
+        let endpoint = try TestSession.endpoint(port: origin.port, connectionLimit: 1)
+        // Another endpoint of the same host and port: they share the limit.
+        let other = try TestSession.endpoint(port: origin.port, timeouts: impatient, connectionLimit: 1)
+        try session.start(held, endpoint, target: "/held")
+        let task = try session.start(cancelled, endpoint, target: "/cancelled")
+        try session.start(tooLate, other, target: "/late")
+        try session.start(patient, endpoint, target: "/patient")
+        try session.finish(tooLate)
+        #expect(tooLate.error?.code == .limitReached)
+        #expect(tooLate.error?.details.contains("timeouts.queue (100 ms)") == true)
+        #expect(tooLate.transaction.status == 0)
+        #expect(!patient.isComplete && patient.calls.isEmpty)
+        task.cancel()
+        #expect(cancelled.error?.code == .cancelled)
+        gate.open()
+        try session.finish(held, patient)
+        #expect(held.text == "/held" && patient.text == "/patient")
+        #expect(origin.requests.map(\.target) == ["/held", "/patient"])
+        #expect(origin.connections.count == 1)
+    }
+
+    @Test("requests that share a connection of HTTP/2 do not wait for each other")
+    func multiplexedLimit() throws {
+        let server = try TestSession.pki.server(TestSession.host)
+        let origin = try ScriptedOrigin(server, protocols: ["h2"]) { connection in
+            let script = try HTTP2Script(connection)
+            var streams: [Int] = []
+            // Answers nobody before all have asked.
+            while streams.count < 5, let request = try script.nextRequest() { streams.append(request.stream) }
+            for stream in streams {
+                try script.head(200, stream: stream)
+                try script.body("\(stream)", stream: stream)
+            }
+            connection.readToEnd()
+        }
+        let session = try TestSession()
+        let endpoint = try TestSession.endpoint(port: origin.port, httpVersion: .http2, connectionLimit: 1)
+        let delegates = (0..<5).map { _ in RecordingDelegate() }
+        for delegate in delegates { try session.start(delegate, endpoint) }
+        try session.run(until: "the answers") { delegates.allSatisfy(\.isComplete) }
+        #expect(delegates.allSatisfy { $0.error == nil && $0.head?.status == 200 })
+        #expect(origin.connections.count == 1)
+    }
+
+    @Test("a session that ends cancels those who wait, and starts none of them")
+    func endWithWaiters() throws {
+        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { $0.readToEnd() }
+        let session = try TestSession()
+        let endpoint = try TestSession.endpoint(port: origin.port, connectionLimit: 1)
+        let delegates = (0..<5).map { _ in RecordingDelegate() }
+        for delegate in delegates { try session.start(delegate, endpoint) }
+        try session.run(until: "a connection") { delegates[0].calls.contains(.connected) }
+        session.manager.invalidateSession(cancelingTasks: true)
+        #expect(delegates.allSatisfy { $0.error?.code == .cancelled })
+        #expect(delegates.dropFirst().allSatisfy { !$0.calls.contains(.connected) })
+    }
+
+    @Test("many hosts each have a queue of their own, and none is lost")
+    func manyHosts() throws {
+        let hosts = (0..<300).map { "h\($0).example.com" }
+        let server = try TestSession.pki.server("*.example.com")
+        let origin = try Self.answering(server)
+        let session = try TestSession()
+        for host in hosts {
+            let endpoint = try TestSession.endpoint(host, port: origin.port, connectionLimit: 1)
+            let delegates = [RecordingDelegate(), RecordingDelegate()]
+            for delegate in delegates { try session.start(delegate, endpoint) }
+            try session.run(until: "both answers") { delegates.allSatisfy(\.isComplete) }
+            #expect(delegates.allSatisfy { $0.text == host }, "\(host)")
+        }
+        #expect(origin.connections.count == hosts.count)
+    }
+
     @Test("69 two hosts at one address never share a connection, not under one certificate, not over HTTP/2")
     func twoHosts() throws {
         let server = try TestSession.pki.server(TestSession.host, "other.example.com")

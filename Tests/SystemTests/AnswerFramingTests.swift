@@ -169,30 +169,4 @@ struct AnswerFramingTests {
         #expect(old.interim.isEmpty)
         #expect(old.text == "final")
     }
-
-    @Test("rule 48: a client that expects 100 (Continue) is told to go on, and its expectation goes no further")
-    func expectContinue() throws {
-        let stage = try Stage { OriginAnswer.text("got \($0.text)") }
-        let client = try stage.proxy.connect()
-        try client.send(
-            "POST \(stage.url()) HTTP/1.1\r\nHost: \(Stage.host)\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n"
-        )
-        let interim = try client.receive()
-        #expect(String(decoding: interim, as: UTF8.self) == "HTTP/1.1 100 Continue\r\n\r\n")
-        try client.send("body")
-        #expect(try client.readResponse(to: "POST").text == "got body")
-        #expect(stage.origin.requests.first?["Expect"] == nil)
-    }
-
-    @Test("a client that expects 100 (Continue) of a refused host sends no body")
-    func expectContinueRefused() throws {
-        let stage = try Stage({ $0.pin(Stage.host, to: .unrelated(2)) }) { OriginAnswer.text("got \($0.text)") }
-        let client = try stage.proxy.connect()
-        try client.send(
-            "POST \(stage.url()) HTTP/1.1\r\nHost: \(Stage.host)\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n"
-        )
-        let answer = try client.readResponse(to: "POST")
-        #expect(answer.interim.isEmpty)
-        #expect(answer.problemCode == "pin_mismatch")
-    }
 }

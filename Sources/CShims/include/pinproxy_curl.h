@@ -85,6 +85,10 @@ struct pinproxy_request {
 };
 void pinproxy_easy_set_request(CURL *easy, const struct pinproxy_request *request);
 
+// Adds a trailer field, `Name: value`, to what follows the chunked body under way; called before the upload callback
+// tells the body's end. In 7.88 the state of trailers stays with a handle: it must not be used for another request.
+void pinproxy_easy_add_trailer(CURL *easy, const void *line);
+
 // Times in microseconds from the transfer's start; 0: did not happen.
 struct pinproxy_transfer_info {
     int64_t name_lookup;
@@ -109,7 +113,7 @@ CURLcode pinproxy_easy_continue(CURL *easy);
 typedef int (*pinproxy_socket_callback)(CURL *easy, curl_socket_t descriptor, int what, void *owner, void *socket);
 typedef int (*pinproxy_timer_callback)(CURLM *multi, long milliseconds, void *owner);
 CURLM *pinproxy_multi_create(pinproxy_socket_callback socket, pinproxy_timer_callback timer, void *owner,
-                             long connections, long connections_a_host);
+                             long connections);
 
 // Closes the connection that has been idle the longest, if there is an idle one; drives the multi handle while it does.
 // libcurl has no call for that: `visitor`, of `pinproxy_idle_visitor`, asks for a connection where there may be only one,

@@ -5,6 +5,7 @@ extension ConfigurationReader {
     mutating func readDefaults(_ object: DocumentObject) {
         comment(object)
         if let flag = object.bool("rewriteUpgraded") { configuration.defaults.rewriteUpgraded = flag }
+        if let count = readConnectionsPerHost(object) { configuration.defaults.connectionsPerHost = count }
         if let object = object.object("timeouts") {
             readTimeouts(object, into: &configuration.defaults.timeouts, ofHost: false)
         }
@@ -58,6 +59,7 @@ extension ConfigurationReader {
             entry.resolve = address
             resolves.append(Placed(value: address, element: element))
         }
+        if let count = readConnectionsPerHost(object) { entry.connectionsPerHost = count }
         if let object = object.object("timeouts") { readTimeouts(object, into: &entry.timeouts, ofHost: true) }
         if let element = object["upgrade"], let flag = element.bool() {
             entry.upgrade = flag
@@ -71,22 +73,28 @@ extension ConfigurationReader {
         return entry
     }
 
+    private func readConnectionsPerHost(_ object: DocumentObject) -> Int? {
+        object.int("connectionsPerHost", in: 1...65_535)
+    }
+
     private func readTimeouts(_ object: DocumentObject, into timeouts: inout Timeouts, ofHost: Bool) {
         comment(object)
         if let value = object["connect"]?.duration() { timeouts.connect = value }
+        if let value = object["queue"]?.duration() { timeouts.queue = value }
         if let value = object["firstByte"]?.duration() { timeouts.firstByte = value }
         if let value = object["stall"]?.duration() { timeouts.stall = value }
         if let value = object["total"]?.duration() { timeouts.total = value }
         if ofHost {
-            for (name, element) in object.entries where ["head", "idle", "drain"].contains(name) {
+            for (name, element) in object.entries where ["head", "body", "idle", "drain"].contains(name) {
                 _ = object[name]
                 element.report(
-                    "\"\(name)\" concerns the client's connection, before its host is known",
+                    "\"\(name)\" concerns the client's connection, whatever host it asks for",
                     remedy: "put it into defaults"
                 )
             }
         } else {
             if let value = object["head"]?.duration() { timeouts.head = value }
+            if let value = object["body"]?.duration() { timeouts.body = value }
             if let value = object["idle"]?.duration() { timeouts.idle = value }
             if let value = object["drain"]?.duration() { timeouts.drain = value }
         }

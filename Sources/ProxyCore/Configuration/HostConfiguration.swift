@@ -15,6 +15,8 @@ package struct HostConfiguration: Sendable {
     package var resolve: AddressAndPort?
     package var connect = ConnectPolicy.deny
     package var timeouts = Timeouts()
+    /// Connections to the origin in use at once, over all workers; nil for the number of `limits`.
+    package var connectionsPerHost: Int?
 
     package init() {}
 
@@ -41,10 +43,14 @@ package enum ConnectPolicy: String, CaseIterable, Sendable {
 package struct Timeouts: Hashable, Sendable {
     /// DNS, TCP and TLS to the origin together.
     package var connect = Milliseconds(10_000)
+    /// A free connection, where as many to the origin are in use as there may be.
+    package var queue = Milliseconds(10_000)
     /// The client's request head, from its first byte.
     package var head = Milliseconds(10_000)
     /// The origin's response head, from the end of the request.
     package var firstByte = Milliseconds(60_000)
+    /// The next kilobyte of the client's request body, or its end.
+    package var body = Milliseconds(60_000)
     /// No byte of a body in either direction.
     package var stall = Milliseconds(300_000)
     /// A client connection between two requests.

@@ -72,11 +72,6 @@ enum UnsupportedKeys {
                     accepted: .nothing,
                     remedy: "take it out; responses are handed on as they are"
                 ),
-                Refusal(
-                    key: "connectionsPerHost",
-                    accepted: .nothing,
-                    remedy: "set it under limits, where it holds for every host"
-                ),
                 Refusal(key: "headers", accepted: .nothing, remedy: "take it out; fields are handed on as they are"),
                 Refusal(key: "cache", accepted: .nothing, remedy: "take it out; nothing is cached"),
                 Refusal(

@@ -22,6 +22,9 @@ final class ClientConnection: ExchangeCarrier {
     private var mayBeHTTP2: Bool
     /// What it has said so far, when that is the beginning of HTTP/2's preface.
     private var preface: [UInt8] = []
+    /// How much of the request body there was when it was looked at last, and of the output written since.
+    private var bodyMark = 0
+    private var flushedSinceMark = 0
 
     private enum Phase {
         /// Between requests, or inside a head.
@@ -38,6 +41,8 @@ final class ClientConnection: ExchangeCarrier {
     private static let lowWater = 64 << 10
     private static let lingerTime = TimeSpan.seconds(2)
     private static let lingerBytes = 1 << 20
+    /// A client that moves less than this in the time that it has is not served on.
+    private static let leastProgress = 1 << 10
 
     init(_ transport: ClientTransport) {
         carrier = transport
@@ -152,6 +157,10 @@ final class ClientConnection: ExchangeCarrier {
             worker.loop.disarm(timer)
             phase = .exchange
             current.begin()
+            if phase == .exchange, exchange === current, !current.body.isComplete {
+                bodyMark = 0
+                worker.loop.arm(timer, after: worker.generation.bodyTime)
+            }
         case .failed(let fault):
             worker.loop.disarm(timer)
             phase = .exchange
@@ -190,8 +199,22 @@ final class ClientConnection: ExchangeCarrier {
             } else {
                 close()
             }
+        case .exchange: judgeBodyPace()
         case .lingering: close()
-        case .exchange, .closed: break
+        case .closed: break
+        }
+    }
+
+    /// A body may be slow because the origin is, or because the client was told to wait; else it has to come on.
+    private func judgeBodyPace() {
+        guard let exchange, !exchange.body.isComplete, !exchange.answer.hasBegun else { return }
+        let isWaitedFor =
+            exchange.wantsBody && !exchange.holdsClientBack && !carrier.isReadable && input.isEmpty
+        if isWaitedFor, exchange.bytesFromClient - bodyMark < Self.leastProgress {
+            exchange.bodyIsTooSlow(worker.generation.bodyTime)
+        } else {
+            bodyMark = exchange.bytesFromClient
+            worker.loop.arm(timer, after: worker.generation.bodyTime)
         }
     }
 
@@ -220,9 +243,14 @@ final class ClientConnection: ExchangeCarrier {
         guard phase != .closed, !carrier.isWriteBlocked else { return }
         while !output.isEmpty {
             switch carrier.write(from: &output) {
-            case .bytes, .end:
-                // A slow reader is no idle one.
-                if exchange == nil { worker.loop.arm(timer, after: worker.generation.idleTime) }
+            case .bytes(let count):
+                // A slow reader is no idle one, unless it hardly reads at all.
+                flushedSinceMark += count
+                if exchange == nil, flushedSinceMark >= Self.leastProgress || output.isEmpty {
+                    flushedSinceMark = 0
+                    worker.loop.arm(timer, after: worker.generation.idleTime)
+                }
+            case .end: break
             case .wouldBlock:
                 if output.count < Self.lowWater { hasRoomAgain() }
                 return

@@ -31,6 +31,8 @@ enum ErrorAnswer {
             output.append(allow)
             output.append("\r\n")
         }
+        // A place may be free any moment.
+        if problem.status == 503 { output.append("Retry-After: 1\r\n") }
         output.append(keepAlive ? "\r\n" : "Connection: close\r\n\r\n")
         if !isHead { output.append(body.bytes) }
     }

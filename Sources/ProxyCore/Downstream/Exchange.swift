@@ -26,6 +26,11 @@ final class Exchange: LoopTaskDelegate {
     private var isOver = true
     /// The origin was paused because the client does not keep up.
     private var isHeldBack = false
+    /// The client's `Expect: 100-continue` went to the origin, which says whether the body is wanted. Over HTTP/2 servers
+    /// hardly ever do, and it is said here.
+    private var leavesContinueToOrigin = false
+    /// A client waits for 100 (Continue).
+    private var owesContinue = false
 
     /// This much of the request body waits for the origin before the client is held back.
     private static let uploadHighWater = 128 << 10
@@ -116,13 +121,16 @@ final class Exchange: LoopTaskDelegate {
             case .length(let count): .bytes(count)
             case .chunked, .untilClose: .unknown
             }
+        owesContinue = head.expectsContinue
+        leavesContinueToOrigin = head.expectsContinue && endpoint.httpVersion == .http1
         let request = SessionRequest(
             endpoint: endpoint,
             method: head.method,
             target: Array(copying: head.target),
             fields: OriginFields.make(
                 from: head,
-                via: via
+                via: via,
+                keepsExpectation: leavesContinueToOrigin
             ),
             bodyLength: length
         )
@@ -162,7 +170,7 @@ final class Exchange: LoopTaskDelegate {
             }
         }
         // A stream that has brought all bytes of its length may still bring trailers.
-        if body.isComplete, head.majorVersion == 1 { task?.finishSending() }
+        if body.isComplete, head.majorVersion == 1 { task?.finishSending(trailers: body.trailers) }
         return position
     }
 
@@ -175,6 +183,19 @@ final class Exchange: LoopTaskDelegate {
 
     /// Whether it has begun and not ended.
     var isUnderWay: Bool { !isOver }
+
+    /// The client waits for a word of ours, or of the origin's, before it sends its body.
+    var holdsClientBack: Bool { owesContinue && bytesFromClient == 0 }
+
+    /// Hardly anything of the body came for that long, and nobody but the client was waited for.
+    func bodyIsTooSlow(_ limit: TimeSpan) {
+        fail(
+            Problem(
+                .requestTimeout,
+                "Less than 1 KB of the request body came within timeouts.body (\(limit.milliseconds) ms). Send it faster, or raise the limit."
+            )
+        )
+    }
 
     /// The client has half-closed. A body without its end must not look whole to the origin (rule 36).
     func inputEnded() {
@@ -230,7 +251,13 @@ final class Exchange: LoopTaskDelegate {
     // MARK: From the origin
 
     override func taskDidConnect(_ task: LoopTask) {
-        guard !isOver, head.expectsContinue, !body.isComplete, bytesFromClient == 0 else { return }
+        if !isOver, !leavesContinueToOrigin { tellToContinue() }
+    }
+
+    /// Tells a client that waits for it to send its body (RFC 9110, section 10.1.1), once.
+    private func tellToContinue() {
+        guard owesContinue, !body.isComplete, bytesFromClient == 0 else { return }
+        owesContinue = false
         carrier.output.append("HTTP/1.1 100 Continue\r\n\r\n")
         carrier.headIsWritten(100)
         carrier.flushLater()
@@ -242,8 +269,13 @@ final class Exchange: LoopTaskDelegate {
     }
 
     override func task(_ task: LoopTask, didReceiveInformational informational: borrowing ResponseHead) {
-        // 100 was ours to give; 101 is not to be had without Upgrade, which is not forwarded.
-        guard !isOver, informational.status != 100, informational.status != 101 else { return }
+        guard !isOver else { return }
+        if informational.status == 100 {
+            if leavesContinueToOrigin { tellToContinue() }
+            return
+        }
+        // 101 is not to be had without Upgrade, which is not forwarded.
+        guard informational.status != 101 else { return }
         answer.relay(informational, to: head, output: &carrier.output, pseudonym: worker.pseudonym)
         carrier.headIsWritten(informational.status)
         carrier.flushLater()
@@ -268,6 +300,8 @@ final class Exchange: LoopTaskDelegate {
             output: &carrier.output
         )
         carrier.headIsWritten(answer.status)
+        // The body may be long in coming; what comes of it in this turn goes along.
+        carrier.flushLater()
         return .allow
     }
 

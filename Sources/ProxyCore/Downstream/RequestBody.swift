@@ -21,6 +21,9 @@ struct RequestBody {
         case failed(Problem)
     }
 
+    /// What may be passed on of the fields behind a chunked body, once that is complete.
+    private(set) var trailers = HTTPFields()
+
     private var state = State.complete
     private var chunks = ChunkedDecoder()
     private var received = 0
@@ -36,6 +39,7 @@ struct RequestBody {
     /// - Returns: a problem when it is known to be too large.
     mutating func begin(_ framing: BodyFraming, limit: Int?) -> Problem? {
         received = 0
+        if trailers.count > 0 { trailers = HTTPFields() }
         self.limit = limit ?? Int.max
         switch framing {
         case .none, .length(0):
@@ -92,6 +96,7 @@ struct RequestBody {
                 return .needMore(consumed: consumed)
             case .end(let consumed):
                 state = .complete
+                if chunks.trailers.count > 0 { trailers = chunks.trailers }
                 return .end(consumed: consumed)
             case .failed(let fault):
                 state = .failed

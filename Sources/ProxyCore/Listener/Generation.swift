@@ -16,6 +16,7 @@ final class Generation: @unchecked Sendable {
     let manager: LoopSession
     let headLimits: HeadLimits
     let headTime: TimeSpan
+    let bodyTime: TimeSpan
     let idleTime: TimeSpan
     let requestBodyLimit: Int?
 
@@ -24,13 +25,14 @@ final class Generation: @unchecked Sendable {
     ///   - workers: the limits are for the whole process, and each worker has its share.
     init(_ snapshot: PolicySnapshot, loop: EventLoop, workers: Int) throws(SessionError) {
         self.snapshot = snapshot
-        router = Router(snapshot: snapshot)
+        router = Router(snapshot: snapshot, workers: workers)
         let configuration = snapshot.configuration
         var session = SessionConfiguration()
         session.connectionsPerHost = max(1, configuration.limits.connectionsPerHost / workers)
         manager = try LoopSession(loop: loop, configuration: session)
         headLimits = HeadLimits(headBytes: configuration.limits.headBytes)
         headTime = .milliseconds(configuration.defaults.timeouts.head.count)
+        bodyTime = .milliseconds(configuration.defaults.timeouts.body.count)
         idleTime = .milliseconds(configuration.defaults.timeouts.idle.count)
         requestBodyLimit = configuration.limits.requestBodyBytes
     }

@@ -68,7 +68,7 @@ extension ReportOutcome {
     init(_ error: SessionError?) {
         switch error?.code {
         case .dnsFailed, .dnsTimeout, .connectFailed, .connectTimeout, .responseTimeout, .stalled, .responseTruncated,
-            .tlsHandshakeFailed, .cancelled, nil:
+            .limitReached, .tlsHandshakeFailed, .cancelled, nil:
             self = .failed
         default:
             self = .refused

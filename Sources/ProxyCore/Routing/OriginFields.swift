@@ -4,13 +4,20 @@ import HTTPCore
 enum OriginFields {
     /// End-to-end fields in their order, then Via (RFC 9110, section 7.6). Host and framing are the session's to make.
     ///
-    /// - Parameter via: this proxy's own member, as `ViaField.value` makes it.
-    static func make(from head: borrowing RequestHead, via: [UInt8]) -> HTTPFields {
+    /// - Parameters:
+    ///   - via: this proxy's own member, as `ViaField.value` makes it.
+    ///   - keepsExpectation: the origin is to say whether the body may come.
+    static func make(
+        from head: borrowing RequestHead,
+        via: [UInt8],
+        keepsExpectation: Bool = false
+    ) -> HTTPFields {
         var fields = HTTPFields()
         for index in 0..<head.fields.count {
             let id = head.fields.id(at: index)
             switch id {
-            case .host, .contentLength, .expect: continue
+            case .host, .contentLength: continue
+            case .expect where !keepsExpectation: continue
             case .maxForwards where head.method == .options:
                 // RFC 9110, section 7.6.2; the one that arrives with 0 goes no further than here.
                 if let left = head.maxForwards, left > 0 {
@@ -21,6 +28,11 @@ enum OriginFields {
             }
             if head.fields.isHopByHop(at: index, head.connection) { continue }
             fields.append(contentsOf: head.fields, at: index)
+        }
+        // Trailers go on to HTTP/1.1 clients; TE is for one connection, and made anew (RFC 9110, section 10.1.4).
+        if head.minorVersion >= 1, head.fields.acceptsTrailers {
+            fields.append(.te, "trailers")
+            fields.append(.connection, "TE")
         }
         fields.append(.via, via.span)
         return fields

@@ -9,10 +9,13 @@ package struct Router: Sendable {
 
     /// In place of those of the hosts' entries.
     private let timeouts: TaskTimeouts?
+    /// Limits are for the whole process; each worker has its share.
+    private let workers: Int
 
-    package init(snapshot: PolicySnapshot, timeouts: TaskTimeouts? = nil) {
+    package init(snapshot: PolicySnapshot, timeouts: TaskTimeouts? = nil, workers: Int = 1) {
         self.snapshot = snapshot
         self.timeouts = timeouts
+        self.workers = workers
     }
 
     /// Where a request of the proxy's own goes, by the rules that hold for its clients' requests.
@@ -123,7 +126,8 @@ package struct Router: Sendable {
                 guard let dialled = AddressAndPort(address) else { return DialRefusal(rule: "not an IP address") }
                 let verdict = rules.judge(dialled.address, port: dialled.port, exempting: exemption)
                 return verdict == .allowed ? nil : DialRefusal(rule: rules.describe(verdict))
-            }
+            },
+            connectionLimit: settings.connectionsPerHost.map { max(1, $0 / workers) }
         )
         return Route(
             destination: .origin(endpoint),
@@ -169,6 +173,7 @@ extension TaskTimeouts {
     init(_ timeouts: Timeouts) {
         self.init()
         connect = .milliseconds(timeouts.connect.count)
+        queue = .milliseconds(timeouts.queue.count)
         firstByte = .milliseconds(timeouts.firstByte.count)
         stall = .milliseconds(timeouts.stall.count)
         total = timeouts.total.map { .milliseconds($0.count) }

@@ -16,6 +16,7 @@ public struct RetryPolicy: RequestInterceptor {
     /// What may be another time better: name lookup, connections, time limits, answers that broke off.
     public static let defaultRetryableErrorCodes: Set<SessionError.Code> = [
         .dnsFailed, .dnsTimeout, .connectFailed, .connectTimeout, .responseTimeout, .stalled, .responseTruncated,
+        .limitReached,
     ]
 
     /// How often a request is made again, at most.

@@ -4,7 +4,8 @@ package import IOCore
 public struct SessionConfiguration: Sendable {
     /// Connections kept open for reuse, over all hosts.
     public var connectionPoolSize = 1024
-    /// Connections to one host and port; further requests wait. 0: no limit.
+    /// Connections in use to one host and port; further requests wait, in the order in which they came. Requests that
+    /// share a connection of HTTP/2 count only until they have it. 0: no limit.
     public var connectionsPerHost = 256
     /// How old a connection may be that carries one more request: at most ten minutes, also where more is asked for,
     /// and at least a second. A verdict on a server is not to live as long as traffic goes on.
@@ -21,6 +22,8 @@ public struct SessionConfiguration: Sendable {
 
 /// How long a task may take in each of its phases.
 public struct TaskTimeouts: Sendable, Equatable {
+    /// For a connection, where as many are in use as there may be; nil: as long as the whole may take.
+    package var queue: TimeSpan?
     /// Name lookup, TCP and TLS together.
     package var connect = TimeSpan.seconds(10)
     /// From the end of the request to the final head.
@@ -38,16 +41,20 @@ public struct TaskTimeouts: Sendable, Equatable {
     ///   - firstByte: from the end of the request to the final head.
     ///   - stall: without a byte of a body in either direction.
     ///   - total: all of it; nil for no limit.
+    ///   - queue: the wait for a connection, where as many are in use as `connectionsPerHost` allows; nil for no limit
+    ///     but `total`. A task that has waited that long fails with `limitReached`.
     public init(
         connect: Duration = .seconds(10),
         firstByte: Duration = .seconds(60),
         stall: Duration = .seconds(300),
-        total: Duration? = nil
+        total: Duration? = nil,
+        queue: Duration? = nil
     ) {
         self.connect = TimeSpan(connect)
         self.firstByte = TimeSpan(firstByte)
         self.stall = TimeSpan(stall)
         self.total = total.map { TimeSpan($0) }
+        self.queue = queue.map { TimeSpan($0) }
     }
 }
 

@@ -44,6 +44,10 @@ public final class Endpoint: Sendable {
     /// Where connections really go, when that is not the host.
     let connectTo: ConnectTo?
     let proxy: ProxySetting?
+    /// How many connections to the host may be in use at a time; nil for the session's number.
+    package let connectionLimit: Int?
+    /// Of host and port, started from a number of this process: a client cannot choose names that collide.
+    let laneHash: UInt64
 
     /// - Parameters:
     ///   - resolve: a fixed host and port to connect to; the TLS name stays `host`.
@@ -58,7 +62,8 @@ public final class Endpoint: Sendable {
         generation: UInt64,
         timeouts: TaskTimeouts = TaskTimeouts(),
         dialRule: (@Sendable (SocketAddress) -> DialRefusal?)? = nil,
-        proxy: SessionProxy? = nil
+        proxy: SessionProxy? = nil,
+        connectionLimit: Int? = nil
     ) {
         self.scheme = scheme
         self.host = host
@@ -73,6 +78,11 @@ public final class Endpoint: Sendable {
         url = OriginURL("\(scheme == .https ? "https" : "http")://\(name):\(port)/")
         connectTo = resolve.map { ConnectTo(host: $0.host, port: $0.port) }
         self.proxy = proxy.map { ProxySetting($0) }
+        self.connectionLimit = connectionLimit
+        var hasher = Hasher()
+        hasher.combine(host)
+        hasher.combine(port)
+        laneHash = UInt64(truncatingIfNeeded: hasher.finalize())
     }
 }
 

@@ -111,7 +111,7 @@ public final class LoopTask {
     /// Says that the request body is whole.
     public func finishSending() { finishSending(trailers: HTTPFields()) }
 
-    /// The same, with trailers.
+    /// The same, with trailers: they go to an HTTP/1.1 origin behind a body of unknown length, and nowhere else.
     package func finishSending(trailers: HTTPFields) {
         guard !uploadEnded else { return }
         if trailers.count > 0 { uploadTrailers = trailers }

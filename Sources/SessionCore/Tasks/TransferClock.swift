@@ -6,6 +6,8 @@ import IOCore
 /// A value: it is told what happens and when, in nanoseconds of a monotonic clock, and says what has taken too long.
 struct TransferClock {
     enum Phase {
+        /// As many connections to the host are in use as there may be.
+        case queued
         /// Name lookup, TCP and TLS.
         case connecting
         /// The request body goes out.
@@ -66,6 +68,8 @@ struct TransferClock {
 
     private var limit: TimeSpan {
         switch phase {
+        // A year: as good as none, and no sum with the clock overflows.
+        case .queued: timeouts.queue ?? .seconds(31_536_000)
         case .connecting: timeouts.connect
         case .waiting: timeouts.firstByte
         case .sending, .receiving: timeouts.stall
@@ -93,11 +97,16 @@ extension TransferClock.Expiry {
     func error(_ endpoint: Endpoint, isResolving: Bool) -> SessionError {
         if isTotal {
             return SessionError(
-                phase == .connecting ? .connectTimeout : .responseTimeout,
+                phase == .connecting || phase == .queued ? .connectTimeout : .responseTimeout,
                 "The request took longer than timeouts.total (\(limit.milliseconds) ms)."
             )
         }
         switch phase {
+        case .queued:
+            return SessionError(
+                .limitReached,
+                "As many connections to \(endpoint.host) are in use as connectionsPerHost allows, and none became free within timeouts.queue (\(limit.milliseconds) ms). Try again, or raise the limit."
+            )
         case .connecting:
             return SessionError(
                 isResolving ? .dnsTimeout : .connectTimeout,

@@ -101,9 +101,10 @@ struct FieldList: ~Copyable {
             head = free
             free += 1
         }
+        // The lines last: libcurl looks for a field in the beginnings of entries, and has ideas of its own about some.
+        prepend(lines)
         prepend(suppressed.1)
         prepend(suppressed.0)
-        prepend(lines)
         return head
     }
 

@@ -149,7 +149,10 @@ extension Transfer {
         }
         record.isUsed = true
         self.record = record
-        if !record.isMultiplexed || task?.stream != nil {
+        if record.isMultiplexed, task?.stream == nil {
+            // A stream, and no connection of its own: others may have theirs.
+            pool.release(self)
+        } else {
             self.ssl = ssl
             record.transfer = self
         }

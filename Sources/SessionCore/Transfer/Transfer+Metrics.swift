@@ -4,6 +4,11 @@ import HTTPCore
 extension Transfer {
     /// What libcurl and the transfer know of the exchange, in the terms of the task's metrics.
     func collectMetrics(into metrics: inout TaskMetrics) {
+        guard !isQueued else {
+            // libcurl never had it.
+            metrics.transaction = TransactionMetrics()
+            return
+        }
         var info = pinproxy_transfer_info()
         pinproxy_easy_info(easy, &info)
         var transaction = TransactionMetrics()

@@ -16,6 +16,10 @@ final class Transfer {
     unowned(unsafe) let pool: TransferPool
     /// Its place among the pool's active ones; -1 when libcurl does not have it.
     var slot = -1
+    /// Where it has a place among those that may have a connection, or waits for one.
+    var lane: HostLane?
+    /// It waits in its lane, and libcurl does not have it.
+    var isQueued = false
     /// Given back while libcurl was on the stack; waits to be taken out.
     var isRetiring = false
     private(set) var task: LoopTask?
@@ -112,11 +116,24 @@ final class Transfer {
         let timeouts = task.request.timeouts ?? endpoint.timeouts
         clock = TransferClock(timeouts, taskStart: task.startedAt, now: pool.loop.now)
         if task.isHeldBack { clock.suspend() }
+        guard lane != nil || pool.admit(self, to: endpoint) else {
+            enter(.queued)
+            return
+        }
         armTimer()
         if task.stream != nil {
             isWorn = true
             pinproxy_easy_connect_only(easy)
         }
+        pool.add(self)
+    }
+
+    /// Its turn has come.
+    func leaveQueue() {
+        isQueued = false
+        guard let task else { return }
+        times.start = task.elapsed
+        enter(.connecting)
         pool.add(self)
     }
 
@@ -410,12 +427,31 @@ final class Transfer {
         }
         if task.uploadEnded {
             bodyIsSent(task)
+            giveTrailers(of: task)
             return 0
         }
         if isRefusedEarly { return 0 }
         task.uploadPaused = true
         task.delegate.taskNeedsBodyData(task)
         return self.task == nil ? Int(PINPROXY_UPLOAD_ABORT) : Int(PINPROXY_UPLOAD_PAUSE)
+    }
+
+    /// What follows a body of unknown length (RFC 9112, section 7.1.2). libcurl 7.88 has no trailers for HTTP/2.
+    private func giveTrailers(of task: LoopTask) {
+        guard task.uploadTrailers.count > 0, task.request.bodyLength == .unknown, record?.isMultiplexed != true else {
+            return
+        }
+        // libcurl does not forget that a handle has sent trailers, and writes amiss when it is used again.
+        isWorn = true
+        bodyTaken = true
+        for index in 0..<task.uploadTrailers.count {
+            var line = ByteBuffer()
+            line.append(task.uploadTrailers.name(at: index))
+            line.append(": ")
+            line.append(task.uploadTrailers.value(at: index))
+            line.append(0)
+            line.withUnsafeBytes { pinproxy_easy_add_trailer(easy, $0.baseAddress) }
+        }
     }
 
     private func bodyIsSent(_ task: LoopTask) {

@@ -33,6 +33,8 @@ final class TransferPool {
     private var toAdd: [Transfer] = []
     private var toRemove: [Transfer] = []
     private var toContinue: [Transfer] = []
+    private var lanes = HostLanes()
+    private let connectionsPerHost: Int
     private var workPlanned = false
     /// The transfers for which a record was taken in the call of libcurl under way.
     private var receivers: [Transfer] = []
@@ -53,6 +55,7 @@ final class TransferPool {
     init(loop: EventLoop, configuration: SessionConfiguration) throws(SessionError) {
         self.loop = loop
         connectionLifetime = configuration.connectionLifetimeLimit
+        connectionsPerHost = configuration.connectionsPerHost
         guard Self.globalReady else { throw SessionError(.internal, "libcurl could not be set up.") }
         timer = LoopTimer { [unowned self] in act(on: CURL_SOCKET_BAD, 0) }
         pendingTimer = LoopTimer { [unowned self] in takePending() }
@@ -67,8 +70,7 @@ final class TransferPool {
                 return 0
             },
             Unmanaged.passUnretained(self).toOpaque(),
-            configuration.connectionPoolSize,
-            configuration.connectionsPerHost
+            configuration.connectionPoolSize
         )
         guard multi != nil else { throw SessionError(.internal, "libcurl has no memory for a multi handle.") }
     }
@@ -96,6 +98,8 @@ final class TransferPool {
     }
 
     func cancelAll() {
+        // First: who leaves would let one of these begin.
+        for transfer in lanes.waiters { transfer.task?.cancel() }
         for transfer in active { transfer.task?.cancel() }
         for transfer in toAdd { transfer.task?.cancel() }
     }
@@ -167,6 +171,7 @@ final class TransferPool {
         transfer.isRetiring = false
         withdraw(transfer)
         transfer.forgetTask()
+        release(transfer)
         if multi == nil || idle.count >= 256 || transfer.isWorn { transfer.destroy() } else { idle.append(transfer) }
     }
 
@@ -183,6 +188,29 @@ final class TransferPool {
         inside += 1
         curl_multi_remove_handle(multi, transfer.easy)
         inside -= 1
+    }
+
+    // MARK: Connections to one host
+
+    /// Whether a transfer may have a connection now; otherwise it waits for its turn.
+    func admit(_ transfer: Transfer, to endpoint: Endpoint) -> Bool {
+        let limit = endpoint.connectionLimit ?? connectionsPerHost
+        let lane = lanes.lane(to: endpoint, limit: limit > 0 ? limit : .max)
+        transfer.lane = lane
+        transfer.isQueued = !lane.queue.enter(transfer, limit: lane.limit)
+        return !transfer.isQueued
+    }
+
+    /// A transfer needs no connection of its own any more, or waits for none.
+    func release(_ transfer: Transfer) {
+        guard let lane = transfer.lane else { return }
+        transfer.lane = nil
+        if transfer.isQueued {
+            transfer.isQueued = false
+            lane.queue.withdraw(transfer)
+        } else {
+            lane.queue.leave(limit: lane.limit)?.leaveQueue()
+        }
     }
 
     /// Lets a paused transfer go on at the end of this turn.
@@ -207,8 +235,11 @@ final class TransferPool {
         for transfer in removed where transfer.isRetiring { retire(transfer) }
         let added = toAdd
         toAdd.removeAll(keepingCapacity: true)
-        // One that was ended meanwhile may serve another task by now, and be with libcurl already.
-        for transfer in added where !transfer.isRetiring && transfer.task != nil && transfer.slot < 0 { add(transfer) }
+        // One that was ended meanwhile may serve another task by now, and be with libcurl already, or wait its turn.
+        for transfer in added
+        where !transfer.isRetiring && transfer.task != nil && transfer.slot < 0 && !transfer.isQueued {
+            add(transfer)
+        }
         let continued = toContinue
         toContinue.removeAll(keepingCapacity: true)
         inside += 1

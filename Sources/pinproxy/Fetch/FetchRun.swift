@@ -210,7 +210,7 @@ extension SessionError {
             .refused
         case .dnsFailed: .noHost
         case .connectFailed: .unavailable
-        case .dnsTimeout, .connectTimeout, .responseTimeout, .stalled: .timedOut
+        case .dnsTimeout, .connectTimeout, .responseTimeout, .stalled, .limitReached: .timedOut
         case .tlsHandshakeFailed, .responseInvalid, .responseTruncated, .responseTooLarge: .protocolError
         case .requestInvalid: .usage
         case .fileFailed: .cannotCreate

@@ -79,6 +79,7 @@ struct RetryPolicyTests {
         let failure = RequestFailure.session(SessionError(code, ""))
         let passing: Set<SessionError.Code> = [
             .dnsFailed, .dnsTimeout, .connectFailed, .connectTimeout, .responseTimeout, .stalled, .responseTruncated,
+            .limitReached,
         ]
         #expect((delay(failure) != nil) == passing.contains(code))
         let lost = RetryPolicy.connectionLost()

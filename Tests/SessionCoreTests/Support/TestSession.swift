@@ -52,7 +52,8 @@ final class TestSession {
         policy: SecurityPolicy = .unpinned,
         generation: UInt64 = 1,
         timeouts: TaskTimeouts = TaskTimeouts(),
-        dialRule: (@Sendable (SocketAddress) -> DialRefusal?)? = nil
+        dialRule: (@Sendable (SocketAddress) -> DialRefusal?)? = nil,
+        connectionLimit: Int? = nil
     ) throws -> Endpoint {
         Endpoint(
             scheme: scheme,
@@ -64,7 +65,8 @@ final class TestSession {
             anchors: pki.anchors,
             generation: generation,
             timeouts: timeouts,
-            dialRule: dialRule
+            dialRule: dialRule,
+            connectionLimit: connectionLimit
         )
     }
 
