@@ -121,6 +121,7 @@ struct CacheStoreTests {
         let entry = try #require(try find("http://a.example/").found.entry)
         let fresh = entry.response.updated(
             by: try HTTPFields("X-New", "1"),
+            to: try Stage.request(),
             requestTime: Stage.now,
             responseTime: Stage.now,
             Stage.shared

@@ -152,8 +152,8 @@ struct DiskStoreFailureTests {
         let head = HeadCoding.encode(try Stage.stored([]), tags: [])
         let database = try SQLiteDatabase(path: path)
         let statement = try database.prepare(
-            "INSERT INTO entry (hash, uri, part, selecting, host, head, file, length, checksum, cost, turn)"
-                + " VALUES (?, ?, x'', x'', x'61', ?, ?, 100000, 0, 100600, ?)"
+            "INSERT INTO entry (hash, uri, part, host, head, file, length, checksum, cost, turn)"
+                + " VALUES (?, ?, x'', x'61', ?, ?, 100000, 0, 100600, ?)"
         )
         try database.run("BEGIN")
         for number in 0..<entries {

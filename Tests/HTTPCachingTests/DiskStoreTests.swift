@@ -183,6 +183,7 @@ struct DiskStoreTests {
         let entry = try #require(try stage?.entries("http://a.example/").first)
         let fresh = entry.response.updated(
             by: try HTTPFields("X-New", "1"),
+            to: try Stage.request(),
             requestTime: Stage.now + 10,
             responseTime: Stage.now + 10,
             Stage.shared

@@ -121,6 +121,7 @@ struct RevalidationTests {
     private func updated(_ stored: Stage.Pairs, _ notModified: Stage.Pairs) throws -> StoredResponse {
         try Stage.stored(stored).updated(
             by: try Stage.fields(notModified),
+            to: try Stage.request(),
             requestTime: Stage.now + 99,
             responseTime: Stage.now + 100,
             Stage.shared
@@ -161,6 +162,26 @@ struct RevalidationTests {
         #expect(updated.freshness(now: Stage.now + 105).isFresh)
     }
 
+    @Test("4.1: a 304 that changes Vary has the response be for the requests that it now names")
+    func changedVary() throws {
+        let stored = try Stage.stored([("Vary", "A")], to: [("A", "1")])
+        let request = try Stage.request([("A", "1"), ("B", "2")])
+        let updated = stored.updated(
+            by: try HTTPFields("Vary", "A, B"),
+            to: request,
+            requestTime: Stage.now,
+            responseTime: Stage.now,
+            Stage.shared
+        )
+        #expect(updated.answers(request, under: Stage.digest, Stage.shared))
+        #expect(!updated.answers(try Stage.request([("A", "1"), ("B", "3")]), under: Stage.digest, Stage.shared))
+        let store = MemoryStore(capacity: 1 << 20)
+        let entry = CachedEntry(key: try Stage.key("http://a.example/"), response: stored, body: .memory([1]))
+        store.insert(entry)
+        store.replace(entry, by: updated)
+        #expect(store.entries(for: entry.key).count == 1)
+    }
+
     @Test("5.2.2.7: private fields of a 304 are not taken in by a shared cache")
     func privateField() throws {
         let updated = try updated([], [("Cache-Control", "private=\"X-User\""), ("X-User", "1")])
@@ -179,6 +200,7 @@ struct HeadUpdateTests {
             status: status,
             about: try Stage.stored(stored ?? known),
             length: 10,
+            to: try Stage.request(method: .head),
             requestTime: Stage.now + 50,
             responseTime: Stage.now + 50,
             Stage.shared

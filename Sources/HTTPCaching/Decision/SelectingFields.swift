@@ -46,19 +46,6 @@ public struct SelectingFields: Hashable, Sendable {
         return true
     }
 
-    /// What two variants of one key differ by, as a run of bytes.
-    package var identity: [UInt8] {
-        var bytes: [UInt8] = []
-        for field in fields {
-            bytes.append(contentsOf: field.name)
-            bytes.append(field.value == nil ? UInt8(ascii: "-") : UInt8(ascii: ":"))
-            bytes.append(contentsOf: field.value ?? [])
-            // No value holds one.
-            bytes.append(0)
-        }
-        return bytes
-    }
-
     /// The names that Vary lists, in lower case, sorted.
     static func names(_ response: HTTPFields) -> [[UInt8]] {
         var names: [[UInt8]] = []

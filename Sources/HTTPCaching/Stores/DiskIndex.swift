@@ -59,7 +59,7 @@ final class DiskIndex {
         CREATE TABLE setting (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
         CREATE TABLE entry (
             id INTEGER PRIMARY KEY, hash INTEGER NOT NULL, uri BLOB NOT NULL, part BLOB NOT NULL,
-            selecting BLOB NOT NULL, host BLOB NOT NULL, head BLOB NOT NULL, file INTEGER, length INTEGER NOT NULL,
+            host BLOB NOT NULL, head BLOB NOT NULL, file INTEGER, length INTEGER NOT NULL,
             checksum INTEGER NOT NULL, cost INTEGER NOT NULL, turn INTEGER NOT NULL
         );
         CREATE INDEX entry_hash ON entry (hash);
@@ -100,8 +100,8 @@ final class DiskIndex {
         selectSmall = try database.prepare("SELECT bytes FROM small WHERE id = ?")
         insertRow = try database.prepare(
             """
-            INSERT INTO entry (hash, uri, part, selecting, host, head, file, length, checksum, cost, turn)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT turn FROM total))
+            INSERT INTO entry (hash, uri, part, host, head, file, length, checksum, cost, turn)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT turn FROM total))
             """
         )
         insertSmall = try database.prepare("INSERT INTO small VALUES (?, ?)")
@@ -242,7 +242,6 @@ final class DiskIndex {
                 .integer(hash(key)),
                 .bytes(key.uri),
                 .bytes(key.partition),
-                .bytes(response.selecting.identity),
                 .bytes(Array(key.host)),
                 .bytes(head),
                 file,
@@ -266,9 +265,10 @@ final class DiskIndex {
     }
 
     /// Gives the entry for the same requests another head.
-    func update(_ key: CacheKey, _ response: StoredResponse, tags: [[UInt8]]) throws {
-        for old in try entries(for: key) where old.entry.response.selecting == response.selecting {
-            let head = HeadCoding.encode(response, tags: tags)
+    func update(_ entry: CachedEntry, by response: StoredResponse) throws {
+        let key = entry.key
+        for old in try entries(for: key) where old.entry.response.selecting == entry.response.selecting {
+            let head = HeadCoding.encode(response, tags: entry.tags)
             let cost =
                 old.entry.body.count + head.count + key.uri.count * 2 + key.partition.count + Self.overhead
             try updateHead.bind(.bytes(head), .integer(Int64(cost)), .integer(old.row))

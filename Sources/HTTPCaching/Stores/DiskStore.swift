@@ -237,14 +237,17 @@ public final class DiskStore: @unchecked Sendable {
             let isStored: Void? = self.withIndex { index in
                 try index.insert(key, response, tags: tags, body: body)
             }
-            if isStored == nil, case .file(let file) = body { unlink(self.folder.partialBody(file.number)) }
+            guard isStored == nil, case .file(let file) = body else { return }
+            // Wherever it was left.
+            unlink(self.folder.partialBody(file.number))
+            self.folder.remove(file.number)
         }
     }
 
     /// Gives a stored response another head, after a validation.
     package func update(_ entry: CachedEntry, by response: StoredResponse) {
         guard accepts else { return }
-        indexLoop.submit { self.withIndex { try $0.update(entry.key, response, tags: entry.tags) } }
+        indexLoop.submit { self.withIndex { try $0.update(entry, by: response) } }
     }
 
     /// Removes what `purge` names; what is asked for later does not find it any more.

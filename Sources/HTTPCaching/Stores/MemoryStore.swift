@@ -83,12 +83,20 @@ public final class MemoryStore: @unchecked Sendable {
             tags: entry.tags,
             uses: entry.useCount
         )
-        lock.lock()
-        let isThere = table.find(entry.key)?.entries.contains { $0 === entry } ?? false
-        lock.unlock()
-        // Its cost may be another.
-        if isThere { insert(fresh) }
+        // Its cost may be another, and what it is for.
+        if takeOut(entry) { insert(fresh) }
         return fresh
+    }
+
+    /// - Returns: whether it was there.
+    private func takeOut(_ entry: CachedEntry) -> Bool {
+        lock.lock()
+        defer { lock.unlock() }
+        guard let resource = table.find(entry.key), let index = resource.entries.firstIndex(where: { $0 === entry })
+        else { return false }
+        drop(index, of: resource)
+        if resource.entries.isEmpty { table.remove(resource) }
+        return true
     }
 
     /// Removes the entry for the same requests, where a newer one is too large to be here.

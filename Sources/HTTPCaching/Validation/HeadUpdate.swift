@@ -10,6 +10,7 @@ public enum HeadUpdate: Sendable {
     /// - Parameters:
     ///   - head: the fields of a 200 to HEAD.
     ///   - length: of the stored body, in bytes.
+    ///   - request: the HEAD.
     ///   - requestTime: of the HEAD, in seconds since 1970.
     /// - Returns: nil where the stored response is none that the HEAD could speak of.
     public init?(
@@ -17,6 +18,7 @@ public enum HeadUpdate: Sendable {
         status: Int,
         about stored: StoredResponse,
         length: Int,
+        to request: CacheRequest,
         requestTime: Int,
         responseTime: Int,
         _ options: CacheOptions
@@ -30,6 +32,7 @@ public enum HeadUpdate: Sendable {
         }
         var updated = stored.updated(
             by: head,
+            to: request,
             requestTime: requestTime,
             responseTime: responseTime,
             options

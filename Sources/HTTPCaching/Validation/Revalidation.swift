@@ -145,10 +145,12 @@ extension StoredResponse {
     /// As it is after the origin has said, with a 304, that it holds (RFC 9111 3.2 and 4.3.4).
     ///
     /// - Parameters:
+    ///   - request: that was answered so: where the new Vary names other fields, the response is from now on for its.
     ///   - requestTime: when the validation was sent, in seconds since 1970.
     ///   - responseTime: when its answer came.
     public func updated(
         by notModified: HTTPFields,
+        to request: CacheRequest,
         requestTime: Int,
         responseTime: Int,
         _ options: CacheOptions
@@ -156,6 +158,10 @@ extension StoredResponse {
         var updated = self
         let control = GoverningControl(notModified, options).control
         updated.fields = StorableFields.updated(fields, by: notModified, control, options)
+        let names = SelectingFields.names(updated.fields)
+        if notModified.contains(.vary), names != selecting.names {
+            updated.selecting = SelectingFields(names: names, request: request.fields)
+        }
         updated.requestTime = requestTime
         updated.responseTime = responseTime
         updated.initialAge = Freshness.initialAge(notModified, requestTime: requestTime, responseTime: responseTime)

@@ -1,0 +1,180 @@
+import HTTPCore
+package import IOCore
+import Synchronization
+
+/// A cache that many loops share: its store, the requests that wait for one another, and its counters.
+///
+/// `@unchecked Sendable`: `collapsed` and `waiting` are behind `lock`, which is held while nothing else is called;
+/// everything else is for all threads by itself.
+package final class ResponseCache: @unchecked Sendable {
+    package let store: CacheStore
+    package let options: CacheOptions
+
+    private let lock = PosixLock()
+    // Behind `lock`.
+    private var collapsed: CollapsedRequests<UInt64>
+    private var waiting: [UInt64: Waiting] = [:]
+
+    private let lastIdentifier = Atomic<UInt64>(0)
+    private let counters = Counters()
+
+    /// Who is told, on which loop.
+    private struct Waiting {
+        let loop: EventLoop
+        let transaction: CacheTransaction
+    }
+
+    /// - Parameters:
+    ///   - patience: how long a request waits for another one's answer.
+    ///   - memory: how long requests for a URI whose answer was not for others do not wait at all.
+    package init(
+        _ store: CacheStore,
+        patience: TimeSpan = .seconds(5),
+        memory: TimeSpan = .seconds(120)
+    ) {
+        self.store = store
+        options = store.options
+        collapsed = CollapsedRequests(patience: patience.nanoseconds, memory: memory.nanoseconds)
+    }
+
+    func makeIdentifier() -> UInt64 {
+        lastIdentifier.wrappingAdd(1, ordering: .relaxed).newValue
+    }
+
+    // MARK: - Collapsed requests
+
+    /// - Returns: what `CollapsedRequests.join` says; where that is to wait, the transaction is told on its loop.
+    func join(_ transaction: CacheTransaction, now: UInt64) -> CollapsedRequests<UInt64>.Joining {
+        lock.withLock {
+            let joining = collapsed.join(transaction.identifier, for: transaction.key, now: now)
+            if case .wait = joining {
+                waiting[transaction.identifier] = Waiting(loop: transaction.loop, transaction: transaction)
+            }
+            return joining
+        }
+    }
+
+    /// Whether nobody asks the origin for this key just now; then the caller does, and tells of the end.
+    func leads(_ transaction: CacheTransaction, now: UInt64) -> Bool {
+        lock.withLock {
+            switch collapsed.join(transaction.identifier, for: transaction.key, now: now) {
+            case .lead: return true
+            case .goAlone: return false
+            case .wait:
+                collapsed.leave(transaction.identifier, for: transaction.key)
+                return false
+            }
+        }
+    }
+
+    /// How a leader's request went.
+    enum Ending {
+        case stored, notForOthers, failed
+    }
+
+    func ended(_ transaction: CacheTransaction, _ ending: Ending, now: UInt64) {
+        let told = lock.withLock {
+            let key = transaction.key
+            let actions =
+                switch ending {
+                case .stored: collapsed.finished(transaction.identifier, for: key)
+                case .notForOthers: collapsed.isNotForOthers(transaction.identifier, for: key, now: now)
+                case .failed: collapsed.failed(transaction.identifier, for: key)
+                }
+            return take(actions)
+        }
+        tell(told)
+    }
+
+    func leave(_ transaction: CacheTransaction) {
+        lock.withLock {
+            collapsed.leave(transaction.identifier, for: transaction.key)
+            waiting[transaction.identifier] = nil
+        }
+    }
+
+    func expire(_ key: CacheKey, now: UInt64) {
+        let told = lock.withLock { take(collapsed.expire(key, now: now)) }
+        tell(told)
+    }
+
+    /// How many requests wait for another one's answer.
+    package var waitingCount: Int { lock.withLock { waiting.count } }
+
+    private typealias Told = (waiting: Waiting, wake: CacheTransaction.Wake)
+
+    /// Behind `lock`.
+    private func take(_ actions: [CollapsedRequests<UInt64>.Action]) -> [Told] {
+        actions.compactMap { action in
+            let (identifier, wake): (UInt64, CacheTransaction.Wake) =
+                switch action {
+                case .lookUp(let identifier): (identifier, .lookUp)
+                case .goAlone(let identifier): (identifier, .goAlone)
+                case .lead(let identifier): (identifier, .lead)
+                }
+            guard let waiting = waiting.removeValue(forKey: identifier) else { return nil }
+            return (waiting, wake)
+        }
+    }
+
+    private func tell(_ told: [Told]) {
+        for (waiting, wake) in told { waiting.loop.submit { waiting.transaction.wake(wake) } }
+    }
+
+    // MARK: - Counters
+
+    /// What became of requests since the start.
+    package struct Counts: Hashable, Sendable {
+        package var hits = 0
+        package var stale = 0
+        package var revalidated = 0
+        package var misses = 0
+        package var bypassed = 0
+        /// Answers of origins that were stored.
+        package var stored = 0
+        /// Requests that were answered by another one's answer.
+        package var collapsed = 0
+    }
+
+    /// One number a thing that is counted, for any thread.
+    final class Counters: Sendable {
+        let hits = Atomic<Int>(0)
+        let stale = Atomic<Int>(0)
+        let revalidated = Atomic<Int>(0)
+        let misses = Atomic<Int>(0)
+        let bypassed = Atomic<Int>(0)
+        let stored = Atomic<Int>(0)
+        let collapsed = Atomic<Int>(0)
+    }
+
+    package var counts: Counts {
+        Counts(
+            hits: counters.hits.load(ordering: .relaxed),
+            stale: counters.stale.load(ordering: .relaxed),
+            revalidated: counters.revalidated.load(ordering: .relaxed),
+            misses: counters.misses.load(ordering: .relaxed),
+            bypassed: counters.bypassed.load(ordering: .relaxed),
+            stored: counters.stored.load(ordering: .relaxed),
+            collapsed: counters.collapsed.load(ordering: .relaxed)
+        )
+    }
+
+    func count(_ outcome: CacheOutcome) {
+        switch outcome {
+        case .hit: counters.hits.wrappingAdd(1, ordering: .relaxed)
+        case .stale: counters.stale.wrappingAdd(1, ordering: .relaxed)
+        case .revalidated: counters.revalidated.wrappingAdd(1, ordering: .relaxed)
+        case .miss: counters.misses.wrappingAdd(1, ordering: .relaxed)
+        case .bypass: counters.bypassed.wrappingAdd(1, ordering: .relaxed)
+        }
+    }
+
+    func countStored() { counters.stored.wrappingAdd(1, ordering: .relaxed) }
+
+    func countCollapsed() { counters.collapsed.wrappingAdd(1, ordering: .relaxed) }
+}
+
+/// What the task log says of a request and the cache.
+package enum CacheOutcome: String, Hashable, Sendable {
+    case hit, miss, stale, revalidated, bypass
+}

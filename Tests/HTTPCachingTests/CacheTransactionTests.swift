@@ -1,0 +1,376 @@
+import Glibc
+import HTTPCore
+import IOCore
+import TestSupport
+import Testing
+
+@testable import HTTPCaching
+
+/// Whole requests against the machine that the proxy drives, with an origin that the test plays.
+@Suite("A request on its way through the cache")
+struct CacheTransactionTests {
+    typealias Stage = CachingStage
+
+    private let loop: EventLoop
+    private let cache: ResponseCache
+
+    init() throws {
+        loop = try EventLoop()
+        cache = ResponseCache(
+            CacheStore(memory: MemoryStore(capacity: 1 << 20), CacheOptions(staleWhenDisconnected: 0)),
+            patience: .milliseconds(20)
+        )
+    }
+
+    private func transaction(
+        _ url: String = "http://a.example/",
+        _ request: Stage.Pairs = [],
+        method: HTTPMethod = .get,
+        rules: [CacheRule] = [],
+        in cache: ResponseCache? = nil
+    ) throws -> CacheTransaction {
+        CacheTransaction(
+            cache ?? self.cache,
+            url: try #require(AbsoluteURL(url)),
+            try Stage.request(request, method: method),
+            rules: rules,
+            digest: Stage.digest,
+            loop: loop
+        )
+    }
+
+    /// Turns the loop until what was begun has ended.
+    private func result<Result>(_ begin: (@escaping (Result) -> Void) -> Void) throws -> Result {
+        var found: Result?
+        begin { found = $0 }
+        for _ in 0..<1000 {
+            if let found { return found }
+            loop.turn(waitingAtMost: .milliseconds(100))
+        }
+        throw TimedOut("the cache")
+    }
+
+    private func forwarded(_ transaction: CacheTransaction) throws -> HTTPFields {
+        guard case .forward(let fields) = try result({ transaction.begin($0) }) else { throw TimedOut("a forward") }
+        return fields
+    }
+
+    private func answered(_ transaction: CacheTransaction) throws -> CacheTransaction.Answer {
+        guard case .answer(let answer) = try result({ transaction.begin($0) }) else { throw TimedOut("an answer") }
+        return answer
+    }
+
+    private func origin(
+        _ transaction: CacheTransaction,
+        _ status: Int = 200,
+        _ fields: Stage.Pairs = [("Cache-Control", "max-age=60")],
+        mayStore: Bool = true
+    ) throws -> CacheTransaction.HeadStep {
+        let fields = try Stage.fields(fields)
+        return try result {
+            transaction.originAnswered(status: status, fields, length: nil, mayStore: mayStore, $0)
+        }
+    }
+
+    private func relayed(_ step: CacheTransaction.HeadStep) throws -> CacheStatus {
+        guard case .relay(let status) = step else { throw TimedOut("a relayed answer") }
+        return status
+    }
+
+    private func bytes(_ answer: CacheTransaction.Answer) -> [UInt8] {
+        switch answer.body {
+        case .memory(let bytes): Array(bytes[answer.head.body])
+        case .file(let body): body.read(at: answer.head.body.lowerBound, count: answer.head.body.count) ?? []
+        }
+    }
+
+    /// A miss that is stored.
+    private func store(
+        _ body: [UInt8] = [1, 2, 3],
+        _ fields: Stage.Pairs = [("Cache-Control", "max-age=60")],
+        request: Stage.Pairs = []
+    ) throws {
+        let transaction = try transaction("http://a.example/", request)
+        _ = try forwarded(transaction)
+        let status = try relayed(try origin(transaction, 200, fields))
+        #expect(status.isStored)
+        transaction.body(body.span)
+        transaction.ended(isWhole: true)
+    }
+
+    @Test("a miss is stored, and a hit answers the next request")
+    func missAndHit() throws {
+        let first = try transaction()
+        #expect(try forwarded(first).isEmpty)
+        #expect(try relayed(try origin(first)).text == "pinproxy; fwd=uri-miss; stored; ttl=60")
+        let body: [UInt8] = [1, 2, 3]
+        first.body(body.span)
+        first.ended(isWhole: true)
+        let second = try transaction()
+        let answer = try answered(second)
+        #expect(bytes(answer) == body && answer.head.status == 200 && !answer.refreshes)
+        #expect(answer.status.text == "pinproxy; hit; ttl=60")
+        #expect(first.outcome == .miss && second.outcome == .hit)
+        #expect(cache.counts == ResponseCache.Counts(hits: 1, misses: 1, stored: 1))
+    }
+
+    @Test("what is cut short, or came from a server that did not pass in full, is not stored")
+    func notStored() throws {
+        let cut = try transaction()
+        _ = try forwarded(cut)
+        _ = try origin(cut)
+        cut.body([UInt8](repeating: 1, count: 5).span)
+        cut.ended(isWhole: false)
+        let reported = try transaction()
+        _ = try forwarded(reported)
+        #expect(try relayed(try origin(reported, mayStore: false)).isStored == false)
+        reported.ended(isWhole: true)
+        let secret = try transaction()
+        _ = try forwarded(secret)
+        let status = try relayed(try origin(secret, 200, [("Cache-Control", "no-store")]))
+        #expect(status.text == "pinproxy; fwd=uri-miss; detail=no-store")
+        secret.ended(isWhole: true)
+        #expect(cache.store.memory.statistics.entries == 0 && cache.counts.stored == 0)
+    }
+
+    @Test("a stale response is validated: 304 answers with what is stored, 200 takes its place")
+    func validation() throws {
+        try store([1, 2, 3], [("Cache-Control", "max-age=0"), ("ETag", "\"a\"")])
+        let first = try transaction()
+        #expect(try forwarded(first).value(for: "If-None-Match") == "\"a\"")
+        let step = try origin(first, 304, [("ETag", "\"a\""), ("Cache-Control", "max-age=0"), ("X-New", "1")])
+        guard case .answer(let answer) = step else { throw TimedOut("an answer") }
+        #expect(bytes(answer) == [1, 2, 3] && answer.head.fields.value(for: "X-New") == "1")
+        #expect(answer.status.text == "pinproxy; fwd=stale; fwd-status=304; ttl=0")
+        #expect(first.outcome == .revalidated)
+        let second = try transaction()
+        _ = try forwarded(second)
+        _ = try origin(second, 200, [("Cache-Control", "max-age=60"), ("ETag", "\"b\"")])
+        second.body([UInt8](repeating: 9, count: 1).span)
+        second.ended(isWhole: true)
+        #expect(bytes(try answered(try transaction())) == [9])
+    }
+
+    @Test("a 304 that means nothing stored has the origin asked for the whole")
+    func askAgain() throws {
+        try store([1], [("Cache-Control", "max-age=0"), ("ETag", "\"a\"")])
+        let transaction = try transaction("http://a.example/", [("X", "1")])
+        _ = try forwarded(transaction)
+        guard case .again(let fields) = try origin(transaction, 304, [("ETag", "\"z\"")]) else {
+            throw TimedOut("another request")
+        }
+        #expect(fields.list.map(\.name) == ["X"])
+        #expect(try relayed(try origin(transaction)).isStored)
+        transaction.ended(isWhole: true)
+    }
+
+    @Test("a client's condition is met out of the cache, after a validation too")
+    func clientCondition() throws {
+        try store([1], [("Cache-Control", "max-age=60"), ("ETag", "\"a\"")])
+        #expect(try answered(try transaction("http://a.example/", [("If-None-Match", "\"a\"")])).head.status == 304)
+        try cache.store.invalidate(Stage.key("http://a.example/"))
+        try store([1], [("Cache-Control", "max-age=0"), ("ETag", "\"a\"")])
+        let stale = try transaction("http://a.example/", [("If-None-Match", "\"a\"")])
+        _ = try forwarded(stale)
+        guard case .answer(let answer) = try origin(stale, 304, [("ETag", "\"a\"")]) else {
+            throw TimedOut("an answer")
+        }
+        #expect(answer.head.status == 304)
+    }
+
+    @Test("an unsafe method removes what is stored for its target, and what is on its way")
+    func invalidation() throws {
+        try store()
+        let under = try transaction("http://a.example/other")
+        _ = try forwarded(under)
+        _ = try origin(under)
+        let post = try transaction(method: .post)
+        _ = try forwarded(post)
+        #expect(post.outcome == .bypass)
+        let status = try relayed(try origin(post, 201, [("Location", "/other")]))
+        #expect(status.text == "pinproxy; fwd=method")
+        under.ended(isWhole: true)
+        #expect(cache.store.memory.statistics.entries == 0)
+    }
+
+    @Test("an unsafe method that failed removes nothing")
+    func failedInvalidation() throws {
+        try store()
+        let post = try transaction(method: .post)
+        _ = try forwarded(post)
+        _ = try origin(post, 500, [])
+        #expect(cache.store.memory.statistics.entries == 1)
+    }
+
+    @Test("a HEAD is answered from the cache; one that goes to the origin updates what is stored, or makes it stale")
+    func head() throws {
+        try store([1, 2, 3], [("Cache-Control", "max-age=60"), ("ETag", "\"a\"")])
+        let answer = try answered(try transaction(method: .head))
+        #expect(answer.head.contentLength == 3 && answer.head.body.isEmpty)
+        let reload = [("Cache-Control", "no-cache")]
+        let changed = try transaction("http://a.example/", reload, method: .head)
+        _ = try forwarded(changed)
+        _ = try origin(changed, 200, [("ETag", "\"b\"")])
+        let next = try transaction()
+        #expect(try forwarded(next).value(for: "If-None-Match") == "\"a\"")
+        next.cancel()
+    }
+
+    @Test("stale-if-error answers for a failed origin, but never for one that failed its pins")
+    func failures() throws {
+        try store([7], [("Cache-Control", "max-age=0, stale-if-error=60")])
+        let broken = try transaction()
+        _ = try forwarded(broken)
+        guard case .answer(let answer) = try origin(broken, 503, []) else { throw TimedOut("an answer") }
+        #expect(bytes(answer) == [7] && broken.outcome == .stale)
+        #expect(answer.status.forwardStatus == 503)
+        for failure in [OriginFailure.unreachable, .untrusted] {
+            let transaction = try transaction()
+            _ = try forwarded(transaction)
+            let step: DiskStoreStage.Box<Bool> = try result { done in
+                transaction.originFailed(failure) { step in
+                    if case .answer? = step { done(.init(true)) } else { done(.init(false)) }
+                }
+            }
+            #expect(step.value == (failure == .unreachable))
+        }
+    }
+
+    @Test("must-revalidate and a lost origin give 504; only-if-cached gives 504 without asking")
+    func gatewayTimeout() throws {
+        try store([7], [("Cache-Control", "max-age=0, must-revalidate")])
+        let transaction = try transaction()
+        _ = try forwarded(transaction)
+        let isTimeout: Bool = try result { done in
+            transaction.originFailed(.unreachable) { step in
+                if case .gatewayTimeout? = step { done(true) } else { done(false) }
+            }
+        }
+        #expect(isTimeout)
+        let impatient = try self.transaction("http://b.example/", [("Cache-Control", "only-if-cached")])
+        guard case .gatewayTimeout = try result({ impatient.begin($0) }) else { throw TimedOut("504") }
+    }
+
+    @Test("stale-while-revalidate answers at once, and one request asks in the background")
+    func background() throws {
+        try store([7], [("Cache-Control", "max-age=0, stale-while-revalidate=60"), ("ETag", "\"a\""), ("X", "1")])
+        let transaction = try transaction("http://a.example/", [("Range", "bytes=0-0"), ("Y", "2")])
+        // Its age is a second at least, since max-age=0 is stale at once.
+        let answer = try answered(transaction)
+        #expect(answer.refreshes && transaction.outcome == .stale && answer.head.status == 206)
+        var fields: HTTPFields?
+        let refreshing = try #require(transaction.refresh { fields = $0 })
+        #expect(fields?.list.map(\.name) == ["Y", "If-None-Match"])
+        #expect(transaction.refresh { _ in } == nil)
+        guard case .answer = try origin(refreshing, 304, [("ETag", "\"a\""), ("Cache-Control", "max-age=60")]) else {
+            throw TimedOut("an answer")
+        }
+        #expect(try answered(try self.transaction()).status.text == "pinproxy; hit; ttl=60")
+        #expect(transaction.refresh { _ in } != nil)
+    }
+
+    @Test("500 requests for one cold URI: one asks the origin, all get its answer")
+    func collapse() throws {
+        let cache = ResponseCache(cache.store, patience: .seconds(600))
+        let leader = try transaction(in: cache)
+        _ = try forwarded(leader)
+        let followers = try (1..<500).map { _ in try transaction(in: cache) }
+        var answers: [String] = []
+        for follower in followers {
+            follower.begin { step in
+                if case .answer(let answer) = step { answers.append(answer.status.text) }
+            }
+        }
+        #expect(answers.isEmpty && cache.waitingCount == 499)
+        _ = try origin(leader)
+        leader.body([UInt8](repeating: 1, count: 9).span)
+        leader.ended(isWhole: true)
+        for _ in 0..<100 where answers.count < 499 { loop.turn(waitingAtMost: .milliseconds(100)) }
+        #expect(answers.count == 499)
+        #expect(answers.allSatisfy { $0 == "pinproxy; fwd=uri-miss; collapsed; ttl=60" })
+        #expect(cache.counts.collapsed == 499 && cache.waitingCount == 0)
+    }
+
+    @Test("an answer that is private reaches nobody else: those that wait ask for themselves")
+    func privateAnswer() throws {
+        let leader = try transaction()
+        _ = try forwarded(leader)
+        let followers = try (0..<3).map { _ in try transaction() }
+        var forwards = 0
+        for follower in followers {
+            follower.begin { step in
+                if case .forward = step { forwards += 1 }
+            }
+        }
+        _ = try origin(leader, 200, [("Cache-Control", "private")])
+        for _ in 0..<100 where forwards < 3 { loop.turn(waitingAtMost: .milliseconds(100)) }
+        #expect(forwards == 3)
+        // For a while nobody waits for that URI.
+        _ = try forwarded(try transaction())
+    }
+
+    @Test("when the leader's client goes, the next one leads; who has waited long enough goes alone")
+    func leaderGone() throws {
+        let leader = try transaction()
+        _ = try forwarded(leader)
+        let second = try transaction()
+        var isForwarded = false
+        second.begin { step in
+            if case .forward = step { isForwarded = true }
+        }
+        leader.cancel()
+        for _ in 0..<100 where !isForwarded { loop.turn(waitingAtMost: .milliseconds(100)) }
+        #expect(isForwarded)
+        // `second` leads now and does not end: patience does.
+        _ = try forwarded(try transaction())
+        let gone = try transaction()
+        gone.begin { _ in Issue.record("its client has gone") }
+        gone.cancel()
+        #expect(cache.waitingCount == 0)
+        loop.turn(waitingAtMost: .milliseconds(1))
+    }
+
+    @Test("requests that differ in Vary do not get each other's answer, collapsed or not")
+    func vary() throws {
+        let leader = try transaction("http://a.example/", [("A", "1")])
+        _ = try forwarded(leader)
+        let follower = try transaction("http://a.example/", [("A", "2")])
+        var isForwarded = false
+        follower.begin { step in
+            if case .forward = step { isForwarded = true }
+        }
+        _ = try origin(leader, 200, [("Vary", "A"), ("Cache-Control", "max-age=60")])
+        leader.ended(isWhole: true)
+        for _ in 0..<100 where !isForwarded { loop.turn(waitingAtMost: .milliseconds(100)) }
+        #expect(isForwarded)
+    }
+
+    @Test("a rule gives a lifetime and drops fields before storing")
+    func rules() throws {
+        let rules = [CacheRule(path: "/", action: .store(lifetime: 300), removedFields: ["Set-Cookie"])]
+        let transaction = try transaction(rules: rules)
+        _ = try forwarded(transaction)
+        let status = try relayed(try origin(transaction, 200, [("Set-Cookie", "a=b")]))
+        #expect(status.text == "pinproxy; fwd=uri-miss; stored; ttl=300")
+        transaction.ended(isWhole: true)
+        #expect(try answered(try self.transaction()).head.fields.contains(.setCookie) == false)
+    }
+
+    @Test("a body in a file answers; one that is gone is a miss, and the origin is asked")
+    func files() throws {
+        let disk = try DiskStoreStage()
+        let store = CacheStore(memory: MemoryStore(capacity: 10_000), disk: disk.store, Stage.shared)
+        let cache = ResponseCache(store)
+        let body = DiskStoreStage.bytes(100_000)
+        let first = try transaction(in: cache)
+        _ = try forwarded(first)
+        _ = try origin(first)
+        first.body(body.span)
+        first.ended(isWhole: true)
+        try disk.settle()
+        let answer = try answered(try transaction("http://a.example/", [("Range", "bytes=50000-59999")], in: cache))
+        #expect(answer.head.status == 206 && bytes(answer) == Array(body[50_000..<60_000]))
+        for file in disk.files() { try #require(unlink(file) == 0) }
+        _ = try forwarded(try transaction(in: cache))
+    }
+}
