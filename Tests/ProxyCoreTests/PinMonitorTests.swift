@@ -220,6 +220,8 @@ struct PinMonitorTests {
         setting.monitor.stop()
         #expect(origin.requests.count == 1)
         #expect(setting.losses() == ["undelivered": 3])
+        // The attempt that was under way has a session of its own, which must not be left behind with its connection.
+        try origin.wait(for: "the end of its connection") { $0.allSatisfy(\.isClosed) ? true : nil }
     }
 
     @Test("a collector that the rules deny gets nothing, and the start says so")

@@ -16,6 +16,10 @@ final class ReportSender {
     private var endpoints: [ReportURI: Result<Endpoint, Problem>] = [:]
     /// Made with the first report: most programs never send one.
     private var manager: LoopSession?
+    /// Sessions that take nothing new, until their last attempt is over.
+    private var leaving: [ObjectIdentifier: LoopSession] = [:]
+    /// Set with the end: called when no session is left.
+    private var whenClosed: (() -> Void)?
     private var file: ReportFile?
 
     /// What is sent, and whose pins it is about.
@@ -68,8 +72,7 @@ final class ReportSender {
         router = Self.router(snapshot, limits)
         endpoints = [:]
         // Attempts under way end on the connections that they have; no later one gets these.
-        manager?.invalidateSession(cancelingTasks: false)
-        manager = nil
+        retireSession()
         queue.withdraw { !isWanted(at: $0, about: $1.domain, port: $1.port) }
         file = nil
         do {
@@ -169,15 +172,28 @@ final class ReportSender {
 
     func stop() { queue.stop() }
 
-    /// Ends the session; `completion` comes when its connections are closed.
+    private func retireSession() {
+        guard let retired = manager else { return }
+        manager = nil
+        let identifier = ObjectIdentifier(retired)
+        leaving[identifier] = retired
+        retired.sessionDidBecomeInvalid = { [unowned self] in
+            leaving[identifier] = nil
+            if leaving.isEmpty { whenClosed?() }
+        }
+        retired.invalidateSession(cancelingTasks: false)
+    }
+
+    /// Ends the sessions, those of former snapshots too; `completion` comes when their connections are closed.
     func close(_ completion: @escaping () -> Void) {
         whenChanged = {}
         file = nil
-        guard let manager else {
+        retireSession()
+        guard !leaving.isEmpty else {
             completion()
             return
         }
-        manager.sessionDidBecomeInvalid = completion
-        manager.invalidateSession(cancelingTasks: true)
+        whenClosed = completion
+        for session in leaving.values { session.invalidateSession(cancelingTasks: true) }
     }
 }
