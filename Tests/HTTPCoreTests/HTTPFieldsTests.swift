@@ -16,6 +16,22 @@ struct HTTPFieldsTests {
         return String(copying: buffer.bytes)
     }
 
+    @Test(
+        "a field that is set under another spelling is one field, spelt as it was last",
+        arguments: ["Accept", "X-Own"]
+    )
+    func spelling(name: String) throws {
+        var fields = try fields([(name, "1"), ("Other", "o"), (name.uppercased(), "2")])
+        try fields.set(name: name.lowercased(), value: "3")
+        #expect(fields.list.map(\.name) == ["Other", name.lowercased()])
+        #expect(fields.values(for: name) == ["3"])
+        try fields.set(name: name, value: "4")
+        #expect(wire(fields) == "Other: o\r\n\(name): 4\r\n")
+        // What cannot stand there changes nothing.
+        #expect(throws: HTTPFieldFault.self) { try fields.set(name: name, value: "a\nb") }
+        #expect(fields.value(for: name) == "4")
+    }
+
     @Test("every known name is recognised in any case, and nothing near it")
     func names() {
         for name in FieldName.allCases where name != .other {

@@ -25,8 +25,8 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
     /// The trailer section (RFC 9110, section 6.5); empty for most answers.
     public var trailers: HTTPFields { lock.withLock { collected.trailers } }
 
-    /// Takes the body's bytes on the loop as they come; nothing is collected then, and there is no limit. Set it before
-    /// `resume()`.
+    /// Takes the body's bytes on the loop as they come; nothing is collected then, and there is no limit. Once the
+    /// task is cancelled it is given no more. Set it before `resume()`.
     public var dataStream: (@Sendable (_ data: [UInt8]) -> Void)? {
         get { lock.withLock { collected.stream } }
         set { lock.withLock { collected.stream = newValue } }

@@ -59,13 +59,18 @@ final class DataSink: BodySink {
         return .take
     }
 
+    /// Who cancels the task on another thread, or as it is told of bytes, is told of no more: what cancels it on the loop
+    /// comes later than these.
+    private var isCancelled: Bool { task.state == .canceling }
+
     override func take(_ bytes: borrowing Span<UInt8>) -> Taken {
+        guard !isCancelled else { return .failed(TaskRun.cancelled) }
         guard own.take(bytes) else { return .failed(own.tooLarge) }
         let count = Int64(bytes.count)
         let counts = task.count { $0.received += count }
         own.told(counts)
         if let hook = session.hookBox.hooks.dataTaskDidReceiveData { hook(task, [UInt8](copying: bytes)) }
-        return .more
+        return isCancelled ? .failed(TaskRun.cancelled) : .more
     }
 
     override func take(trailers: HTTPFields) { own.take(trailers: trailers) }

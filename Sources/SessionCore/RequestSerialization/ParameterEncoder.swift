@@ -1,6 +1,6 @@
 extension ParameterValue {
     /// Parameters from an `Encodable` type, as `Codable` sees it. Members keep their order; optional ones that are nil
-    /// are left out, unless the type encodes them.
+    /// are left out, unless the type encodes them. What is `ParameterConvertible` is asked what it is.
     ///
     /// - Throws: what the type throws.
     public init(encoding value: some Encodable) throws {
@@ -37,6 +37,7 @@ final class ParameterEncoder: Encoder {
 
     static func encode<Value: Encodable>(_ value: Value, codingPath: [any CodingKey]) throws -> ParameterValue {
         if let parameter = value as? ParameterValue { return parameter }
+        if let convertible = value as? any ParameterConvertible { return convertible.parameterValue }
         let encoder = ParameterEncoder(codingPath: codingPath)
         try value.encode(to: encoder)
         return encoder.value

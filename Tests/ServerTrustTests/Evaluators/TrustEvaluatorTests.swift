@@ -190,6 +190,82 @@ struct TrustEvaluatorTests {
         #expect(failure(try evaluator(good, .chain), server.chain) == .certificateRevoked)
     }
 
+    @Test("without revocation in question the revocation evaluator refuses what the default one refuses")
+    func revocationBesideTheRest() throws {
+        let lists = try revocation(revoked: [])
+        let evaluator = try RevocationTrustEvaluator(revocationLists: lists)
+        let nameless = try RevocationTrustEvaluator(revocationLists: lists, validateHost: false)
+        let other = try pki.server("other.example").chain
+        #expect(failure(evaluator, other) == .certificateHostMismatch)
+        #expect(try verdicts(nameless, other) == [.unverified])
+        var builder = CertificateBuilder.server(hosts: [Scenario.host], validity: TestPKI.validity)
+        builder.notAfter = Scenario.now - 1
+        let expired = try pki.server(builder).chain
+        let unknown = try TestPKI("unknown").server(Scenario.host).chain
+        for evaluator in [evaluator, nameless] {
+            #expect(failure(evaluator, expired) == .certificateExpired)
+            #expect(failure(evaluator, [try selfSigned()]) == .certificateUntrusted)
+            #expect(failure(evaluator, unknown) == .certificateUntrusted)
+            // The intermediate was not sent: nobody can tell whose list it is.
+            #expect(failure(evaluator, [server.certificate]) == .certificateUntrusted)
+        }
+        // Without the name a revoked certificate is revoked all the same, and so with either scope.
+        let revoked = try revocation(revoked: [server.certificate])
+        for scope in RevocationLists.Scope.allCases {
+            let evaluator = try RevocationTrustEvaluator(revocationLists: revoked, scope: scope, validateHost: false)
+            #expect(failure(evaluator, server.chain) == .certificateRevoked)
+        }
+    }
+
+    @Test("a certificate of several names is good for each of them, and for no other")
+    func severalNames() throws {
+        let server = try pki.server("a.example", "b.example", "*.c.example")
+        let evaluators: [any ServerTrustEvaluating] = [
+            DefaultTrustEvaluator(), try PinnedCertificatesTrustEvaluator(certificates: [server.certificate]),
+            try PublicKeysTrustEvaluator(keys: [server.pin, .unrelated()]),
+            try RevocationTrustEvaluator(revocationLists: revocation(revoked: [])),
+        ]
+        func refusal(_ evaluator: any ServerTrustEvaluating, _ name: String) throws -> TrustFailure? {
+            let host = try Host(name)
+            do throws(ServerTrustError) {
+                try evaluator.evaluate(trust(server.chain), forHost: host)
+                return nil
+            } catch {
+                guard case .refused(let report) = error else { return .pinForbidden }
+                return report.failure
+            }
+        }
+        for evaluator in evaluators {
+            for host in ["a.example", "b.example", "x.c.example"] {
+                #expect(try refusal(evaluator, host) == nil, "\(host)")
+            }
+            for host in ["c.example", "x.a.example", "x.y.c.example", "d.example"] {
+                #expect(try refusal(evaluator, host) == .certificateHostMismatch, "\(host)")
+            }
+        }
+    }
+
+    @Test("of several pinned certificates any one in the validated chain is enough, and none outside it")
+    func severalPinnedCertificates() throws {
+        let spare = try pki.server(Scenario.host)
+        let unknown = try TestPKI("unknown")
+        func evaluator(_ certificates: Certificate..., validation: Bool = true) throws
+            -> PinnedCertificatesTrustEvaluator
+        { try .init(certificates: certificates, performDefaultValidation: validation) }
+        let ofBoth = try evaluator(spare.certificate, server.certificate)
+        #expect(try verdicts(ofBoth, server.chain) == [.pass])
+        #expect(try verdicts(ofBoth, spare.chain) == [.pass])
+        #expect(failure(ofBoth, try pki.server(Scenario.host).chain) == .pinMismatch)
+        // A leaf and a CA of another tree beside each other.
+        let mixed = try evaluator(unknown.intermediate.certificate, server.certificate)
+        #expect(try verdicts(mixed, server.chain) == [.pass])
+        #expect(failure(mixed, try unknown.server(Scenario.host).chain) == .certificateUntrusted)
+        let alone = try evaluator(unknown.intermediate.certificate, server.certificate, validation: false)
+        #expect(try verdicts(alone, unknown.server(Scenario.host).chain) == [.pass])
+        #expect(try verdicts(alone, server.chain) == [.pass])
+        #expect(failure(alone, spare.chain + [server.certificate]) == .pinMismatch)
+    }
+
     @Test("81 a staple is required where the evaluator says so, and lists beside it count too")
     func staple() throws {
         func verdict(_ evaluator: RevocationTrustEvaluator, staple: [UInt8]?) throws -> TrustEvaluation {

@@ -73,6 +73,29 @@ struct CURLDescriptionTests {
         }
     }
 
+    @Test("a form is the file body, with the form's own type and boundary")
+    func form() throws {
+        var form = try MultipartFormData(boundary: "B0undary")
+        try form.append("Ada", name: "name")
+        try form.append(.bytes([0, 1, 2]), name: "file", fileName: "f.bin", mimeType: "application/octet-stream")
+        let text = try form.request(.post, "https://example.com/").cURLDescription()
+        #expect(text.contains("--request 'POST'"))
+        #expect(text.contains("--header 'Content-Type: multipart/form-data; boundary=B0undary'"))
+        #expect(text.hasSuffix("--data-binary @body --globoff --path-as-is 'https://example.com/'"))
+    }
+
+    @Test("a field that is there twice is there twice for curl, which sends both")
+    func repeatedFields() throws {
+        let origin = try ScriptedOrigin(nil) { _ in OriginAnswer.text("ok") }
+        let fields = [("X-Twice", "one"), ("X-Other", "o"), ("x-twice", "two")]
+        let command = Self.request(.get, "http://127.0.0.1:\(origin.port)/", fields).cURLDescription()
+        #expect(command.contains("--header 'X-Twice: one' --header 'X-Other: o' --header 'x-twice: two'"))
+        let finished = try Programs.run("/bin/sh", ["-c", command + " --silent --show-error --noproxy '*'"])
+        #expect(finished.exitCode == 0, "\(finished.errors)")
+        let seen = try #require(origin.requests.first)
+        #expect(seen.fields.filter { $0.name.lowercased() == "x-twice" }.map(\.value) == ["one", "two"])
+    }
+
     @Test("a request of a manager is described as its adapters have made it")
     func adapted() async throws {
         let adapter = Adapter { request, _ in

@@ -127,6 +127,74 @@ struct NetworkReachabilityTests {
         #expect(!manager.isListening)
     }
 
+    @Test("a manager of a name listens again after it has stopped")
+    func listeningAgain() throws {
+        let manager = NetworkReachabilityManager(host: try Host("localhost"))
+        for round in 1...3 {
+            let told = Monitor<[NetworkReachabilityManager.NetworkReachabilityStatus]>([])
+            try manager.startListening { status in told.with { $0.append(status) } }
+            #expect(try told.wait(for: "a status in round \(round)") { $0.first } == .reachable(.other))
+            manager.stopListening()
+            #expect(manager.status == .unknown && !manager.isListening)
+        }
+    }
+
+    /// Something that a listener holds.
+    private final class Held: Sendable {
+        private let gone: Monitor<Bool>
+        init(_ gone: Monitor<Bool>) { self.gone = gone }
+        deinit { gone.with { $0 = true } }
+    }
+
+    @Test("a manager that is released listens no more, and lets go of its listener")
+    func released() throws {
+        let gone = Monitor(false)
+        let told = Monitor(0)
+        var manager: NetworkReachabilityManager? = NetworkReachabilityManager(host: try Host("127.0.0.1"))
+        weak let watched = manager
+        do {
+            let held = Held(gone)
+            try manager?.startListening { _ in withExtendedLifetime(held) { told.with { $0 += 1 } } }
+        }
+        _ = try told.wait(for: "a status") { $0 > 0 ? true : nil }
+        manager = nil
+        #expect(watched == nil)
+        _ = try gone.wait(for: "the listener's end") { $0 ? true : nil }
+    }
+
+    @Test("a stream of a manager that is released ends")
+    func releasedStream() async throws {
+        var manager: NetworkReachabilityManager? = NetworkReachabilityManager(host: try Host("127.0.0.1"))
+        let statuses = try #require(try manager?.statuses())
+        var seen: [NetworkReachabilityManager.NetworkReachabilityStatus] = []
+        for await status in statuses {
+            seen.append(status)
+            manager = nil
+        }
+        #expect(seen == [.reachable(.other)] && manager == nil)
+    }
+
+    @Test("the whole network's manager posts notifications too")
+    func notificationOfTheNetwork() throws {
+        let manager = NetworkReachabilityManager()
+        let told = Monitor<[NetworkReachabilityManager.NetworkReachabilityStatus]>([])
+        let center = NotificationCenter()
+        let observer = center.addObserver(
+            forName: NetworkReachabilityManager.statusDidChangeNotification,
+            object: manager,
+            queue: nil
+        ) { notification in
+            let status = notification.userInfo?[NetworkReachabilityManager.statusKey]
+            guard let status = status as? NetworkReachabilityManager.NetworkReachabilityStatus else { return }
+            told.with { $0.append(status) }
+        }
+        defer { center.removeObserver(observer) }
+        try manager.startPostingNotifications(to: center)
+        // Whether there is a network is not this test's matter.
+        #expect(try told.wait(for: "a notification") { $0.first } != .unknown)
+        manager.stopListening()
+    }
+
     @Test("a change is posted as a notification")
     func notification() throws {
         let manager = NetworkReachabilityManager(host: try Host("127.0.0.1"))

@@ -14,6 +14,33 @@ import FoundationXML
 struct FoundationSerializationTests {
     private static let url = "https://api.example.com/items"
 
+    // MARK: Decimal
+
+    private struct Price: Encodable {
+        var whole: Decimal = 12
+        var cents: Decimal = Decimal(string: "0.1")!
+        var long: Decimal = Decimal(string: "1234567890123456789.0123456789")!
+        var list = [Decimal(string: "-2.50")!]
+        var none: Decimal?
+    }
+
+    @Test("a Decimal is one number, to its last digit")
+    func decimals() throws {
+        let expected: ParameterValue = [
+            "whole": 12, "cents": 0.1, "long": "1234567890123456789.0123456789", "list": [-2.5],
+        ]
+        #expect(try ParameterValue(encoding: Price()) == expected)
+        #expect(try ParameterValue(encoding: Decimal(string: "1e20")!) == "100000000000000000000")
+        let request = try HTTPRequestSerializer().request(
+            .get,
+            Self.url,
+            parameters: ParameterValue(encoding: Price())
+        )
+        #expect(
+            request.url == Self.url + "?cents=0.1&list%5B%5D=-2.5&long=1234567890123456789.0123456789&whole=12"
+        )
+    }
+
     // MARK: Property lists
 
     @Test(

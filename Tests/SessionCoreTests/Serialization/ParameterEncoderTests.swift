@@ -101,6 +101,38 @@ struct ParameterEncoderTests {
         #expect(try ParameterValue(encoding: Int?.none) == nil)
     }
 
+    private struct Widths: Encodable {
+        var int8 = Int8.min
+        var int16 = Int16.min
+        var int32 = Int32.min
+        var int64 = Int64.min
+        var int = Int.max
+        var uint8 = UInt8.max
+        var uint16 = UInt16.max
+        var uint32 = UInt32.max
+        var uint64 = UInt64.max
+        var uint = UInt(7)
+    }
+
+    @Test("whole numbers of every width stay what they are, to their ends")
+    func widths() throws {
+        let expected: ParameterValue = [
+            "int8": -128, "int16": -32768, "int32": -2_147_483_648, "int64": .int(.min), "int": .int(.max),
+            "uint8": 255, "uint16": 65535, "uint32": 4_294_967_295, "uint64": .unsigned(.max), "uint": 7,
+        ]
+        #expect(try ParameterValue(encoding: Widths()) == expected)
+        let request = try HTTPRequestSerializer().request(
+            .post,
+            "https://a.example/",
+            parameters: ParameterValue(encoding: Widths())
+        )
+        #expect(
+            request.body.text
+                == "int=9223372036854775807&int16=-32768&int32=-2147483648&int64=-9223372036854775808&int8=-128"
+                + "&uint=7&uint16=65535&uint32=4294967295&uint64=18446744073709551615&uint8=255"
+        )
+    }
+
     @Test("as a form they are the same parameters")
     func form() throws {
         let request = try HTTPRequestSerializer()

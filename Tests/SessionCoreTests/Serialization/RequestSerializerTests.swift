@@ -54,6 +54,8 @@ struct RequestSerializerTests {
             ("https://a.example/x#top?", "https://a.example/x?p=1#top?"),
             ("https://a.example/x?q#top", "https://a.example/x?q&p=1#top"),
             ("https://a.example", "https://a.example?p=1"),
+            ("https://a.example/x?q[]=2&q[]=3", "https://a.example/x?q[]=2&q[]=3&p=1"),
+            ("https://a.example/x?q%5Ba%5D=2", "https://a.example/x?q%5Ba%5D=2&p=1"),
         ]
     )
     func appending(url: String, expected: String) throws {
