@@ -123,7 +123,7 @@ final class Exchange: LoopTaskDelegate {
             }
         owesContinue = head.expectsContinue
         leavesContinueToOrigin = head.expectsContinue && endpoint.httpVersion == .http1
-        let request = SessionRequest(
+        var request = SessionRequest(
             endpoint: endpoint,
             method: head.method,
             target: Array(copying: head.target),
@@ -134,6 +134,8 @@ final class Exchange: LoopTaskDelegate {
             ),
             bodyLength: length
         )
+        // A stream of HTTP/2 may go on in both directions; a client of HTTP/1.1 rarely listens before it has said all.
+        request.isBidirectional = head.majorVersion == 2 && length == .unknown
         let task = generation.manager.dataTask(with: request, delegate: self)
         self.task = task
         if body.isComplete { task.finishSending() }

@@ -9,6 +9,9 @@ public import ServerTrust
 public final class LoopSession {
     package let loop: EventLoop
     let transfers: TransferPool
+    /// For requests that need both directions at once.
+    private(set) lazy var multiplexed = DuplexPool(owner: self, configuration: configuration)
+    private let configuration: SessionConfiguration
     private var count = 0
     private var invalidated = false
     /// The tasks that were made and not resumed: nobody else here knows of them. They are their makers', who may drop
@@ -32,6 +35,7 @@ public final class LoopSession {
     /// - Throws: `SessionError` when libcurl cannot be set up.
     package init(loop: EventLoop, configuration: SessionConfiguration = SessionConfiguration()) throws(SessionError) {
         self.loop = loop
+        self.configuration = configuration
         transfers = try TransferPool(loop: loop, configuration: configuration)
     }
 
@@ -98,11 +102,13 @@ public final class LoopSession {
         let isFirst = !invalidated
         invalidated = true
         if cancelingTasks {
+            multiplexed.cancelAll()
             transfers.cancelAll()
             while let task = unstarted.last?.task { task.cancel() }
         }
         guard isFirst else { return }
         if count == 0 { becomeInvalid() } else { transfers.retireConnections() }
+        multiplexed.retire()
     }
 
     private func becomeInvalid() {

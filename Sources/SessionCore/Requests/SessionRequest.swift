@@ -27,6 +27,8 @@ public struct SessionRequest: Sendable {
     public var bodyLength: RequestBodyLength
     /// Instead of the endpoint's, for this request alone; nil for those.
     public var timeouts: TaskTimeouts?
+    /// The body may go on while the answer comes: a stream in both directions, where the server speaks HTTP/2.
+    package var isBidirectional = false
 
     package init(
         endpoint: Endpoint,
@@ -42,5 +44,20 @@ public struct SessionRequest: Sendable {
         self.fields = fields
         self.bodyLength = bodyLength
         self.timeouts = timeouts
+    }
+}
+
+extension SessionRequest {
+    /// Whether it needs more of HTTP/2 than libcurl 7.88 has: an answer that goes on while the request does, and trailers
+    /// behind either (gRPC, for one).
+    var isFullDuplex: Bool {
+        guard endpoint.httpVersion == .http2, endpoint.scheme == .https else { return false }
+        return isBidirectional || fields.acceptsTrailers || isRemoteCall
+    }
+
+    /// Whether it is a call of gRPC.
+    var isRemoteCall: Bool {
+        guard let index = fields.first(.contentType) else { return false }
+        return fields.value(at: index).hasPrefixIgnoringCase("application/grpc")
     }
 }

@@ -101,6 +101,13 @@ public final class LoopStreamTask {
     /// The connection; nil before it stands.
     public var connectionInfo: ConnectionInfo? { transfer?.connection ?? task.metrics.transaction.connection }
 
+    /// The times of the connection, once it stands.
+    var connectionTimes: TransactionMetrics {
+        var current = task.metrics
+        transfer?.collectMetrics(into: &current)
+        return current.transaction
+    }
+
     /// Microseconds from `resume`.
     package var elapsed: Int64 { task.elapsed }
 

@@ -22,6 +22,8 @@ public final class LoopTask {
     /// Nanoseconds of the loop's clock at the resumption.
     private(set) var startedAt: UInt64 = 0
     private(set) var transfer: Transfer?
+    /// In its place, for a request that needs both directions at once.
+    private var multiplexed: HTTP2Transfer?
     /// Of a task that makes a connection and carries nothing on it itself: whom it is for, from its start to its end.
     var stream: LoopStreamTask?
     /// Its place among the session's tasks that were not resumed yet; -1 afterwards.
@@ -63,12 +65,17 @@ public final class LoopTask {
             manager.leaveUnstarted(self)
             metrics.fetchStart = manager.loop.wallClock
             startedAt = manager.loop.now
-            let transfer = manager.transfers.borrow()
-            self.transfer = transfer
-            transfer.start(self)
+            if request.isFullDuplex, manager.multiplexed.serves(request.endpoint) {
+                let multiplexed = HTTP2Transfer(self, pool: manager.multiplexed)
+                self.multiplexed = multiplexed
+                multiplexed.resume()
+            } else {
+                carryByCurl()
+            }
         case .unpause:
             heldBack = false
             transfer?.holdClock(false)
+            multiplexed?.holdClock(false)
             receiveAgain()
         default:
             break
@@ -81,6 +88,15 @@ public final class LoopTask {
         guard machine.suspend() == .pause else { return }
         heldBack = true
         transfer?.holdClock(true)
+        multiplexed?.holdClock(true)
+    }
+
+    /// Has libcurl make the exchange.
+    func carryByCurl() {
+        multiplexed = nil
+        let transfer = manager.transfers.borrow()
+        self.transfer = transfer
+        transfer.start(self)
     }
 
     /// Whether its owner has suspended it since it was started.
@@ -95,14 +111,14 @@ public final class LoopTask {
     // MARK: Request body
 
     /// How many bytes of the body wait to be sent; hold back when it grows large.
-    public var pendingBodyBytes: Int { upload.count }
+    public var pendingBodyBytes: Int { upload.count + (multiplexed?.pendingBytes ?? 0) }
 
     /// How many bytes of the body have been handed to the connection.
-    public var bodyBytesSent: Int64 { bodyBytesGiven - Int64(upload.count) }
+    public var bodyBytesSent: Int64 { bodyBytesGiven - Int64(pendingBodyBytes) }
 
     /// Adds bytes of the request body.
     public func send(_ bytes: borrowing Span<UInt8>) {
-        guard transfer != nil || machine.state == .suspended, !uploadEnded else { return }
+        guard transfer != nil || multiplexed != nil || machine.state == .suspended, !uploadEnded else { return }
         upload.append(bytes)
         bodyBytesGiven += Int64(bytes.count)
         wakeUpload()
@@ -120,6 +136,7 @@ public final class LoopTask {
     }
 
     private func wakeUpload() {
+        if let multiplexed { return multiplexed.continueLater() }
         guard uploadPaused, let transfer else { return }
         uploadPaused = false
         transfer.continueLater()
@@ -138,7 +155,9 @@ public final class LoopTask {
     var receivePaused: Bool { pausedByDelegate || heldBack }
 
     private func receiveAgain() {
-        if !receivePaused { transfer?.continueLater() }
+        guard !receivePaused else { return }
+        transfer?.continueLater()
+        multiplexed?.continueLater()
     }
 
     // MARK: The end
@@ -152,6 +171,12 @@ public final class LoopTask {
             transfer.collectMetrics(into: &metrics)
             self.transfer = nil
             transfer.end()
+        }
+        if let multiplexed {
+            multiplexed.collectMetrics(into: &metrics)
+            bodyBytesGiven -= Int64(multiplexed.pendingBytes)
+            self.multiplexed = nil
+            multiplexed.letGo()
         }
         if startedAt != 0 { metrics.duration = Int64((Clock.monotonic - startedAt) / 1000) }
         bodyBytesGiven = bodyBytesSent
@@ -167,6 +192,7 @@ public final class LoopTask {
     /// What the security policy found for the connection that carries the task, or for the one that it refused; nil
     /// before, and without TLS.
     public var evaluation: TrustEvaluation? {
-        metrics.transaction.connection?.evaluation ?? transfer?.evaluation ?? error?.evaluation
+        metrics.transaction.connection?.evaluation ?? transfer?.evaluation ?? multiplexed?.evaluation
+            ?? error?.evaluation
     }
 }

@@ -1,0 +1,302 @@
+import HTTP2Core
+import HTTPCore
+import IOCore
+import ServerTrust
+
+/// A connection of HTTP/2 to one endpoint, which carries any number of exchanges, each in both directions at once.
+///
+/// libcurl has dialled it, and the security policy has judged it, as with every connection (`LoopStreamTask`); what is
+/// spoken on it is ours. It belongs to one endpoint of one policy generation, and its verdict is looked at again for each
+/// request.
+final class DuplexConnection: HTTP2SessionDelegate {
+    enum State {
+        case dialling
+        case open
+        /// What is under way is finished; nothing new.
+        case retired
+        case closed
+    }
+
+    private(set) var state = State.dialling
+    /// The connection, once it stands.
+    private(set) var info: ConnectionInfo?
+    /// When it was dialled and how long that took, for the metrics of the first exchange.
+    let dialledAt: UInt64
+    private(set) var dialTimes = TransactionMetrics()
+    /// Whether it has carried a request.
+    var isUsed = false
+    /// Why it broke off; nil while it has not.
+    private(set) var loss: String?
+    let endpoint: Endpoint
+    /// The `:authority` of its requests.
+    let authority: [UInt8]
+
+    private let pool: DuplexPool
+    private let loop: EventLoop
+    private var stream: LoopStreamTask?
+    private var session: HTTP2Session!
+    /// Exchanges that wait for the connection to stand.
+    private var waiting: [HTTP2Transfer] = []
+    private var isFlushPlanned = false
+    private var isReceiving = false
+    private var idleTimer: LoopTimer!
+
+    /// No more than this waits for the socket.
+    private static let outputLimit = 64 << 10
+    /// Longer than any of the limits of a task: those are what ends it.
+    private static let noLimit = TimeSpan.seconds(86_400)
+    private static let idleTime = TimeSpan.seconds(60)
+    private static let farewellTime = TimeSpan.seconds(1)
+
+    init?(_ endpoint: Endpoint, pool: DuplexPool) {
+        self.endpoint = endpoint
+        self.pool = pool
+        loop = pool.loop
+        dialledAt = loop.now
+        let port = endpoint.port == 443 ? "" : ":\(endpoint.port)"
+        authority = Array("\(endpoint.host.authorityText)\(port)".utf8)
+        super.init()
+        let settings = HTTP2Settings(streamWindow: 256 << 10, connectionWindow: 4 << 20)
+        guard let session = HTTP2Session(.client, settings, delegate: self) else { return nil }
+        self.session = session
+        idleTimer = LoopTimer { [unowned self] in timerFired() }
+    }
+
+    /// Dials.
+    func start() {
+        var timeouts = endpoint.timeouts
+        timeouts.stall = Self.noLimit
+        timeouts.total = nil
+        let stream = pool.owner.streamTask(
+            with: endpoint,
+            // Without HTTP/2 there, libcurl serves what waits.
+            applicationProtocols: [.http2, .http1],
+            timeouts: timeouts,
+            delegate: DuplexStreamBridge(self)
+        )
+        self.stream = stream
+        stream.resume()
+    }
+
+    // MARK: Exchanges
+
+    /// How many exchanges it has, or will have.
+    var load: Int { waiting.count + session.streams.count }
+
+    /// Whether one more can be carried at once.
+    var hasRoom: Bool {
+        switch state {
+        case .dialling: waiting.count < 100
+        case .open: !session.isGoingAway && session.streams.count < min(session.peerStreamLimit, 1000)
+        case .retired, .closed: false
+        }
+    }
+
+    /// Whether the verdict on its server holds for one more request, now.
+    var mayCarry: Bool {
+        guard state == .open else { return state == .dialling }
+        guard loop.now &- dialledAt <= pool.connectionLifetime,
+            info?.evaluation?.isStillGood(at: loop.wallClock / 1_000_000) == true, !session.isGoingAway
+        else {
+            retire()
+            return false
+        }
+        return true
+    }
+
+    func take(_ transfer: HTTP2Transfer) {
+        loop.disarm(idleTimer)
+        if state == .open { transfer.begin(on: self) } else { waiting.append(transfer) }
+    }
+
+    /// An exchange that waits does so no longer.
+    func leave(_ transfer: HTTP2Transfer) {
+        waiting.removeAll { $0 === transfer }
+    }
+
+    /// Sends a request.
+    func request(_ stream: HTTP2Stream, endsStream: Bool, _ fill: (inout HTTP2FieldBlock) -> Void) -> Bool {
+        session.request(stream, endsStream: endsStream, fill)
+    }
+
+    /// Bytes of an answer have gone on; also of one that is over.
+    func consume(_ stream: HTTP2Stream, _ count: Int) { session.consume(stream, count) }
+
+    /// An exchange is over.
+    func exchangeEnded() {
+        guard isIdle else { return }
+        switch state {
+        case .open: loop.arm(idleTimer, after: Self.idleTime)
+        // nghttp2 may be on the stack.
+        case .retired: loop.atEndOfTurn { [self] in if state == .retired, isIdle { close() } }
+        case .dialling, .closed: break
+        }
+    }
+
+    private var isIdle: Bool { session.streams.isEmpty && waiting.isEmpty }
+
+    private func timerFired() {
+        if state == .closed { stream?.cancel() } else if isIdle { retire() }
+    }
+
+    /// Ends the tasks that it carries.
+    func cancelAll() {
+        for transfer in waiting { transfer.task.cancel() }
+        for stream in session.streams { (stream as? TransferStream)?.owner?.task.cancel() }
+    }
+
+    /// Takes no request any more, and closes with the last of those that are there.
+    func retire() {
+        guard state == .open else {
+            // One that nobody waits for any more.
+            if state == .dialling, waiting.isEmpty { close() }
+            return
+        }
+        state = .retired
+        pool.retire(self)
+        if isIdle { close() }
+    }
+
+    /// Takes its leave, and waits a little for the server to do the same.
+    private func close() {
+        guard state != .closed else { return }
+        pool.forget(self)
+        guard state != .dialling, let stream else {
+            state = .closed
+            self.stream?.cancel()
+            return
+        }
+        session.goAway()
+        flush()
+        guard state != .closed else { return }
+        state = .closed
+        session.abandon(.cancel)
+        stream.closeWrite()
+        loop.arm(idleTimer, after: Self.farewellTime)
+    }
+
+    // MARK: The stream
+
+    fileprivate func didConnect(_ stream: LoopStreamTask) {
+        guard state == .dialling else { return }
+        guard stream.applicationProtocol == .http2 else { return fallBack() }
+        state = .open
+        info = stream.connectionInfo
+        dialTimes = stream.connectionTimes
+        let ready = waiting
+        waiting = []
+        for transfer in ready { transfer.begin(on: self) }
+        planFlush()
+        if pool.isRetired { retire() }
+        exchangeEnded()
+    }
+
+    /// The server speaks HTTP/1.1 alone: libcurl serves those that wait.
+    private func fallBack() {
+        state = .closed
+        pool.lacksHTTP2(endpoint)
+        pool.forget(self)
+        let ready = waiting
+        waiting = []
+        stream?.cancel()
+        for transfer in ready { transfer.fallBack() }
+    }
+
+    fileprivate func didReceive(_ bytes: borrowing Span<UInt8>) {
+        guard state == .open || state == .retired else { return }
+        isReceiving = true
+        // nghttp2 is on the stack until the call returns.
+        let session = session!
+        let isWell = session.receive(bytes)
+        isReceiving = false
+        planFlush()
+        if !isWell { lose("it sent what is no HTTP/2") }
+    }
+
+    override func sessionHasOutput(_ session: HTTP2Session) { planFlush() }
+
+    fileprivate func planFlush() {
+        guard !isFlushPlanned else { return }
+        isFlushPlanned = true
+        loop.atEndOfTurn { [self] in
+            isFlushPlanned = false
+            flush()
+        }
+    }
+
+    private func flush() {
+        guard let stream, !isReceiving else { return }
+        let session = session!
+        while stream.canSend, stream.pendingBytes < Self.outputLimit {
+            let isWell = session.produce(upTo: Self.outputLimit)
+            guard !session.output.isEmpty else {
+                if !isWell { lose("the session failed") }
+                break
+            }
+            var piece = ByteBuffer()
+            swap(&piece, &session.output)
+            stream.send(piece.bytes)
+        }
+        if state != .closed, session.isOver { lose("the server ended it") }
+    }
+
+    override func session(_ session: HTTP2Session, didReceiveGoAway code: HTTP2ErrorCode, lastStream: Int32) {
+        planFlush()
+        loop.atEndOfTurn { [self] in retire() }
+    }
+
+    /// The connection is gone: what it carried has failed.
+    fileprivate func lose(_ why: String) {
+        guard state != .closed else { return }
+        state = .closed
+        loss = why
+        pool.forget(self)
+        session.abandon(.internalError)
+        stream?.cancel()
+    }
+
+    fileprivate func didComplete(_ error: SessionError?) {
+        stream = nil
+        if state == .open || state == .retired { lose(error?.details ?? "the server ended it") }
+        loop.remove(idleTimer)
+        guard state == .dialling else { return }
+        state = .closed
+        pool.forget(self)
+        let failed = waiting
+        waiting = []
+        for transfer in failed {
+            transfer.fail(error ?? SessionError(.connectFailed, "The connection to \(endpoint.host) broke off."))
+        }
+    }
+
+    fileprivate var asker: HTTP2Transfer? { waiting.first }
+}
+
+/// Hands what a connection's stream is told on to the connection.
+private final class DuplexStreamBridge: LoopStreamTaskDelegate {
+    private let connection: DuplexConnection
+
+    init(_ connection: DuplexConnection) { self.connection = connection }
+
+    override func streamTaskNeedsClientIdentity(_ task: LoopStreamTask) -> ClientIdentityDecision {
+        connection.asker.map { $0.task.delegate.taskNeedsClientIdentity($0.task) } ?? .none
+    }
+
+    override func streamTask(_ task: LoopStreamTask, mayTrust trust: ConnectionTrust) -> SessionError? {
+        connection.asker.flatMap { $0.task.delegate.task($0.task, mayTrust: trust) }
+    }
+
+    override func streamTaskDidConnect(_ task: LoopStreamTask) { connection.didConnect(task) }
+
+    override func streamTask(_ task: LoopStreamTask, didReceive bytes: borrowing Span<UInt8>) -> BodyFlow {
+        connection.didReceive(bytes)
+        return .proceed
+    }
+
+    override func streamTaskReadClosed(_ task: LoopStreamTask) { connection.lose("the server ended it") }
+    override func streamTaskHasSpace(_ task: LoopStreamTask) { connection.planFlush() }
+
+    override func streamTaskDidComplete(_ task: LoopStreamTask, error: SessionError?) {
+        connection.didComplete(error)
+    }
+}

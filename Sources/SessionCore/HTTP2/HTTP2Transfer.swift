@@ -1,0 +1,412 @@
+import HTTP2Core
+import HTTPCore
+import IOCore
+import ServerTrust
+
+/// One task's exchange on a stream of an `DuplexConnection`: for what libcurl's HTTP/2 cannot do, an answer that goes on
+/// while the request does, and trailers in both directions.
+///
+/// To the task it is what `Transfer` is otherwise.
+final class HTTP2Transfer {
+    /// Held until its end, like this by the task.
+    let task: LoopTask
+    private let pool: DuplexPool
+    private let loop: EventLoop
+    private var connection: DuplexConnection?
+    private var stream: TransferStream?
+    private var timer: LoopTimer!
+    private var clock: TransferClock
+
+    private var section = ResponseSection()
+    private var head = ResponseHead()
+    private var trailers = TrailerSection()
+    private var hasHead = false
+    /// 1xx heads have been handed on.
+    private var hasInterim = false
+    private var isWhole = false
+    /// What came while the task took nothing.
+    private var held = ByteBuffer()
+    private var isWorkPlanned = false
+    private var isOver = false
+    /// Bytes of the request body that have left the task.
+    private var bodyTaken = false
+    private var isRepeated = false
+    private var isReused = false
+
+    private var start: Int64 = 0
+    private var requestStart = TransactionMetrics.absent
+    private var requestEnd = TransactionMetrics.absent
+    private var responseStart = TransactionMetrics.absent
+    private var responseEnd = TransactionMetrics.absent
+    private var requestHeadBytes = 0
+    private var responseHeadBytes = 0
+    private var responseBodyBytes = 0
+
+    /// The task is asked for more when less than this waits.
+    private static let lowWater = 32 << 10
+
+    init(_ task: LoopTask, pool: DuplexPool) {
+        self.task = task
+        self.pool = pool
+        loop = pool.loop
+        let timeouts = task.request.timeouts ?? task.request.endpoint.timeouts
+        clock = TransferClock(timeouts, taskStart: task.startedAt, now: pool.loop.now)
+        timer = LoopTimer { [unowned self] in timerFired() }
+    }
+
+    /// Finds a connection and sends the request on it.
+    func resume() {
+        if task.isHeldBack { clock.suspend() }
+        armTimer()
+        connect(isFresh: false)
+    }
+
+    private func connect(isFresh: Bool) {
+        guard let connection = pool.connect(self, to: task.request.endpoint, isFresh: isFresh) else {
+            return fail(SessionError(.internal, "nghttp2 has no memory for a session."))
+        }
+        self.connection = connection
+        let isNew = connection.load == 0 && connection.state == .dialling
+        connection.take(self)
+        if isNew { connection.start() }
+    }
+
+    /// The connection stands.
+    func begin(on connection: DuplexConnection) {
+        guard !isOver else { return }
+        isReused = connection.isUsed
+        connection.isUsed = true
+        enter(task.uploadEnded && task.upload.isEmpty ? .waiting : .sending)
+        task.delegate.taskDidConnect(task)
+        guard !isOver else { return }
+        let stream = TransferStream(self, connection)
+        self.stream = stream
+        let request = task.request
+        let endsStream = task.uploadEnded && task.upload.isEmpty && task.uploadTrailers.isEmpty
+        moveBody()
+        requestStart = task.elapsed
+        let isSent = connection.request(stream, endsStream: endsStream) { block in
+            fill(&block, request, connection.authority)
+        }
+        guard isSent else {
+            self.stream = nil
+            return again(isRefused: true, SessionError(.responseTruncated, "The connection ended before the request."))
+        }
+        guard !endsStream else { return }
+        if task.uploadEnded {
+            end()
+        } else if stream.output.isEmpty {
+            task.delegate.taskNeedsBodyData(task)
+        }
+    }
+
+    private func fill(_ block: inout HTTP2FieldBlock, _ request: borrowing SessionRequest, _ authority: [UInt8]) {
+        var method = ByteBuffer()
+        request.method.append(to: &method)
+        block.add(":method", method.bytes)
+        block.add(":scheme", "https")
+        block.add(":authority", authority.span)
+        block.add(":path", request.target.span)
+        block.add(request.fields)
+        // gRPC's servers ask for it, and a program that uses the library cannot write it itself.
+        if request.isRemoteCall, !request.fields.contains(.te) { block.add("te", "trailers") }
+        if case .bytes(let count) = request.bodyLength { block.add("content-length", Array("\(count)".utf8).span) }
+        // As HTTP/1.1 would write it.
+        requestHeadBytes = method.count + request.target.count + authority.count + 23
+        for index in 0..<request.fields.count { requestHeadBytes += request.fields.line(at: index).count + 2 }
+    }
+
+    /// The server does not speak HTTP/2.
+    func fallBack() {
+        guard !isOver else { return }
+        letGo()
+        task.carryByCurl()
+    }
+
+    // MARK: The request body
+
+    /// The task has bytes to send, or wants more of the answer.
+    func continueLater() {
+        guard !isWorkPlanned else { return }
+        isWorkPlanned = true
+        loop.atEndOfTurn { [self] in
+            isWorkPlanned = false
+            continueNow()
+        }
+    }
+
+    private func continueNow() {
+        guard !isOver else { return }
+        if let stream, !stream.isClosed {
+            moveBody()
+            stream.session?.resume(stream)
+            if task.uploadEnded { end() }
+        }
+        deliverHeld()
+    }
+
+    /// How much waits for the origin's credit.
+    var pendingBytes: Int { stream?.output.count ?? 0 }
+
+    private func moveBody() {
+        guard let stream, !task.upload.isEmpty else { return }
+        bodyTaken = true
+        clock.active(at: loop.now)
+        if stream.output.isEmpty {
+            swap(&stream.output, &task.upload)
+        } else {
+            var piece = ByteBuffer()
+            swap(&piece, &task.upload)
+            stream.output.append(piece.bytes)
+        }
+    }
+
+    private func end() {
+        guard let stream else { return }
+        stream.session?.end(stream, trailers: task.uploadTrailers.isEmpty ? nil : task.uploadTrailers)
+    }
+
+    fileprivate func hasRoom(_ stream: TransferStream) {
+        guard !isOver else { return }
+        clock.active(at: loop.now)
+        if stream.output.count < Self.lowWater, !task.uploadEnded { task.delegate.taskNeedsBodyData(task) }
+    }
+
+    fileprivate func didEndRequest() {
+        guard !isOver else { return }
+        requestEnd = task.elapsed
+        if clock.phase == .sending { enter(.waiting) }
+    }
+
+    // MARK: The answer
+
+    fileprivate func take(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool {
+        guard !isOver else { return true }
+        return hasHead ? trailers.take(name: name, value: value) : section.take(name: name, value: value, into: &head)
+    }
+
+    fileprivate func headIsComplete(endsStream: Bool) -> Bool {
+        guard !isOver else { return true }
+        clock.active(at: loop.now)
+        if hasHead { return endsStream }
+        if let fault = section.conclude(answering: task.request.method, into: &head) {
+            fail(SessionError(.responseInvalid, "\(fault.message) (rule \(fault.rule))"))
+            return true
+        }
+        responseHeadBytes += head.byteCount + 2
+        if responseStart == TransactionMetrics.absent { responseStart = task.elapsed }
+        if head.isInterim {
+            hasInterim = true
+            task.delegate.task(task, didReceiveInformational: head)
+            return true
+        }
+        guard head.status != 101 else {
+            fail(SessionError(.responseInvalid, "The origin switched protocols, which HTTP/2 cannot."))
+            return true
+        }
+        hasHead = true
+        enter(.receiving)
+        if task.delegate.task(task, didReceive: head) == .cancel, !isOver { task.cancel() }
+        return true
+    }
+
+    fileprivate func takeBody(_ bytes: borrowing Span<UInt8>, _ stream: TransferStream) {
+        guard !isOver else {
+            connection?.consume(stream, bytes.count)
+            return
+        }
+        clock.active(at: loop.now)
+        responseBodyBytes += bytes.count
+        if task.receivePaused || !held.isEmpty {
+            held.append(bytes)
+            return
+        }
+        if task.delegate.task(task, didReceive: bytes) == .pause { task.pausedByDelegate = true }
+        // Credit for what was taken: one that pauses has the window to fill, and no more.
+        connection?.consume(stream, bytes.count)
+    }
+
+    private func deliverHeld() {
+        guard !isOver, !task.receivePaused else { return }
+        if !held.isEmpty {
+            var piece = ByteBuffer()
+            swap(&piece, &held)
+            if task.delegate.task(task, didReceive: piece.bytes) == .pause { task.pausedByDelegate = true }
+            if let stream { connection?.consume(stream, piece.count) }
+        }
+        if isWhole, !isOver, held.isEmpty { complete() }
+    }
+
+    fileprivate func answerIsWhole() {
+        guard !isOver else { return }
+        isWhole = true
+        responseEnd = task.elapsed
+        if held.isEmpty { complete() }
+    }
+
+    private func complete() {
+        if trailers.fields.count > 0 { task.delegate.task(task, didReceiveTrailers: trailers.fields) }
+        if !isOver { task.finish(nil) }
+    }
+
+    // MARK: The end
+
+    fileprivate func streamClosed(_ code: HTTP2ErrorCode, byPeer: Bool) {
+        guard !isOver, !isWhole else { return }
+        let endpoint = task.request.endpoint
+        let place = "\(endpoint.host.authorityText):\(endpoint.port)"
+        if !byPeer, connection?.loss == nil, code != .refusedStream {
+            return fail(
+                SessionError(.responseInvalid, "The answer of \(place) breaks the rules of HTTP/2 (\(code.name)).")
+            )
+        }
+        let why = connection?.loss ?? "it reset the stream (\(code.name))"
+        let error = SessionError(
+            .responseTruncated,
+            hasHead ? "\(place) broke off its answer: \(why)." : "\(place) gave no answer: \(why)."
+        )
+        if code == .http11Required, !hasHead, !hasInterim, !bodyTaken {
+            pool.lacksHTTP2(endpoint)
+            return fallBack()
+        }
+        again(isRefused: code == .refusedStream, error)
+    }
+
+    /// Rule 57: once more, if nothing of it can have been done, or it may be done twice.
+    ///
+    /// - Parameter isRefused: the server says that it has not looked at the request (RFC 9113, section 8.7).
+    private func again(isRefused: Bool, _ error: SessionError) {
+        let isSafe = isRefused || (isReused && connection?.loss != nil && task.request.method.isIdempotent)
+        guard isSafe, !isRepeated, !bodyTaken, !hasHead, !hasInterim else { return fail(error) }
+        isRepeated = true
+        stream?.owner = nil
+        stream = nil
+        connection = nil
+        isReused = false
+        section = ResponseSection()
+        start = task.elapsed
+        enter(.connecting)
+        // Not from within the session that has just closed the stream.
+        loop.atEndOfTurn { [self] in
+            if !isOver { connect(isFresh: !isRefused) }
+        }
+    }
+
+    func fail(_ error: SessionError) {
+        if !isOver { task.finish(error) }
+    }
+
+    /// The task is done with it: what the origin still does is broken off.
+    func letGo() {
+        guard !isOver else { return }
+        isOver = true
+        loop.remove(timer)
+        connection?.leave(self)
+        if let stream {
+            stream.owner = nil
+            connection?.consume(stream, held.count)
+            if !stream.hasEnded || !stream.peerHasEnded { stream.session?.reset(stream, .cancel) }
+        }
+        held.release()
+        stream = nil
+        connection?.exchangeEnded()
+    }
+
+    // MARK: Time
+
+    private func enter(_ phase: TransferClock.Phase) {
+        clock.enter(phase, at: loop.now)
+        armTimer()
+    }
+
+    /// The task's owner suspends it, or lets it go on.
+    func holdClock(_ isHeld: Bool) {
+        if isHeld { clock.suspend() } else { clock.resume(at: loop.now) }
+        armTimer()
+    }
+
+    private func armTimer() {
+        let deadline = clock.deadline
+        if !timer.isArmed || timer.deadline > deadline { loop.arm(timer, at: deadline) }
+    }
+
+    private func timerFired() {
+        guard !isOver else { return }
+        switch clock.judge(at: loop.now) {
+        case .wait(let deadline): loop.arm(timer, at: deadline)
+        case .expired(let expiry):
+            // Whoever is silent here may be for all.
+            if expiry.phase != .connecting { connection?.retire() }
+            fail(expiry.error(task.request.endpoint, isResolving: false))
+        }
+    }
+
+    // MARK: Metrics
+
+    /// What the security policy found.
+    var evaluation: TrustEvaluation? { connection?.info?.evaluation }
+
+    func collectMetrics(into metrics: inout TaskMetrics) {
+        var transaction = TransactionMetrics()
+        transaction.fetchStart = start
+        transaction.isReusedConnection = isReused
+        if let connection, requestStart != TransactionMetrics.absent {
+            if !isReused {
+                let dialled = connection.dialTimes.later(
+                    by: Int64(connection.dialledAt / 1000) - Int64(task.startedAt / 1000)
+                )
+                transaction.domainLookupStart = dialled.domainLookupStart
+                transaction.domainLookupEnd = dialled.domainLookupEnd
+                transaction.connectStart = dialled.connectStart
+                transaction.secureConnectionStart = dialled.secureConnectionStart
+                transaction.secureConnectionEnd = dialled.secureConnectionEnd
+                transaction.connectEnd = dialled.connectEnd
+            }
+            transaction.requestStart = requestStart
+            transaction.requestEnd = requestEnd
+            transaction.requestHeaderBytesSent = Int64(requestHeadBytes)
+            transaction.requestBodyBytesSent = task.bodyBytesSent
+        }
+        if hasHead {
+            transaction.status = head.status
+            transaction.responseStart = responseStart
+            transaction.responseEnd = max(responseEnd, responseStart)
+            transaction.protocolVersion = 20
+        }
+        transaction.responseHeaderBytesReceived = Int64(responseHeadBytes)
+        transaction.responseBodyBytesReceived = Int64(responseBodyBytes)
+        transaction.connection = connection?.info
+        metrics.transaction = transaction
+    }
+}
+
+/// The stream of such an exchange; one that is repeated has two, one after the other.
+final class TransferStream: HTTP2Stream {
+    /// Nil when nobody waits for what comes any more.
+    var owner: HTTP2Transfer?
+    private unowned let connection: DuplexConnection
+
+    init(_ owner: HTTP2Transfer, _ connection: DuplexConnection) {
+        self.owner = owner
+        self.connection = connection
+    }
+
+    override func didReceiveField(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool {
+        owner?.take(name: name, value: value) ?? true
+    }
+
+    override func didReceiveHead(endsStream: Bool) -> Bool { owner?.headIsComplete(endsStream: endsStream) ?? true }
+
+    override func didReceiveData(_ bytes: borrowing Span<UInt8>) {
+        if let owner { owner.takeBody(bytes, self) } else { connection.consume(self, bytes.count) }
+    }
+
+    override func didReceiveEnd() { owner?.answerIsWhole() }
+    override func hasRoom() { owner?.hasRoom(self) }
+    override func didEnd() { owner?.didEndRequest() }
+
+    override func didClose(_ code: HTTP2ErrorCode, byPeer: Bool) {
+        owner?.streamClosed(code, byPeer: byPeer)
+        connection.exchangeEnded()
+    }
+}

@@ -1,0 +1,156 @@
+import ServerTrust
+import TestSupport
+import Testing
+
+/// Python's gRPC on both sides: a client in the clear at a gateway, a server over TLS behind it.
+@Suite("gRPC")
+struct GRPCTests {
+    private static let serverText = """
+        import sys, grpc, time
+        from concurrent import futures
+
+        def unary(request, context):
+            if request == b"fail":
+                context.set_trailing_metadata((("why", "asked"),))
+                context.abort(grpc.StatusCode.FAILED_PRECONDITION, "as asked")
+            if request == b"slow":
+                time.sleep(5)
+            sent = dict(context.invocation_metadata())
+            context.set_trailing_metadata((("seen", sent.get("probe", "")),))
+            return b"re:" + request
+
+        def server_stream(request, context):
+            for number in range(int(request)):
+                yield b"%d" % number
+
+        def client_stream(requests, context):
+            return b"+".join(requests)
+
+        def both(requests, context):
+            for request in requests:
+                yield b"re:" + request
+
+        handlers = grpc.method_handlers_generic_handler("test.Echo", {
+            "Unary": grpc.unary_unary_rpc_method_handler(unary),
+            "ServerStream": grpc.unary_stream_rpc_method_handler(server_stream),
+            "ClientStream": grpc.stream_unary_rpc_method_handler(client_stream),
+            "Both": grpc.stream_stream_rpc_method_handler(both),
+        })
+        server = grpc.server(futures.ThreadPoolExecutor(max_workers=8))
+        server.add_generic_rpc_handlers((handlers,))
+        certificate, key = (open(path, "rb").read() for path in sys.argv[1:3])
+        port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(key, certificate)]))
+        server.start()
+        print(port, flush=True)
+        sys.stdin.read()
+        server.stop(None)
+        """
+
+    private static let clientText = """
+        import sys, grpc, queue
+        channel = grpc.insecure_channel("127.0.0.1:" + sys.argv[1])
+        unary = channel.unary_unary("/test.Echo/Unary")
+        server_stream = channel.unary_stream("/test.Echo/ServerStream")
+        client_stream = channel.stream_unary("/test.Echo/ClientStream")
+        both = channel.stream_stream("/test.Echo/Both")
+
+        def refused(call):
+            try:
+                return call()
+            except grpc.RpcError as error:
+                return error
+
+        if sys.argv[2] == "refused":
+            print(refused(lambda: unary(b"hello", timeout=20)).code().name)
+            sys.exit()
+        answer, call = unary.with_call(b"hello", metadata=(("probe", "p1"),), timeout=20)
+        print("unary", answer.decode(), dict(call.trailing_metadata())["seen"])
+        large = b"x" * 3000000
+        print("large", unary(large, timeout=20) == b"re:" + large)
+        print("server", len(list(server_stream(b"500", timeout=20))))
+        print("client", client_stream(iter([b"a", b"b", b"c"]), timeout=20).decode())
+        # Each answer comes before the next word is sent.
+        words = queue.Queue()
+        answers = both(iter(words.get, None), timeout=20)
+        heard = []
+        for word in [b"one", b"two", b"three"]:
+            words.put(word)
+            heard.append(next(answers).decode())
+        words.put(None)
+        print("both", ",".join(heard), len(list(answers)))
+        error = refused(lambda: unary(b"fail", timeout=20))
+        print("status", error.code().name, error.details(), dict(error.trailing_metadata())["why"])
+        print("deadline", refused(lambda: unary(b"slow", timeout=0.3)).code().name)
+        call = unary.future(b"slow", timeout=20)
+        call.cancel()
+        print("cancelled", call.cancelled())
+        print("after", unary(b"still", timeout=20).decode())
+        """
+
+    private struct Served {
+        let folder: TemporaryFolder
+        let process: ChildProcess
+        let port: UInt16
+        let server: TestServer
+    }
+
+    private func serve() throws -> Served {
+        let folder = try TemporaryFolder()
+        let server = try Stage.pki.server(Stage.host)
+        let files = try server.write(to: folder, name: "server")
+        let script = try folder.write(Self.serverText, as: "server.py")
+        // Debian's own, which has python3-grpcio.
+        let process = try ChildProcess("/usr/bin/python3", [script, files.certificate, files.key])
+        let port = try process.waitForOutput("the gRPC server's port") { text in
+            text.hasSuffix("\\n") ? UInt16(text.dropLast()) : text.split(separator: "\n").first.flatMap { UInt16($0) }
+        }
+        return Served(folder: folder, process: process, port: port, server: server)
+    }
+
+    private func proxy(_ served: Served, _ change: (inout ProxySettings) -> Void = { _ in }) throws -> ProxyUnderTest {
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.serve(Stage.host, served.server, at: served.port)
+        settings.hosts[Stage.host]?["httpVersion"] = "2"
+        HTTP2ClientTests.takeHTTP2(&settings)
+        change(&settings)
+        return try ProxyUnderTest(settings)
+    }
+
+    private func call(_ proxy: ProxyUnderTest, _ served: Served, _ what: String) throws -> Programs.Finished {
+        let script = try served.folder.write(Self.clientText, as: "client.py")
+        return try Programs.run("/usr/bin/python3", [script, "\(proxy.port(of: 1))", what])
+    }
+
+    @Test("calls of every kind go through a gateway to a pinned server, with their status, deadline and cancellation")
+    func calls() throws {
+        let served = try serve()
+        let proxy = try proxy(served)
+        let finished = try call(proxy, served, "all")
+        #expect(
+            finished.output.split(separator: "\n").map(String.init) == [
+                "unary re:hello p1", "large True", "server 500", "client a+b+c", "both re:one,re:two,re:three 0",
+                "status FAILED_PRECONDITION as asked asked", "deadline DEADLINE_EXCEEDED", "cancelled True",
+                "after re:still",
+            ],
+            "\(finished.errors)"
+        )
+        let lines = try proxy.waitForTaskLines(8)
+        let unary = lines.first { $0.string("url")?.hasSuffix("/test.Echo/Unary") == true }
+        #expect(unary?.transactions.first?["networkProtocolName"] as? String == "h2")
+        #expect((unary?["pinning"] as? [String: Any])?["verdict"] as? String == "pass")
+        #expect(lines.contains { $0.string("error") == "client_closed" })
+        #expect(try proxy.terminate().exitCode == 0)
+    }
+
+    @Test("with a wrong pin the client sees an error, and the server no request")
+    func wrongPin() throws {
+        let served = try serve()
+        let proxy = try proxy(served) { $0.pin(Stage.host, to: PublicKeyPin.unrelated(9)) }
+        let finished = try call(proxy, served, "refused")
+        // A 502 without a gRPC status is UNAVAILABLE (gRPC's http-grpc-status-mapping).
+        #expect(finished.output == "UNAVAILABLE\n", "\(finished.errors)")
+        let line = try #require(try proxy.waitForTaskLines(1).first)
+        #expect(line.string("error") == "pin_mismatch")
+        #expect(line.transactions.first?["requestStart"] == nil)
+    }
+}
