@@ -307,4 +307,33 @@ struct DiskStoreTests {
         }
         return true
     }
+
+    @Test("what is certainly not there need not be asked for; what is there always may be, after a restart too")
+    func filter() throws {
+        let folder = try TemporaryFolder()
+        for round in 0..<2 {
+            let stage = try DiskStoreStage(folder, capacity: 3_000_000)
+            if round == 0 {
+                for number in 0..<400 { try stage.insert("http://a.example/\(number)", DiskStoreStage.bytes(20_000)) }
+                try stage.settle()
+                #expect(try stage.remove(.uri(Stage.key("http://a.example/399"))) == 1)
+            }
+            // Until the rows are counted, everything may be there.
+            try Patience.poll(for: "the rows to be counted") {
+                try stage.store.mayHave(Stage.key("http://none.example/\(UInt64.random(in: 0 ... .max))")) ? nil : true
+            }
+            var present = 0
+            var supposed = 0
+            for number in 0..<400 {
+                let isThere = try !stage.entries("http://a.example/\(number)").isEmpty
+                let mayBe = try stage.store.mayHave(Stage.key("http://a.example/\(number)"))
+                #expect(!isThere || mayBe)
+                present += isThere ? 1 : 0
+                supposed += mayBe ? 1 : 0
+            }
+            #expect(present > 50 && present < 200)
+            #expect(supposed < present + 40)
+            stage.store.close()
+        }
+    }
 }

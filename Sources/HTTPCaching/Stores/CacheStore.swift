@@ -65,7 +65,7 @@ public final class CacheStore: @unchecked Sendable {
             entry.markUsed()
             return .found(found)
         }
-        guard let disk else { return .found(found) }
+        guard let disk, disk.mayHave(key) else { return .found(found) }
         let before = epoch(of: key)
         disk.entries(for: key, deliver: deliver) { [self] entries in
             let found = selection(among: entries, request, digest)

@@ -36,11 +36,17 @@ final class DiskIndex {
     /// In bytes, of rows and their bodies.
     private let capacity: Int
     /// Mixed into the hashes of keys: by chance, and kept with them.
-    private let seed: UInt64
+    let seed: UInt64
     /// Rows that were used since they were last due to go: they get another turn. Lost with the process, which costs
     /// some order and no entry.
     private var used: Set<Int64> = []
     private(set) var evictions = 0
+    /// What the rows' hashes are, nearly. Rows up to `countedUpTo` are in it, and those behind `rowsToCount`.
+    private(set) var filter: HashFilter
+    private var countedUpTo: Int64 = 0
+    private var rowsToCount: Int64 = 0
+    /// Of the rows that the transaction under way deletes.
+    private var deletedHashes: [UInt64] = []
 
     private let select: SQLiteStatement
     private let selectSmall: SQLiteStatement
@@ -54,6 +60,7 @@ final class DiskIndex {
     private let total: SQLiteStatement
     private let hasFile: SQLiteStatement
     private let fileOfRow: SQLiteStatement
+    private let hashOfRow: SQLiteStatement
 
     private static let schema = """
         CREATE TABLE setting (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -109,10 +116,13 @@ final class DiskIndex {
         updateHead = try database.prepare("UPDATE entry SET head = ?, cost = ? WHERE id = ?")
         touch = try database.prepare("UPDATE entry SET turn = ? WHERE id = ?")
         deleteRow = try database.prepare("DELETE FROM entry WHERE id = ?")
-        oldest = try database.prepare("SELECT id, file, cost FROM entry ORDER BY turn LIMIT 1")
+        oldest = try database.prepare("SELECT id, file FROM entry ORDER BY turn LIMIT 1")
         total = try database.prepare("SELECT entries, cost, turn FROM total")
         hasFile = try database.prepare("SELECT 1 FROM entry WHERE file = ?")
         fileOfRow = try database.prepare("SELECT file FROM entry WHERE id = ?")
+        hashOfRow = try database.prepare("SELECT hash FROM entry WHERE id = ?")
+        filter = HashFilter(entries: 0)
+        try resetFilter()
     }
 
     private static func prepareSchema(_ database: SQLiteDatabase) throws(SQLiteFailure) {
@@ -144,13 +154,55 @@ final class DiskIndex {
     /// Has all that `body` writes be there, or nothing of it.
     private func inTransaction(_ body: () throws -> Void) throws {
         try database.run("BEGIN IMMEDIATE")
+        deletedHashes = []
         do {
             try body()
             try database.run("COMMIT")
+            filter.remove(deletedHashes)
         } catch {
             try? database.run("ROLLBACK")
             throw error
         }
+    }
+
+    // MARK: - The filter
+
+    /// Begins another filter, which is not complete.
+    private func resetFilter() throws(SQLiteFailure) {
+        filter = HashFilter(entries: try totals().entries)
+        countedUpTo = 0
+        let last = try database.prepare("SELECT max(id) FROM entry")
+        rowsToCount = try last.step() ? last.integer(0) : 0
+        last.reset()
+    }
+
+    /// Counts some thousands of rows more.
+    ///
+    /// - Returns: whether there are more to count.
+    func countRows() throws(SQLiteFailure) -> Bool {
+        let statement = try database.prepare(
+            "SELECT id, hash FROM entry WHERE id > ? AND id <= ? ORDER BY id LIMIT 5000"
+        )
+        try statement.bind(.integer(countedUpTo), .integer(rowsToCount))
+        var hashes: [UInt64] = []
+        while try statement.step() {
+            countedUpTo = statement.integer(0)
+            hashes.append(UInt64(bitPattern: statement.integer(1)))
+        }
+        filter.insert(hashes)
+        guard hashes.isEmpty else { return true }
+        countedUpTo = rowsToCount
+        filter.complete()
+        return false
+    }
+
+    /// Begins a larger filter when this one is too small for the rows.
+    ///
+    /// - Returns: whether there are rows to count.
+    func growFilter() throws(SQLiteFailure) -> Bool {
+        guard filter.isOverfull(try totals().entries) else { return false }
+        try resetFilter()
+        return true
     }
 
     // MARK: - Reading
@@ -226,6 +278,7 @@ final class DiskIndex {
         let cost = body.length + head.count + key.uri.count * 2 + key.partition.count + Self.overhead
         let replaced = try entries(for: key).filter { $0.entry.response.selecting == response.selecting }
         var gone: [UInt64] = []
+        filter.insert([UInt64(bitPattern: hash(key))])
         try inTransaction {
             for old in replaced {
                 try delete(old.row)
@@ -277,6 +330,11 @@ final class DiskIndex {
     }
 
     private func delete(_ row: Int64) throws(SQLiteFailure) {
+        if row <= countedUpTo || row > rowsToCount {
+            try hashOfRow.bind(.integer(row))
+            if try hashOfRow.step() { deletedHashes.append(UInt64(bitPattern: hashOfRow.integer(0))) }
+            hashOfRow.reset()
+        }
         try deleteRow.bind(.integer(row))
         try deleteRow.run()
         used.remove(row)

@@ -64,6 +64,9 @@ public final class DiskStore: @unchecked Sendable {
     private var numbers = Statistics()
     /// Whether the folder is ours and the index is open.
     private var isOn = false
+    /// What the index has, nearly, and the seed of its hashes.
+    private var filter: HashFilter?
+    private var filterSeed: UInt64 = 0
     /// Of bodies that are being written, in bytes.
     private var inFlight = 0
     private var isClosed = false
@@ -139,11 +142,27 @@ public final class DiskStore: @unchecked Sendable {
         latch.wait()
     }
 
+    /// A store that was not closed lets its threads end by themselves.
+    deinit {
+        guard !isClosed else { return }
+        for loop in [indexLoop] + bodyLoops { loop.stop() }
+        for thread in threads { thread.detach() }
+        if lockDescriptor >= 0 { Glibc.close(lockDescriptor) }
+    }
+
     public var statistics: Statistics { lock.withLock { numbers } }
 
     private var accepts: Bool { lock.withLock { !isClosed } }
 
     // MARK: - Looking up
+
+    /// False where certainly nothing is stored for the key. Answers at once.
+    package func mayHave(_ key: CacheKey) -> Bool {
+        let (filter, seed, isOn) = lock.withLock { (self.filter, filterSeed, self.isOn) }
+        // Whoever asks a store that is off has it try again.
+        guard isOn, let filter else { return true }
+        return filter.mayContain(XXH64.hash(key.uri.span, seed: seed))
+    }
 
     /// Finds all variants of a key; small bodies are in them, larger ones are opened with `open`.
     package func entries(
@@ -312,11 +331,14 @@ public final class DiskStore: @unchecked Sendable {
             let wasOff = lock.withLock {
                 defer {
                     isOn = true
+                    filter = opened.filter
+                    filterSeed = opened.seed
                     numbers = Statistics(entries: totals.entries, bytes: totals.cost)
                 }
                 return numbers.offBecause != nil
             }
             if wasOff { tell("the cache in \(configuration.folder) is on again") }
+            indexLoop.submit { self.countRows() }
             if !hasSwept {
                 hasSwept = true
                 sweep(0)
@@ -341,6 +363,10 @@ public final class DiskStore: @unchecked Sendable {
                 numbers.entries = totals.entries
                 numbers.bytes = totals.cost
                 numbers.evictions = index.evictions
+            }
+            if try index.growFilter() {
+                lock.withLock { filter = index.filter }
+                indexLoop.submit { self.countRows() }
             }
             return result
         } catch let failure as SQLiteFailure {
@@ -372,6 +398,12 @@ public final class DiskStore: @unchecked Sendable {
         if let noticedAt, now - noticedAt < UInt64(configuration.quiet * 1e9) { return }
         noticedAt = now
         notice(text)
+    }
+
+    /// Takes the rows' hashes into the filter, some thousands at a time and between other work.
+    private func countRows() {
+        guard accepts, index != nil, withIndex({ try $0.countRows() }) == true else { return }
+        indexLoop.submit { self.countRows() }
     }
 
     /// Removes bodies that no row has, a folder at a time and between other work: what a crash left between a body's
