@@ -1,4 +1,3 @@
-import CShims
 import Glibc
 
 /// The service manager's ear, if one has started this process: sd_notify(3), one datagram a message.
