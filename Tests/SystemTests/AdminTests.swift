@@ -195,6 +195,7 @@ struct AdminTests {
         #expect(health.exitCode == 0 && health.output == "ready\n")
         #expect(try pinproxy("health", "--config", "\(proxy.folder.path)/config.json").exitCode == 0)
         try proxy.terminate()
+        #expect(access(path, F_OK) != 0, "its file is gone with it")
         #expect(try pinproxy("health", "--admin", path).exitCode == 69)
     }
 

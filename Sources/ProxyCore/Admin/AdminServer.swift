@@ -76,6 +76,7 @@ private final class AdminAcceptor: EventHandler {
     }
 
     func stop() {
+        server.socket.refuse()
         server.loop.unregister(server.socket.descriptor)
         server.loop.remove(retry)
     }

@@ -36,7 +36,7 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
     }
 
     private static func listeners(_ snapshot: PolicySnapshot) -> Section {
-        let rows = snapshot.configuration.listeners.map { listener in
+        var rows = snapshot.configuration.listeners.map { listener in
             var text = listener.endpoint.description
             if let upstream = listener.upstream {
                 text += " to https://\(upstream.host.authorityText):\(upstream.port)"
@@ -44,6 +44,10 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
             if listener.http2 { text += ", HTTP/2 too" }
             if listener.allowRemoteClients { text += ", remote clients allowed" }
             return Row(label: listener.mode.rawValue, text: text)
+        }
+        if let admin = snapshot.configuration.admin {
+            let reach = admin.allowRemoteClients ? ", remote clients allowed" : ""
+            rows.append(Row(label: "admin", text: "\(admin.endpoint)\(reach)"))
         }
         return Section(title: "listeners", rows: rows)
     }
