@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -146,6 +147,23 @@ ptrdiff_t pinproxy_write_file(int descriptor, const void *bytes, size_t count) {
 
 int pinproxy_open_append(const char *path) {
     int descriptor = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+    return descriptor < 0 ? -errno : descriptor;
+}
+
+int pinproxy_open_unnamed(const char *folder, unsigned mode) {
+    int descriptor = open(folder, O_RDWR | O_TMPFILE | O_CLOEXEC, (mode_t)mode);
+    return descriptor < 0 ? -errno : descriptor;
+}
+
+int pinproxy_link_unnamed(int descriptor, const char *path) {
+    // The way that needs no privilege (open(2)); AT_EMPTY_PATH would.
+    char source[40];
+    snprintf(source, sizeof source, "/proc/self/fd/%d", descriptor);
+    return linkat(AT_FDCWD, source, AT_FDCWD, path, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
+}
+
+int pinproxy_open_new(const char *path, unsigned mode) {
+    int descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, (mode_t)mode);
     return descriptor < 0 ? -errno : descriptor;
 }
 

@@ -40,6 +40,31 @@ struct ConfigurationSchemaTests {
             "redirects", document(#""defaults": { "redirects": { "policy": "return", "\#(unknown)": 0 } }"#),
             "/defaults/redirects"
         ),
+        (
+            "redirectRule",
+            document(
+                #""defaults": { "redirects": { "policy": "return", "rules": [{ "then": "deny", "\#(unknown)": 0 }] } }"#
+            ),
+            "/defaults/redirects/rules/0"
+        ),
+        ("responses", document(#""defaults": { "responses": { "\#(unknown)": 0 } }"#), "/defaults/responses"),
+        (
+            "responseRule",
+            document(#""defaults": { "responses": { "rules": [{ "then": "allow", "\#(unknown)": 0 }] } }"#),
+            "/defaults/responses/rules/0"
+        ),
+        ("headers", document(#""defaults": { "headers": { "\#(unknown)": 0 } }"#), "/defaults/headers"),
+        (
+            "fieldChanges", document(#""defaults": { "headers": { "request": { "\#(unknown)": 0 } } }"#),
+            "/defaults/headers/request"
+        ),
+        (
+            "fieldSource",
+            document(
+                #""hosts": { "a.test": { "headers": { "request": { "set": { "X-A": { "env": "PATH", "\#(unknown)": 0 } } } } } }"#
+            ),
+            "/hosts/a.test/headers/request/set/X-A"
+        ),
         ("host", document(#""hosts": { "a.test": { "\#(unknown)": 0 } }"#), "/hosts/a.test"),
         (
             "hostTimeouts", document(#""hosts": { "a.test": { "timeouts": { "\#(unknown)": 0 } } }"#),
@@ -76,6 +101,9 @@ struct ConfigurationSchemaTests {
             ("log", "level", LogConfiguration.Level.allCases.map(\.rawValue)),
             ("listener", "mode", ListenerConfiguration.Mode.allCases.map(\.rawValue)),
             ("host", "httpVersion", OriginHTTPVersion.allCases.map(\.rawValue)),
+            ("redirects", "policy", RedirectRules.Policy.allCases.map(\.rawValue)),
+            ("redirectRule", "then", ConfigurationReader.RedirectWord.allCases.map(\.rawValue)),
+            ("responseRule", "then", ConfigurationReader.ResponseWord.allCases.map(\.rawValue)),
         ]
     )
     func words(definition: String, key: String, words: [String]) throws {
@@ -104,6 +132,9 @@ struct ConfigurationSchemaTests {
         #expect(try text("limits", "headBytes") == ByteCount.describe(limits.headBytes))
         #expect(try text("limits", "connections") == "\(limits.connections)")
         #expect(try text("limits", "connectionsPerHost") == "\(limits.connectionsPerHost)")
+        #expect(try text("limits", "redirectBodyBytes") == ByteCount.describe(limits.redirectBodyBytes))
+        #expect(try text("redirects", "max") == "\(RedirectRules().max)")
+        #expect(try text("redirects", "policy") == RedirectRules().policy.rawValue)
         let timeouts = configuration.defaults.timeouts
         let pairs = [
             ("connect", timeouts.connect), ("head", timeouts.head), ("firstByte", timeouts.firstByte),

@@ -24,24 +24,6 @@ struct ConfigurationUnsupportedTests {
             LoadError(#""defaults": { "cache": {} }"#, at: "/defaults/cache", says: "nothing is cached"),
             LoadError(host: #""connect": "tunnel""#, at: "/connect", says: "absolute form"),
             LoadError(host: #""connect": "intercept""#, at: "/connect", says: "absolute form"),
-            LoadError(
-                host: #""redirects": { "policy": "follow" }"#,
-                at: "/redirects/policy",
-                says: "the client follows"
-            ),
-            LoadError(host: #""redirects": { "policy": "deny" }"#, at: "/redirects/policy", says: "the client follows"),
-            LoadError(
-                host: #""redirects": { "policy": "return", "max": 5 }"#,
-                at: "/redirects/max",
-                says: "the client follows"
-            ),
-            LoadError(
-                host: #""redirects": { "policy": "return", "rules": [] }"#,
-                at: "/redirects/rules",
-                says: "the client follows"
-            ),
-            LoadError(host: #""responses": {}"#, at: "/responses", says: "as they are"),
-            LoadError(host: #""headers": {}"#, at: "/headers", says: "as they are"),
             LoadError(host: #""cache": {}"#, at: "/cache", says: "nothing is cached"),
             LoadError(host: #""upstreamProxy": "x""#, at: "/upstreamProxy", says: "directly"),
         ]
@@ -65,10 +47,6 @@ struct ConfigurationUnsupportedTests {
             ),
             LoadError(host: #""connect": "forbid""#, at: "/connect", says: "unknown value"),
             LoadError(host: #""connect": true"#, at: "/connect", says: "a string"),
-            LoadError(host: #""redirects": "return""#, at: "/redirects", says: "an object"),
-            LoadError(host: #""redirects": {}"#, at: "/redirects", says: "missing"),
-            LoadError(host: #""redirects": { "policy": "bounce" }"#, at: "/redirects/policy", says: "unknown value"),
-            LoadError(host: #""redirects": { "policy": "return", "x": 1 }"#, at: "/redirects/x", says: "unknown key"),
             LoadError(#""access": { "connectPorts": ["443"] }"#, at: "/access/connectPorts/0", says: "whole number"),
         ]
     )
@@ -94,8 +72,6 @@ struct ConfigurationUnsupportedTests {
               "defaults": { "connect": "deny", "redirects": { "policy": "return" } },
               "hosts": { "api.example.com": {
                 "connect": "intercept",
-                "redirects": { "policy": "follow", "max": 5, "rules": [{ "to": "cdn.example.com", "then": "follow" }] },
-                "responses": { "rules": [{ "contentType": "text/html", "then": "cancel" }] },
                 "cache": { "requestPolicy": "useProtocolCachePolicy" }
               } }
             }
@@ -105,7 +81,6 @@ struct ConfigurationUnsupportedTests {
         #expect(
             Set(issues.map(\.pointer)) == [
                 "/access/connectPorts", "/cache", "\(host)/connect",
-                "\(host)/redirects/policy", "\(host)/redirects/max", "\(host)/redirects/rules", "\(host)/responses",
                 "\(host)/cache",
             ]
         )

@@ -16,6 +16,7 @@ struct Stage {
     /// Plays the script on each connection of the origin.
     init(
         _ change: (inout ProxySettings) -> Void = { _ in },
+        environment: [String: String] = [:],
         script: @escaping ScriptedOrigin.Script
     ) throws {
         server = try Self.pki.server(Self.host)
@@ -24,15 +25,16 @@ struct Stage {
         settings.serve(Self.host, server, at: origin.port)
         change(&settings)
         self.settings = settings
-        proxy = try ProxyUnderTest(settings)
+        proxy = try ProxyUnderTest(settings, environment: environment)
     }
 
     /// An origin that answers every request, as long as the connection lasts.
     init(
         _ change: (inout ProxySettings) -> Void = { _ in },
+        environment: [String: String] = [:],
         answering answer: @escaping @Sendable (HTTPMessage) -> String
     ) throws {
-        try self.init(change) { connection in
+        try self.init(change, environment: environment) { connection in
             while let request = try connection.readRequest() { try connection.write(answer(request)) }
         }
     }

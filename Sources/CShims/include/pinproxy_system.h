@@ -60,6 +60,14 @@ ptrdiff_t pinproxy_write_file(int descriptor, const void *bytes, size_t count);
 // Opens for appending, creates with mode 0640. Returns the descriptor or -errno.
 int pinproxy_open_append(const char *path);
 
+// A file without a name in that folder, for reading and writing, that is gone when it is closed: O_TMPFILE (open(2)).
+// Returns the descriptor or -errno (EOPNOTSUPP or EISDIR where the file system has no such files).
+int pinproxy_open_unnamed(const char *folder, unsigned mode);
+// Gives such a file a name that nothing has yet. Returns 0 or -errno.
+int pinproxy_link_unnamed(int descriptor, const char *path);
+// The same as `open` with O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC. Returns the descriptor or -errno.
+int pinproxy_open_new(const char *path, unsigned mode);
+
 // The processors that this process may run on, by its affinity; at least 1.
 int pinproxy_processors(void);
 

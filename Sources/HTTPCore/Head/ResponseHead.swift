@@ -27,6 +27,9 @@ public struct ResponseHead: Sendable {
         byteCount = 0
     }
 
+    /// Puts other fields in the place of those that came; framing and connection stay as they were read.
+    package mutating func changeFields(_ change: (inout HTTPFields) -> Void) { change(&fields) }
+
     /// Whether another head follows (100, 102, 103; 101 is final for HTTP).
     package var isInterim: Bool { status < 200 && status != 101 }
 

@@ -46,27 +46,54 @@ struct TaskLogLine {
         line.append(",\"bytesReceived\":")
         line.append(decimal: exchange.bytesToClient)
         line.append(",\"duration\":")
-        line.append(milliseconds: task?.metrics.duration ?? Int64((now - exchange.startedAt) / 1000))
+        let isOneTask = exchange.hooks?.hasFollowed != true
+        let duration = isOneTask ? task?.metrics.duration : nil
+        line.append(milliseconds: duration ?? Int64((now - exchange.startedAt) / 1000))
         if let problem = exchange.problem {
             line.append(",\"error\":\"")
             line.append(text: problem.code.rawValue)
             line.append("\",\"errorDetails\":")
             line.append(jsonString: problem.details)
         }
+        if let path = exchange.hooks?.downloaded?.path {
+            line.append(",\"download\":")
+            line.append(jsonString: path)
+        }
         if let task {
             line.append(",\"redirectCount\":")
-            line.append(decimal: task.metrics.redirectCount)
+            line.append(decimal: exchange.hooks?.earlier.count ?? 0)
             pinning.write(task, at: exchange.startedWall / 1_000_000, to: &line)
             line.append(",\"transactions\":[")
-            for transaction in task.metrics.earlierTransactions {
-                write(transaction, transaction.connection?.evaluation, url: url, to: &line)
-                line.append(",")
+            if let hooks = exchange.hooks, hooks.hasFollowed {
+                write(hooks, task, to: &line)
+            } else {
+                // A refused connection is none of the transaction's; what it offered is told by the task.
+                write(task.metrics.transaction, task.evaluation, url: url, to: &line)
             }
-            // A refused connection is none of the transaction's; what it offered is told by the task.
-            write(task.metrics.transaction, task.evaluation, url: url, to: &line)
             line.append("]")
         }
         line.append("}\n")
+    }
+
+    /// The transactions of a request that was led on: each with a URL of its own, and with times from the first one's
+    /// start.
+    private func write(_ hooks: ExchangeHooks, _ task: LoopTask, to line: inout ByteBuffer) {
+        let start = hooks.earlier[0].fetchStart
+        for one in hooks.earlier {
+            writePlace(one.prefix, one.target, to: &line)
+            write(one.metrics.later(by: one.fetchStart - start), one.evaluation, to: &line)
+            line.append(",")
+        }
+        writePlace(hooks.route.logPrefix, hooks.url?.target ?? [], to: &line)
+        let last = task.metrics
+        write(last.transaction.later(by: last.fetchStart - start), task.evaluation, to: &line)
+    }
+
+    private func writePlace(_ prefix: [UInt8], _ target: [UInt8], to line: inout ByteBuffer) {
+        line.append("{\"url\":\"")
+        line.append(jsonEscaping: prefix.span)
+        writeTarget(target.span, to: &line)
+        line.append("\"")
     }
 
     /// Method and URL.
@@ -157,6 +184,15 @@ struct TaskLogLine {
         line.append("{\"url\":\"")
         line.append(copyOf: url)
         line.append("\"")
+        write(transaction, evaluation, to: &line)
+    }
+
+    /// What follows the URL.
+    private func write(
+        _ transaction: borrowing TransactionMetrics,
+        _ evaluation: TrustEvaluation?,
+        to line: inout ByteBuffer
+    ) {
         if transaction.status > 0 {
             line.append(",\"status\":")
             line.append(decimal: transaction.status)

@@ -116,6 +116,8 @@ package struct LimitsConfiguration: Hashable, Sendable {
     package var connectionsPerHost = 256
     /// Bytes of a request body; nil is no bound.
     package var requestBodyBytes: Int?
+    /// Bytes of a request body that are kept, so that a redirect can be followed with it.
+    package var redirectBodyBytes = 10 << 20
 
     package init() {}
 }

@@ -128,6 +128,13 @@ package enum ConfigurationLoader {
                 remedy: "write \"deny\""
             )
         }
+        for entry in read.givenCredentials where !entry.value.upgrade {
+            guard let host = entry.value.host, pinnedDomains.policy(host: host, port: 443) == nil else { continue }
+            entry.element.warn(
+                "a request for http://\(host) carries these credentials in the clear",
+                remedy: "add \"upgrade\": true"
+            )
+        }
         guard read.configuration.unpinnedHosts == .deny else { return }
         for upstream in read.upstreams
         where pinnedDomains.policy(host: upstream.value.host, port: upstream.value.port) == nil {

@@ -9,6 +9,7 @@ extension ConfigurationReader {
         if let object = object.object("timeouts") {
             readTimeouts(object, into: &configuration.defaults.timeouts, ofHost: false)
         }
+        readHooks(object, into: &configuration.defaults, ofHost: false)
         for (name, element) in object.entries where Self.keysOfHostsAlone.contains(name) {
             _ = object[name]
             element.report("\"\(name)\" is said for a host", remedy: "put it into the entries of hosts that it is for")
@@ -65,6 +66,10 @@ extension ConfigurationReader {
             entry.upgrade = flag
             if !flag { refusedUpgrades.append(Placed(value: entry, element: element)) }
         }
+        readHooks(object, into: &entry, ofHost: true)
+        if let element = object["headers"], entry.headers.request.givesCredentials {
+            givenCredentials.append(Placed(value: entry, element: element))
+        }
         if let element = object["connect"], case .string("tunnel") = element.value.content {
             tunnels.append(Placed(value: entry, element: element))
         }
@@ -75,6 +80,13 @@ extension ConfigurationReader {
 
     private func readConnectionsPerHost(_ object: DocumentObject) -> Int? {
         object.int("connectionsPerHost", in: 1...65_535)
+    }
+
+    /// What a host's entry says replaces what the defaults say, key by key.
+    private func readHooks(_ object: DocumentObject, into entry: inout HostConfiguration, ofHost: Bool) {
+        if let object = object.object("redirects") { entry.redirects = readRedirects(object) }
+        if let object = object.object("responses") { entry.responses = readResponses(object) }
+        if let object = object.object("headers") { entry.headers = readHeaders(object, ofHost: ofHost) }
     }
 
     private func readTimeouts(_ object: DocumentObject, into timeouts: inout Timeouts, ofHost: Bool) {

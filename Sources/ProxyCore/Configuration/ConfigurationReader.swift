@@ -25,6 +25,8 @@ struct ConfigurationReader {
     var upstreams: [Placed<ListenerConfiguration.Upstream>] = []
     /// Entries of `hosts` that say `"upgrade": false`.
     var refusedUpgrades: [Placed<HostConfiguration>] = []
+    /// Entries of `hosts` whose requests are given credentials, and where these stand.
+    var givenCredentials: [Placed<HostConfiguration>] = []
     /// Entries of `hosts` that say `"connect": "tunnel"`.
     var tunnels: [Placed<HostConfiguration>] = []
 
@@ -136,6 +138,7 @@ struct ConfigurationReader {
         if let count = object.int("connections", in: 1...1_000_000) { limits.connections = count }
         if let count = object.int("connectionsPerHost", in: 1...65_535) { limits.connectionsPerHost = count }
         limits.requestBodyBytes = object["requestBodyBytes"]?.size()
+        if let bytes = object["redirectBodyBytes"]?.size(in: (1 << 10)...(1 << 40)) { limits.redirectBodyBytes = bytes }
         configuration.limits = limits
         object.finish()
     }

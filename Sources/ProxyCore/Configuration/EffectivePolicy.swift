@@ -70,7 +70,7 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
                 Row(label: "denied hosts", text: list(access.denyHosts.map(\.description), none: "none")),
                 Row(label: "denied addresses", text: list(access.denyAddresses.map(\.description), none: "none")),
                 Row(label: "CONNECT", text: "denied, with the alternatives in the answer"),
-            ]
+            ] + hooks(configuration.defaults)
         )
     }
 
@@ -101,6 +101,7 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
         row("includeSubdomains", subdomains(host, entry, domain))
         if let resolve = entry.resolve { row("resolve", resolve.description) }
         row("httpVersion", entry.httpVersion == .http2 ? "2 by ALPN, else 1.1" : "1.1")
+        rows += hooks(entry)
         let verdict = snapshot.access.judge(host)
         if verdict != .allowed { row("access", "denied: \(snapshot.access.describe(verdict))") }
         return Section(title: host.description, rows: rows)

@@ -17,6 +17,9 @@ package struct HostConfiguration: Sendable {
     package var timeouts = Timeouts()
     /// Connections to the origin in use at once, over all workers; nil for the number of `limits`.
     package var connectionsPerHost: Int?
+    package var redirects = RedirectRules()
+    package var responses = ResponseRules()
+    package var headers = HeaderRules()
 
     package init() {}
 

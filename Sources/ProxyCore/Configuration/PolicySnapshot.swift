@@ -24,9 +24,12 @@ package struct PolicyParts: Sendable {
 /// What holds for one request's host, found once and then passed along by reference.
 package final class HostPolicy: Sendable {
     package let configuration: HostConfiguration
+    /// nil where requests and answers are forwarded as they are.
+    let hooks: HostHooks?
 
     init(_ configuration: HostConfiguration) {
         self.configuration = configuration
+        hooks = HostHooks(configuration)
     }
 }
 

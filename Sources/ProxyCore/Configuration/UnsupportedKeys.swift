@@ -21,8 +21,6 @@ enum UnsupportedKeys {
             case ports([Int])
             /// One word, and the words of later versions.
             case word(String, later: [String])
-            /// An object with a `policy` alone.
-            case policy(String, later: [String])
         }
 
         var key: String
@@ -62,17 +60,6 @@ enum UnsupportedKeys {
                     accepted: .word("deny", later: ["tunnel", "intercept"]),
                     remedy: connectRemedy
                 ),
-                Refusal(
-                    key: "redirects",
-                    accepted: .policy("return", later: ["follow", "deny"]),
-                    remedy: "write { \"policy\": \"return\" }; the client follows redirects, each hop through pinproxy"
-                ),
-                Refusal(
-                    key: "responses",
-                    accepted: .nothing,
-                    remedy: "take it out; responses are handed on as they are"
-                ),
-                Refusal(key: "headers", accepted: .nothing, remedy: "take it out; fields are handed on as they are"),
                 Refusal(key: "cache", accepted: .nothing, remedy: "take it out; nothing is cached"),
                 Refusal(
                     key: "upstreamProxy",
@@ -110,16 +97,6 @@ enum UnsupportedKeys {
             report("\"\(refusal.key)\" other than \(accepted)", on: element, remedy: refusal.remedy)
         case .word(let accepted, let later):
             checkWord(element, of: refusal, accepted: accepted, later: later)
-        case .policy(let accepted, let later):
-            guard let object = element.object() else { return }
-            if let policy = object.required("policy") {
-                checkWord(policy, of: refusal, accepted: accepted, later: later)
-            }
-            for (name, member) in object.entries where ["max", "rules"].contains(name) {
-                _ = object[name]
-                report("\"\(refusal.key)\" with \"\(name)\"", on: member, remedy: refusal.remedy)
-            }
-            object.finish()
         }
     }
 

@@ -13,6 +13,8 @@ struct AnswerContext {
     let clientAuthority: [UInt8]
     /// The request body has been taken whole: else the connection cannot be used again.
     let requestIsWhole: Bool
+    /// Where the answer comes from, when redirects were followed to it: what is relative in it is relative to that.
+    var base: AbsoluteURL?
 }
 
 /// The answer to one request as it goes to the client: its head, the framing of its body, its end.
@@ -141,6 +143,36 @@ struct ClientAnswer {
         output.append(date)
         output.append("\r\nAllow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH\r\nContent-Length: 0\r\n")
         output.append(keepAlive ? "\r\n" : "Connection: close\r\n\r\n")
+    }
+
+    /// An answer whose body went to a file instead.
+    mutating func tellDownload(
+        _ outcome: ResponseDownload.Outcome,
+        keepAlive: Bool,
+        to output: inout ByteBuffer,
+        date: [UInt8]
+    ) {
+        hasBegun = true
+        status = 201
+        persists = keepAlive
+        var body = ByteBuffer()
+        body.append("{\"path\":")
+        body.append(jsonString: outcome.path)
+        body.append(",\"bytes\":")
+        body.append(decimal: outcome.count)
+        body.append(",\"sha256\":\"")
+        body.append(text: outcome.digest)
+        body.append("\"}\n")
+        output.appendStatusLine(201)
+        output.append("Date: ")
+        output.append(date)
+        output.append("\r\nLocation: ")
+        output.append(text: outcome.url)
+        output.append("\r\nContent-Type: application/json\r\nContent-Length: ")
+        output.append(decimal: body.count)
+        output.append("\r\nCache-Control: no-store\r\n")
+        output.append(keepAlive ? "\r\n" : "Connection: close\r\n\r\n")
+        output.append(body.bytes)
     }
 
     /// An answer of our own.

@@ -9,8 +9,8 @@ final class Exchange: LoopTaskDelegate {
     var parser: RequestParser
     var head = RequestHead()
     private(set) var body = RequestBody()
-    private(set) var answer = ClientAnswer()
-    private(set) var task: LoopTask?
+    var answer = ClientAnswer()
+    var task: LoopTask?
     private(set) var route: Route?
     private(set) var problem: Problem?
     /// Body bytes taken from the client, and delivered to it.
@@ -19,11 +19,13 @@ final class Exchange: LoopTaskDelegate {
     private(set) var startedAt: UInt64 = 0
     private(set) var startedWall: Int64 = 0
     /// Set while it serves one.
-    private var carrier: ExchangeCarrier!
-    private let worker: Worker
-    /// The policy under which it began: it ends under it, too.
-    private var generation: Generation?
-    private var isOver = true
+    private(set) var carrier: ExchangeCarrier!
+    let worker: Worker
+    /// The policy under which the request under way began: it ends under it, too.
+    var generation: Generation?
+    private(set) var isOver = true
+    /// What the configuration has done beyond forwarding; nil for most hosts.
+    var hooks: ExchangeHooks?
     /// The origin was paused because the client does not keep up.
     private var isHeldBack = false
     /// The client's `Expect: 100-continue` went to the origin, which says whether the body is wanted. Over HTTP/2 servers
@@ -55,6 +57,7 @@ final class Exchange: LoopTaskDelegate {
         generation = nil
         route = nil
         task = nil
+        hooks = nil
     }
 
     // MARK: From the client
@@ -102,11 +105,21 @@ final class Exchange: LoopTaskDelegate {
         carrier.finished(self, persists: keepAlive, isWhole: true)
     }
 
+    /// The answer has become a file: the client is told where.
+    func tellDownload(_ outcome: ResponseDownload.Outcome) {
+        let keepAlive = head.keepAlive && body.isComplete && !worker.isDraining
+        answer.tellDownload(outcome, keepAlive: keepAlive, to: &carrier.output, date: worker.httpDate)
+        carrier.headIsWritten(answer.status)
+        end(nil)
+        carrier.finished(self, persists: keepAlive, isWhole: true)
+    }
+
     private func reset() {
         isOver = false
         isHeldBack = false
         problem = nil
         route = nil
+        hooks = nil
         bytesFromClient = 0
         bytesToClient = 0
         startedAt = worker.loop.now
@@ -115,27 +128,19 @@ final class Exchange: LoopTaskDelegate {
     }
 
     private func start(_ endpoint: Endpoint, _ generation: Generation) {
-        let length: RequestBodyLength =
-            switch head.framing {
-            case .none: .none
-            case .length(let count): .bytes(count)
-            case .chunked, .untilClose: .unknown
-            }
         owesContinue = head.expectsContinue
         leavesContinueToOrigin = head.expectsContinue && endpoint.httpVersion == .http1
+        var fields = clientFields(keepsExpectation: leavesContinueToOrigin)
+        if let route, let rules = route.hooks { begin(rules, on: route, to: endpoint, &fields) }
         var request = SessionRequest(
             endpoint: endpoint,
             method: head.method,
             target: Array(copying: head.target),
-            fields: OriginFields.make(
-                from: head,
-                via: via,
-                keepsExpectation: leavesContinueToOrigin
-            ),
-            bodyLength: length
+            fields: fields,
+            bodyLength: bodyLength
         )
         // A stream of HTTP/2 may go on in both directions; a client of HTTP/1.1 rarely listens before it has said all.
-        request.isBidirectional = head.majorVersion == 2 && length == .unknown
+        request.isBidirectional = head.majorVersion == 2 && bodyLength == .unknown
         let task = generation.manager.dataTask(with: request, delegate: self)
         self.task = task
         if body.isComplete { task.finishSending() }
@@ -147,9 +152,32 @@ final class Exchange: LoopTaskDelegate {
         return head.minorVersion == 0 ? worker.viaOfVersion10 : worker.viaOfVersion11
     }
 
+    /// The fields of the client's request that go to an origin.
+    func clientFields(keepsExpectation: Bool = false) -> HTTPFields {
+        OriginFields.make(from: head, via: via, keepsExpectation: keepsExpectation)
+    }
+
+    /// Another origin is asked in the place of the one before.
+    ///
+    /// - Returns: whether it is to say that the body is wanted.
+    func leavesContinue(to endpoint: Endpoint, keepsBody: Bool) -> Bool {
+        if !keepsBody { owesContinue = false }
+        leavesContinueToOrigin = owesContinue && bytesFromClient == 0 && endpoint.httpVersion == .http1
+        return leavesContinueToOrigin
+    }
+
+    var bodyLength: RequestBodyLength {
+        switch head.framing {
+        case .none: .none
+        case .length(let count): .bytes(count)
+        case .chunked, .untilClose: .unknown
+        }
+    }
+
     /// Whether more of the request body can be taken now.
     var wantsBody: Bool {
         guard let task, !body.isComplete else { return false }
+        if let hooks, holdsBodyBack(hooks) { return false }
         return task.pendingBodyBytes < Self.uploadHighWater
     }
 
@@ -161,6 +189,7 @@ final class Exchange: LoopTaskDelegate {
             switch body.next(rest) {
             case .data(let range, let consumed):
                 bytesFromClient += range.count
+                hooks?.kept?.take(rest.extracting(range))
                 task.send(rest.extracting(range))
                 position += consumed
             case .needMore(let consumed), .end(let consumed):
@@ -172,7 +201,7 @@ final class Exchange: LoopTaskDelegate {
             }
         }
         // A stream that has brought all bytes of its length may still bring trailers.
-        if body.isComplete, head.majorVersion == 1 { task?.finishSending(trailers: body.trailers) }
+        if body.isComplete, head.majorVersion == 1 { finishSending(trailers: body.trailers) }
         return position
     }
 
@@ -180,7 +209,12 @@ final class Exchange: LoopTaskDelegate {
     func streamEnded(trailers: HTTPFields?) {
         guard !isOver else { return }
         body.streamEnded()
-        if body.isComplete { task?.finishSending(trailers: trailers ?? HTTPFields()) } else { inputEnded() }
+        if body.isComplete { finishSending(trailers: trailers) } else { inputEnded() }
+    }
+
+    private func finishSending(trailers: HTTPFields? = nil) {
+        if let hooks, !ends(hooks, trailers) { return }
+        task?.finishSending(trailers: trailers ?? HTTPFields())
     }
 
     /// Whether it has begun and not ended.
@@ -230,7 +264,7 @@ final class Exchange: LoopTaskDelegate {
     }
 
     /// Gives up a request that is under way; the task is cancelled.
-    private func fail(_ problem: Problem) {
+    func fail(_ problem: Problem) {
         let canBeSaid = !answer.hasBegun
         if canBeSaid {
             answer.refuse(problem, head: head, keepAlive: false, to: &carrier.output, date: worker.httpDate)
@@ -244,6 +278,7 @@ final class Exchange: LoopTaskDelegate {
     private func end(_ problem: Problem?) {
         isOver = true
         self.problem = problem
+        hooks?.end()
         let ended = task
         ended?.cancel()
         worker.log(self, ended, client: carrier.transport.addressText)
@@ -267,6 +302,7 @@ final class Exchange: LoopTaskDelegate {
 
     override func taskNeedsBodyData(_ task: LoopTask) {
         guard !isOver else { return }
+        if let hooks, replays(hooks) { return }
         carrier.exchangeWantsBody()
     }
 
@@ -278,6 +314,8 @@ final class Exchange: LoopTaskDelegate {
         }
         // 101 is not to be had without Upgrade, which is not forwarded.
         guard informational.status != 101 else { return }
+        // Of an answer that may not be the client's.
+        if let hooks, hooks.rules.keepsBodies { return }
         answer.relay(informational, to: head, output: &carrier.output, pseudonym: worker.pseudonym)
         carrier.headIsWritten(informational.status)
         carrier.flushLater()
@@ -288,6 +326,16 @@ final class Exchange: LoopTaskDelegate {
         didReceive response: borrowing ResponseHead
     ) -> ResponseDisposition {
         guard !isOver, let route, let generation else { return .cancel }
+        guard let hooks else {
+            deliver(response, route, generation)
+            return .allow
+        }
+        if let disposition = judge(response, hooks) { return disposition }
+        deliver(hooks.changed(response), route, generation)
+        return .allow
+    }
+
+    private func deliver(_ response: borrowing ResponseHead, _ route: Route, _ generation: Generation) {
         answer.begin(
             response,
             to: head,
@@ -297,14 +345,14 @@ final class Exchange: LoopTaskDelegate {
                 worker: worker,
                 router: generation.router,
                 clientAuthority: carrier.listener.isGateway ? clientAuthority : [],
-                requestIsWhole: body.isComplete
+                requestIsWhole: body.isComplete,
+                base: hooks?.base
             ),
             output: &carrier.output
         )
         carrier.headIsWritten(answer.status)
         // The body may be long in coming; what comes of it in this turn goes along.
         carrier.flushLater()
-        return .allow
     }
 
     private var clientAuthority: [UInt8] {
@@ -316,6 +364,7 @@ final class Exchange: LoopTaskDelegate {
 
     override func task(_ task: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
         guard !isOver else { return .pause }
+        if let hooks, let flow = take(data, hooks) { return flow }
         bytesToClient += data.count
         if carrier.output.count + data.count >= Self.directWrite {
             answer.beginPiece(data.count, output: &carrier.output)
@@ -334,12 +383,13 @@ final class Exchange: LoopTaskDelegate {
     }
 
     override func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {
-        guard !isOver else { return }
+        guard !isOver, answer.hasBegun else { return }
         answer.add(trailers)
     }
 
     override func taskDidComplete(_ task: LoopTask, error: SessionError?) {
         guard !isOver else { return }
+        if let hooks, takeUp(hooks, after: task, error: error) { return }
         if let error {
             fail(problem(for: error))
             return

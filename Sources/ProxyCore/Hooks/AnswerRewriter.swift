@@ -4,17 +4,13 @@ import IOCore
 /// Keeps a client that knows only the proxy with the proxy: in the answer to an upgraded request, or through a
 /// gateway, what would lead the client to TLS of its own is changed.
 ///
-/// `Location` and `Content-Location` that point to https on a host that would be upgraded too become http (or the
-/// gateway's own paths), `Strict-Transport-Security` goes, and `Set-Cookie` loses `Secure`, which a client that speaks
-/// plain HTTP would not send back.
+/// URLs in `Location`, `Content-Location`, `Refresh` and `Link` that point to https on a host that would be upgraded too
+/// become http (or the gateway's own), `Strict-Transport-Security` and `Alt-Svc` go, and cookies lose what a client that
+/// speaks plain HTTP, to another name perhaps, would not take them with. After redirects that the proxy has followed,
+/// relative URLs become whole ones, because the client would put them to another place.
 struct AnswerRewriter {
-    private enum Mode {
-        case off
-        case upgraded
-        case gateway
-    }
-
-    private let mode: Mode
+    private let mode: URLRewriter.Mode
+    private let urls: URLRewriter
     private let context: AnswerContext
 
     init(_ context: borrowing AnswerContext) {
@@ -24,6 +20,7 @@ struct AnswerRewriter {
         } else {
             mode = context.route.isUpgraded && context.route.rewritesUpgraded ? .upgraded : .off
         }
+        urls = URLRewriter(mode: mode, context)
     }
 
     /// Writes the field in its changed form, or drops it.
@@ -35,71 +32,46 @@ struct AnswerRewriter {
         of fields: borrowing HTTPFields,
         to output: inout ByteBuffer
     ) -> Bool {
-        if case .off = mode { return false }
+        if mode == .off, context.base == nil { return false }
         switch id {
-        case .strictTransportSecurity:
-            return true
+        case .strictTransportSecurity, .altSvc:
+            return mode != .off
         case .location, .contentLocation:
-            return rewriteLocation(at: index, of: fields, to: &output)
+            return write(urls.rewritten(fields.value(at: index)), for: index, of: fields, to: &output)
+        case .refresh:
+            return write(urls.rewritten(refresh: fields.value(at: index)), for: index, of: fields, to: &output)
         case .setCookie:
-            return rewriteCookie(at: index, of: fields, to: &output)
+            guard mode != .off else { return false }
+            let rewriter = CookieRewriter(gateway: mode == .gateway ? foreignUpstream : nil)
+            return write(rewriter.rewritten(fields.value(at: index)), for: index, of: fields, to: &output)
+        case .other:
+            guard fields.name(at: index).equalsIgnoringCase("Link") else { return false }
+            return write(urls.rewritten(link: fields.value(at: index)), for: index, of: fields, to: &output)
         default:
             return false
         }
     }
 
-    private func rewriteLocation(at index: Int, of fields: borrowing HTTPFields, to output: inout ByteBuffer) -> Bool {
-        let value = fields.value(at: index)
-        guard case .absolute(let origin, let rest)? = URLReference(value), origin.scheme == .https else { return false }
-        let host = origin.host
-        switch mode {
-        case .off:
-            return false
-        case .upgraded:
-            // Port 80 over TLS has no http spelling: http on port 80 means https on 443.
-            guard origin.port != 80, context.router.wouldUpgrade(host) else { return false }
-            begin(fields, index, &output)
-            output.append("http://")
-            output.append(text: host.authorityText)
-            if origin.port != 443 {
-                output.append(":")
-                output.append(decimal: Int(origin.port))
-            }
-        case .gateway:
-            guard let upstream = context.listener.configuration.upstream, host == upstream.host,
-                origin.port == upstream.port
-            else { return false }
-            begin(fields, index, &output)
-            output.append("http://")
-            output.append(context.clientAuthority)
-        }
-        output.append(value.extracting(rest))
-        output.append("\r\n")
-        return true
+    /// A gateway's upstream, where the client calls the gateway by another name: cookies for the one are none for the
+    /// other.
+    private var foreignUpstream: Host? {
+        guard let upstream = context.listener.configuration.upstream else { return nil }
+        let authority = context.clientAuthority
+        let end = authority.lastIndex(of: UInt8(ascii: ":")) ?? authority.endIndex
+        let name = authority[..<end]
+        return Array(name).span.equalsIgnoringCase(upstream.host.bytes.span) ? nil : upstream.host
     }
 
-    private func begin(_ fields: borrowing HTTPFields, _ index: Int, _ output: inout ByteBuffer) {
+    private func write(
+        _ value: [UInt8]?,
+        for index: Int,
+        of fields: borrowing HTTPFields,
+        to output: inout ByteBuffer
+    ) -> Bool {
+        guard let value else { return false }
         output.append(fields.name(at: index))
         output.append(": ")
-    }
-
-    /// Takes the Secure attribute out (RFC 6265, section 5.2.5) and leaves the rest as it is.
-    private func rewriteCookie(at index: Int, of fields: borrowing HTTPFields, to output: inout ByteBuffer) -> Bool {
-        let value = fields.value(at: index)
-        begin(fields, index, &output)
-        var position = 0
-        var first = true
-        while position <= value.count {
-            let end = value.firstIndex(of: UInt8(ascii: ";"), from: position) ?? value.count
-            let part = value.extracting(position..<end)
-            let text = part.extracting(part.trimmingBlanks(0..<part.count))
-            if first || !text.equalsIgnoringCase("Secure") {
-                if !first { output.append(";") }
-                output.append(part)
-            }
-            first = false
-            position = end + 1
-        }
+        output.append(value)
         output.append("\r\n")
         return true
     }

@@ -254,6 +254,7 @@ package final class ProxyServer {
         isStopped = true
         for worker in workers { worker.loop.submit { worker.stop() } }
         for thread in threads { thread.join() }
+        state.files.stop()
         monitor.stop()
         admin?.stop()
         log?.close()

@@ -1,8 +1,9 @@
 import Synchronization
 
-/// What the workers share: how many client connections there are.
+/// What the workers share: how many client connections there are, and a thread that waits for the disk.
 final class ServerState: Sendable {
     private let count = Atomic<Int>(0)
+    let files = FileThread()
 
     /// Counts a connection in, unless the limit is reached.
     func admit(limit: Int) -> Bool {

@@ -69,6 +69,9 @@ final class Worker: @unchecked Sendable {
         listeners.append(listener)
     }
 
+    /// Where what waits for the disk is done.
+    var files: FileThread { server.files }
+
     // MARK: Connections
 
     func adopt(_ descriptor: Int32, _ address: SocketAddress, _ listener: WorkerListener) {

@@ -120,6 +120,21 @@ final class WorkerListener: EventHandler {
         return decision(route)
     }
 
+    /// The route of a request that a redirect leads to: under the same rules as one of a client, and each time anew.
+    func route(toHop origin: Origin, under router: Router) -> Route {
+        if isGateway, let upstream = configuration.upstream, origin.scheme == .https, origin.host == upstream.host,
+            origin.port == upstream.port
+        {
+            return router.route(to: upstream)
+        }
+        return router.route(
+            isHTTPS: origin.scheme == .https,
+            host: origin.host,
+            port: origin.port,
+            allowHosts: configuration.allowHosts
+        )
+    }
+
     private func decision(_ route: Route) -> Decision {
         if case .refused(let problem) = route.destination { return .refused(problem, route) }
         return .route(route)

@@ -16,8 +16,17 @@ final class Route {
     let rewritesUpgraded: Bool
     /// How the log names the origin: `https://api.example.com`.
     let logPrefix: [UInt8]
+    /// What is done to requests and answers beyond forwarding them; nil for most hosts.
+    let hooks: HostHooks?
 
-    init(destination: Destination, isUpgraded: Bool, rewritesUpgraded: Bool, logPrefix: [UInt8]) {
+    init(
+        destination: Destination,
+        isUpgraded: Bool,
+        rewritesUpgraded: Bool,
+        logPrefix: [UInt8],
+        hooks: HostHooks? = nil
+    ) {
+        self.hooks = hooks
         self.destination = destination
         self.isUpgraded = isUpgraded
         self.rewritesUpgraded = rewritesUpgraded

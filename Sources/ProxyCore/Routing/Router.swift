@@ -133,7 +133,8 @@ package struct Router: Sendable {
             destination: .origin(endpoint),
             isUpgraded: isUpgraded,
             rewritesUpgraded: settings.rewriteUpgraded,
-            logPrefix: Self.prefix(isHTTPS: secure, host: host, port: port)
+            logPrefix: Self.prefix(isHTTPS: secure, host: host, port: port),
+            hooks: snapshot.policy(for: host).hooks
         )
     }
 

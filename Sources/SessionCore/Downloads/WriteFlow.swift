@@ -2,28 +2,30 @@
 ///
 /// A value: it counts. One piece after the other is handed over as soon as the last has been written, so that little is
 /// on the way while the disk keeps up, and large pieces are while it does not.
-struct WriteFlow: Equatable {
-    static let pieceSize = 256 << 10
+package struct WriteFlow: Equatable {
+    package static let pieceSize = 256 << 10
     /// So much may wait in memory.
-    static let highWater = 1 << 20
-    static let lowWater = 512 << 10
+    package static let highWater = 1 << 20
+    package static let lowWater = 512 << 10
 
     /// Collected, not handed over.
-    private(set) var pending = 0
+    package private(set) var pending = 0
     /// Handed over, not written.
-    private(set) var inFlight = 0
-    private(set) var written = 0
-    private(set) var isPaused = false
+    package private(set) var inFlight = 0
+    package private(set) var written = 0
+    package private(set) var isPaused = false
 
-    struct Step: Equatable {
+    package init() {}
+
+    package struct Step: Equatable {
         /// Hand over what is collected.
-        var flushes = false
+        package var flushes = false
         /// The origin's side: hold it back, or let it go on.
-        var pauses = false
-        var resumes = false
+        package var pauses = false
+        package var resumes = false
     }
 
-    mutating func took(_ count: Int) -> Step {
+    package mutating func took(_ count: Int) -> Step {
         pending += count
         var step = Step(flushes: inFlight == 0 || pending >= Self.pieceSize)
         if step.flushes { flush() }
@@ -34,7 +36,7 @@ struct WriteFlow: Equatable {
         return step
     }
 
-    mutating func wrote(_ count: Int) -> Step {
+    package mutating func wrote(_ count: Int) -> Step {
         inFlight -= count
         written += count
         var step = Step(flushes: inFlight == 0 && pending > 0)
@@ -47,7 +49,7 @@ struct WriteFlow: Equatable {
     }
 
     /// Everything has to go now.
-    mutating func flush() {
+    package mutating func flush() {
         inFlight += pending
         pending = 0
     }

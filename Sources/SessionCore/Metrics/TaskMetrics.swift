@@ -76,7 +76,7 @@ extension TransactionMetrics {
     /// The same transaction, told from the start of a task that began earlier.
     ///
     /// - Parameter time: by how many microseconds.
-    func later(by time: Int64) -> TransactionMetrics {
+    package func later(by time: Int64) -> TransactionMetrics {
         var moved = self
         for phase in Self.phases where moved[keyPath: phase] != Self.absent { moved[keyPath: phase] += time }
         return moved

@@ -44,12 +44,27 @@ package struct RedirectMachine: Sendable {
         case leavesPins
     }
 
+    /// What a response asks for, before anybody has judged it.
+    package enum Proposal: Equatable, Sendable {
+        /// The response is no redirect.
+        case answer
+        case hop(Hop)
+        /// `Location` leads to a scheme that is none of HTTP's.
+        case otherScheme
+        /// `Location` cannot be read, or stands there twice.
+        case invalidLocation
+    }
+
     /// Looks at the final head of a response.
     ///
     /// - Parameters:
     ///   - url: where the request went.
     ///   - method: what was asked.
-    package mutating func take(_ head: borrowing ResponseHead, url: AbsoluteURL, method: HTTPMethod) -> Action {
+    package static func propose(
+        _ head: borrowing ResponseHead,
+        url: AbsoluteURL,
+        method: HTTPMethod
+    ) -> Proposal {
         let next: HTTPMethod
         switch head.status {
         // What user agents have always done with a POST.
@@ -59,12 +74,13 @@ package struct RedirectMachine: Sendable {
         default: return .answer
         }
         guard let place = head.fields.first(.location) else { return .answer }
-        guard head.fields.next(.location, after: place) == nil,
-            let target = url.resolving(head.fields.value(at: place))
-        else { return .fail(.invalidLocation) }
-        guard count < limit else { return .fail(.tooMany) }
-        count += 1
-        return .follow(
+        guard head.fields.next(.location, after: place) == nil else { return .invalidLocation }
+        let location = head.fields.value(at: place)
+        guard let target = url.resolving(location) else {
+            if case .otherScheme? = URLReference(location) { return .otherScheme }
+            return .invalidLocation
+        }
+        return .hop(
             Hop(
                 url: target,
                 method: next,
@@ -72,6 +88,22 @@ package struct RedirectMachine: Sendable {
                 crossesOrigins: target.origin != url.origin
             )
         )
+    }
+
+    /// Counts a hop that is about to be made; false when it would be one too many.
+    package mutating func countHop() -> Bool {
+        guard count < limit else { return false }
+        count += 1
+        return true
+    }
+
+    /// Looks at the final head of a response, and counts the hop that it leads to.
+    package mutating func take(_ head: borrowing ResponseHead, url: AbsoluteURL, method: HTTPMethod) -> Action {
+        switch Self.propose(head, url: url, method: method) {
+        case .answer: .answer
+        case .invalidLocation, .otherScheme: .fail(.invalidLocation)
+        case .hop(let hop): countHop() ? .follow(hop) : .fail(.tooMany)
+        }
     }
 
     /// Whether a hop may be made.
@@ -93,10 +125,18 @@ package struct RedirectMachine: Sendable {
             switch fields.id(at: index) {
             case .authorization, .proxyAuthorization, .cookie: hop.crossesOrigins
             case .referer: leavesTLS
-            case .contentType, .contentEncoding, .contentLanguage, .contentLocation, .contentRange, .contentDisposition:
+            case .contentType, .contentEncoding, .contentLanguage, .contentLocation, .contentRange, .contentDisposition,
+                .lastModified:
                 !hop.keepsBody
+            case .other: !hop.keepsBody && describesContent(fields.name(at: index))
             default: false
             }
         }
+    }
+
+    /// Fields of content (RFC 9110, section 15.4; RFC 9530) that have no `FieldName`.
+    private static func describesContent(_ name: borrowing Span<UInt8>) -> Bool {
+        name.equalsIgnoringCase("Content-Digest") || name.equalsIgnoringCase("Repr-Digest")
+            || name.equalsIgnoringCase("Digest") || name.equalsIgnoringCase("Content-MD5")
     }
 }

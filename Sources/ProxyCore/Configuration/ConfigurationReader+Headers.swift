@@ -1,0 +1,150 @@
+import Glibc
+import HTTPCore
+import IOCore
+import ServerTrust
+
+extension ConfigurationReader {
+    /// - Parameter ofHost: false for the defaults, which hold for any host and so must give nobody's secrets away.
+    func readHeaders(_ object: DocumentObject, ofHost: Bool) -> HeaderRules {
+        comment(object)
+        var headers = HeaderRules()
+        if let object = object.object("request") {
+            headers.request = readChanges(object)
+            if !ofHost { refuseCredentials(headers.request, object) }
+        }
+        if let object = object.object("response") { headers.response = readChanges(object) }
+        object.finish()
+        return headers
+    }
+
+    private func readChanges(_ object: DocumentObject) -> FieldChanges {
+        comment(object)
+        var changes = FieldChanges()
+        if let object = object.object("set") { readFields(object, into: &changes, adds: false) }
+        if let object = object.object("add") { readFields(object, into: &changes, adds: true) }
+        for element in object.elements("remove") ?? [] { readRemoval(element, into: &changes) }
+        object.finish()
+        return changes
+    }
+
+    private func refuseCredentials(_ changes: FieldChanges, _ object: DocumentObject) {
+        guard changes.givesCredentials else { return }
+        object.element.report(
+            "every host without an entry of its own would be sent these credentials",
+            remedy: "say it in the entry of the host that they are for; Authorization, Cookie and values from the "
+                + "environment or a file do not belong into defaults"
+        )
+    }
+
+    /// Names with their values.
+    func readFields(_ object: DocumentObject, into changes: inout FieldChanges, adds: Bool) {
+        var seen: Set<String> = []
+        for (name, element) in object.entries {
+            _ = object[name]
+            guard fieldName(name, element) else { continue }
+            if !seen.insert(name.lowercased()).inserted {
+                element.report("the field stands here twice", remedy: "take one out; case makes no difference")
+                continue
+            }
+            guard let (value, source) = fieldValue(element) else { continue }
+            if adds { changes.add(name, value, from: source) } else { changes.set(name, value, from: source) }
+        }
+    }
+
+    func readRemoval(_ element: DocumentElement, into changes: inout FieldChanges) {
+        if let name = element.string(), fieldName(name, element) { changes.remove(name) }
+    }
+
+    /// Whether a field of that name is one that may be changed.
+    private func fieldName(_ name: String, _ element: DocumentElement) -> Bool {
+        let bytes = Array(name.utf8)
+        guard HTTPFields.isValidName(bytes.span) else {
+            element.report("not a field name", remedy: "write letters, digits and hyphens, as in \"X-Request-Source\"")
+            return false
+        }
+        let isOurs: Bool
+        switch FieldName(bytes.span) {
+        case .host, .connection, .keepAlive, .te, .trailer, .transferEncoding, .upgrade, .via, .expect, .maxForwards,
+            .http2Settings, .underscoredTransferEncoding, .underscoredContentLength, .contentLength:
+            isOurs = true
+        default:
+            isOurs = bytes.span.hasPrefixIgnoringCase("proxy-")
+        }
+        guard isOurs else { return true }
+        element.report(
+            "\(name) belongs to the connection, the framing or the route, and is made by pinproxy alone",
+            remedy: "take it out"
+        )
+        return false
+    }
+
+    /// A string, `{ "env": NAME }` or `{ "file": PATH }`. No issue ever shows what was found.
+    private func fieldValue(_ element: DocumentElement) -> (value: [UInt8], source: FieldChanges.Source)? {
+        if case .string(let text) = element.value.content {
+            return checked(Array(text.utf8), element, "the value").map { ($0, .literal) }
+        }
+        guard case .object = element.value.content, let object = element.object() else {
+            element.report(
+                "must be a string or an object",
+                remedy: "write the value, { \"env\": \"NAME\" } or { \"file\": \"PATH\" }"
+            )
+            return nil
+        }
+        comment(object)
+        let prefix = object.string("prefix") ?? ""
+        let environment = object["env"]
+        let file = object["file"]
+        object.finish()
+        guard (environment == nil) != (file == nil) else {
+            element.report("one of \"env\" and \"file\" has to be there", remedy: "say where the value comes from")
+            return nil
+        }
+        let found: [UInt8]
+        let source: FieldChanges.Source
+        if let environment {
+            guard let name = environment.string() else { return nil }
+            guard let value = environmentValue(name) else {
+                environment.report("the variable is not set, or is empty", remedy: "set it, and start pinproxy anew")
+                return nil
+            }
+            (found, source) = (value, .environment(name))
+        } else {
+            guard let file, let path = file.path() else { return nil }
+            switch FileContents.read(path, limit: 64 << 10) {
+            case .failure(let fault):
+                file.report("\(path): \(fault.message)", remedy: fault.remedy)
+                return nil
+            case .success(let bytes):
+                (found, source) = (Self.withoutNewline(bytes), .file(path))
+                if found.isEmpty {
+                    file.report("\(path) is empty", remedy: "write the value into it")
+                    return nil
+                }
+            }
+        }
+        return checked(Array(prefix.utf8) + found, element, "what it names").map { ($0, source) }
+    }
+
+    private func environmentValue(_ name: String) -> [UInt8]? {
+        guard !name.isEmpty, !name.utf8.contains(0), !name.utf8.contains(UInt8(ascii: "=")),
+            let value = getenv(name), value.pointee != 0
+        else { return nil }
+        return Array(String(cString: value).utf8)
+    }
+
+    /// One at the end, as editors and `echo` leave it.
+    private static func withoutNewline(_ bytes: [UInt8]) -> [UInt8] {
+        guard bytes.last == UInt8(ascii: "\n") else { return bytes }
+        let line = bytes.dropLast()
+        return Array(line.last == UInt8(ascii: "\r") ? line.dropLast() : line)
+    }
+
+    private func checked(_ value: [UInt8], _ element: DocumentElement, _ what: String) -> [UInt8]? {
+        if HTTPFields.isValidValue(value.span) { return value }
+        element.report(
+            "\(what) holds a line break or another control character, or white space at an end: no field can",
+            remedy: "write one line"
+        )
+        return nil
+    }
+}

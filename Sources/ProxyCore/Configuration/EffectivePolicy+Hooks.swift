@@ -1,0 +1,77 @@
+import HTTPCore
+
+extension EffectivePolicy {
+    /// What is done beyond forwarding; nothing for a host with which nothing is.
+    static func hooks(_ entry: HostConfiguration) -> [Row] {
+        var rows: [Row] = []
+        if !entry.redirects.isTrivial { rows.append(Row(label: "redirects", text: describe(entry.redirects))) }
+        if !entry.responses.isTrivial { rows.append(Row(label: "responses", text: describe(entry.responses))) }
+        for (label, changes) in [
+            ("request fields", entry.headers.request), ("response fields", entry.headers.response),
+        ]
+        where !changes.isEmpty {
+            rows.append(Row(label: label, text: describe(changes)))
+        }
+        return rows
+    }
+
+    private static func describe(_ redirects: RedirectRules) -> String {
+        let rules = redirects.rules.map { rule in
+            let word =
+                switch rule.action {
+                case .follow: "follow"
+                case .return: "return"
+                case .deny: "deny"
+                case .rewrite: "rewrite"
+                }
+            var conditions: [String] = []
+            if !rule.statuses.isEmpty {
+                conditions.append(rule.statuses.sorted().map(String.init).joined(separator: "/"))
+            }
+            if let scheme = rule.scheme { conditions.append("\(scheme.text)") }
+            if let to = rule.to { conditions.append("to " + to.patterns.map(\.description).joined(separator: " or ")) }
+            if let path = rule.path { conditions.append(path.text) }
+            return conditions.isEmpty ? word : "\(word) \(conditions.joined(separator: " "))"
+        }
+        let last = rules.isEmpty ? redirects.policy.rawValue : "else \(redirects.policy.rawValue)"
+        let limit = redirects.mayFollow ? "; at most \(redirects.max)" : ""
+        return (rules + [last]).joined(separator: ", ") + limit
+    }
+
+    private static func describe(_ responses: ResponseRules) -> String {
+        var parts = responses.rules.map { rule in
+            var conditions: [String] = []
+            if let statuses = rule.statuses { conditions.append(statuses.description) }
+            if let types = rule.contentTypes { conditions.append(types.map(\.description).joined(separator: " or ")) }
+            if let minimum = rule.minBytes { conditions.append("from \(ByteCount.describe(minimum))") }
+            if let maximum = rule.maxBytes { conditions.append("up to \(ByteCount.describe(maximum))") }
+            let word =
+                switch rule.action {
+                case .allow: "allow"
+                case .cancel: "cancel"
+                case .becomeDownload(let directory): "download to \(directory)"
+                }
+            return conditions.isEmpty ? word : "\(word) \(conditions.joined(separator: " "))"
+        }
+        if let codes = responses.acceptableStatusCodes { parts.append("acceptable are \(codes)") }
+        if let types = responses.acceptableContentTypes {
+            parts.append("acceptable are " + types.map(\.description).joined(separator: ", "))
+        }
+        if let limit = responses.maxBytes { parts.append("at most \(ByteCount.describe(limit))") }
+        return parts.joined(separator: "; ")
+    }
+
+    /// Names, and where their values come from; never a value.
+    private static func describe(_ changes: FieldChanges) -> String {
+        func place(_ source: FieldChanges.Source) -> String {
+            switch source {
+            case .literal: ""
+            case .environment(let name): " (from the variable \(name))"
+            case .file(let path): " (from \(path))"
+            }
+        }
+        return
+            (changes.removed.map { "without \($0)" } + changes.set.map { "sets \($0.name)\(place($0.source))" }
+            + changes.added.map { "adds \($0.name)\(place($0.source))" }).joined(separator: ", ")
+    }
+}

@@ -1,0 +1,97 @@
+package import HTTPCore
+import IOCore
+
+/// Fields that are set, added and removed: `headers.request` and `headers.response`, and what a rewritten redirect
+/// changes. Made ready for use once: to apply it is a copy of bytes.
+package struct FieldChanges: Sendable {
+    /// Where a value comes from.
+    package enum Source: Hashable, Sendable {
+        case literal
+        case environment(String)
+        case file(String)
+
+        /// Whether the value may be a secret.
+        var isOutside: Bool { self != .literal }
+    }
+
+    /// One of the fields that are set or added.
+    package struct Setting: Hashable, Sendable {
+        package var name: String
+        package var source: Source
+    }
+
+    /// As written, without values: what may be shown.
+    package private(set) var set: [Setting] = []
+    package private(set) var added: [Setting] = []
+    package private(set) var removed: [String] = []
+    private var removedNames: [[UInt8]] = []
+    private var settings = HTTPFields()
+    private var additions = HTTPFields()
+
+    package init() {}
+
+    package var isEmpty: Bool { removedNames.isEmpty && settings.isEmpty && additions.isEmpty }
+
+    /// Whether it gives a request something that belongs to somebody: answers to it are kept as those to requests with
+    /// `Authorization` are (RFC 9111, section 3.5).
+    package var givesCredentials: Bool {
+        (set + added).contains { setting in
+            setting.source.isOutside || Self.isCredential(setting.name)
+        }
+    }
+
+    package static func isCredential(_ name: String) -> Bool {
+        switch FieldName(Array(name.utf8).span) {
+        case .authorization, .cookie: true
+        default: false
+        }
+    }
+
+    /// Name and value are valid: the reader has looked.
+    package mutating func set(_ name: String, _ value: [UInt8], from source: Source) {
+        let bytes = Array(name.utf8)
+        set.append(Setting(name: name, source: source))
+        removedNames.append(bytes)
+        settings.append(name: bytes.span, value: value.span)
+    }
+
+    package mutating func add(_ name: String, _ value: [UInt8], from source: Source) {
+        added.append(Setting(name: name, source: source))
+        additions.append(name: Array(name.utf8).span, value: value.span)
+    }
+
+    package mutating func remove(_ name: String) {
+        removed.append(name)
+        removedNames.append(Array(name.utf8))
+    }
+
+    package func apply(to fields: inout HTTPFields) {
+        removeNames(from: &fields)
+        addValues(to: &fields)
+    }
+
+    /// Takes out what is removed, and what is set anew.
+    func removeNames(from fields: inout HTTPFields) {
+        guard !removedNames.isEmpty else { return }
+        fields.removeAll { fields, index in
+            for name in removedNames where fields.name(at: index).equalsIgnoringCase(name.span) { return true }
+            return false
+        }
+    }
+
+    /// Puts in what is set and added.
+    func addValues(to fields: inout HTTPFields) {
+        for index in 0..<settings.count { fields.append(contentsOf: settings, at: index) }
+        for index in 0..<additions.count { fields.append(contentsOf: additions, at: index) }
+    }
+}
+
+/// `headers` of the defaults or of a host.
+package struct HeaderRules: Sendable {
+    /// Of requests to the host.
+    package var request = FieldChanges()
+    /// Of its answers.
+    package var response = FieldChanges()
+
+    package init() {}
+}

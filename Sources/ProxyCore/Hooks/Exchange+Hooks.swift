@@ -1,0 +1,204 @@
+import HTTPCore
+import IOCore
+import SessionCore
+
+/// Where an exchange meets the hooks of its host. Each of these is called only where the host has hooks.
+extension Exchange {
+    // MARK: The request
+
+    /// Makes ready for the request that is about to go out.
+    func begin(_ rules: HostHooks, on route: Route, to endpoint: Endpoint, _ fields: inout HTTPFields) {
+        let deadline = endpoint.timeouts.total.map { startedAt &+ $0.nanoseconds }
+        let hooks = ExchangeHooks(rules, route: route, deadline: deadline)
+        self.hooks = hooks
+        rules.headers.request.apply(to: &fields)
+        if rules.keepsBodies, head.framing.hasBody { keepBody(hooks) }
+    }
+
+    private func keepBody(_ hooks: ExchangeHooks) {
+        let limit = worker.generation.snapshot.configuration.limits.redirectBodyBytes
+        if case .length(let count) = head.framing, count > limit { return }
+        hooks.kept = KeptBody(
+            limit: limit,
+            files: worker.files,
+            loop: worker.loop,
+            goOn: { [unowned self] in keptBodyGoesOn() },
+            fail: { [unowned self] in
+                fail(Problem(.fileFailed, "The request's body was kept for a redirect and could not be read again."))
+            }
+        )
+    }
+
+    /// There is room for more, or all that was kept has been sent again.
+    private func keptBodyGoesOn() {
+        guard !isOver, let kept = hooks?.kept, !kept.holdsBack else { return }
+        if body.isComplete { task?.finishSending(trailers: hooks?.trailers ?? HTTPFields()) }
+        if !body.isComplete { carrier.exchangeWantsBody() }
+    }
+
+    /// The client's body has ended; false when what was kept of it has to be sent first.
+    func ends(_ hooks: ExchangeHooks, _ trailers: HTTPFields?) -> Bool {
+        hooks.trailers = trailers
+        return hooks.kept?.isReplaying != true
+    }
+
+    /// Whether the client has to wait with its body.
+    func holdsBodyBack(_ hooks: ExchangeHooks) -> Bool { hooks.kept?.holdsBack ?? false }
+
+    /// The transfer has room for more of the body; true when it gets what was kept.
+    func replays(_ hooks: ExchangeHooks) -> Bool {
+        guard let kept = hooks.kept, kept.isReplaying else { return false }
+        kept.more()
+        return true
+    }
+
+    // MARK: The answer
+
+    /// Judges the final head of an answer.
+    ///
+    /// - Returns: what becomes of it; nil when it goes to the client.
+    func judge(_ response: borrowing ResponseHead, _ hooks: ExchangeHooks) -> ResponseDisposition? {
+        let router = worker.generation.router
+        switch hooks.decide(response, to: head, body: repeatableBody(hooks), router: router) {
+        case .deliver: break
+        case .refuse(let problem):
+            hooks.failure = problem
+            return .cancel
+        case .follow(let plan):
+            let isWhole = body.isComplete && task?.pendingBodyBytes == 0 && hooks.kept?.isReplaying != true
+            return hooks.follow(plan, after: response.framing, requestIsWhole: isWhole) ? .allow : .cancel
+        }
+        switch ResponseHook.decide(response, hooks.rules, own: hooks.route.hooks) {
+        case .allow(let limit):
+            hooks.allowance = limit
+            return nil
+        case .cancel(let problem):
+            hooks.failure = problem
+            return .cancel
+        case .becomeDownload(let directory, let limit):
+            hooks.allowance = limit
+            becomeDownload(in: directory, hooks)
+            return .allow
+        }
+    }
+
+    private func repeatableBody(_ hooks: ExchangeHooks) -> RedirectHook.Body {
+        guard head.framing.hasBody else { return .none }
+        guard let kept = hooks.kept, !kept.isLost else { return .lost }
+        return .kept
+    }
+
+    /// Takes a piece of an answer's body.
+    ///
+    /// - Returns: whether more may come; nil when the piece goes to the client.
+    func take(_ data: borrowing Span<UInt8>, _ hooks: ExchangeHooks) -> BodyFlow? {
+        if hooks.next != nil {
+            if !hooks.drop(data.count) { task?.cancel() }
+            return .proceed
+        }
+        guard hooks.allowance != Int.max || hooks.download != nil else { return nil }
+        if data.count > hooks.allowance {
+            let limit = hooks.rules.responses.maxBytes ?? hooks.route.hooks?.responses.maxBytes ?? 0
+            fail(ResponseHook.tooLarge(limit))
+            return .pause
+        }
+        if hooks.allowance != Int.max { hooks.allowance -= data.count }
+        return hooks.download?.take(data)
+    }
+
+    /// The task is over.
+    ///
+    /// - Returns: false when it ends the exchange as any other does.
+    func takeUp(_ hooks: ExchangeHooks, after task: LoopTask, error: SessionError?) -> Bool {
+        if let failure = hooks.failure {
+            fail(failure)
+            return true
+        }
+        if let plan = hooks.next {
+            hooks.next = nil
+            follow(plan, after: task, hooks)
+            return true
+        }
+        guard error == nil, let download = hooks.download else { return false }
+        download.finish { [unowned self] result in
+            switch result {
+            case .success(let outcome):
+                hooks.downloaded = outcome
+                tellDownload(outcome)
+            case .failure(let problem): fail(problem)
+            }
+        }
+        return true
+    }
+
+    // MARK: The next hop
+
+    /// Sends the request on to where a redirect leads, under the policy that holds by now.
+    private func follow(_ plan: RedirectHook.Plan, after ended: LoopTask, _ hooks: ExchangeHooks) {
+        let generation = worker.generation
+        self.generation = generation
+        let hop = plan.hop
+        let route = carrier.listener.route(toHop: hop.url.origin, under: generation.router)
+        switch route.destination {
+        case .refused(let problem):
+            fail(
+                Problem(
+                    problem.code,
+                    status: problem.status,
+                    "\(hooks.url?.origin.description ?? "The origin") redirects to \(hop.url.origin). \(problem.details)"
+                )
+            )
+        case .origin(let endpoint):
+            guard let timeouts = hooks.timeouts(of: endpoint, now: worker.loop.now) else {
+                fail(Problem(.responseTimeout, "The redirects took longer than timeouts.total allows."))
+                return
+            }
+            hooks.begin(hop, on: route, after: ended)
+            var fields = fields(of: plan, on: route, hooks)
+            if leavesContinue(to: endpoint, keepsBody: hop.keepsBody) { fields.append(.expect, "100-continue") }
+            var request = SessionRequest(
+                endpoint: endpoint,
+                method: hop.method,
+                target: hop.url.target,
+                fields: fields,
+                bodyLength: hop.keepsBody ? bodyLength : .none,
+                timeouts: timeouts
+            )
+            request.isBidirectional = head.majorVersion == 2 && request.bodyLength == .unknown
+            let task = generation.manager.dataTask(with: request, delegate: self)
+            self.task = task
+            if hop.keepsBody { hooks.kept?.replay(to: task) }
+            if body.isComplete, hooks.kept?.isReplaying != true {
+                task.finishSending(trailers: hooks.trailers ?? HTTPFields())
+            }
+            task.resume()
+        }
+    }
+
+    private func fields(of plan: RedirectHook.Plan, on route: Route, _ hooks: ExchangeHooks) -> HTTPFields {
+        var fields = hooks.fields ?? clientFields()
+        RedirectMachine.prune(&fields, for: plan.hop, leavesTLS: plan.leavesTLS)
+        plan.changes?.removeNames(from: &fields)
+        // What follows is for this host alone.
+        hooks.fields = fields
+        plan.changes?.addValues(to: &fields)
+        route.hooks?.headers.request.apply(to: &fields)
+        return fields
+    }
+
+    // MARK: Downloads
+
+    private func becomeDownload(in directory: String, _ hooks: ExchangeHooks) {
+        var target = Array(copying: head.target)
+        if let url = hooks.url { target = url.target }
+        let name = ResponseDownload.name(of: target.span)
+        hooks.download = ResponseDownload(
+            directory: directory,
+            name: name,
+            files: worker.files,
+            loop: worker.loop,
+            resume: { [unowned self] in task?.resumeReceiving() },
+            fail: { [unowned self] problem in fail(problem) }
+        )
+    }
+}

@@ -1,0 +1,181 @@
+import HTTPCore
+import IOCore
+import ServerTrust
+import SessionCore
+
+/// What the hooks of a host know of one exchange. There is none for hosts without hooks.
+final class ExchangeHooks {
+    /// Those of the host that the client asked for.
+    let rules: HostHooks
+    /// Of the request under way; the client's own until a redirect is followed.
+    private(set) var route: Route
+    /// The requests before the one under way, each answered by a redirect.
+    private(set) var earlier: [EarlierTransaction] = []
+    /// When the whole exchange has to be over, in nanoseconds of the loop's clock.
+    private let deadline: UInt64?
+
+    // Of the request under way, once there was a redirect.
+    private(set) var redirects: RedirectHook?
+    private(set) var url: AbsoluteURL?
+    private(set) var method = HTTPMethod.get
+    /// The client's fields as far as they have come along: without what hosts are given by the configuration.
+    var fields: HTTPFields?
+
+    var kept: KeptBody?
+    /// Of the request; nil as long as it has not ended.
+    var trailers: HTTPFields?
+    /// The hop that is made when the answer under way is over.
+    var next: RedirectHook.Plan?
+    /// How much of that answer has come.
+    private var dropped = 0
+    /// Why the client gets an error instead of the answer.
+    var failure: Problem?
+    var download: ResponseDownload?
+    /// The file that the answer went to.
+    var downloaded: ResponseDownload.Outcome?
+    /// Bytes of the answer's body that may still be handed on.
+    var allowance = Int.max
+
+    /// An answer that is not delivered is read to its end, so that the connection serves the next hop; a longer one is
+    /// cut off.
+    private static let dropLimit = 64 << 10
+
+    init(_ rules: HostHooks, route: Route, deadline: UInt64?) {
+        self.rules = rules
+        self.route = route
+        self.deadline = deadline
+    }
+
+    var hasFollowed: Bool { !earlier.isEmpty }
+
+    // MARK: Redirects
+
+    /// Judges an answer, after the host's own rules for the client's request have been made ready.
+    func decide(
+        _ response: borrowing ResponseHead,
+        to head: borrowing RequestHead,
+        body: RedirectHook.Body,
+        router: Router
+    ) -> RedirectHook.Decision {
+        guard (300..<400).contains(response.status), let url = makeReady(for: head), var redirects else {
+            return .deliver
+        }
+        let decision = redirects.decide(response, url: url, method: method, body: body, router: router)
+        self.redirects = redirects
+        return decision
+    }
+
+    /// Where the request under way went; nil where there is nothing to be judged.
+    private func makeReady(for head: borrowing RequestHead) -> AbsoluteURL? {
+        if let url { return url }
+        guard case .origin(let endpoint) = route.destination else { return nil }
+        let first = AbsoluteURL(origin: endpoint.origin, rest: Array(copying: head.target))
+        url = first
+        method = head.method
+        redirects = RedirectHook(rules, url: first, method: method)
+        return first
+    }
+
+    /// The answer under way leads on: it is dropped.
+    ///
+    /// - Returns: whether what comes of it is read to the end.
+    func follow(_ plan: RedirectHook.Plan, after framing: BodyFraming, requestIsWhole: Bool) -> Bool {
+        next = plan
+        dropped = 0
+        guard requestIsWhole else { return false }
+        if case .length(let count) = framing, count > Self.dropLimit { return false }
+        return true
+    }
+
+    /// Takes bytes of an answer that leads on; false when there are too many.
+    func drop(_ count: Int) -> Bool {
+        dropped += count
+        return dropped <= Self.dropLimit
+    }
+
+    /// The next request goes out.
+    func begin(_ hop: RedirectMachine.Hop, on route: Route, after ended: LoopTask) {
+        if let url { earlier.append(EarlierTransaction(url: url, route: self.route, ended)) }
+        self.route = route
+        url = hop.url
+        method = hop.method
+        if !hop.keepsBody {
+            kept?.end()
+            kept = nil
+        }
+    }
+
+    /// The limits of a hop's task: the whole exchange has no more time than the host that was asked gives it.
+    ///
+    /// - Returns: nil when it is over.
+    func timeouts(of endpoint: Endpoint, now: UInt64) -> TaskTimeouts? {
+        var timeouts = endpoint.timeouts
+        guard let deadline else { return timeouts }
+        guard deadline > now else { return nil }
+        let left = TimeSpan(nanoseconds: deadline - now)
+        if let own = timeouts.total, own.nanoseconds <= left.nanoseconds { return timeouts }
+        timeouts.total = left
+        return timeouts
+    }
+
+    // MARK: Answers
+
+    /// Where the answer comes from, when that is not what the client asked for.
+    var base: AbsoluteURL? { hasFollowed ? url : nil }
+
+    /// The head as the configuration wants it.
+    func changed(_ response: borrowing ResponseHead) -> ResponseHead {
+        var head = copy response
+        let crosses = earlier.first.map { $0.origin != url?.origin } ?? false
+        let changes = route.hooks?.headers.response
+        guard crosses || changes?.isEmpty == false else { return head }
+        head.changeFields { fields in
+            if crosses { Self.removeSelfStatements(from: &fields) }
+            changes?.apply(to: &fields)
+        }
+        return head
+    }
+
+    /// What a host says of itself to its clients: to this client it would seem to be said by the host that it asked.
+    private static func removeSelfStatements(from fields: inout HTTPFields) {
+        fields.removeAll { fields, index in
+            switch fields.id(at: index) {
+            case .setCookie, .strictTransportSecurity, .altSvc: true
+            case .other:
+                fields.name(at: index).equalsIgnoringCase("Clear-Site-Data")
+                    || fields.name(at: index).equalsIgnoringCase("Set-Cookie2")
+            default: false
+            }
+        }
+    }
+
+    /// The exchange is over, well or not.
+    func end() {
+        kept?.end()
+        download?.end()
+    }
+}
+
+/// A request that a redirect has answered, for the log.
+struct EarlierTransaction {
+    let origin: Origin
+    let prefix: [UInt8]
+    let target: [UInt8]
+    let metrics: TransactionMetrics
+    let evaluation: TrustEvaluation?
+    /// Microseconds since 1970: what the metrics' times count from.
+    let fetchStart: Int64
+
+    init(url: AbsoluteURL, route: Route, _ task: LoopTask) {
+        origin = url.origin
+        prefix = route.logPrefix
+        target = url.target
+        metrics = task.metrics.transaction
+        evaluation = task.evaluation
+        fetchStart = task.metrics.fetchStart
+    }
+}
+
+extension Endpoint {
+    var origin: Origin { Origin(scheme: scheme == .https ? .https : .http, host: host, port: port) }
+}

@@ -1,0 +1,206 @@
+import Glibc
+import HTTPCore
+import IOCore
+import SessionCore
+
+/// The body of a request as far as it has come, so that it can be sent again to where a redirect leads. Small ones stay
+/// in memory, larger ones go to a file without a name; beyond the limit nothing is kept.
+///
+/// `@unchecked Sendable`: it is handed to the loop's work by way of the thread for files, and touched on the loop alone.
+final class KeptBody: @unchecked Sendable {
+    private let limit: Int
+    private let files: FileThread
+    private let loop: EventLoop
+    /// Called when there is room again, or when the replay has caught up.
+    private let goOn: () -> Void
+    /// Called when what was kept cannot be sent again after all.
+    private let fail: () -> Void
+
+    /// All of it as long as there is no file, else what was not handed to it yet.
+    private var memory: [UInt8] = []
+    private var spool: SpooledBody?
+    private var flow = WriteFlow()
+    private(set) var count = 0
+    private(set) var isLost = false
+    private var isEnded = false
+
+    /// Who gets what was kept, and how much of it has gone.
+    private var replay: (task: LoopTask, position: Int)?
+    private var isReading = false
+
+    /// So much stays in memory.
+    static let memoryLimit = 64 << 10
+    private static let readSize = 64 << 10
+
+    init(limit: Int, files: FileThread, loop: EventLoop, goOn: @escaping () -> Void, fail: @escaping () -> Void) {
+        self.limit = limit
+        self.files = files
+        self.loop = loop
+        self.goOn = goOn
+        self.fail = fail
+    }
+
+    /// Whether the client has to wait: for the disk, or for the replay.
+    var holdsBack: Bool { isReplaying || (!isLost && flow.isPaused) }
+
+    var isReplaying: Bool { replay != nil }
+
+    // MARK: Keeping
+
+    func take(_ bytes: borrowing Span<UInt8>) {
+        guard !isLost, !isEnded else { return }
+        count += bytes.count
+        guard count <= limit else { return lose() }
+        memory.append(bytes)
+        if spool == nil {
+            guard count > Self.memoryLimit else { return }
+            spool = SpooledBody(files: files)
+            write(flow.took(memory.count))
+        } else {
+            write(flow.took(bytes.count))
+        }
+    }
+
+    private func write(_ step: WriteFlow.Step) {
+        if step.flushes { handOver() }
+    }
+
+    private func handOver() {
+        guard let spool else { return }
+        let piece = memory
+        memory = []
+        let isTaken = spool.append(piece) { [self, loop] isWritten in
+            loop.submit { self.wrote(piece.count, isWritten) }
+        }
+        if !isTaken { lose() }
+    }
+
+    private func wrote(_ count: Int, _ isWritten: Bool) {
+        guard !isLost, !isEnded else { return }
+        guard isWritten else {
+            lose()
+            goOn()
+            return
+        }
+        let step = flow.wrote(count)
+        write(step)
+        if step.resumes { goOn() }
+    }
+
+    /// Too long, or no room: it goes through once, and is not kept.
+    private func lose() {
+        isLost = true
+        memory = []
+        spool = nil
+    }
+
+    // MARK: Sending again
+
+    /// Sends what is kept. Until that is done nothing else is to be sent.
+    func replay(to task: LoopTask) {
+        guard count > 0 else { return }
+        guard spool != nil else {
+            let all = memory
+            task.send(all.span)
+            return
+        }
+        // What waits is written first, so that all of it is read from one place.
+        if !memory.isEmpty {
+            flow.flush()
+            handOver()
+        }
+        replay = (task, 0)
+        more()
+    }
+
+    /// The task has room.
+    func more() {
+        guard let replay, let spool, !isReading, replay.task.pendingBodyBytes < Self.readSize else { return }
+        isReading = true
+        let isTaken = spool.read(at: replay.position, count: min(Self.readSize, count - replay.position)) {
+            [self, loop] bytes in
+            loop.submit { self.took(bytes) }
+        }
+        if !isTaken { took(nil) }
+    }
+
+    private func took(_ bytes: [UInt8]?) {
+        isReading = false
+        guard !isEnded, let current = replay else { return }
+        guard let bytes, !bytes.isEmpty else {
+            // The request cannot be made whole: its end must not look like one.
+            lose()
+            replay = nil
+            fail()
+            return
+        }
+        let position = current.position + bytes.count
+        current.task.send(bytes.span)
+        if position < count {
+            replay = (current.task, position)
+            more()
+        } else {
+            replay = nil
+            goOn()
+        }
+    }
+
+    /// Nothing is wanted any more.
+    func end() {
+        isEnded = true
+        replay = nil
+        memory = []
+        spool = nil
+    }
+}
+
+/// The file of a kept body.
+///
+/// `@unchecked Sendable`: `file` is touched by work on the thread for files alone, which also lets go of it.
+private final class SpooledBody: @unchecked Sendable {
+    private final class Contents: @unchecked Sendable {
+        var file: UnnamedFile?
+        var hasFailed = false
+    }
+
+    private let files: FileThread
+    private let contents = Contents()
+
+    /// Where temporary files go.
+    private static let folder = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
+
+    init(files: FileThread) {
+        self.files = files
+    }
+
+    deinit {
+        let contents = contents
+        // Giving a large file back takes the disk's time.
+        files.submit { contents.file = nil }
+    }
+
+    func append(_ bytes: [UInt8], then: @escaping @Sendable (Bool) -> Void) -> Bool {
+        files.submit { [contents] in
+            if !contents.hasFailed {
+                do throws(IOFailure) {
+                    if contents.file == nil {
+                        contents.file = try UnnamedFile(in: Self.folder)
+                        contents.file?.forgetName()
+                    }
+                    try contents.file?.append(bytes)
+                } catch {
+                    contents.hasFailed = true
+                    contents.file = nil
+                }
+            }
+            then(!contents.hasFailed)
+        }
+    }
+
+    /// - Parameter then: nil when they cannot be read.
+    func read(at offset: Int, count: Int, then: @escaping @Sendable ([UInt8]?) -> Void) -> Bool {
+        files.submit { [contents] in
+            then(contents.hasFailed ? nil : try? contents.file?.read(at: offset, count: count))
+        }
+    }
+}

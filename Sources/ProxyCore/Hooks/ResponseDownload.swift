@@ -1,0 +1,193 @@
+import HTTPCore
+import IOCore
+import SessionCore
+
+/// An answer's body on its way into a file, which nobody sees before it is whole. The disk holds the origin back, not
+/// the loop.
+///
+/// `@unchecked Sendable`: it is handed to the loop's work by way of the thread for files, and touched on the loop alone.
+final class ResponseDownload: @unchecked Sendable {
+    /// The file as it is told to the client.
+    struct Outcome: Sendable {
+        var path: String
+        var count: Int
+        /// SHA-256, in hexadecimal digits.
+        var digest: String
+
+        /// As a file URL (RFC 8089).
+        var url: String {
+            let plain = Array("/-._~".utf8)
+            let escaped = path.utf8.map { byte in
+                ASCII.isLetter(byte) || ASCII.isDigit(byte) || plain.contains(byte)
+                    ? String(UnicodeScalar(byte))
+                    : "%" + (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true)
+            }
+            return "file://" + escaped.joined()
+        }
+    }
+
+    private let files: FileThread
+    private let loop: EventLoop
+    private let contents: Contents
+    private let resume: () -> Void
+    private let fail: (Problem) -> Void
+    private var flow = WriteFlow()
+    private var pending: [UInt8] = []
+    private var isEnded = false
+
+    /// - Parameters:
+    ///   - directory: where the file will stand.
+    ///   - name: what its name ends with.
+    ///   - resume: called when the disk has caught up.
+    ///   - fail: called once, when the file cannot be written.
+    init(
+        directory: String,
+        name: [UInt8],
+        files: FileThread,
+        loop: EventLoop,
+        resume: @escaping () -> Void,
+        fail: @escaping (Problem) -> Void
+    ) {
+        self.files = files
+        self.loop = loop
+        self.resume = resume
+        self.fail = fail
+        contents = Contents(directory: directory, name: String(decoding: name, as: UTF8.self))
+    }
+
+    deinit {
+        // Giving a large file back takes the disk's time.
+        let contents = contents
+        files.submit { contents.file = nil }
+    }
+
+    func take(_ bytes: borrowing Span<UInt8>) -> BodyFlow {
+        pending.append(bytes)
+        let step = flow.took(bytes.count)
+        if step.flushes { write() }
+        return step.pauses ? .pause : .proceed
+    }
+
+    private func write() {
+        let piece = pending
+        pending = []
+        let isTaken = files.submit { [self] in
+            let failure = contents.append(piece)
+            loop.submit { self.wrote(piece.count, failure) }
+        }
+        if !isTaken { loop.submit { self.wrote(piece.count, Self.noThread) } }
+    }
+
+    private static let noThread = Problem(.fileFailed, "There is no thread to write files.")
+
+    private func wrote(_ count: Int, _ failure: Problem?) {
+        guard !isEnded else { return }
+        if let failure {
+            end()
+            fail(failure)
+            return
+        }
+        let step = flow.wrote(count)
+        if step.flushes { write() }
+        if step.resumes { resume() }
+    }
+
+    /// The body is whole: writes what is left, and publishes the file.
+    ///
+    /// - Parameter then: called on the loop, unless `end` comes first: then the file is taken away again.
+    func finish(then: @escaping (Result<Outcome, Problem>) -> Void) {
+        let piece = pending
+        pending = []
+        let callback = Callback(then)
+        let isTaken = files.submit { [self] in
+            let result = contents.append(piece).map { Result.failure($0) } ?? contents.publish()
+            loop.submit {
+                guard !self.isEnded else {
+                    if case .success(let outcome) = result { self.files.submit { FileMove.remove(outcome.path) } }
+                    return
+                }
+                self.isEnded = true
+                callback.call(result)
+            }
+        }
+        if !isTaken { then(.failure(Self.noThread)) }
+    }
+
+    /// Nobody wants it any more.
+    func end() { isEnded = true }
+
+    /// Carried through the thread for files and called on the loop: it holds what belongs there.
+    private final class Callback: @unchecked Sendable {
+        let call: (Result<Outcome, Problem>) -> Void
+        init(_ call: @escaping (Result<Outcome, Problem>) -> Void) { self.call = call }
+    }
+
+    /// The file and its digest.
+    ///
+    /// `@unchecked Sendable`: touched by work on the thread for files alone.
+    private final class Contents: @unchecked Sendable {
+        let directory: String
+        let name: String
+        var file: UnnamedFile?
+        let digest = ContentDigest()
+
+        init(directory: String, name: String) {
+            self.directory = directory
+            self.name = name
+        }
+
+        /// - Returns: why it could not be written.
+        func append(_ bytes: [UInt8]) -> Problem? {
+            do throws(IOFailure) {
+                if file == nil { file = try UnnamedFile(in: directory, mode: 0o640) }
+                try file?.append(bytes)
+                digest.update(bytes)
+                return nil
+            } catch {
+                file = nil
+                return problem(error)
+            }
+        }
+
+        func publish() -> Result<Outcome, Problem> {
+            guard let file else { return .failure(problem(IOFailure(code: 0, during: "open"))) }
+            // Nobody guesses such a name, and whoever takes it nevertheless makes this one fail.
+            let path = "\(directory)/\(String(UInt64.random(in: 0 ... .max), radix: 36))-\(name)"
+            do throws(IOFailure) {
+                try file.publish(as: path)
+                let outcome = Outcome(path: path, count: file.size, digest: digest.finish())
+                self.file = nil
+                return .success(outcome)
+            } catch {
+                self.file = nil
+                return .failure(problem(error))
+            }
+        }
+
+        private func problem(_ failure: IOFailure) -> Problem {
+            Problem(
+                .fileFailed,
+                "The answer could not be written to \(directory): \(failure). Make room, or let this process write there."
+            )
+        }
+    }
+}
+
+extension ResponseDownload {
+    /// What a file's name ends with, after the path that was asked for: letters, digits and `._-` alone, at most 100.
+    static func name(of target: borrowing Span<UInt8>) -> [UInt8] {
+        var end = 0
+        while end < target.count, target[end] != UInt8(ascii: "?"), target[end] != UInt8(ascii: "#") { end += 1 }
+        var start = end
+        while start > 0, target[start - 1] != UInt8(ascii: "/") { start -= 1 }
+        var name: [UInt8] = []
+        for index in start..<end where name.count < 100 {
+            let byte = target[index]
+            let isPlain =
+                ASCII.isLetter(byte) || ASCII.isDigit(byte) || byte == UInt8(ascii: ".")
+                || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
+            name.append(isPlain ? byte : UInt8(ascii: "_"))
+        }
+        return name.isEmpty ? Array("download".utf8) : name
+    }
+}

@@ -1,0 +1,120 @@
+import HTTPCore
+import IOCore
+
+/// The hook that `dataTaskDidReceiveResponse` is in a session, driven by rules: what becomes of an answer whose head is
+/// there. A value without a socket.
+struct ResponseHook {
+    enum Decision {
+        /// - Parameter limit: bytes of the body that are handed on at most.
+        case allow(limit: Int)
+        case cancel(Problem)
+        case becomeDownload(directory: String, limit: Int)
+    }
+
+    /// - Parameters:
+    ///   - hooks: those of the host that the client asked for.
+    ///   - own: those of the host that answers, when that is another: what it does not let by is refused.
+    static func decide(_ head: borrowing ResponseHead, _ hooks: HostHooks, own: HostHooks? = nil) -> Decision {
+        let decision = decide(head, hooks.responses, hooks.owner)
+        guard let own, own !== hooks else { return decision }
+        let limit: Int
+        switch decide(head, own.responses, own.owner) {
+        case .cancel(let problem): return .cancel(problem)
+        case .allow(let bytes), .becomeDownload(_, let bytes): limit = bytes
+        }
+        switch decision {
+        case .allow(let bytes): return .allow(limit: min(bytes, limit))
+        case .becomeDownload(let directory, let bytes):
+            return .becomeDownload(directory: directory, limit: min(bytes, limit))
+        case .cancel: return decision
+        }
+    }
+
+    private static func decide(
+        _ head: borrowing ResponseHead,
+        _ responses: ResponseRules,
+        _ owner: String
+    ) -> Decision {
+        let limit = responses.maxBytes ?? Int.max
+        if case .length(let count) = head.framing, count > limit { return .cancel(tooLarge(limit)) }
+        for (index, rule) in responses.rules.enumerated() where matches(rule, head) {
+            switch rule.action {
+            case .allow: return .allow(limit: limit)
+            case .cancel:
+                return .cancel(
+                    Problem(
+                        .responseDenied,
+                        "The answer (status \(head.status)\(described(head))) is refused by \(owner)/responses/rules/\(index)."
+                    )
+                )
+            case .becomeDownload(let directory): return .becomeDownload(directory: directory, limit: limit)
+            }
+        }
+        if let acceptable = responses.acceptableStatusCodes, !acceptable.contains(head.status) {
+            return .cancel(
+                Problem(
+                    .responseDenied,
+                    "The answer's status is \(head.status); \(owner)/responses/acceptableStatusCodes takes \(acceptable)."
+                )
+            )
+        }
+        if let acceptable = responses.acceptableContentTypes, head.framing.hasBody, !accepts(acceptable, head) {
+            let listed = acceptable.map(\.description).joined(separator: ", ")
+            return .cancel(
+                Problem(
+                    .responseDenied,
+                    "The answer's content type is not acceptable\(described(head)); \(owner)/responses/acceptableContentTypes takes \(listed)."
+                )
+            )
+        }
+        return .allow(limit: limit)
+    }
+
+    static func tooLarge(_ limit: Int) -> Problem {
+        Problem(
+            .responseTooLarge,
+            "The answer's body is longer than responses.maxBytes (\(limit) bytes). Raise it if such answers are right."
+        )
+    }
+
+    private static func matches(_ rule: ResponseRule, _ head: borrowing ResponseHead) -> Bool {
+        if let statuses = rule.statuses, !statuses.contains(head.status) { return false }
+        if let types = rule.contentTypes, !names(types, head) { return false }
+        if rule.minBytes != nil || rule.maxBytes != nil {
+            // What Content-Length says to HEAD counts as to GET.
+            guard let count = head.contentLength else { return false }
+            if let minimum = rule.minBytes, count < minimum { return false }
+            if let maximum = rule.maxBytes, count > maximum { return false }
+        }
+        if case .becomeDownload = rule.action { return canBeStored(head) }
+        return true
+    }
+
+    /// Whether the body is a whole file: not without one, not a part of one, not an error's text.
+    private static func canBeStored(_ head: borrowing ResponseHead) -> Bool {
+        head.framing != .none && (200..<300).contains(head.status) && head.status != 206
+    }
+
+    /// Whether some Content-Type is among these: a rule that refuses is not to be got around by a second one.
+    private static func names(_ types: [MediaTypePattern], _ head: borrowing ResponseHead) -> Bool {
+        guard var place = head.fields.first(.contentType) else { return types.contains { $0.isAny } }
+        while true {
+            for type in types where type.matches(head.fields.value(at: place)) { return true }
+            guard let next = head.fields.next(.contentType, after: place) else { return false }
+            place = next
+        }
+    }
+
+    /// Whether there is one Content-Type, and it is among these.
+    private static func accepts(_ types: [MediaTypePattern], _ head: borrowing ResponseHead) -> Bool {
+        guard let place = head.fields.first(.contentType) else { return types.contains { $0.isAny } }
+        guard head.fields.next(.contentType, after: place) == nil else { return false }
+        for type in types where type.matches(head.fields.value(at: place)) { return true }
+        return false
+    }
+
+    private static func described(_ head: borrowing ResponseHead) -> String {
+        guard let place = head.fields.first(.contentType) else { return ", no content type" }
+        return ", \(String(copying: head.fields.value(at: place)))"
+    }
+}

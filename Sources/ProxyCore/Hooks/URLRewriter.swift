@@ -1,0 +1,290 @@
+import HTTPCore
+import IOCore
+
+/// Changes URLs in an answer so that a client that follows them comes through the proxy again.
+///
+/// A URL is changed only where everyone reads its authority the same way; what stands behind that is kept byte by byte.
+struct URLRewriter {
+    enum Mode {
+        case off
+        /// https becomes http, which the proxy upgrades again.
+        case upgraded
+        /// The upstream becomes the gateway, under the name by which the client called it.
+        case gateway
+    }
+
+    let mode: Mode
+    private let router: Router
+    private let upstream: ListenerConfiguration.Upstream?
+    private let clientAuthority: [UInt8]
+    private let base: AbsoluteURL?
+
+    init(mode: Mode, _ context: borrowing AnswerContext) {
+        self.init(
+            mode: mode,
+            router: context.router,
+            upstream: context.listener.configuration.upstream,
+            clientAuthority: context.clientAuthority,
+            base: context.base
+        )
+    }
+
+    init(
+        mode: Mode,
+        router: Router,
+        upstream: ListenerConfiguration.Upstream? = nil,
+        clientAuthority: [UInt8] = [],
+        base: AbsoluteURL? = nil
+    ) {
+        self.mode = mode
+        self.router = router
+        self.upstream = upstream
+        self.clientAuthority = clientAuthority
+        self.base = base
+    }
+
+    /// A URL reference as the client should see it; nil when it stays as it is.
+    func rewritten(_ reference: borrowing Span<UInt8>) -> [UInt8]? {
+        if let parts = Parts(reference) {
+            let scheme = parts.scheme ?? base?.origin.scheme
+            let origin = Origin(scheme: scheme ?? .https, host: parts.host, port: parts.port)
+            let rest = Array(copying: reference.extracting(parts.rest))
+            if let changed = changed(origin, isWhole: scheme != nil, parts.userinfo, rest) { return changed }
+            // Where the client stands, another scheme may hold.
+            guard parts.scheme == nil, base != nil else { return nil }
+            return text(origin.scheme.text, parts.userinfo, authority(origin), rest)
+        }
+        guard let base, let resolved = base.resolving(Self.escaped(reference).span) else { return nil }
+        return changed(resolved.origin, isWhole: true, [], resolved.rest)
+            ?? text(resolved.origin.scheme.text, [], authority(resolved.origin), resolved.rest)
+    }
+
+    /// - Parameter isWhole: false for a URL without a scheme, which has that of the page: the client's.
+    private func changed(_ origin: Origin, isWhole: Bool, _ userinfo: [UInt8], _ rest: [UInt8]) -> [UInt8]? {
+        switch mode {
+        case .off:
+            return nil
+        case .upgraded:
+            // Port 80 over TLS has no http spelling: http on port 80 means https on 443.
+            guard isWhole, origin.scheme == .https, origin.port != 80, router.wouldUpgrade(origin.host) else {
+                return nil
+            }
+            let port = origin.port == 443 ? "" : ":\(origin.port)"
+            return text("http", userinfo, Array("\(origin.host.authorityText)\(port)".utf8), rest)
+        case .gateway:
+            // The client of a gateway has no proxy: http to the upstream would go out in the clear.
+            let port = origin.scheme == .http && origin.port == 80 ? 443 : origin.port
+            guard let upstream, origin.host == upstream.host, port == upstream.port else { return nil }
+            return text("http", userinfo, clientAuthority, rest)
+        }
+    }
+
+    private func authority(_ origin: Origin) -> [UInt8] {
+        let port = origin.port == origin.scheme.defaultPort ? "" : ":\(origin.port)"
+        return Array("\(origin.host.authorityText)\(port)".utf8)
+    }
+
+    private func text(_ scheme: StaticString, _ userinfo: [UInt8], _ authority: [UInt8], _ rest: [UInt8]) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.append(scheme.bytes)
+        bytes.append(contentsOf: "://".utf8)
+        bytes += userinfo
+        bytes += authority
+        bytes += rest
+        return bytes
+    }
+
+    /// Spaces and what is not ASCII, percent-encoded: what browsers make of them.
+    private static func escaped(_ reference: borrowing Span<UInt8>) -> [UInt8] {
+        var bytes: [UInt8] = []
+        for index in 0..<reference.count {
+            let byte = reference[index]
+            if byte > 0x20, byte < 0x7F {
+                bytes.append(byte)
+            } else {
+                bytes += Array(("%" + (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true)).utf8)
+            }
+        }
+        return bytes
+    }
+
+    /// The parts of a reference that begins with an authority.
+    private struct Parts {
+        /// nil where the reference begins with `//`.
+        var scheme: RequestHead.Scheme?
+        var host: Host
+        var port: UInt16?
+        /// With its `@`.
+        var userinfo: [UInt8]
+        var rest: Range<Int>
+
+        /// - Returns: nil for other references, and where the authority could be read in two ways.
+        init?(_ reference: borrowing Span<UInt8>) {
+            var start = 0
+            if reference.hasPrefixIgnoringCase("https://") {
+                scheme = .https
+                start = 8
+            } else if reference.hasPrefixIgnoringCase("http://") {
+                scheme = .http
+                start = 7
+            } else if reference.hasPrefixIgnoringCase("//") {
+                start = 2
+            } else {
+                return nil
+            }
+            var end = start
+            var at: Int?
+            while end < reference.count, reference[end] != UInt8(ascii: "/"), reference[end] != UInt8(ascii: "?"),
+                reference[end] != UInt8(ascii: "#")
+            {
+                if reference[end] == UInt8(ascii: "@") {
+                    // A second one is read in two ways.
+                    guard at == nil else { return nil }
+                    at = end
+                }
+                end += 1
+            }
+            let hostStart = at.map { $0 + 1 } ?? start
+            userinfo = Array(copying: reference.extracting(start..<hostStart))
+            guard userinfo.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "\\") }) else { return nil }
+            let authority = Array("//".utf8) + Array(copying: reference.extracting(hostStart..<end))
+            guard case .schemeRelative(let host, let port, _)? = URLReference(authority.span) else { return nil }
+            self.host = host
+            self.port = port
+            rest = end..<reference.count
+        }
+    }
+}
+
+extension URLRewriter {
+    /// `5; url=https://…` (HTML, section 4.2.5.3, which is where this field is described).
+    func rewritten(refresh value: borrowing Span<UInt8>) -> [UInt8]? {
+        guard let place = Self.url(inRefresh: value), let url = rewritten(value.extracting(place)) else { return nil }
+        return Array(copying: value.extracting(0..<place.lowerBound)) + url
+            + Array(copying: value.extracting(place.upperBound..<value.count))
+    }
+
+    private static func url(inRefresh value: borrowing Span<UInt8>) -> Range<Int>? {
+        var index = 0
+        func skipBlanks() { while index < value.count, ASCII.isBlank(value[index]) { index += 1 } }
+        skipBlanks()
+        while index < value.count, ASCII.isDigit(value[index]) || value[index] == UInt8(ascii: ".") { index += 1 }
+        skipBlanks()
+        guard index < value.count, value[index] == UInt8(ascii: ";") || value[index] == UInt8(ascii: ",") else {
+            return nil
+        }
+        index += 1
+        skipBlanks()
+        let start = index
+        if value.extracting(index..<value.count).hasPrefixIgnoringCase("url") {
+            index += 3
+            skipBlanks()
+            if index < value.count, value[index] == UInt8(ascii: "=") {
+                index += 1
+                skipBlanks()
+            } else {
+                index = start
+            }
+        }
+        guard index < value.count else { return nil }
+        let first = value[index]
+        if first == UInt8(ascii: "\"") || first == UInt8(ascii: "'") {
+            let end = value.firstIndex(of: first, from: index + 1) ?? value.count
+            return index + 1..<end
+        }
+        return index..<value.count
+    }
+
+    /// The targets of links (RFC 8288, section 3): `<https://…>; rel="next"`. Programs page through an interface by them.
+    func rewritten(link value: borrowing Span<UInt8>) -> [UInt8]? {
+        var result: [UInt8] = []
+        var copied = 0
+        var index = 0
+        var isQuoted = false
+        while index < value.count {
+            let byte = value[index]
+            if isQuoted {
+                if byte == UInt8(ascii: "\\") { index += 1 } else if byte == UInt8(ascii: "\"") { isQuoted = false }
+            } else if byte == UInt8(ascii: "\"") {
+                isQuoted = true
+            } else if byte == UInt8(ascii: "<") {
+                guard let end = value.firstIndex(of: UInt8(ascii: ">"), from: index) else { break }
+                if let url = rewritten(value.extracting((index + 1)..<end)) {
+                    result.append(value.extracting(copied..<(index + 1)))
+                    result += url
+                    copied = end
+                }
+                index = end
+            }
+            index += 1
+        }
+        guard copied > 0 else { return nil }
+        result.append(value.extracting(copied..<value.count))
+        return result
+    }
+}
+
+/// Takes out of a cookie what would keep a client that speaks plain HTTP to the proxy from taking it (RFC 6265 and its
+/// successor, `draft-ietf-httpbis-rfc6265bis`): `Secure`, and what is nothing without it.
+struct CookieRewriter {
+    /// The host behind a gateway that clients know by another name; nil elsewhere.
+    let gateway: Host?
+
+    /// - Returns: nil when it stays as it is.
+    func rewritten(_ cookie: borrowing Span<UInt8>) -> [UInt8]? {
+        // Without Secure nobody takes these; with it, clients that trust loopback do.
+        if cookie.hasPrefixIgnoringCase("__Secure-") || cookie.hasPrefixIgnoringCase("__Host-") { return nil }
+        let isSecure = hasAttribute(cookie, "Secure")
+        var result: [UInt8] = []
+        var position = 0
+        var isFirst = true
+        while position <= cookie.count {
+            let end = cookie.firstIndex(of: UInt8(ascii: ";"), from: position) ?? cookie.count
+            let part = cookie.extracting(position..<end)
+            if isFirst || !goes(part.extracting(part.trimmingBlanks(0..<part.count)), isSecure) {
+                if !isFirst { result.append(UInt8(ascii: ";")) }
+                result.append(part)
+            }
+            isFirst = false
+            position = end + 1
+        }
+        return result.count == cookie.count ? nil : result
+    }
+
+    private func goes(_ attribute: borrowing Span<UInt8>, _ isSecure: Bool) -> Bool {
+        let equals = attribute.firstIndex(of: UInt8(ascii: "=")) ?? attribute.count
+        let name = attribute.extracting(attribute.trimmingBlanks(0..<equals))
+        if name.equalsIgnoringCase("Secure") { return true }
+        let start = min(equals + 1, attribute.count)
+        let value = attribute.extracting(attribute.trimmingBlanks(start..<attribute.count))
+        if isSecure {
+            if name.equalsIgnoringCase("Partitioned") { return true }
+            if name.equalsIgnoringCase("SameSite"), value.equalsIgnoringCase("None") { return true }
+        }
+        return name.equalsIgnoringCase("Domain") && isDomainOfUpstream(value)
+    }
+
+    /// Whether the domain takes in the upstream's host (RFC 6265, section 5.1.3), and so not the gateway's name.
+    private func isDomainOfUpstream(_ value: borrowing Span<UInt8>) -> Bool {
+        guard let gateway, value.count > 0 else { return false }
+        let domain =
+            value[0] == UInt8(ascii: ".") ? value.extracting(1..<value.count) : value.extracting(0..<value.count)
+        let host = gateway.bytes.span
+        if host.equalsIgnoringCase(domain) { return true }
+        guard gateway.kind == .name, domain.count > 0, host.count > domain.count else { return false }
+        let start = host.count - domain.count
+        return host[start - 1] == UInt8(ascii: ".") && host.extracting(start..<host.count).equalsIgnoringCase(domain)
+    }
+
+    private func hasAttribute(_ cookie: borrowing Span<UInt8>, _ name: StaticString) -> Bool {
+        var position = cookie.firstIndex(of: UInt8(ascii: ";")).map { $0 + 1 } ?? cookie.count
+        while position < cookie.count {
+            let end = cookie.firstIndex(of: UInt8(ascii: ";"), from: position) ?? cookie.count
+            let part = cookie.extracting(position..<end)
+            let equals = part.firstIndex(of: UInt8(ascii: "=")) ?? part.count
+            if part.extracting(part.trimmingBlanks(0..<equals)).equalsIgnoringCase(name) { return true }
+            position = end + 1
+        }
+        return false
+    }
+}

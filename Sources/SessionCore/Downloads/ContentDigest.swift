@@ -1,0 +1,27 @@
+import COpenSSL
+import IOCore
+
+/// SHA-256 of bytes that come piece by piece, by OpenSSL.
+package final class ContentDigest {
+    private let context: OpaquePointer
+
+    package init() {
+        guard let context = EVP_MD_CTX_new(), EVP_DigestInit_ex(context, EVP_sha256(), nil) == 1 else {
+            preconditionFailure("OpenSSL has no SHA-256")
+        }
+        self.context = context
+    }
+
+    deinit { EVP_MD_CTX_free(context) }
+
+    package func update(_ bytes: [UInt8]) {
+        EVP_DigestUpdate(context, bytes, bytes.count)
+    }
+
+    /// In lower-case hexadecimal digits; nothing can be added afterwards.
+    package func finish() -> String {
+        var result = [UInt8](repeating: 0, count: 32)
+        EVP_DigestFinal_ex(context, &result, nil)
+        return result.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
+}

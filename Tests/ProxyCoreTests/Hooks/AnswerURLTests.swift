@@ -1,0 +1,156 @@
+import HTTPCore
+import ServerTrust
+import Testing
+
+@testable import ProxyCore
+
+@Suite("URLs and cookies that keep a client with the proxy")
+struct AnswerURLTests {
+    private func rewriter(_ mode: URLRewriter.Mode, base: String? = nil, upstreamPort: UInt16 = 443) throws
+        -> URLRewriter
+    {
+        let stage = try HookStage(
+            hosts: #""api.example.com": { "upgrade": true }, "[2001:db8::1]": { "upgrade": true }"#
+        )
+        return URLRewriter(
+            mode: mode,
+            router: stage.router,
+            upstream: ListenerConfiguration.Upstream(host: try Host("api.example.com"), port: upstreamPort),
+            clientAuthority: Array("localhost:9001".utf8),
+            base: base.flatMap { AbsoluteURL($0) }
+        )
+    }
+
+    private func text(_ bytes: [UInt8]?) -> String? { bytes.map { String(decoding: $0, as: UTF8.self) } }
+
+    @Test(
+        "for an upgraded client https of an upgraded host becomes http, whatever stands behind the authority",
+        arguments: [
+            ("https://api.example.com/a?b#c", "http://api.example.com/a?b#c"),
+            ("https://api.example.com", "http://api.example.com"),
+            ("https://api.example.com?a", "http://api.example.com?a"),
+            ("https://api.example.com#a", "http://api.example.com#a"),
+            ("HTTPS://API.Example.COM./A", "http://api.example.com/A"),
+            ("https://api.example.com:443/", "http://api.example.com/"),
+            ("https://api.example.com:8443/", "http://api.example.com:8443/"),
+            ("https://[2001:DB8:0::1]:8443/a", "http://[2001:db8::1]:8443/a"),
+            ("https://user:pw@api.example.com/a", "http://user:pw@api.example.com/a"),
+            ("https://api.example.com/a b/ä\\c", "http://api.example.com/a b/ä\\c"),
+            ("https://api.example.com/../%2e/", "http://api.example.com/../%2e/"),
+            ("https://api.example.com:80/", nil), ("https://api.example.com:0/", nil),
+            ("https://other.example.com/", nil), ("http://api.example.com/", nil), ("//api.example.com/", nil),
+            ("/a", nil), ("a", nil), ("", nil), ("mailto:a@b.c", nil), ("https:/api.example.com/", nil),
+            ("https:///api.example.com/", nil), ("https://api.example.com\\@other.example.com/", nil),
+            ("https://api.example.com@other.example.com/", nil), ("https://a@b@api.example.com/", nil),
+            ("https://a\\@api.example.com/", nil), ("https://api.example.com /", nil), ("https://[::1/", nil),
+            ("https://api.example.com%2f.evil.test/", nil), ("https://2130706433/", nil),
+        ] as [(String, String?)]
+    )
+    func upgraded(reference: String, expected: String?) throws {
+        #expect(text(try rewriter(.upgraded).rewritten(Array(reference.utf8).span)) == expected)
+    }
+
+    @Test(
+        "for the client of a gateway its upstream becomes the gateway, also where the URL says http or no scheme",
+        arguments: [
+            ("https://api.example.com/a", "http://localhost:9001/a"),
+            ("https://API.example.com.:443?a", "http://localhost:9001?a"),
+            ("//api.example.com/a", "http://localhost:9001/a"),
+            ("http://api.example.com/a", "http://localhost:9001/a"),
+            ("http://api.example.com:443/a", "http://localhost:9001/a"),
+            ("https://user@api.example.com/", "http://user@localhost:9001/"),
+            ("http://api.example.com:8080/", nil), ("https://api.example.com:8443/", nil),
+            ("//other.example.com/", nil), ("https://other.example.com/", nil), ("/a", nil), ("a?b", nil),
+        ] as [(String, String?)]
+    )
+    func gateway(reference: String, expected: String?) throws {
+        #expect(text(try rewriter(.gateway).rewritten(Array(reference.utf8).span)) == expected)
+    }
+
+    @Test("a gateway to another port takes that port alone for its own")
+    func gatewayPort() throws {
+        let rewriter = try rewriter(.gateway, upstreamPort: 8443)
+        #expect(text(rewriter.rewritten(Array("https://api.example.com:8443/".utf8).span)) == "http://localhost:9001/")
+        #expect(rewriter.rewritten(Array("https://api.example.com/".utf8).span) == nil)
+        #expect(rewriter.rewritten(Array("http://api.example.com/".utf8).span) == nil)
+    }
+
+    @Test("after a followed redirect relative URLs become whole ones, of the place that answered")
+    func base() throws {
+        let base = "https://cdn.example.com/a/b?c"
+        let plain = try rewriter(.off, base: base)
+        for (reference, expected) in [
+            ("/x", "https://cdn.example.com/x"), ("x", "https://cdn.example.com/a/x"),
+            ("//other.test/x", "https://other.test/x"), ("?y", "https://cdn.example.com/a/b?y"),
+            ("a b", "https://cdn.example.com/a/a%20b"), ("https://other.test/", nil), ("mailto:x@y.z", nil),
+        ] as [(String, String?)] {
+            #expect(text(plain.rewritten(Array(reference.utf8).span)) == expected)
+        }
+        let upgraded = try rewriter(.upgraded, base: "https://api.example.com/a")
+        for reference in ["/x", "//api.example.com/x", "https://api.example.com/x", "x"] {
+            #expect(text(upgraded.rewritten(Array(reference.utf8).span)) == "http://api.example.com/x")
+        }
+        let gateway = try rewriter(.gateway, base: "https://cdn.example.com/a")
+        #expect(text(gateway.rewritten(Array("/x".utf8).span)) == "https://cdn.example.com/x")
+    }
+
+    @Test(
+        "the URL in Refresh is found in every form",
+        arguments: [
+            ("0; url=https://api.example.com/", "0; url=http://api.example.com/"),
+            ("5;URL = 'https://api.example.com/a'", "5;URL = 'http://api.example.com/a'"),
+            ("1.5,url=\"https://api.example.com/\" x", "1.5,url=\"http://api.example.com/\" x"),
+            ("0;https://api.example.com/", "0;http://api.example.com/"),
+            ("0; url=https://other.example.com/", nil), ("5", nil), ("0;", nil), ("0;url=", nil), ("", nil),
+            ("url=https://api.example.com/", nil),
+        ] as [(String, String?)]
+    )
+    func refresh(value: String, expected: String?) throws {
+        #expect(text(try rewriter(.upgraded).rewritten(refresh: Array(value.utf8).span)) == expected)
+    }
+
+    @Test(
+        "the targets of links are changed, and nothing else of the field",
+        arguments: [
+            (
+                #"<https://api.example.com/2>; rel="next", </1>; rel=prev"#,
+                #"<http://api.example.com/2>; rel="next", </1>; rel=prev"#
+            ),
+            (
+                #"</a>; title="<https://api.example.com/>\"", <https://api.example.com/3>;rel=last"#,
+                #"</a>; title="<https://api.example.com/>\"", <http://api.example.com/3>;rel=last"#
+            ),
+            (#"<https://other.example.com/>; rel=next"#, nil), ("<https://api.example.com/", nil), ("", nil),
+        ] as [(String, String?)]
+    )
+    func links(value: String, expected: String?) throws {
+        #expect(text(try rewriter(.upgraded).rewritten(link: Array(value.utf8).span)) == expected)
+    }
+
+    @Test(
+        "cookies lose Secure and what is nothing without it",
+        arguments: [
+            ("a=1; Secure; HttpOnly; Path=/", "a=1; HttpOnly; Path=/"), ("a=1;secure", "a=1"),
+            ("a=1; SECURE=x; Max-Age=1", "a=1; Max-Age=1"), ("a=1; Secure; SameSite=None; Partitioned", "a=1"),
+            ("a=1; SameSite=None", nil), ("a=1; Secure; SameSite=Lax", "a=1; SameSite=Lax"),
+            ("secure=secure", nil), ("Secure; Path=/", nil), ("a=1; Path=/secure", nil), ("", nil),
+            ("__Host-a=1; Secure; Path=/", nil), ("__secure-a=1; Secure", nil), ("a=1; Domain=api.example.com", nil),
+        ] as [(String, String?)]
+    )
+    func cookies(cookie: String, expected: String?) {
+        #expect(text(CookieRewriter(gateway: nil).rewritten(Array(cookie.utf8).span)) == expected)
+    }
+
+    @Test(
+        "through a gateway they also lose a domain that the client's name for it is not in",
+        arguments: [
+            ("a=1; Domain=api.example.com; Path=/", "a=1; Path=/"), ("a=1; domain=.Example.com", "a=1"),
+            ("a=1; Domain=other.example.com", nil), ("a=1; Domain=ple.com", nil), ("a=1; Domain=", nil),
+            ("a=1; Domain=.", nil),
+        ] as [(String, String?)]
+    )
+    func gatewayCookies(cookie: String, expected: String?) throws {
+        let rewriter = CookieRewriter(gateway: try Host("api.example.com"))
+        #expect(text(rewriter.rewritten(Array(cookie.utf8).span)) == expected)
+    }
+}

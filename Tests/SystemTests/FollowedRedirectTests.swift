@@ -1,0 +1,426 @@
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Redirects that the proxy follows")
+struct FollowedRedirectTests {
+    private static let second = "second.example.com"
+
+    /// A pinned host whose redirects are followed, and a second one, pinned too.
+    private struct Pair {
+        let stage: Stage
+        let second: ScriptedOrigin
+    }
+
+    /// - Parameters:
+    ///   - redirects: of the first host.
+    ///   - isPinned: whether the second host is.
+    private func pair(
+        _ redirects: [String: Any] = ["policy": "follow"],
+        isPinned: Bool = true,
+        _ change: (inout ProxySettings) -> Void = { _ in },
+        first: @escaping @Sendable (HTTPMessage) -> String,
+        second answer: @escaping @Sendable (HTTPMessage) -> String = { _ in OriginAnswer.text("the end") }
+    ) throws -> Pair {
+        let server = try Stage.pki.server(Self.second)
+        let second = try ScriptedOrigin(server, answering: answer)
+        let stage = try Stage(
+            {
+                $0.hosts[Stage.host]?["redirects"] = redirects
+                $0.resolve(Self.second, to: second.port)
+                if isPinned { $0.pin(Self.second, to: server.pin) }
+                change(&$0)
+            },
+            answering: first
+        )
+        return Pair(stage: stage, second: second)
+    }
+
+    private static func redirect(_ location: String, status: String = "302 Found") -> String {
+        OriginAnswer.text("", status: status, fields: ["Location: \(location)"])
+    }
+
+    @Test("a hop goes to the host that is named, under its own pins, and each is a transaction of the log")
+    func followed() throws {
+        let pair = try pair(first: { _ in Self.redirect("https://\(Self.second)/next?a=b#c") })
+        let answer = try pair.stage.get(
+            "/start?token=x",
+            fields: ["Accept: text/plain", "Authorization: secret", "Cookie: a=b"]
+        )
+        #expect(answer.status == 200 && answer.text == "the end")
+        #expect(answer["Location"] == nil)
+        let request = try #require(pair.second.requests.first)
+        #expect(request.startLine == "GET /next?a=b HTTP/1.1")
+        #expect(request["Host"] == Self.second && request["Accept"] == "text/plain")
+        #expect(request["Authorization"] == nil && request["Cookie"] == nil)
+        #expect(pair.stage.origin.requests.first?["Authorization"] == "secret")
+
+        let line = try #require(try pair.stage.proxy.waitForTaskLines(1).first)
+        #expect(line.integer("redirectCount") == 1 && line.integer("status") == 200)
+        #expect(line.string("url") == "https://\(Stage.host)/start?token=x")
+        #expect(
+            line.transactions.map { $0["url"] as? String } == [
+                "https://\(Stage.host)/start?token=x", "https://\(Self.second)/next?a=b",
+            ]
+        )
+        #expect(line.transactions.map { $0["status"] as? Int } == [302, 200])
+        let starts = line.transactions.compactMap { ($0["fetchStart"] as? NSNumber)?.doubleValue }
+        #expect(starts.count == 2 && starts[1] > 0 && starts[1] < (line.number("duration") ?? 0))
+        #expect(line.object("pinning")?["domain"] as? String == Self.second)
+    }
+
+    @Test("a hop to a host whose pin does not hold sends nothing there")
+    func secondPinFails() throws {
+        let pair = try pair({ $0.pin(Self.second, to: .unrelated(2)) }, location: "https://\(Self.second)/")
+        let answer = try pair.stage.get("/start")
+        #expect(answer.status == 502 && answer.problemCode == "pin_mismatch")
+        #expect(try pair.second.waitForClosed().allSatisfy { $0.applicationBytes == 0 })
+        let line = try #require(try pair.stage.proxy.waitForTaskLines(1).first)
+        #expect(line.transactions.count == 2 && line.integer("redirectCount") == 1)
+        #expect(line.string("error") == "pin_mismatch")
+    }
+
+    private func pair(
+        _ change: (inout ProxySettings) -> Void,
+        location: String,
+        redirects: [String: Any] = ["policy": "follow"],
+        isPinned: Bool = true
+    ) throws -> Pair {
+        try pair(redirects, isPinned: isPinned, change, first: { _ in Self.redirect(location) })
+    }
+
+    @Test("leaving TLS or pins is denied, unless a rule names the place")
+    func guards() throws {
+        let plain = try ScriptedOrigin(nil) { _ in OriginAnswer.text("in the clear") }
+        let cases: [(location: String, isPinned: Bool, rule: [String: Any], waives: Bool)] = [
+            ("http://plain.example.com/", true, ["scheme": "http", "to": "plain.example.com", "then": "follow"], true),
+            ("http://plain.example.com/", true, ["to": "plain.example.com", "then": "follow"], false),
+            ("https://\(Self.second)/", false, ["to": Self.second, "then": "follow"], true),
+            ("https://\(Self.second)/", false, ["to": "*", "then": "follow"], false),
+        ]
+        for one in cases {
+            let redirects: [String: Any] = ["policy": "return", "rules": [one.rule]]
+            let pair = try pair(
+                { $0.resolve("plain.example.com", to: plain.port) },
+                location: one.location,
+                redirects: redirects,
+                isPinned: one.isPinned
+            )
+            let answer = try pair.stage.get("/start")
+            if one.waives {
+                #expect(answer.status == 200, "\(one.rule): \(answer.text)")
+            } else {
+                #expect(answer.status == 403 && answer.problemCode == "redirect_denied", "\(one.rule): \(answer.text)")
+                #expect(answer["Proxy-Status"]?.contains("error=http_request_denied") == true)
+                #expect(pair.second.connections.isEmpty)
+            }
+        }
+        #expect(plain.requests.count == 1)
+    }
+
+    @Test("the access and address rules judge each hop: the metadata address and denied hosts are not reached")
+    func hopsAreJudged() throws {
+        for (location, code) in [
+            ("http://169.254.169.254/latest/meta-data/", "address_denied"),
+            ("http://[fd00:ec2::254]/", "address_denied"),
+            ("http://127.0.0.1:22/", "address_denied"), ("https://denied.example.com/", "host_denied"),
+            ("https://localhost.example.com/", "dns_failed"),
+        ] {
+            let pair = try pair(
+                ["policy": "follow", "rules": [["scheme": "http", "then": "follow"]]],
+                {
+                    $0.pinnedDomains[Stage.host] = nil
+                    $0.hosts[Stage.host]?["upgrade"] = true
+                    $0.members["access"] = ["denyHosts": ["denied.example.com"]]
+                },
+                first: { _ in Self.redirect(location) }
+            )
+            let answer = try pair.stage.get("/start")
+            #expect(answer.problemCode == code, "\(location): \(answer.text)")
+            if code != "dns_failed" { #expect(answer.text.contains("redirects to"), "\(answer.text)") }
+        }
+    }
+
+    @Test(
+        "method and body: 303 asks with GET, 307 sends the body again",
+        arguments: ["303 See Other", "307 Temporary Redirect", "302 Found"]
+    )
+    func methods(status: String) throws {
+        let pair = try pair(
+            first: { _ in Self.redirect("https://\(Self.second)/next", status: status) },
+            second: { OriginAnswer.text("\($0.method) \($0.text)") }
+        )
+        let answer = try pair.stage.proxy.exchange(
+            ProxyUnderTest.request(
+                "POST",
+                pair.stage.url("/start"),
+                fields: ["Content-Type: text/plain"],
+                body: "the body"
+            ),
+            method: "POST"
+        )
+        let keeps = status.hasPrefix("307")
+        #expect(answer.text == (keeps ? "POST the body" : "GET "))
+        let request = try #require(pair.second.requests.first)
+        #expect((request["Content-Type"] != nil) == keeps)
+        #expect(request["Content-Length"] == (keeps ? "8" : nil))
+        #expect(pair.stage.origin.requests.first?.text == "the body")
+    }
+
+    @Test("a body of some megabytes is sent again whole, with a length and in chunks", arguments: [true, false])
+    func largeBody(hasLength: Bool) throws {
+        let pair = try pair(
+            first: { _ in Self.redirect("https://\(Self.second)/next", status: "308 Permanent Redirect") },
+            second: { OriginAnswer.text("\($0.body.count)") }
+        )
+        let body = patternBytes(3 << 20)
+        let file = try pair.stage.proxy.folder.write(bytes: body, as: "upload")
+        let framing = hasLength ? [] : ["-H", "Transfer-Encoding: chunked"]
+        let curl = try Programs.run(
+            "curl",
+            ["-sS", "-x", "http://127.0.0.1:\(pair.stage.proxy.port)", "-T", file] + framing + [pair.stage.url("/up")]
+        )
+        #expect(curl.output == "\(body.count)", "\(curl.output) \(curl.errors)")
+        let isIntact = pair.second.requests.first?.body == body
+        #expect(isIntact)
+        let line = try #require(try pair.stage.proxy.waitForTaskLines(1).first)
+        #expect(line.integer("bytesSent") == body.count)
+    }
+
+    @Test("a body that is larger than what is kept leaves the redirect to the client", arguments: [true, false])
+    func tooLargeBody(hasLength: Bool) throws {
+        let pair = try pair(
+            ["policy": "follow"],
+            { $0.members["limits"] = ["redirectBodyBytes": "100KB"] },
+            first: { _ in Self.redirect("https://\(Self.second)/next", status: "307 Temporary Redirect") }
+        )
+        let client = try pair.stage.proxy.connect()
+        let body = patternBytes(300 << 10)
+        let framing = hasLength ? "Content-Length: \(body.count)" : "Transfer-Encoding: chunked"
+        try client.send("PUT \(pair.stage.url("/up")) HTTP/1.1\r\nHost: \(Stage.host)\r\n\(framing)\r\n\r\n")
+        if hasLength {
+            try client.send(body)
+        } else {
+            try client.send(Array("\(String(body.count, radix: 16))\r\n".utf8) + body + Array("\r\n0\r\n\r\n".utf8))
+        }
+        let answer = try client.readResponse(to: "PUT")
+        #expect(answer.status == 307 && answer["Location"] == "http://\(Self.second)/next")
+        let isIntact = pair.stage.origin.requests.first?.body == body
+        #expect(isIntact)
+        #expect(pair.second.connections.isEmpty)
+    }
+
+    @Test("an origin that redirects before it has read the body: the rest of it goes to the next host alone")
+    func earlyRedirect() throws {
+        let server = try Stage.pki.server(Self.second)
+        let second = try ScriptedOrigin(server) { OriginAnswer.text("\($0.body.count)") }
+        let stage = try Stage({
+            $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"]
+            $0.resolve(Self.second, to: second.port)
+            $0.pin(Self.second, to: server.pin)
+        }) { connection in
+            _ = try connection.readRequestHead()
+            try connection.write(Self.redirect("https://\(Self.second)/next", status: "307 Temporary Redirect"))
+        }
+        let client = try stage.proxy.connect()
+        let body = patternBytes(200 << 10)
+        try client.send(
+            "PUT \(stage.url("/up")) HTTP/1.1\r\nHost: \(Stage.host)\r\nContent-Length: \(body.count)\r\n\r\n"
+        )
+        try client.send(Array(body[..<1000]))
+        try second.wait(for: "the second host") { $0.isEmpty ? nil : true }
+        try client.send(Array(body[1000...]))
+        #expect(try client.readResponse(to: "PUT").text == "\(body.count)")
+        let isIntact = second.requests.first?.body == body
+        #expect(isIntact)
+        // The connection is as good as any.
+        try client.send(ProxyUnderTest.request("GET", "https://\(Self.second)/more"))
+        #expect(try client.readResponse().text == "0")
+    }
+
+    @Test("going in circles and too many hops end with the reason")
+    func loops() throws {
+        let circle = try pair(
+            ["policy": "follow"],
+            first: { $0.target == "/a" ? Self.redirect("/b") : Self.redirect("/a") }
+        )
+        let answer = try circle.stage.get("/a")
+        #expect(answer.status == 403 && answer.problemCode == "redirect_denied" && answer.text.contains("circles"))
+        #expect(circle.stage.origin.requests.map(\.target) == ["/a", "/b"])
+        // One connection served both.
+        #expect(circle.stage.origin.connections.count == 1)
+        let endless = try pair(["policy": "follow", "max": 3], first: { Self.redirect("\($0.target)x") })
+        #expect(try endless.stage.get("/").text.contains("one more redirect after 3"))
+        #expect(endless.stage.origin.requests.count == 4)
+        let line = try #require(try endless.stage.proxy.waitForTaskLines(1).first)
+        #expect(line.transactions.count == 4 && line.string("error") == "redirect_denied")
+    }
+
+    @Test("a redirect that is handed on after others names its place whole, and leads back through the proxy")
+    func relativeAfterHop() throws {
+        let pair = try pair(
+            ["policy": "follow", "rules": [["path": "/out*", "then": "return"]]],
+            first: { _ in Self.redirect("https://\(Self.second)/a/b") },
+            second: { _ in Self.redirect("../out?x") }
+        )
+        let upgraded = try pair.stage.get("/start")
+        #expect(upgraded.status == 302 && upgraded["Location"] == "http://\(Self.second)/out?x")
+        let asked = try pair.stage.proxy.get("https://\(Stage.host)/start")
+        #expect(asked["Location"] == "https://\(Self.second)/out?x")
+    }
+
+    @Test("an answer from another host sets no cookies for the one that was asked, and makes no promises for it")
+    func foreignStatements() throws {
+        let fields = [
+            "Set-Cookie: a=1", "Strict-Transport-Security: max-age=1", "Alt-Svc: h3=\":443\"", "Clear-Site-Data: \"*\"",
+            "X-Own: 1",
+        ]
+        let answered = OriginAnswer.text("", fields: fields)
+        let pair = try pair(
+            first: {
+                $0.target == "/stay"
+                    ? Self.redirect("/here")
+                    : $0.target == "/here" ? answered : Self.redirect("https://\(Self.second)/")
+            },
+            second: { _ in answered }
+        )
+        let foreign = try pair.stage.proxy.get("https://\(Stage.host)/go")
+        #expect(foreign["X-Own"] == "1")
+        for name in ["Set-Cookie", "Strict-Transport-Security", "Alt-Svc", "Clear-Site-Data"] {
+            #expect(foreign[name] == nil, "\(name)")
+        }
+        let own = try pair.stage.proxy.get("https://\(Stage.host)/stay")
+        #expect(own["Set-Cookie"] == "a=1" && own["Strict-Transport-Security"] == "max-age=1")
+    }
+
+    @Test("HEAD stays HEAD, and a redirect with a body leaves nothing behind on the client's connection")
+    func headAndBodies() throws {
+        let text = String(repeating: "moved ", count: 20_000)
+        let pair = try pair(
+            first: { request in
+                let fields = ["Location: https://\(Self.second)\(request.target)"]
+                if request.method == "HEAD" { return "HTTP/1.1 302 Found\r\n\(fields[0])\r\nContent-Length: 5\r\n\r\n" }
+                if request.target == "/chunked" {
+                    return
+                        "HTTP/1.1 302 Found\r\n\(fields[0])\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nmoved\r\n0\r\nX-T: 1\r\n\r\n"
+                }
+                return OriginAnswer.text(
+                    request.target == "/long" ? text : "moved",
+                    status: "302 Found",
+                    fields: fields
+                )
+            },
+            second: { request in
+                request.method == "HEAD"
+                    ? "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n" : OriginAnswer.text("at \(request.target)")
+            }
+        )
+        let client = try pair.stage.proxy.connect()
+        for target in ["/short", "/long", "/chunked", "/short"] {
+            try client.send(ProxyUnderTest.request("GET", pair.stage.url(target)))
+            let answer = try client.readResponse()
+            #expect(answer.text == "at \(target)" && answer.trailers.isEmpty)
+        }
+        try client.send(ProxyUnderTest.request("HEAD", pair.stage.url("/short")))
+        #expect(try client.readResponse(to: "HEAD")["Content-Length"] == "9")
+        #expect(pair.second.requests.last?.method == "HEAD")
+    }
+
+    @Test("a redirect of a gateway's upstream to itself is followed through the gateway's own route")
+    func gateway() throws {
+        let stage = try Stage({
+            $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"]
+            $0.addGateway(to: Stage.host)
+        }) { $0.target == "/a" ? Self.redirect("http://\(Stage.host)/b") : OriginAnswer.text("at \($0.target)") }
+        let port = stage.proxy.port(of: 1)
+        let answer = try stage.proxy.exchange("GET /a HTTP/1.1\r\nHost: 127.0.0.1:\(port)\r\n\r\n", on: 1)
+        #expect(answer.text == "at /b")
+    }
+
+    @Test("a policy of deny answers for the origin, and the origin's answer is not read by the client")
+    func denied() throws {
+        let pair = try pair(["policy": "deny"], first: { _ in Self.redirect("https://\(Self.second)/") })
+        let answer = try pair.stage.get("/start")
+        #expect(answer.status == 403 && answer.problemCode == "redirect_denied")
+        #expect(answer.text.contains("hosts/\(Stage.host)/redirects/policy") && answer["Location"] == nil)
+        #expect(pair.second.connections.isEmpty)
+    }
+
+    @Test("a rewritten redirect goes where the rule says, with the fields that the rule says")
+    func rewritten() throws {
+        let rule: [String: Any] = [
+            "to": "old.example.com", "path": "/old/*", "then": "rewrite", "host": Self.second, "pathPrefix": "/new/",
+            "removeHeaders": ["X-Client"], "addHeaders": ["X-Added": "1"],
+        ]
+        let pair = try pair(
+            ["policy": "return", "rules": [rule]],
+            first: { _ in Self.redirect("https://old.example.com/old/a?b") },
+            second: { _ in OriginAnswer.text("new") }
+        )
+        #expect(try pair.stage.get("/start", fields: ["X-Client: 1", "X-Other: 1"]).text == "new")
+        let request = try #require(pair.second.requests.first)
+        #expect(request.target == "/new/a?b" && request["X-Client"] == nil)
+        #expect(request["X-Added"] == "1" && request["X-Other"] == "1")
+    }
+
+    @Test("a client that goes away between two hops ends the exchange, and the next request is served")
+    func clientGone() throws {
+        let isAsked = Gate()
+        let server = try Stage.pki.server(Self.second)
+        let second = try ScriptedOrigin(server) { connection in
+            _ = try connection.readRequest()
+            isAsked.open()
+            connection.readToEnd()
+        }
+        let stage = try Stage({
+            $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"]
+            $0.resolve(Self.second, to: second.port)
+            $0.pin(Self.second, to: server.pin)
+        }) { $0.target == "/go" ? Self.redirect("https://\(Self.second)/") : OriginAnswer.text("here") }
+        let client = try stage.proxy.connect()
+        try client.send(ProxyUnderTest.request("GET", stage.url("/go")))
+        try isAsked.pass()
+        client.reset()
+        try second.waitForClosed()
+        let line = try #require(try stage.proxy.waitForTaskLines(1).first)
+        #expect(line.string("error") == "client_closed" && line.integer("redirectCount") == 1)
+        #expect(try stage.get("/stay").text == "here")
+    }
+
+    @Test("after a reload between two hops the second goes by the new policy")
+    func reloadBetween() throws {
+        let mayAnswer = Gate()
+        let isAsked = Gate()
+        let pair = try pair(first: { request in
+            isAsked.open()
+            try? mayAnswer.pass()
+            return Self.redirect("https://\(Self.second)/next")
+        })
+        let client = try pair.stage.proxy.connect()
+        try client.send(ProxyUnderTest.request("GET", pair.stage.url("/start")))
+        try isAsked.pass()
+        try pair.stage.reload { $0.members["access"] = ["denyHosts": [Self.second]] }
+        mayAnswer.open()
+        let answer = try client.readResponse()
+        #expect(answer.status == 403 && answer.problemCode == "host_denied", "\(answer.text)")
+        #expect(pair.second.connections.isEmpty)
+    }
+
+    @Test("curl gets through a chain of redirects in one request")
+    func curl() throws {
+        let pair = try pair(
+            first: {
+                $0.target == "/3"
+                    ? Self.redirect("https://\(Self.second)/end")
+                    : Self.redirect("\((Int($0.target.dropFirst()) ?? 0) + 1)")
+            },
+            second: { _ in OriginAnswer.text("the end") }
+        )
+        let curl = try Programs.run(
+            "curl",
+            ["-sS", "-x", "http://127.0.0.1:\(pair.stage.proxy.port)", "-w", " %{http_code}", pair.stage.url("/0")]
+        )
+        #expect(curl.output == "the end 200", "\(curl.errors)")
+        #expect(pair.stage.origin.requests.map(\.target) == ["/0", "/1", "/2", "/3"])
+    }
+}

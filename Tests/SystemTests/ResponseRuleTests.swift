@@ -1,0 +1,210 @@
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Answers that rules decide on")
+struct ResponseRuleTests {
+    private func stage(
+        _ responses: [String: Any],
+        _ change: (inout ProxySettings) -> Void = { _ in },
+        script: @escaping ScriptedOrigin.Script
+    ) throws -> Stage {
+        try Stage(
+            {
+                $0.hosts[Stage.host]?["responses"] = responses
+                change(&$0)
+            },
+            script: script
+        )
+    }
+
+    private func downloads(
+        _ folder: TemporaryFolder,
+        _ members: [String: Any] = [:],
+        script: @escaping ScriptedOrigin.Script
+    ) throws -> Stage {
+        let rule: [String: Any] = ["contentType": "application/*", "then": "becomeDownload", "directory": folder.path]
+        return try stage(members.merging(["rules": [rule]]) { $1 }, script: script)
+    }
+
+    private func files(_ folder: TemporaryFolder) throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: folder.path)
+    }
+
+    private static func answer(_ connection: OriginConnection, _ body: [UInt8], chunked: Bool = false) throws {
+        let framing = chunked ? "Transfer-Encoding: chunked" : "Content-Length: \(body.count)"
+        try connection.write("HTTP/1.1 200 OK\r\nContent-Type: application/zip\r\n\(framing)\r\n\r\n")
+        if chunked { try connection.write("\(String(body.count, radix: 16))\r\n") }
+        try connection.write(body)
+        if chunked { try connection.write("\r\n0\r\n\r\n") }
+    }
+
+    @Test("an answer that a rule cancels does not reach the client, and its connection is dropped")
+    func cancelled() throws {
+        let responses: [String: Any] = [
+            "rules": [["contentType": "text/html", "then": "cancel"]], "acceptableStatusCodes": "2xx",
+        ]
+        let stage = try stage(responses, { $0.members["workers"] = 1 }) {
+            while let request = try $0.readRequest() {
+                let type = request.target == "/html" ? "text/html; charset=utf-8" : "text/plain"
+                try $0.answer(
+                    "body",
+                    status: request.target == "/bad" ? "404 Not Found" : "200 OK",
+                    fields: ["Content-Type: \(type)"]
+                )
+            }
+        }
+        for (target, status) in [("/", 200), ("/html", 502), ("/bad", 502)] {
+            let answer = try stage.get(target)
+            #expect(answer.status == status)
+            if status == 502 {
+                #expect(answer.problemCode == "response_denied")
+                #expect(answer["Proxy-Status"]?.contains("error=http_request_denied") == true)
+                #expect(answer.text.contains("hosts/\(Stage.host)/responses/"), "\(answer.text)")
+            }
+        }
+        // The first and the second request had one connection, the third needed another.
+        #expect(stage.origin.connections.count == 2)
+        let lines = try stage.proxy.waitForTaskLines(3)
+        #expect(lines.filter { $0.string("error") == "response_denied" }.count == 2)
+    }
+
+    @Test("a body that turns out too long is cut off so that the client can tell", arguments: ["1.0", "1.1"])
+    func cutOff(version: String) throws {
+        let stage = try stage(["maxBytes": "1MB"]) { connection in
+            _ = try connection.readRequest()
+            try connection.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            let piece = String(repeating: "x", count: 64 << 10)
+            for _ in 0..<32 { try connection.write("10000\r\n\(piece)\r\n") }
+            try connection.write("0\r\n\r\n")
+        }
+        let curl = try Programs.run(
+            "curl",
+            [
+                "-sS", "--http\(version)", "-x", "http://127.0.0.1:\(stage.proxy.port)", "-o", "/dev/null",
+                stage.url("/"),
+            ]
+        )
+        #expect(curl.exitCode != 0, "\(curl.output)")
+        let line = try #require(try stage.proxy.waitForTaskLines(1).first)
+        #expect(line.string("error") == "response_too_large")
+        #expect((line.integer("bytesReceived") ?? 0) <= 1 << 20)
+    }
+
+    @Test("a body whose length is too large is refused before a byte of it")
+    func tooLong() throws {
+        let stage = try stage(["maxBytes": "1KB"]) { connection in
+            while try connection.readRequest() != nil {
+                try connection.answer(String(repeating: "x", count: connection.number == 0 ? 1025 : 1024))
+            }
+        }
+        let answer = try stage.get("/")
+        #expect(answer.status == 502 && answer.problemCode == "response_too_large")
+        #expect(answer["Proxy-Status"]?.contains("error=http_response_body_size") == true)
+        #expect(try stage.get("/").body.count == 1024)
+    }
+
+    @Test("an answer becomes a file, and the client is told of it", arguments: [true, false])
+    func download(chunked: Bool) throws {
+        let folder = try TemporaryFolder()
+        let body = patternBytes(3 << 20)
+        let stage = try downloads(folder) { connection in
+            while try connection.readRequest() != nil { try Self.answer(connection, body, chunked: chunked) }
+        }
+        let client = try stage.proxy.connect()
+        for number in 1...2 {
+            try client.send(ProxyUnderTest.request("GET", stage.url("/files/report%20(1).zip?key=x")))
+            let answer = try client.readResponse()
+            #expect(answer.status == 201 && answer["Content-Type"] == "application/json")
+            let told = try #require(try JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any])
+            let path = try #require(told["path"] as? String)
+            #expect(path.hasPrefix("\(folder.path)/") && path.hasSuffix("-report_20_1_.zip"))
+            #expect(answer["Location"] == "file://\(path)")
+            #expect(told["bytes"] as? Int == body.count)
+            let isIntact = try Array(Data(contentsOf: URL(fileURLWithPath: path))) == body
+            #expect(isIntact)
+            let sum = try Programs.run("sha256sum", [path])
+            #expect(sum.output.split(separator: " ").first.map(String.init) == told["sha256"] as? String)
+            #expect(try files(folder).count == number)
+            let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+            #expect(mode.map { $0 & 0o007 } == 0)
+        }
+        let line = try #require(try stage.proxy.waitForTaskLines(2).last)
+        #expect(line.integer("status") == 201 && line.integer("bytesReceived") == 0)
+        #expect(line.string("download")?.hasPrefix(folder.path) == true)
+    }
+
+    @Test("an empty answer becomes an empty file")
+    func emptyDownload() throws {
+        let folder = try TemporaryFolder()
+        let stage = try downloads(folder) { connection in
+            while try connection.readRequest() != nil { try Self.answer(connection, []) }
+        }
+        let answer = try stage.get("/")
+        #expect(answer.status == 201 && answer.text.contains("\"bytes\":0"))
+        #expect(try files(folder).first?.hasSuffix("-download") == true)
+    }
+
+    @Test("an answer that breaks off, or grows too long, leaves no file", arguments: ["cut", "long"])
+    func brokenDownload(how: String) throws {
+        let folder = try TemporaryFolder()
+        let stage = try downloads(folder, how == "long" ? ["maxBytes": "1MB"] : [:]) { connection in
+            _ = try connection.readRequest()
+            try connection.write(
+                "HTTP/1.1 200 OK\r\nContent-Type: application/zip\r\nTransfer-Encoding: chunked\r\n\r\n"
+            )
+            let piece = String(repeating: "x", count: 64 << 10)
+            for _ in 0..<32 { try connection.write("10000\r\n\(piece)\r\n") }
+        }
+        let answer = try stage.get("/")
+        #expect(answer.status == 502)
+        #expect(answer.problemCode == (how == "long" ? "response_too_large" : "response_truncated"))
+        #expect(try files(folder).isEmpty)
+    }
+
+    @Test("a client that goes away leaves no file")
+    func goneDuringDownload() throws {
+        let folder = try TemporaryFolder()
+        let hasBegun = Gate()
+        let stage = try downloads(folder) { connection in
+            _ = try connection.readRequest()
+            try connection.write(
+                "HTTP/1.1 200 OK\r\nContent-Type: application/zip\r\nContent-Length: 100000\r\n\r\nabc"
+            )
+            hasBegun.open()
+            connection.readToEnd()
+        }
+        let client = try stage.proxy.connect()
+        try client.send(ProxyUnderTest.request("GET", stage.url("/")))
+        try hasBegun.pass()
+        client.reset()
+        try stage.origin.waitForClosed()
+        #expect(try stage.proxy.waitForTaskLines(1).first?.string("error") == "client_closed")
+        #expect(try files(folder).isEmpty)
+    }
+
+    @Test("a folder that cannot be written to is an error that says so")
+    func unwritable() throws {
+        let folder = try TemporaryFolder()
+        let stage = try downloads(folder) { connection in
+            while try connection.readRequest() != nil { try Self.answer(connection, patternBytes(2 << 20)) }
+        }
+        try FileManager.default.removeItem(atPath: folder.path)
+        let answer = try stage.get("/")
+        #expect(answer.status == 500 && answer.problemCode == "file_failed")
+        #expect(answer.text.contains(folder.path))
+    }
+
+    @Test("HEAD of what would become a file is answered as it is")
+    func headOfDownload() throws {
+        let folder = try TemporaryFolder()
+        let stage = try downloads(folder) { connection in
+            while try connection.readRequest() != nil {
+                try connection.write("HTTP/1.1 200 OK\r\nContent-Type: application/zip\r\nContent-Length: 10\r\n\r\n")
+            }
+        }
+        let answer = try stage.proxy.exchange(ProxyUnderTest.request("HEAD", stage.url("/")), method: "HEAD")
+        #expect(answer.status == 200 && answer["Content-Length"] == "10")
+        #expect(try files(folder).isEmpty)
+    }
+}
