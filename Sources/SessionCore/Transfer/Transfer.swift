@@ -444,11 +444,12 @@ final class Transfer {
         // libcurl does not forget that a handle has sent trailers, and writes amiss when it is used again.
         isWorn = true
         bodyTaken = true
-        for index in 0..<task.uploadTrailers.count {
+        let trailers = task.uploadTrailers
+        for index in 0..<trailers.count {
             var line = ByteBuffer()
-            line.append(task.uploadTrailers.name(at: index))
+            line.append(trailers.name(at: index))
             line.append(": ")
-            line.append(task.uploadTrailers.value(at: index))
+            line.append(trailers.value(at: index))
             line.append(0)
             line.withUnsafeBytes { pinproxy_easy_add_trailer(easy, $0.baseAddress) }
         }
