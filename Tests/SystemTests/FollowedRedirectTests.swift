@@ -15,9 +15,11 @@ struct FollowedRedirectTests {
     /// - Parameters:
     ///   - redirects: of the first host.
     ///   - isPinned: whether the second host is.
+    ///   - temporary: where the proxy keeps larger bodies.
     private func pair(
         _ redirects: [String: Any] = ["policy": "follow"],
         isPinned: Bool = true,
+        temporary: String? = nil,
         _ change: (inout ProxySettings) -> Void = { _ in },
         first: @escaping @Sendable (HTTPMessage) -> String,
         second answer: @escaping @Sendable (HTTPMessage) -> String = { _ in OriginAnswer.text("the end") }
@@ -31,6 +33,7 @@ struct FollowedRedirectTests {
                 if isPinned { $0.pin(Self.second, to: server.pin) }
                 change(&$0)
             },
+            environment: temporary.map { ["TMPDIR": $0] } ?? [:],
             answering: first
         )
         return Pair(stage: stage, second: second)
@@ -167,9 +170,11 @@ struct FollowedRedirectTests {
         #expect(pair.stage.origin.requests.first?.text == "the body")
     }
 
-    @Test("a body of some megabytes is sent again whole, with a length and in chunks", arguments: [true, false])
+    @Test("a body of some megabytes is sent again whole, and nothing of it is left", arguments: [true, false])
     func largeBody(hasLength: Bool) throws {
+        let folder = try TemporaryFolder()
         let pair = try pair(
+            temporary: folder.path,
             first: { _ in Self.redirect("https://\(Self.second)/next", status: "308 Permanent Redirect") },
             second: { OriginAnswer.text("\($0.body.count)") }
         )
@@ -185,6 +190,62 @@ struct FollowedRedirectTests {
         #expect(isIntact)
         let line = try #require(try pair.stage.proxy.waitForTaskLines(1).first)
         #expect(line.integer("bytesSent") == body.count)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path).isEmpty)
+        let descriptors = "/proc/\(pair.stage.proxy.identifier)/fd"
+        func spooled() throws -> [String] {
+            try FileManager.default.contentsOfDirectory(atPath: descriptors)
+                .compactMap { try? FileManager.default.destinationOfSymbolicLink(atPath: "\(descriptors)/\($0)") }
+                .filter { $0.hasPrefix(folder.path) }
+        }
+        let deadline = Date() + Patience.seconds
+        while try !spooled().isEmpty, Date() < deadline { usleep(10_000) }
+        #expect(try spooled().isEmpty)
+    }
+
+    @Test("where a body cannot be kept the redirect is the client's, and the first origin has got it whole")
+    func unwritableFolder() throws {
+        let pair = try pair(
+            temporary: "/nowhere/at/all",
+            first: { Self.redirect("https://\(Self.second)/\($0.body.count)", status: "308 Permanent Redirect") }
+        )
+        let body = String(repeating: "x", count: 1 << 20)
+        let large = try pair.stage.proxy.exchange(
+            ProxyUnderTest.request("POST", pair.stage.url("/up"), body: body),
+            method: "POST"
+        )
+        #expect(large.status == 308 && large["Location"] == "http://\(Self.second)/\(1 << 20)")
+        let small = try pair.stage.proxy.exchange(
+            ProxyUnderTest.request("POST", pair.stage.url("/up"), body: "small"),
+            method: "POST"
+        )
+        #expect(small.text == "the end")
+    }
+
+    @Test("a client that waits for 100 (Continue) is told once, and its body goes to the last origin alone")
+    func continuation() throws {
+        let server = try Stage.pki.server(Self.second)
+        let second = try ScriptedOrigin(server) { connection in
+            let head = try connection.readRequestHead()
+            #expect(head?["Expect"] == "100-continue")
+            try connection.write("HTTP/1.1 100 Continue\r\n\r\n")
+            if let head { try connection.answer(connection.readBody(of: head).text) }
+        }
+        let stage = try Stage({
+            $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"]
+            $0.resolve(Self.second, to: second.port)
+            $0.pin(Self.second, to: server.pin)
+        }) { connection in
+            _ = try connection.readRequestHead()
+            try connection.write(Self.redirect("https://\(Self.second)/", status: "307 Temporary Redirect"))
+        }
+        let client = try stage.proxy.connect()
+        let fields = "Host: \(Stage.host)\r\nExpect: 100-continue\r\nContent-Length: 4"
+        try client.send("POST \(stage.url("/")) HTTP/1.1\r\n\(fields)\r\n\r\n")
+        try second.wait(for: "the second request") { $0.first?.requests.isEmpty == false ? true : nil }
+        try client.send("body")
+        let answer = try client.readResponse(to: "POST")
+        #expect(answer.text == "body" && answer.interim.map(\.status) == [100])
+        #expect(stage.origin.connections.allSatisfy { $0.requests.allSatisfy { $0.body.isEmpty } })
     }
 
     @Test("a body that is larger than what is kept leaves the redirect to the client", arguments: [true, false])

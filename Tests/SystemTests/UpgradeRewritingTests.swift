@@ -90,6 +90,33 @@ struct UpgradeRewritingTests {
         #expect(other["Location"] == "https://upgraded.example.com/x")
     }
 
+    @Test("Refresh and Link lead back too, Alt-Svc leads nowhere, and each of several fields is changed by itself")
+    func otherFields() throws {
+        let stage = try stage { $0.addGateway(to: Stage.host) }
+        let told = [
+            "X-Answer-Refresh: 1; url=https://\(Stage.host)/r",
+            "X-Answer-Link: <https://\(Stage.host)/2>; rel=\"next\"",
+            "X-Answer-Link: <https://other.example.com/>; rel=\"help\"", "X-Answer-Alt-Svc: h3=\":443\"",
+            "X-Answer-Location: https://\(Stage.host)/1", "X-Answer-Location: https://other.example.com/",
+            "X-Answer-Set-Cookie: a=1; Domain=\(Stage.host); Secure", "X-Answer-Set-Cookie: __Host-b=1; Secure; Path=/",
+        ]
+        let answer = try stage.get(fields: told)
+        #expect(answer["Refresh"] == "1; url=http://\(Stage.host)/r" && answer["Alt-Svc"] == nil)
+        #expect(answer["Link"] == "<http://\(Stage.host)/2>; rel=\"next\", <https://other.example.com/>; rel=\"help\"")
+        #expect(answer["Location"] == "http://\(Stage.host)/1, https://other.example.com/")
+        #expect(answer["Set-Cookie"] == "a=1; Domain=\(Stage.host), __Host-b=1; Secure; Path=/")
+
+        let port = stage.proxy.port(of: 1)
+        for (name, keepsDomain) in [("localhost:\(port)", false), ("\(Stage.host):\(port)", true)] {
+            let fields = (["Host: \(name)"] + told).joined(separator: "\r\n")
+            let answer = try stage.proxy.exchange("GET / HTTP/1.1\r\n\(fields)\r\n\r\n", on: 1)
+            #expect(answer["Refresh"] == "1; url=http://\(name)/r" && answer["Alt-Svc"] == nil)
+            #expect(answer["Link"]?.hasPrefix("<http://\(name)/2>") == true)
+            let cookie = keepsDomain ? "a=1; Domain=\(Stage.host)" : "a=1"
+            #expect(answer["Set-Cookie"] == "\(cookie), __Host-b=1; Secure; Path=/")
+        }
+    }
+
     @Test("curl follows an upgraded host's redirect to its own https through the proxy")
     func curlFollows() throws {
         let stage = try Stage { request in

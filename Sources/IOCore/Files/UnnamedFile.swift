@@ -14,8 +14,9 @@ package final class UnnamedFile {
     /// - Parameters:
     ///   - folder: where it is to be published: a name in another file system cannot be given to it.
     ///   - mode: of the file, less what the umask takes away.
-    package init(in folder: String, mode: UInt32 = 0o600) throws(IOFailure) {
-        let unnamed = pinproxy_open_unnamed(folder, mode)
+    ///   - isHidden: whether it has a hidden name meanwhile, as where the file system has no files without one.
+    package init(in folder: String, mode: UInt32 = 0o600, isHidden: Bool = false) throws(IOFailure) {
+        let unnamed = isHidden ? -EOPNOTSUPP : pinproxy_open_unnamed(folder, mode)
         if unnamed >= 0 {
             descriptor = unnamed
             return

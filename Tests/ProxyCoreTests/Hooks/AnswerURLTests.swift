@@ -1,5 +1,7 @@
 import HTTPCore
+import IOCore
 import ServerTrust
+import TestSupport
 import Testing
 
 @testable import ProxyCore
@@ -152,5 +154,46 @@ struct AnswerURLTests {
     func gatewayCookies(cookie: String, expected: String?) throws {
         let rewriter = CookieRewriter(gateway: try Host("api.example.com"))
         #expect(text(rewriter.rewritten(Array(cookie.utf8).span)) == expected)
+    }
+
+    @Test(
+        "whatever stands in such a field, what is made of it can stand in one, and leads to no host that was not there"
+    )
+    func anything() throws {
+        let rewriters = [
+            try rewriter(.upgraded), try rewriter(.gateway),
+            try rewriter(.upgraded, base: "https://api.example.com/a/b"),
+            try rewriter(.off, base: "https://cdn.example.com/"),
+        ]
+        let pieces = [
+            "https://", "http://", "//", "api.example.com", "[2001:db8::1]", ":443", ":80", "@", "/", "?", "#", "\\",
+            " ",
+            "<", ">", "\"", "'", ";", ",", "url=", "5", "ä", "%2f", "..", "rel=next", "Secure", "Domain=", "=", "\t",
+        ]
+        var random = SeededGenerator(seed: 6)
+        for _ in 0..<4000 {
+            let value = (0..<Int.random(in: 0...9, using: &random)).map { _ in
+                pieces.randomElement(using: &random) ?? ""
+            }.joined()
+            let bytes = Array(value.utf8)
+            for rewriter in rewriters {
+                for result in [
+                    rewriter.rewritten(bytes.span), rewriter.rewritten(refresh: bytes.span),
+                    rewriter.rewritten(link: bytes.span), CookieRewriter(gateway: nil).rewritten(bytes.span),
+                    CookieRewriter(gateway: try Host("api.example.com")).rewritten(bytes.span),
+                ] {
+                    guard let result else { continue }
+                    if result.span.firstIndexOutsideFieldValue(in: 0..<result.count) != nil {
+                        Issue.record("\(value) makes no field value")
+                    }
+                }
+                guard let result = rewriter.rewritten(bytes.span),
+                    let url = AbsoluteURL(String(decoding: result, as: UTF8.self))
+                else { continue }
+                let host = url.origin.host.description
+                let isKnown = ["api.example.com", "localhost", "cdn.example.com"].contains(host)
+                if !isKnown, !value.lowercased().contains(host) { Issue.record("\(value) leads to \(host)") }
+            }
+        }
     }
 }
