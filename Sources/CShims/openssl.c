@@ -28,6 +28,15 @@ long pinproxy_ssl_staple(SSL *ssl, const unsigned char **start) {
     return SSL_get_tlsext_status_ocsp_resp(ssl, start);
 }
 
+int pinproxy_ssl_ctx_on_server_name(SSL_CTX *context, int (*callback)(SSL *, int *, void *), void *argument) {
+    return SSL_CTX_set_tlsext_servername_callback(context, callback) == 1 &&
+           SSL_CTX_set_tlsext_servername_arg(context, argument) == 1;
+}
+
+int pinproxy_ssl_ctx_verify_with(SSL_CTX *context, X509_STORE *store) {
+    return SSL_CTX_set1_verify_cert_store(context, store) == 1;
+}
+
 int pinproxy_pss_digest(const X509_ALGOR *algorithm) {
     const ASN1_OBJECT *object = NULL;
     const void *value = NULL;

@@ -24,6 +24,14 @@ int pinproxy_ssl_ctx_ask_for_staple(SSL_CTX *context);
 // SSL_get_tlsext_status_ocsp_resp (a macro over SSL_ctrl): the staple's length, and where it starts; -1 without one.
 long pinproxy_ssl_staple(SSL *ssl, const unsigned char **start);
 
+// A server's look at the host that the client wants (SSL_CTX_set_tlsext_servername_callback and _arg are macros); it
+// runs without one too. 1 on success.
+int pinproxy_ssl_ctx_on_server_name(SSL_CTX *context, int (*callback)(SSL *, int *, void *), void *argument);
+
+// Has the peers' certificates verified with a store, of which it takes a reference (SSL_CTX_set1_verify_cert_store is a
+// macro): 1 on success.
+int pinproxy_ssl_ctx_verify_with(SSL_CTX *context, X509_STORE *store);
+
 // BIO_get_mem_data (a macro over BIO_ctrl): the length, and where the bytes start.
 long pinproxy_bio_memory(BIO *bio, const char **start);
 

@@ -31,7 +31,7 @@ final class DemoOrigin: Sendable {
         let acceptor = DemoOriginAcceptor(
             socket: listener,
             loop: loop,
-            context: try TLSServerContext(identity),
+            context: try TLSServerContext(ServerIdentity(identity)),
             counts: counts
         )
         try loop.register(listener.descriptor, .readable, acceptor)
@@ -75,7 +75,7 @@ private final class DemoOriginAcceptor: EventHandler {
     override func ready(_ readiness: Readiness) {
         guard case .connection(let descriptor, _) = socket.accept() else { return }
         let stream = StreamSocket(adopting: descriptor)
-        guard let session = context.session(on: descriptor) else { return }
+        guard let session = try? context.session() else { return }
         DemoOriginConnection(stream: stream, session: session, loop: loop, counts: counts).open()
     }
 }

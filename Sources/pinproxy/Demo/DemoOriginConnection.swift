@@ -1,5 +1,6 @@
 import HTTPCore
 import IOCore
+import ServerTrust
 
 /// One connection to the demo's origin: TLS, then a request after the other. The loop's registration keeps it alive.
 final class DemoOriginConnection: EventHandler {
@@ -37,42 +38,56 @@ final class DemoOriginConnection: EventHandler {
     }
 
     override func ready(_ readiness: Readiness) {
-        guard write() else { return }
-        while !isEnding {
-            switch session.read(into: &input) {
-            case .bytes(let count):
-                counts.add(count, for: session.serverName)
-                take()
-                guard write() else { return }
-            case .wantsRead:
-                return
-            case .wantsWrite:
-                return loop.modify(stream.descriptor, [.readable, .writable])
-            case .ended:
-                return close()
-            }
+        guard write() else { return close() }
+        while let isEnd = receive() {
+            while !isEnding, decrypt() { take() }
+            guard write(), !isEnd else { return close() }
         }
     }
 
-    /// - Returns: false when the connection is closed.
+    /// Takes what the socket has.
+    ///
+    /// - Returns: whether the client has said all; `nil` when it has said nothing new.
+    private func receive() -> Bool? {
+        switch stream.read(into: &session.incoming, upTo: 16 << 10) {
+        case .bytes: return false
+        case .wouldBlock: return nil
+        case .end, .failed:
+            session.incomingHasEnded = true
+            return true
+        }
+    }
+
+    /// - Returns: false when there is nothing more to decrypt.
+    private func decrypt() -> Bool {
+        switch session.read(into: &input, upTo: 16 << 10) {
+        case .bytes(let count):
+            counts.add(count, for: session.serverName)
+            return true
+        case .needsInput:
+            return false
+        case .closed, .truncated, .failed:
+            isEnding = true
+            return false
+        }
+    }
+
+    /// - Returns: false when the connection is to be closed.
     private func write() -> Bool {
-        while !output.isEmpty {
-            switch session.write(from: &output) {
+        _ = session.write(from: &output, upTo: Int.max)
+        if isEnding { session.end() }
+        while !session.outgoing.isEmpty {
+            switch stream.write(from: &session.outgoing) {
             case .bytes: continue
-            case .wantsRead: return true
-            case .wantsWrite:
+            case .wouldBlock, .end:
                 loop.modify(stream.descriptor, [.readable, .writable])
                 return true
-            case .ended:
-                close()
+            case .failed:
                 return false
             }
         }
         loop.modify(stream.descriptor, .readable)
-        guard isEnding else { return true }
-        session.sendClose()
-        close()
-        return false
+        return !isEnding
     }
 
     private func close() {

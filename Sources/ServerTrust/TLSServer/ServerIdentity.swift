@@ -1,0 +1,32 @@
+/// What a TLS server shows to its clients: a certificate with its chain, and proves: the key.
+package final class ServerIdentity: Sendable {
+    /// The server's own certificate, then what clients need to build its chain.
+    package let certificates: [Certificate]
+    let key: PrivateKey
+    let intermediates: CertificateStack
+
+    /// Reads certificate and key.
+    ///
+    /// - Parameters:
+    ///   - certificate: PEM (the server's certificate first, then its intermediates) or DER.
+    ///   - privateKey: PEM or DER, without a password.
+    package convenience init(certificate: [UInt8], privateKey: [UInt8]) throws(CertificateFault) {
+        let certificates = try Certificate.certificates(in: certificate)
+        let key = try PrivateKey(reading: privateKey)
+        try key.check(belongsTo: certificates[0])
+        self.init(certificates, key)
+    }
+
+    /// One that was made here.
+    ///
+    /// - Parameter intermediates: what stands between it and an anchor of the clients'.
+    package convenience init(_ identity: Identity, intermediates: [Certificate] = []) {
+        self.init([identity.certificate] + intermediates, PrivateKey(retaining: identity.key.pointer))
+    }
+
+    private init(_ certificates: [Certificate], _ key: PrivateKey) {
+        self.certificates = certificates
+        self.key = key
+        intermediates = CertificateStack(Array(certificates.dropFirst()))
+    }
+}

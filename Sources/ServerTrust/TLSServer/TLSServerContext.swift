@@ -1,0 +1,145 @@
+import COpenSSL
+import CShims
+package import HTTPCore
+
+/// The server's side of TLS under one identity: owns an `SSL_CTX`.
+///
+/// TLS 1.2 and 1.3, with forward secrecy and authenticated encryption only; no renegotiation, no compression, and a
+/// full handshake for each connection: what a reload has changed (certificate, client authorities) holds for every
+/// connection made after it.
+///
+/// - Note: `Sendable` because the context is set up in the initialiser and only handed to SSL_new(3) afterwards, which
+///   OpenSSL allows from any thread; the callbacks read constants.
+package final class TLSServerContext: @unchecked Sendable {
+    package struct Settings: Sendable {
+        /// What the server speaks (RFC 7301), the best first. A client that offers others alone is refused.
+        package var applicationProtocols = ["http/1.1"]
+        /// Clients have to show a certificate that leads to one of these; empty asks for none.
+        package var clientAuthorities: [Certificate] = []
+        /// The only host that a client may ask for (SNI); `nil` lets it name any.
+        package var host: Host?
+
+        package init() {}
+    }
+
+    let pointer: OpaquePointer
+    private let protocols: UnsafeMutableBufferPointer<UInt8>
+    private let hostName: [UInt8]?
+
+    package init(_ identity: ServerIdentity, _ settings: Settings = Settings()) throws(OpenSSLError) {
+        guard let context = SSL_CTX_new(TLS_server_method()) else { throw OpenSSLError(draining: "SSL_CTX_new") }
+        pointer = context
+        // OpenSSL is told where they are, and finds them there as long as the context lives.
+        let names = settings.applicationProtocols.flatMap { [UInt8(clamping: $0.utf8.count)] + Array($0.utf8) }
+        protocols = .allocate(capacity: names.count)
+        _ = protocols.initialize(from: names)
+        hostName = settings.host.flatMap { $0.kind == .name ? Array(copying: $0.bytes.span) : nil }
+        try configure(identity)
+        try demand(settings.clientAuthorities)
+        let record = Unmanaged.passUnretained(self).toOpaque()
+        if !protocols.isEmpty { SSL_CTX_set_alpn_select_cb(context, selectProtocol, record) }
+        if hostName != nil {
+            guard pinproxy_ssl_ctx_on_server_name(context, checkServerName, record) == 1 else {
+                throw OpenSSLError(draining: "SSL_CTX_set_tlsext_servername_callback")
+            }
+        }
+    }
+
+    deinit {
+        SSL_CTX_free(pointer)
+        protocols.deallocate()
+    }
+
+    private func configure(_ identity: ServerIdentity) throws(OpenSSLError) {
+        SSL_CTX_set_security_level(pointer, 2)
+        pinproxy_ssl_ctx_full_handshakes_only(pointer)
+        // TLS 1.3 has tickets of another kind, which the option for 1.2 leaves.
+        guard SSL_CTX_set_num_tickets(pointer, 0) == 1,
+            pinproxy_ssl_ctx_set_min_version(pointer, TLS1_2_VERSION) == 1,
+            SSL_CTX_set_cipher_list(pointer, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1
+        else { throw OpenSSLError(draining: "SSL_CTX_set_cipher_list") }
+        // What could not be written at once may have moved by the next try; an idle session holds no buffers; and only
+        // what the identity names is sent.
+        let modes =
+            Int(SSL_MODE_ENABLE_PARTIAL_WRITE) | Int(SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER)
+            | Int(SSL_MODE_RELEASE_BUFFERS) | Int(SSL_MODE_NO_AUTO_CHAIN)
+        SSL_CTX_ctrl(pointer, SSL_CTRL_MODE, modes, nil)
+        let leaf = identity.certificates[0].pointer
+        guard SSL_CTX_use_cert_and_key(pointer, leaf, identity.key.pointer, identity.intermediates.pointer, 1) == 1
+        else { throw OpenSSLError(draining: "SSL_CTX_use_cert_and_key") }
+    }
+
+    private func demand(_ authorities: [Certificate]) throws(OpenSSLError) {
+        guard !authorities.isEmpty else { return }
+        let anchors = TrustAnchors(certificates: authorities)
+        // OpenSSL takes a reference of its own.
+        guard pinproxy_ssl_ctx_verify_with(pointer, anchors.store) == 1 else {
+            throw OpenSSLError(draining: "SSL_CTX_set1_verify_cert_store")
+        }
+        for authority in authorities {
+            guard SSL_CTX_add_client_CA(pointer, authority.pointer) == 1 else {
+                throw OpenSSLError(draining: "SSL_CTX_add_client_CA")
+            }
+        }
+        SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
+    }
+
+    /// A session for a connection that has just been accepted.
+    package func session() throws(OpenSSLError) -> TLSServerSession { try TLSServerSession(self) }
+
+    // MARK: - Inside the handshake
+
+    fileprivate func select(
+        _ chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
+        _ chosenCount: UnsafeMutablePointer<UInt8>?,
+        _ offered: UnsafePointer<UInt8>?,
+        _ offeredCount: UInt32
+    ) -> Bool {
+        var place: UnsafeMutablePointer<UInt8>?
+        let result = SSL_select_next_proto(
+            &place,
+            chosenCount,
+            protocols.baseAddress,
+            UInt32(protocols.count),
+            offered,
+            offeredCount
+        )
+        chosen?.pointee = UnsafePointer(place)
+        return result == OPENSSL_NPN_NEGOTIATED
+    }
+
+    /// Without a name a client takes what it gets, and judges the certificate by itself.
+    fileprivate func mayServe(_ ssl: OpaquePointer) -> Bool {
+        guard let hostName, let name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name) else { return true }
+        return hostName.span.equalsIgnoringCase(Array(String(cString: name).utf8).span)
+    }
+}
+
+/// What OpenSSL asks about a client's list of protocols (SSL_CTX_set_alpn_select_cb(3)).
+private func selectProtocol(
+    _ ssl: OpaquePointer?,
+    _ chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
+    _ chosenCount: UnsafeMutablePointer<UInt8>?,
+    _ offered: UnsafePointer<UInt8>?,
+    _ offeredCount: UInt32,
+    _ record: UnsafeMutableRawPointer?
+) -> Int32 {
+    guard let record else { return SSL_TLSEXT_ERR_ALERT_FATAL }
+    // The session keeps the context alive while its SSL lives.
+    let context = Unmanaged<TLSServerContext>.fromOpaque(record).takeUnretainedValue()
+    let isChosen = context.select(chosen, chosenCount, offered, offeredCount)
+    return isChosen ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL
+}
+
+/// What OpenSSL asks when the client has said whom it wants, or that it says nothing of it.
+private func checkServerName(
+    _ ssl: OpaquePointer?,
+    _ alert: UnsafeMutablePointer<Int32>?,
+    _ record: UnsafeMutableRawPointer?
+) -> Int32 {
+    guard let ssl, let record else { return SSL_TLSEXT_ERR_ALERT_FATAL }
+    let context = Unmanaged<TLSServerContext>.fromOpaque(record).takeUnretainedValue()
+    if context.mayServe(ssl) { return SSL_TLSEXT_ERR_OK }
+    alert?.pointee = SSL_AD_UNRECOGNIZED_NAME
+    return SSL_TLSEXT_ERR_ALERT_FATAL
+}

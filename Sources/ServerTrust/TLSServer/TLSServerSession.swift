@@ -1,0 +1,211 @@
+import COpenSSL
+package import IOCore
+
+/// One connection's TLS, the server's side: owns an `SSL`, and knows no socket.
+///
+/// What comes from the client is put into `incoming`, what is for the client is taken from `outgoing`: bytes of a
+/// socket, or of another TLS session that this one runs inside of. For one thread.
+package final class TLSServerSession {
+    package enum Progress: Equatable {
+        /// So many bytes of plaintext were read or written.
+        case bytes(Int)
+        /// It goes on when more has come from the client.
+        case needsInput
+        /// The client has said that it sends nothing more (close_notify).
+        case closed
+        /// The client's bytes have ended without that: what was read may not be the whole.
+        case truncated
+        /// Somebody broke the protocol, or was refused. An alert for the client may be in `outgoing`.
+        case failed(OpenSSLError)
+    }
+
+    /// What has come from the client, still encrypted; whoever has the connection fills it.
+    package var incoming = ByteBuffer()
+    /// What is to go to the client, encrypted; whoever has the connection empties it.
+    package var outgoing = ByteBuffer()
+    /// Nothing will be put into `incoming` any more.
+    package var incomingHasEnded = false
+
+    private let pointer: OpaquePointer
+    /// Its callbacks look into it.
+    private let context: TLSServerContext
+
+    init(_ context: TLSServerContext) throws(OpenSSLError) {
+        guard let session = SSL_new(context.pointer) else { throw OpenSSLError(draining: "SSL_new") }
+        pointer = session
+        self.context = context
+        guard let method = SessionBIO.method, let bio = BIO_new(method) else {
+            throw OpenSSLError(draining: "BIO_new")
+        }
+        BIO_set_data(bio, Unmanaged.passUnretained(self).toOpaque())
+        BIO_set_init(bio, 1)
+        // One for both directions, and one reference for both.
+        SSL_set_bio(session, bio, bio)
+        SSL_set_accept_state(session)
+    }
+
+    deinit { SSL_free(pointer) }
+
+    // MARK: - Bytes
+
+    /// Goes on with the handshake: `.bytes(0)` when it is complete.
+    package func handshake() -> Progress {
+        ERR_clear_error()
+        let result = SSL_do_handshake(pointer)
+        return result == 1 ? .bytes(0) : progress(result)
+    }
+
+    /// Whether the handshake is complete, and with it the client's authentication.
+    package var isEstablished: Bool { SSL_is_init_finished(pointer) == 1 }
+
+    /// Decrypts up to `limit` bytes to the end of `buffer`, at most one record.
+    package func read(into buffer: inout ByteBuffer, upTo limit: Int) -> Progress {
+        ERR_clear_error()
+        var result: Int32 = 0
+        _ = buffer.write(upTo: limit) { room in
+            result = SSL_read(pointer, room.baseAddress, Int32(clamping: room.count))
+            return Int(max(result, 0))
+        }
+        return progress(result)
+    }
+
+    /// Whether there is plaintext that was decrypted already, and no more input is needed to read it.
+    package var hasPlaintext: Bool { SSL_pending(pointer) > 0 }
+
+    /// Encrypts from the front of `buffer` and takes that off it, until `outgoing` has reached `limit`.
+    package func write(from buffer: inout ByteBuffer, upTo limit: Int) -> Progress {
+        var written = 0
+        while !buffer.isEmpty, outgoing.count < limit {
+            ERR_clear_error()
+            let result = buffer.withUnsafeBytes { SSL_write(pointer, $0.baseAddress, Int32(clamping: $0.count)) }
+            guard result > 0 else { return written > 0 ? .bytes(written) : progress(result) }
+            buffer.consume(Int(result))
+            written += Int(result)
+        }
+        return .bytes(written)
+    }
+
+    /// Encrypts from the front of `bytes`, until `outgoing` has reached `limit`.
+    package func write(_ bytes: borrowing Span<UInt8>, upTo limit: Int) -> Progress {
+        var written = 0
+        while written < bytes.count, outgoing.count < limit {
+            ERR_clear_error()
+            let result = bytes.extracting(written..<bytes.count).withUnsafeBufferPointer {
+                SSL_write(pointer, $0.baseAddress, Int32(clamping: $0.count))
+            }
+            guard result > 0 else { return written > 0 ? .bytes(written) : progress(result) }
+            written += Int(result)
+        }
+        return .bytes(written)
+    }
+
+    /// Says that nothing more follows (close_notify). The client may still send.
+    package func end() {
+        guard isEstablished else { return }
+        ERR_clear_error()
+        SSL_shutdown(pointer)
+        // It fails on a session that an alert has ended: there is nothing to say then.
+        ERR_clear_error()
+    }
+
+    private func progress(_ result: Int32) -> Progress {
+        if result > 0 { return .bytes(Int(result)) }
+        switch SSL_get_error(pointer, result) {
+        case SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE:
+            return .needsInput
+        case SSL_ERROR_ZERO_RETURN:
+            return .closed
+        default:
+            let error = OpenSSLError(draining: isEstablished ? "TLS" : "TLS handshake")
+            return incomingHasEnded && incoming.isEmpty ? .truncated : .failed(error)
+        }
+    }
+
+    // MARK: - What the handshake has shown
+
+    /// The host that the client named (SNI, RFC 6066, section 3); empty before, and when it named none.
+    package var serverName: String {
+        SSL_get_servername(pointer, TLSEXT_NAMETYPE_host_name).map { String(cString: $0) } ?? ""
+    }
+
+    /// `TLSv1.3`
+    package var version: String { String(cString: SSL_get_version(pointer)) }
+
+    /// `http/1.1`; empty when the client offered none (RFC 7301).
+    package var applicationProtocol: String {
+        var name: UnsafePointer<UInt8>?
+        var count: UInt32 = 0
+        SSL_get0_alpn_selected(pointer, &name, &count)
+        return String(decoding: UnsafeBufferPointer(start: name, count: Int(count)), as: UTF8.self)
+    }
+
+    /// The certificate that the client has proved to have; `nil` when it was not asked for one.
+    package var clientCertificate: Certificate? {
+        guard isEstablished, SSL_get_verify_result(pointer) == Int(X509_V_OK),
+            let certificate = SSL_get1_peer_certificate(pointer)
+        else { return nil }
+        return Certificate(owning: certificate)
+    }
+
+    // MARK: - OpenSSL's side
+
+    fileprivate func take(_ room: UnsafeMutableRawBufferPointer) -> Int {
+        let count = incoming.withUnsafeBytes { held in
+            let count = min(room.count, held.count)
+            if count > 0 { room.copyMemory(from: UnsafeRawBufferPointer(rebasing: held[..<count])) }
+            return count
+        }
+        incoming.consume(count)
+        return count
+    }
+
+    fileprivate func put(_ bytes: UnsafeRawBufferPointer) { outgoing.append(bytes) }
+}
+
+/// A BIO over the buffers of a session (BIO_meth_new(3)): OpenSSL's own memory BIO would keep the memory of the largest
+/// thing that ever passed.
+private enum SessionBIO {
+    /// Never freed: there is one. (Unsafe in name only: it is set up here and read from then on.)
+    nonisolated(unsafe) static let method: OpaquePointer? = {
+        let number = BIO_get_new_index()
+        guard number > 0, let method = BIO_meth_new(number | BIO_TYPE_SOURCE_SINK, "session") else { return nil }
+        BIO_meth_set_read(method, readSession)
+        BIO_meth_set_write(method, writeSession)
+        BIO_meth_set_ctrl(method, controlSession)
+        return method
+    }()
+
+    static func session(_ bio: OpaquePointer?) -> TLSServerSession? {
+        BIO_get_data(bio).map { Unmanaged<TLSServerSession>.fromOpaque($0).takeUnretainedValue() }
+    }
+}
+
+private func readSession(_ bio: OpaquePointer?, _ bytes: UnsafeMutablePointer<CChar>?, _ count: Int32) -> Int32 {
+    guard let bytes, count > 0, let session = SessionBIO.session(bio) else { return 0 }
+    BIO_clear_flags(bio, BIO_FLAGS_READ | BIO_FLAGS_WRITE | BIO_FLAGS_SHOULD_RETRY)
+    let taken = session.take(UnsafeMutableRawBufferPointer(start: bytes, count: Int(count)))
+    if taken > 0 { return Int32(taken) }
+    if session.incomingHasEnded { return 0 }
+    BIO_set_flags(bio, BIO_FLAGS_READ | BIO_FLAGS_SHOULD_RETRY)
+    return -1
+}
+
+private func writeSession(_ bio: OpaquePointer?, _ bytes: UnsafePointer<CChar>?, _ count: Int32) -> Int32 {
+    guard let bytes, count > 0, let session = SessionBIO.session(bio) else { return 0 }
+    BIO_clear_flags(bio, BIO_FLAGS_READ | BIO_FLAGS_WRITE | BIO_FLAGS_SHOULD_RETRY)
+    session.put(UnsafeRawBufferPointer(start: bytes, count: Int(count)))
+    return count
+}
+
+private func controlSession(
+    _ bio: OpaquePointer?,
+    _ command: Int32,
+    _ number: Int,
+    _ argument: UnsafeMutableRawPointer?
+) -> Int {
+    switch command {
+    case BIO_CTRL_FLUSH: 1
+    case BIO_CTRL_EOF: SessionBIO.session(bio).map { $0.incomingHasEnded && $0.incoming.isEmpty } ?? true ? 1 : 0
+    default: 0
+    }
+}
