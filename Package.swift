@@ -38,7 +38,7 @@ let package = Package(
         .systemLibrary(name: "CPNG", pkgConfig: "libpng", providers: [.apt(["libpng-dev"])]),
         .systemLibrary(name: "CJPEG", pkgConfig: "libjpeg", providers: [.apt(["libjpeg62-turbo-dev"])]),
         .target(name: "CImages", dependencies: ["CPNG", "CJPEG"]),
-        .target(name: "CShims", dependencies: ["COpenSSL", "CLibcurl"]),
+        .target(name: "CShims", dependencies: ["COpenSSL", "CLibcurl", "CCrypt"]),
 
         // From the bottom up; a module imports nothing above it.
         .target(name: "IOCore", dependencies: ["CShims"], swiftSettings: strict),
@@ -70,7 +70,7 @@ let package = Package(
         ),
         .target(
             name: "ProxyCore",
-            dependencies: ["SessionCore", "HTTP2Core", "HTTPCaching", "ServerTrust", "HTTPCore", "IOCore"],
+            dependencies: ["SessionCore", "HTTP2Core", "HTTPCaching", "ServerTrust", "HTTPCore", "IOCore", "CShims"],
             swiftSettings: strict
         ),
         .executableTarget(

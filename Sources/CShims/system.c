@@ -103,6 +103,15 @@ int pinproxy_set_close_on_exec(int descriptor, int on) {
     return fcntl(descriptor, F_SETFD, on ? FD_CLOEXEC : 0) < 0 ? -errno : 0;
 }
 
+int pinproxy_peer(int descriptor, uint32_t *user, uint32_t *group) {
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+    if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return -errno;
+    *user = peer.uid;
+    *group = peer.gid;
+    return 0;
+}
+
 ptrdiff_t pinproxy_send(int descriptor, const void *bytes, size_t count) {
     for (;;) {
         ssize_t sent = send(descriptor, bytes, count, MSG_NOSIGNAL);

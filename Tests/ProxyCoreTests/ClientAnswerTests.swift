@@ -15,7 +15,6 @@ struct ClientAnswerTests {
 
     init() throws {
         var configuration = Configuration()
-        configuration.listeners = []
         var upgraded = HostConfiguration(host: try Host("api.example.com"))
         upgraded.upgrade = true
         configuration.hosts = [upgraded]
@@ -33,6 +32,7 @@ struct ClientAnswerTests {
             generation: try Generation(snapshot, loop: loop, workers: 1),
             server: ServerState(),
             monitor: try PinMonitor(snapshot: snapshot),
+            passwords: PasswordVerifier(),
             log: nil,
             pseudonym: Array("pinproxy-test".utf8)
         )
@@ -41,6 +41,7 @@ struct ClientAnswerTests {
         forward = WorkerListener(
             socket: socket,
             configuration: ListenerConfiguration(endpoint: endpoint),
+            index: 0,
             worker: worker
         )
         gateway = WorkerListener(
@@ -50,6 +51,7 @@ struct ClientAnswerTests {
                 mode: .gateway,
                 upstream: ListenerConfiguration.Upstream(host: try Host("api.example.com"))
             ),
+            index: 0,
             worker: worker
         )
     }

@@ -29,6 +29,12 @@ struct ConfigurationSchemaTests {
         (nil, #"{ "version": 1, "\#(unknown)": 0 }"#, ""),
         ("listener", document(#""listeners": [{ "address": "127.0.0.1:1", "\#(unknown)": 0 }]"#), "/listeners/0"),
         ("admin", document(#""admin": { "address": "127.0.0.1:1", "\#(unknown)": 0 }"#), "/admin"),
+        (
+            "listenerTLS", document(#""listeners": [{ "address": "127.0.0.1:1", "tls": { "\#(unknown)": 0 } }]"#),
+            "/listeners/0/tls"
+        ),
+        ("authentication", document(#""authentication": { "\#(unknown)": 0 }"#), "/authentication"),
+        ("secretFile", document(#""authentication": { "basic": { "\#(unknown)": 0 } }"#), "/authentication/basic"),
         ("trustAnchors", document(#""trustAnchors": { "\#(unknown)": 0 }"#), "/trustAnchors"),
         ("log", document(#""log": { "\#(unknown)": 0 }"#), "/log"),
         ("reports", document(#""reports": { "file": "r", "\#(unknown)": 0 }"#), "/reports"),

@@ -10,13 +10,6 @@ struct ConfigurationUnsupportedTests {
         arguments: [
             LoadError(#""cache": { "memory": "64MB" }"#, at: "/cache", says: "nothing is cached"),
             LoadError(#""upstreamProxy": "http://p.test:3128""#, at: "/upstreamProxy", says: "directly"),
-            LoadError(#""authentication": {}"#, at: "/authentication", says: "trusted clients"),
-            LoadError(listener: #""address": "127.0.0.1:1", "tls": {}"#, at: "/listeners/0/tls", says: "loopback"),
-            LoadError(
-                listener: #""address": "127.0.0.1:1", "authentication": {}"#,
-                at: "/listeners/0/authentication",
-                says: "trusted clients"
-            ),
             LoadError(#""access": { "connectPorts": [443, 8443] }"#, at: "/access/connectPorts", says: "403"),
             LoadError(#""access": { "connectPorts": [] }"#, at: "/access/connectPorts", says: "403"),
             LoadError(#""defaults": { "connect": "tunnel" }"#, at: "/defaults/connect", says: "absolute form"),

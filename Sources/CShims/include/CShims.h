@@ -11,6 +11,7 @@
 #include "pinproxy_curl.h"
 #include "pinproxy_netlink.h"
 #include "pinproxy_openssl.h"
+#include "pinproxy_password.h"
 #include "pinproxy_system.h"
 
 #endif

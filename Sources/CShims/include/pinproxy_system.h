@@ -49,6 +49,9 @@ int pinproxy_set_v6_only(int descriptor);
 int pinproxy_set_non_blocking(int descriptor);
 int pinproxy_set_close_on_exec(int descriptor, int on);
 
+// Who is at the other end of a Unix socket (SO_PEERCRED, unix(7); `ucred` is a GNU extension). Returns 0 or -errno.
+int pinproxy_peer(int descriptor, uint32_t *user, uint32_t *group);
+
 // `write` without SIGPIPE, EINTR retried. Returns the count or -errno.
 ptrdiff_t pinproxy_send(int descriptor, const void *bytes, size_t count);
 // Two runs of bytes in one call.

@@ -92,6 +92,13 @@ package struct StreamSocket: ~Copyable {
         _ = pinproxy_set_no_delay(descriptor)
     }
 
+    /// The user and the group of the process that connected; of Unix sockets only.
+    package var peer: (user: UInt32, group: UInt32)? {
+        var user: UInt32 = 0
+        var group: UInt32 = 0
+        return pinproxy_peer(descriptor, &user, &group) == 0 ? (user, group) : nil
+    }
+
     /// The kernel's own end of the connection.
     package var localAddress: SocketAddress? {
         boundAddress(descriptor)

@@ -36,6 +36,11 @@ struct TaskLogLine {
         line.append(",\"client\":\"")
         line.append(jsonEscaping: client.span)
         line.append("\"")
+        if let user = exchange.user {
+            line.append(",\"user\":\"")
+            line.append(jsonEscaping: user.span)
+            line.append("\"")
+        }
         let url = writeRequest(exchange.head, exchange.route, to: &line)
         if exchange.answer.hasBegun {
             line.append(",\"status\":")

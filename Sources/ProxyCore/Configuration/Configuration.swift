@@ -12,6 +12,8 @@ package struct Configuration: Sendable {
     package var pins: String?
     package var trustAnchors = TrustAnchorsConfiguration()
     package var unpinnedHosts = UnpinnedHosts.allow
+    /// Who may use listeners that say nothing of it themselves; nil lets everyone.
+    package var authentication: AuthenticationConfiguration?
     package var log = LogConfiguration()
     package var reports = ReportsConfiguration()
     package var access = AccessConfiguration()

@@ -37,17 +37,18 @@ package enum ConfigurationLoader {
         let anchors = loadAnchors(read, library)
         let (pinnedDomains, pinIssues, pinWarnings) = loadPins(read, library)
         if let pinnedDomains { checkAgainstPins(read, pinnedDomains) }
+        var parts = PolicyParts(
+            configuration: read.configuration,
+            pinnedDomains: pinnedDomains ?? PinnedDomains(),
+            trustAnchors: anchors ?? TrustAnchors(certificates: [])
+        )
+        loadClients(read, into: &parts)
 
         let issues = inOrder(reader.issues) + pinIssues
         let warnings = inOrder(reader.warnings) + pinWarnings
-        guard issues.isEmpty, let anchors, let pinnedDomains else {
+        guard issues.isEmpty, anchors != nil, pinnedDomains != nil else {
             return Outcome(snapshot: nil, issues: issues, warnings: warnings)
         }
-        let parts = PolicyParts(
-            configuration: read.configuration,
-            pinnedDomains: pinnedDomains,
-            trustAnchors: anchors
-        )
         return Outcome(
             snapshot: PolicySnapshot(parts, generation: generation),
             issues: [],

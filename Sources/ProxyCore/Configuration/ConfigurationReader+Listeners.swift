@@ -81,7 +81,9 @@ extension ConfigurationReader {
             by: allowRemoteClients,
             danger: "use the proxy"
         )
-        UnsupportedKeys.check(object, in: .listener)
+        listener.tls = object["tls"].flatMap { readTLS($0) }
+        if let element = object["authentication"] { listener.authentication = readListenerAuthentication(element) }
+        listener.allowCleartextCredentials = object.bool("allowCleartextCredentials") ?? false
         object.finish()
         return endpoint == nil || mode == nil ? nil : listener
     }

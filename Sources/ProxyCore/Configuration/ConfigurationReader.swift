@@ -23,6 +23,12 @@ struct ConfigurationReader {
     var hosts: [Placed<HostConfiguration>] = []
     var resolves: [Placed<AddressAndPort>] = []
     var upstreams: [Placed<ListenerConfiguration.Upstream>] = []
+    /// The `tls` of listeners.
+    var tlsFiles: [TLSFiles] = []
+    /// Every `authentication`.
+    var authentications: [AuthenticationFiles] = []
+    var globalAuthentication: DocumentElement?
+    var namesListeners = false
     /// Entries of `hosts` that say `"upgrade": false`.
     var refusedUpgrades: [Placed<HostConfiguration>] = []
     /// Entries of `hosts` whose requests are given credentials, and where these stand.
@@ -45,6 +51,9 @@ struct ConfigurationReader {
             )
         }
         if let workers = root.int("workers", in: 0...256) { configuration.workers = workers }
+        globalAuthentication = root["authentication"]
+        configuration.authentication = globalAuthentication.flatMap { readAuthentication($0) }
+        namesListeners = root.has("listeners")
         if let element = root["listeners"] { readListeners(element) }
         if let object = root.object("admin") { readAdmin(object) }
         if let element = root["pins"], let path = element.path() {
@@ -145,6 +154,7 @@ struct ConfigurationReader {
 
     /// What no value shows alone.
     private func checkTogether() {
+        checkClients()
         let rules = AccessRules(configuration.access, ownListeners: configuration.fixedAddresses)
         for resolve in resolves
         where rules.judge(resolve.value.address, port: resolve.value.port) == .deniedOwnListener {

@@ -41,6 +41,12 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
             if let upstream = listener.upstream {
                 text += " to https://\(upstream.host.authorityText):\(upstream.port)"
             }
+            if let tls = listener.tls {
+                text += tls.clientCA == nil ? ", TLS" : ", TLS with client certificates"
+            }
+            if let demanded = snapshot.configuration.authentication(of: listener) {
+                text += ", clients authenticate by " + ways(listener.waysOpen(of: demanded)).joined(separator: " or ")
+            }
             if listener.http2 { text += ", HTTP/2 too" }
             if listener.allowRemoteClients { text += ", remote clients allowed" }
             return Row(label: listener.mode.rawValue, text: text)
@@ -50,6 +56,13 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
             rows.append(Row(label: "admin", text: "\(admin.endpoint)\(reach)"))
         }
         return Section(title: "listeners", rows: rows)
+    }
+
+    private static func ways(_ open: AuthenticationConfiguration) -> [String] {
+        [
+            (open.basicFile != nil, "password"), (open.bearerFile != nil, "token"),
+            (open.peers != nil, "user of this machine"), (open.clientCertificates, "certificate"),
+        ].compactMap { $0 ? $1 : nil }
     }
 
     private static func others(_ snapshot: PolicySnapshot) -> Section {

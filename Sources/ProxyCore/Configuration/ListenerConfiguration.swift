@@ -45,6 +45,11 @@ package struct ListenerConfiguration: Equatable, Sendable {
     package var http2: Bool
     /// Said for an address that others than this machine can reach.
     package var allowRemoteClients: Bool
+    /// Clients speak TLS with the listener itself.
+    package var tls: ListenerTLS?
+    package var authentication = ListenerAuthentication.inherited
+    /// Said for secrets that others than this machine could read on their way.
+    package var allowCleartextCredentials = false
 
     package init(
         endpoint: Endpoint,

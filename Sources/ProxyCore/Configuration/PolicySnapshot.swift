@@ -8,6 +8,10 @@ package struct PolicyParts: Sendable {
     package var pinnedDomains: PinnedDomains
     /// The anchors of every domain that has none of its own.
     package var trustAnchors: TrustAnchors
+    /// What the listeners' `tls` name.
+    package var tlsMaterial: [ListenerTLS: TLSMaterial] = [:]
+    /// What `authentication` names, for the ways that are open at some listener.
+    package var credentials: [AuthenticationConfiguration: ClientCredentials] = [:]
     /// Where this program really listens; until it does, what the configuration says of fixed ports.
     package var ownListeners: [AddressAndPort]
     /// The addresses of this machine's interfaces, which a listener on a wildcard address is reached by.
@@ -43,6 +47,8 @@ package final class PolicySnapshot: Sendable {
     /// What holds for a host without an entry.
     package let defaults: HostPolicy
     private let hosts: HostTable<HostPolicy>
+    /// What each listener demands of its clients, in the order of the configuration.
+    let security: [ListenerSecurity]
 
     package var configuration: Configuration { parts.configuration }
     package var pinnedDomains: PinnedDomains { parts.pinnedDomains }
@@ -57,6 +63,7 @@ package final class PolicySnapshot: Sendable {
             localAddresses: parts.localAddresses
         )
         defaults = HostPolicy(parts.configuration.defaults)
+        security = parts.configuration.listeners.map { ListenerSecurity($0, parts) }
         var hosts = HostTable<HostPolicy>()
         for entry in parts.configuration.hosts {
             guard let host = entry.host else { continue }

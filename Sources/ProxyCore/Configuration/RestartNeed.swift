@@ -16,9 +16,12 @@ package enum RestartNeed: String, CaseIterable, Sendable {
     }
 
     /// Puts what runs in the place of what is only written.
-    static func keep(_ running: Configuration, in next: inout Configuration) {
-        next.listeners = running.listeners
-        next.admin = running.admin
-        next.workers = running.workers
+    static func keep(_ running: PolicyParts, in next: inout PolicyParts) {
+        next.configuration.listeners = running.configuration.listeners
+        next.configuration.admin = running.configuration.admin
+        next.configuration.workers = running.configuration.workers
+        // Files that only the listeners of the next start name have been read instead of these.
+        next.tlsMaterial.merge(running.tlsMaterial) { next, _ in next }
+        next.credentials.merge(running.credentials) { next, _ in next }
     }
 }

@@ -8,7 +8,6 @@ enum UnsupportedKeys {
     /// The objects of the configuration that have such keys.
     enum Place {
         case document
-        case listener
         case access
         case defaults
         case host
@@ -38,12 +37,6 @@ enum UnsupportedKeys {
                     accepted: .nothing,
                     remedy: "take it out; origins are connected to directly"
                 ),
-                Refusal(key: "authentication", accepted: .nothing, remedy: authenticationRemedy),
-            ]
-        case .listener:
-            [
-                Refusal(key: "tls", accepted: .nothing, remedy: "take it out and listen on loopback or a Unix socket"),
-                Refusal(key: "authentication", accepted: .nothing, remedy: authenticationRemedy),
             ]
         case .access:
             [
@@ -72,8 +65,6 @@ enum UnsupportedKeys {
 
     static let connectRemedy =
         "write \"deny\"; clients ask for https://… in absolute form, for http://… with \"upgrade\", or use a gateway"
-
-    private static let authenticationRemedy = "take it out and let only trusted clients reach the listener"
 
     /// Reports what `object` asks for in vain. The keys that have an accepted form become known ones of the object;
     /// the others only where they stand, so that no message recommends them.

@@ -355,7 +355,7 @@ final class ClientConnection: ExchangeCarrier {
     func closeIfIdle() {
         pump()
         guard exchange == nil, phase == .head else { return }
-        if output.isEmpty {
+        if output.isEmpty, !carrier.isWriteBlocked {
             close()
         } else {
             // A slow client still reads its last answer.

@@ -1,5 +1,6 @@
 import HTTPCore
 import IOCore
+import ServerTrust
 
 /// A client's connection below HTTP: its socket, and what is known of its readiness.
 ///
@@ -9,6 +10,8 @@ final class ClientTransport: EventHandler {
     enum User {
         /// Nobody yet, or no more: the transport is closed.
         case none
+        /// TLS begins; what is spoken inside of it comes after.
+        case handshake(ClientHandshake)
         case http1(ClientConnection)
         case http2(HTTP2Connection)
     }
@@ -23,6 +26,11 @@ final class ClientTransport: EventHandler {
 
     private var socket: StreamSocket
     private var user = User.none
+    /// Set where the client speaks TLS to this proxy.
+    private var tls: TLSLayer?
+    /// Who the client has proved to be, for all that is asked on this connection: by its certificate, as a process at a
+    /// Unix socket, or with the request that opened a tunnel.
+    var clientName: [UInt8]?
     /// There may be bytes to read: events come once, when that becomes so.
     var isReadable = false
     /// The client has said all it will say.
@@ -30,6 +38,8 @@ final class ClientTransport: EventHandler {
     /// The last write found no room; `writable` tells the user when there is some again.
     private(set) var isWriteBlocked = false
     private var isFlushPlanned = false
+    /// Nothing follows what still waits to be written.
+    private var isEnding = false
 
     init(descriptor: Int32, address: SocketAddress, listener: WorkerListener, worker: Worker) {
         self.worker = worker
@@ -50,14 +60,83 @@ final class ClientTransport: EventHandler {
         } catch {
             return false
         }
-        let connection = ClientConnection(self)
-        user = .http1(connection)
-        connection.open()
+        if case .credentials(let credentials) = listener.security.authentication, address.family == .unix {
+            clientName = socket.peer.flatMap { credentials.user(of: $0) }
+        }
+        switch listener.security.tls {
+        case .none: serveHTTP()
+        case .context(let context):
+            startTLS(context) {
+                $0.identifyClient(); $0.serveHTTP()
+            }
+        case .unusable: close()
+        }
         return true
     }
 
+    private func serveHTTP() {
+        let connection = ClientConnection(self)
+        user = .http1(connection)
+        connection.open()
+    }
+
+    /// Speaks TLS from now on, inside of what is spoken already.
+    ///
+    /// - Parameters:
+    ///   - early: what has been read of the handshake.
+    ///   - next: called when the handshake is complete; has the connection taken over.
+    func startTLS(
+        _ context: TLSServerContext,
+        early: consuming ByteBuffer = ByteBuffer(),
+        then next: @escaping (ClientTransport) -> Void
+    ) {
+        guard let session = try? context.session() else { return close() }
+        session.incoming.append(early.bytes)
+        tls = TLSLayer(session, over: tls)
+        let handshake = ClientHandshake(self, then: next)
+        user = .handshake(handshake)
+        handshake.open()
+    }
+
+    /// Goes on with the handshake: `.bytes` when it is complete.
+    func shakeHands() -> TransferCount {
+        guard let tls else { return .end }
+        let outcome = tls.shakeHands(over: socket)
+        switch outcome {
+        case .bytes:
+            // More may have come with the end of the handshake.
+            isReadable = true
+            if tls.isHoldingBack { isWriteBlocked = true }
+        case .wouldBlock:
+            if tls.isHoldingBack { isWriteBlocked = true }
+        case .end, .failed:
+            tellFault(tls.fault)
+        }
+        return outcome
+    }
+
+    private func tellFault(_ fault: OpenSSLError?) {
+        let level = worker.generation.snapshot.configuration.log.level
+        guard level <= .debug else { return }
+        EventLine(event: "clientHandshakeFailed")
+            .with("client", String(decoding: addressText, as: UTF8.self))
+            .with("message", fault?.description ?? "the connection ended in the middle of it")
+            .write(.debug, at: level)
+    }
+
+    /// A client certificate, which the handshake has verified, says who it is.
+    private func identifyClient() {
+        guard let certificate = tls?.session.clientCertificate else { return }
+        clientName = Array(certificate.subject.utf8)
+    }
+
+    /// The protocol that the client has chosen in its handshake.
+    var applicationProtocol: String { tls?.session.applicationProtocol ?? "" }
+
     /// Turns a connection away that is one too many: says so, and closes.
     func refuseForLimit() {
+        // Without a handshake nothing can be said.
+        if case .none = listener.security.tls {} else { return }
         var output = ByteBuffer()
         ErrorAnswer.write(
             Problem(
@@ -90,15 +169,37 @@ final class ClientTransport: EventHandler {
         if readiness.contains(.peerClosed) { peerHasEnded = true }
         if readiness.contains(.writable), isWriteBlocked {
             isWriteBlocked = false
-            switch user {
-            case .none: return
-            case .http1(let connection): connection.flush()
-            case .http2(let connection): connection.flush()
-            }
+            if let tls, tls.isHoldingBack, !drain(tls) { return }
+            if !isWriteBlocked { tellRoom() }
         }
         if readiness.contains(.readable) || readiness.contains(.peerClosed) {
             isReadable = true
+            tls?.noteReadable(peerHasEnded: peerHasEnded)
             pump()
+        }
+    }
+
+    /// Has TLS write what it has made already.
+    ///
+    /// - Returns: false when that failed, and everything is closed.
+    private func drain(_ tls: TLSLayer) -> Bool {
+        switch tls.drain(to: socket) {
+        case .bytes: if isEnding { socket.shutdownWrite() }
+        case .wouldBlock, .end: isWriteBlocked = true
+        case .failed:
+            cancel()
+            return false
+        }
+        return true
+    }
+
+    /// The kernel takes more.
+    private func tellRoom() {
+        switch user {
+        case .none: break
+        case .handshake(let handshake): handshake.goOn()
+        case .http1(let connection): connection.flush()
+        case .http2(let connection): connection.flush()
         }
     }
 
@@ -106,6 +207,7 @@ final class ClientTransport: EventHandler {
     func pump() {
         switch user {
         case .none: break
+        case .handshake(let handshake): handshake.goOn()
         case .http1(let connection): connection.pump()
         case .http2(let connection): connection.pump()
         }
@@ -121,7 +223,7 @@ final class ClientTransport: EventHandler {
     func flushPlanned() {
         isFlushPlanned = false
         switch user {
-        case .none: break
+        case .none, .handshake: break
         case .http1(let connection): connection.flush()
         case .http2(let connection): connection.flush()
         }
@@ -131,6 +233,7 @@ final class ClientTransport: EventHandler {
     func cancel() {
         switch user {
         case .none: break
+        case .handshake(let handshake): handshake.close()
         case .http1(let connection): connection.close()
         case .http2(let connection): connection.close()
         }
@@ -141,6 +244,7 @@ final class ClientTransport: EventHandler {
         isReadable = true
         switch user {
         case .none: break
+        case .handshake(let handshake): handshake.close()
         case .http1(let connection): connection.closeIfIdle()
         case .http2(let connection): connection.closeIfIdle()
         }
@@ -151,6 +255,7 @@ final class ClientTransport: EventHandler {
     /// Reads what fits into one turn's buffer, and keeps account of whether there may be more.
     @inline(__always)
     func read(into buffer: inout ByteBuffer) -> TransferCount {
+        if let tls { return read(tls, into: &buffer) }
         let outcome = socket.read(into: &buffer, upTo: Worker.readSize)
         switch outcome {
         case .bytes(let count):
@@ -165,7 +270,7 @@ final class ClientTransport: EventHandler {
     /// Writes as much of `buffer` as goes, and takes that out of it.
     @inline(__always)
     func write(from buffer: inout ByteBuffer) -> TransferCount {
-        let outcome = socket.write(from: &buffer)
+        let outcome = tls?.write(from: &buffer, to: socket) ?? socket.write(from: &buffer)
         if outcome == .wouldBlock { isWriteBlocked = true }
         return outcome
     }
@@ -173,7 +278,31 @@ final class ClientTransport: EventHandler {
     /// Writes `buffer`, then `tail`; what of `tail` did not go is put at the end of `buffer`.
     @inline(__always)
     func write(from buffer: inout ByteBuffer, followedBy tail: borrowing Span<UInt8>) -> TransferCount {
+        if let tls { return write(tls, from: &buffer, followedBy: tail) }
         let outcome = socket.write(from: &buffer, followedBy: tail)
+        if outcome == .wouldBlock { isWriteBlocked = true }
+        return outcome
+    }
+
+    private func read(_ tls: TLSLayer, into buffer: inout ByteBuffer) -> TransferCount {
+        let outcome = tls.read(into: &buffer, upTo: Worker.readSize, from: socket)
+        switch outcome {
+        case .bytes, .failed: break
+        case .wouldBlock, .end: isReadable = false
+        }
+        // What the session itself had to say.
+        if tls.isHoldingBack, case .wouldBlock = tls.drain(to: socket) { isWriteBlocked = true }
+        return outcome
+    }
+
+    private func write(
+        _ tls: TLSLayer,
+        from buffer: inout ByteBuffer,
+        followedBy tail: borrowing Span<UInt8>
+    ) -> TransferCount {
+        // A record costs as much as the copy into it: there is nothing to be saved by taking two pieces.
+        buffer.append(tail)
+        let outcome = tls.write(from: &buffer, to: socket)
         if outcome == .wouldBlock { isWriteBlocked = true }
         return outcome
     }
@@ -181,7 +310,15 @@ final class ClientTransport: EventHandler {
     // MARK: The end
 
     /// Says that nothing more will be written.
-    func shutdownWrite() { socket.shutdownWrite() }
+    func shutdownWrite() {
+        guard let tls else { return socket.shutdownWrite() }
+        isEnding = true
+        if case .wouldBlock = tls.end(to: socket) {
+            isWriteBlocked = true
+        } else {
+            socket.shutdownWrite()
+        }
+    }
 
     /// Makes the close to come a reset: what the client has been given is not the whole.
     func resetOnClose() { socket.resetOnClose() }
@@ -190,6 +327,7 @@ final class ClientTransport: EventHandler {
     func close() {
         if case .none = user { return }
         user = .none
+        if let tls, tls.isHoldingBack { socket.resetOnClose() }
         worker.loop.unregister(socket.descriptor)
         worker.forget(self)
     }

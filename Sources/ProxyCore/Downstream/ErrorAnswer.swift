@@ -33,6 +33,11 @@ enum ErrorAnswer {
         }
         // A place may be free any moment.
         if problem.status == 503 { output.append("Retry-After: 1\r\n") }
+        // RFC 7617, section 2.1: user and password are UTF-8.
+        if problem.challenges.contains(.basic) {
+            output.append("Proxy-Authenticate: Basic realm=\"pinproxy\", charset=\"UTF-8\"\r\n")
+        }
+        if problem.challenges.contains(.bearer) { output.append("Proxy-Authenticate: Bearer realm=\"pinproxy\"\r\n") }
         output.append(keepAlive ? "\r\n" : "Connection: close\r\n\r\n")
         if !isHead { output.append(body.bytes) }
     }

@@ -18,6 +18,10 @@ final class Exchange: LoopTaskDelegate {
     private(set) var bytesToClient = 0
     private(set) var startedAt: UInt64 = 0
     private(set) var startedWall: Int64 = 0
+    /// Who the client has proved to be, where it has to.
+    private(set) var user: [UInt8]?
+    /// Of the requests that it has served: what is found out late may be about another.
+    private var number: UInt64 = 0
     /// Set while it serves one.
     private(set) var carrier: ExchangeCarrier!
     let worker: Worker
@@ -71,6 +75,51 @@ final class Exchange: LoopTaskDelegate {
             refuse(problem, keepAlive: false)
             return
         }
+        user = carrier.transport.clientName
+        switch carrier.listener.security.authentication {
+        case .none: proceed(generation)
+        case .credentials(let credentials): authenticate(credentials, generation)
+        case .unusable:
+            refuse(
+                Problem(.internal, "The files that this listener's clients are known by could not be loaded."),
+                keepAlive: false
+            )
+        }
+    }
+
+    /// Finds out who asks, before anything is done for it.
+    private func authenticate(_ credentials: ClientCredentials, _ generation: Generation) {
+        if user != nil { return proceed(generation) }
+        let asked = number
+        let verdict = worker.authenticator.judge(PresentedCredentials(head.fields), credentials) { [self] verdict in
+            guard number == asked, !isOver else { return }
+            conclude(verdict, credentials, generation)
+            if number == asked, !isOver { carrier.exchangeWantsBody() }
+        }
+        if let verdict { conclude(verdict, credentials, generation) }
+    }
+
+    private func conclude(
+        _ verdict: ClientAuthenticator.Verdict,
+        _ credentials: ClientCredentials,
+        _ generation: Generation
+    ) {
+        switch verdict {
+        case .accepted(let name):
+            user = name
+            proceed(generation)
+        case .refused:
+            refuse(.unauthenticated(credentials), keepAlive: head.keepAlive && body.isComplete)
+        case .busy:
+            refuse(
+                Problem(.limitReached, "Too many clients are waiting for their passwords to be verified. Try again."),
+                keepAlive: head.keepAlive && body.isComplete
+            )
+        }
+    }
+
+    /// The client may ask: find out for what.
+    private func proceed(_ generation: Generation) {
         switch carrier.listener.route(for: head, on: carrier.transport, worker: worker) {
         case .refused(let problem, let route):
             self.route = route
@@ -120,6 +169,8 @@ final class Exchange: LoopTaskDelegate {
         problem = nil
         route = nil
         hooks = nil
+        user = nil
+        number &+= 1
         bytesFromClient = 0
         bytesToClient = 0
         startedAt = worker.loop.now

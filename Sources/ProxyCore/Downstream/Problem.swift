@@ -37,6 +37,7 @@ package struct Problem: Error, Sendable {
         case requestInvalid = "request_invalid"
         case requestTimeout = "request_timeout"
         case requestTooLarge = "request_too_large"
+        case authenticationRequired = "authentication_required"
         case misdirectedRequest = "misdirected_request"
         case clientClosed = "client_closed"
         case cancelled = "cancelled"
@@ -50,19 +51,23 @@ package struct Problem: Error, Sendable {
     /// The methods that are allowed, with 405.
     package let allow: StaticString?
     package let evaluation: TrustEvaluation?
+    /// How a client can say who it is, with 407.
+    package let challenges: ProxyChallenges
 
     package init(
         _ code: Code,
         status: Int? = nil,
         _ details: String,
         allow: StaticString? = nil,
-        evaluation: TrustEvaluation? = nil
+        evaluation: TrustEvaluation? = nil,
+        challenges: ProxyChallenges = []
     ) {
         self.code = code
         self.status = status ?? code.status
         self.details = details
         self.allow = allow
         self.evaluation = evaluation
+        self.challenges = challenges
     }
 
     /// What ended a task.
@@ -71,6 +76,24 @@ package struct Problem: Error, Sendable {
             Code(rawValue: error.code.rawValue) ?? .internal,
             error.details,
             evaluation: error.evaluation
+        )
+    }
+
+    /// A client that has not proved who it is. Where it could not do so by another request either, it is denied rather than
+    /// asked (rule 56).
+    static func unauthenticated(_ credentials: ClientCredentials) -> Problem {
+        let challenges = credentials.challenges
+        if challenges.isEmpty {
+            return Problem(
+                .authenticationRequired,
+                status: 403,
+                "Only certain users of this machine may use this listener, or clients with a certificate. Ask whoever runs the proxy."
+            )
+        }
+        return Problem(
+            .authenticationRequired,
+            "Proxy-Authorization is missing or wrong. Give the client a user and password, or a token, for this proxy.",
+            challenges: challenges
         )
     }
 
@@ -109,6 +132,7 @@ extension Problem.Code {
         case .requestInvalid: 400
         case .requestTimeout: 408
         case .requestTooLarge: 413
+        case .authenticationRequired: 407
         case .misdirectedRequest: 421
         case .internal, .fileFailed: 500
         default: 502
@@ -136,7 +160,8 @@ extension Problem.Code {
         case .addressDenied: "destination_ip_prohibited"
         case .loopDetected: "proxy_loop_detected"
         case .limitReached: "connection_limit_reached"
-        case .requestInvalid, .requestTimeout, .requestTooLarge, .misdirectedRequest: "http_request_error"
+        case .requestInvalid, .requestTimeout, .requestTooLarge, .authenticationRequired, .misdirectedRequest:
+            "http_request_error"
         case .clientClosed, .cancelled, .fileFailed, .internal: "proxy_internal_error"
         }
     }
@@ -174,6 +199,7 @@ extension Problem.Code {
         case .requestInvalid: "The request is not valid"
         case .requestTimeout: "The request took too long to arrive"
         case .requestTooLarge: "The request is too large"
+        case .authenticationRequired: "This proxy serves only clients that say who they are"
         case .misdirectedRequest: "This listener does not serve that host"
         case .clientClosed: "The client went away"
         case .cancelled: "The request was cancelled"

@@ -9,6 +9,7 @@ package final class ProxyServer {
     package private(set) var snapshot: PolicySnapshot
     private let state = ServerState()
     private let monitor: PinMonitor
+    private let passwords = PasswordVerifier()
     private var log: LogWriter?
     private let isLogGiven: Bool
     private let sockets: [ListeningSocket]
@@ -111,6 +112,7 @@ package final class ProxyServer {
                 generation: try Generation(snapshot, loop: loop, workers: count),
                 server: state,
                 monitor: monitor,
+                passwords: passwords,
                 log: log,
                 pseudonym: pseudonym
             )
@@ -164,7 +166,7 @@ package final class ProxyServer {
         let current = snapshot.configuration
         let needs = RestartNeed.between(current, next.configuration)
         let placed = Self.placed(
-            next.changed { RestartNeed.keep(current, in: &$0.configuration) },
+            next.changed { RestartNeed.keep(snapshot.parts, in: &$0) },
             at: sockets + [adminSocket].compactMap { $0 }
         )
         let destination = placed.configuration.log.tasks
@@ -255,6 +257,7 @@ package final class ProxyServer {
         for worker in workers { worker.loop.submit { worker.stop() } }
         for thread in threads { thread.join() }
         state.files.stop()
+        passwords.stop()
         monitor.stop()
         admin?.stop()
         log?.close()

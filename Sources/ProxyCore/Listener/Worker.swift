@@ -26,6 +26,7 @@ final class Worker: @unchecked Sendable {
 
     /// For the metrics.
     let counters = WorkerCounters()
+    let authenticator: ClientAuthenticator
     private let server: ServerState
     private let observer: HandshakeObserver
     private var logBuffer: LogBuffer?
@@ -45,12 +46,14 @@ final class Worker: @unchecked Sendable {
         generation: Generation,
         server: ServerState,
         monitor: PinMonitor,
+        passwords: PasswordVerifier,
         log: LogWriter?,
         pseudonym: [UInt8]
     ) {
         self.loop = loop
         self.generation = generation
         self.server = server
+        authenticator = ClientAuthenticator(loop: loop, verifier: passwords)
         observer = HandshakeObserver(loop: loop, monitor: monitor, counters: counters)
         observer.observe(generation.manager)
         self.pseudonym = pseudonym
@@ -64,7 +67,12 @@ final class Worker: @unchecked Sendable {
 
     /// Accepts from a listener from now on.
     func listen(_ socket: ListeningSocket, _ configuration: ListenerConfiguration) throws(IOFailure) {
-        let listener = WorkerListener(socket: socket, configuration: configuration, worker: self)
+        let listener = WorkerListener(
+            socket: socket,
+            configuration: configuration,
+            index: listeners.count,
+            worker: self
+        )
         try listener.start()
         listeners.append(listener)
     }

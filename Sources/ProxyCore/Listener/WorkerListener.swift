@@ -5,6 +5,10 @@ import SessionCore
 /// One listener as one worker serves it: accepts its connections and finds the routes of their requests.
 final class WorkerListener: EventHandler {
     let configuration: ListenerConfiguration
+    /// Its place in the configuration.
+    private let index: Int
+    /// What it demands of its clients.
+    private(set) var security: ListenerSecurity
     private let socket: ListeningSocket
     private let worker: Worker
     private let ownNames: OwnNames
@@ -22,7 +26,9 @@ final class WorkerListener: EventHandler {
         case refused(Problem, Route?)
     }
 
-    init(socket: ListeningSocket, configuration: ListenerConfiguration, worker: Worker) {
+    init(socket: ListeningSocket, configuration: ListenerConfiguration, index: Int, worker: Worker) {
+        self.index = index
+        security = worker.generation.snapshot.security[index]
         self.socket = socket
         self.configuration = configuration
         self.worker = worker
@@ -34,6 +40,7 @@ final class WorkerListener: EventHandler {
 
     /// Finds the routes anew, under another policy.
     func adopt(_ generation: Generation) {
+        security = generation.snapshot.security[index]
         routes = RouteCache()
         gatewayRoute = configuration.upstream.map { generation.router.route(to: $0) }
     }

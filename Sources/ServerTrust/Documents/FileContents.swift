@@ -84,6 +84,12 @@ package enum FileContents {
         return isFolder
     }
 
+    /// Whether the file's mode lets everybody read it.
+    package static func isReadableByEveryone(_ path: String) -> Bool {
+        var status = stat()
+        return stat(path, &status) == 0 && status.st_mode & S_IROTH != 0
+    }
+
     /// `path` taken relative to the folder of `file`.
     package static func resolve(_ path: String, relativeTo file: String) -> String {
         if path.hasPrefix("/") { return path }

@@ -16,6 +16,8 @@ package final class TLSServerContext: @unchecked Sendable {
         package var applicationProtocols = ["http/1.1"]
         /// Clients have to show a certificate that leads to one of these; empty asks for none.
         package var clientAuthorities: [Certificate] = []
+        /// Whether clients that show none are refused, where they are asked for one.
+        package var requiresClientCertificate = true
         /// The only host that a client may ask for (SNI); `nil` lets it name any.
         package var host: Host?
 
@@ -35,7 +37,7 @@ package final class TLSServerContext: @unchecked Sendable {
         _ = protocols.initialize(from: names)
         hostName = settings.host.flatMap { $0.kind == .name ? Array(copying: $0.bytes.span) : nil }
         try configure(identity)
-        try demand(settings.clientAuthorities)
+        try demand(settings)
         let record = Unmanaged.passUnretained(self).toOpaque()
         if !protocols.isEmpty { SSL_CTX_set_alpn_select_cb(context, selectProtocol, record) }
         if hostName != nil {
@@ -69,19 +71,20 @@ package final class TLSServerContext: @unchecked Sendable {
         else { throw OpenSSLError(draining: "SSL_CTX_use_cert_and_key") }
     }
 
-    private func demand(_ authorities: [Certificate]) throws(OpenSSLError) {
-        guard !authorities.isEmpty else { return }
-        let anchors = TrustAnchors(certificates: authorities)
+    private func demand(_ settings: Settings) throws(OpenSSLError) {
+        guard !settings.clientAuthorities.isEmpty else { return }
+        let anchors = TrustAnchors(certificates: settings.clientAuthorities)
         // OpenSSL takes a reference of its own.
         guard pinproxy_ssl_ctx_verify_with(pointer, anchors.store) == 1 else {
             throw OpenSSLError(draining: "SSL_CTX_set1_verify_cert_store")
         }
-        for authority in authorities {
+        for authority in settings.clientAuthorities {
             guard SSL_CTX_add_client_CA(pointer, authority.pointer) == 1 else {
                 throw OpenSSLError(draining: "SSL_CTX_add_client_CA")
             }
         }
-        SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
+        let isRequired = settings.requiresClientCertificate ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0
+        SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER | isRequired, nil)
     }
 
     /// A session for a connection that has just been accepted.

@@ -1,0 +1,99 @@
+import CShims
+import HTTPCore
+
+/// A file of users and hashed passwords, one `user:hash` a line, as `htpasswd -B` and `mkpasswd` make them.
+struct PasswordFile: Sendable {
+    /// By user.
+    private(set) var hashes: [[UInt8]: String] = [:]
+    /// In the order of the file.
+    private(set) var users: [[UInt8]] = []
+
+    /// What is wrong with a file.
+    struct Fault: Error, Equatable {
+        var line: Int
+        var message: String
+        var remedy: String
+    }
+
+    /// The forms of crypt(5) that are worth a guesser's time, by how they begin.
+    private static let prefixes = ["$2y$", "$2b$", "$6$", "$y$"]
+    /// Each step doubles the time; 15 takes seconds.
+    private static let greatestBcryptCost = 15
+    private static let mostRounds = 5_000_000
+
+    init(_ bytes: [UInt8]) throws(Fault) {
+        for (number, line) in SecretLines(bytes) {
+            guard let colon = line.firstIndex(of: UInt8(ascii: ":")), colon > line.startIndex else {
+                throw Fault(line: number, message: "not a user and a hash", remedy: "write user:hash, one a line")
+            }
+            let user = Array(line[..<colon])
+            guard user.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {
+                throw Fault(line: number, message: "a user with a control character", remedy: "take it out")
+            }
+            guard hashes[user] == nil else {
+                throw Fault(line: number, message: "a user for the second time", remedy: "leave one of the lines")
+            }
+            hashes[user] = try Self.hash(line[(colon + 1)...], number)
+            users.append(user)
+        }
+        guard !users.isEmpty else {
+            throw Fault(line: 0, message: "no user in it", remedy: "add one: htpasswd -B -c FILE USER")
+        }
+    }
+
+    private static func hash(_ bytes: ArraySlice<UInt8>, _ number: Int) throws(Fault) -> String {
+        let text = String(decoding: bytes, as: UTF8.self)
+        // What is not named is not repeated in the message: it may be the password itself.
+        guard let prefix = prefixes.first(where: { text.hasPrefix($0) }) else {
+            throw Fault(
+                line: number,
+                message: "a password that is not hashed, or in a way that does not protect it",
+                remedy: "make it anew with bcrypt, SHA-512 or yescrypt: htpasswd -B FILE USER"
+            )
+        }
+        guard bytes.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: ":") }),
+            pinproxy_password_hash_is_known(text), text.utf8.count > prefix.utf8.count + 20
+        else {
+            throw Fault(line: number, message: "a damaged hash", remedy: "make it anew: htpasswd -B FILE USER")
+        }
+        let rest = text.dropFirst(prefix.count)
+        if prefix.hasPrefix("$2"), let cost = Int(rest.prefix(2)), cost > greatestBcryptCost {
+            throw Fault(
+                line: number,
+                message: "a bcrypt cost of \(cost), which takes too long for each look",
+                remedy: "make it anew with a cost of 10 to \(greatestBcryptCost)"
+            )
+        }
+        if prefix == "$6$", rest.hasPrefix("rounds="), Int(rest.dropFirst(7).prefix { $0 != "$" }) ?? 0 > mostRounds {
+            throw Fault(
+                line: number,
+                message: "more than \(mostRounds) rounds, which take too long for each look",
+                remedy: "make it anew with fewer"
+            )
+        }
+        return text
+    }
+
+    /// A hash to be worked through for a user who is not there, so that the answer takes as long.
+    func stand(inFor user: [UInt8]) -> String {
+        // The same for the same name: where the hashes differ in cost, trying again shows nothing.
+        let number = user.reduce(5381) { ($0 &* 33) ^ UInt64($1) } % UInt64(users.count)
+        return hashes[users[Int(number)]] ?? ""
+    }
+}
+
+/// The lines of a file of secrets with their numbers from 1: without empty ones and comments (`#`), and without what
+/// Windows puts at their ends.
+struct SecretLines: Sequence {
+    private let bytes: [UInt8]
+
+    init(_ bytes: [UInt8]) { self.bytes = bytes }
+
+    func makeIterator() -> some IteratorProtocol<(number: Int, line: ArraySlice<UInt8>)> {
+        let lines = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
+        return lines.enumerated().lazy
+            .map { number, line in (number: number + 1, line: line.last == 13 ? line.dropLast() : line) }
+            .filter { !$0.line.isEmpty && $0.line.first != UInt8(ascii: "#") }
+            .makeIterator()
+    }
+}

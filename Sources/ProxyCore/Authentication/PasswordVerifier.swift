@@ -1,0 +1,75 @@
+import CShims
+import IOCore
+import Synchronization
+
+/// Verifies passwords against their hashes, on a thread of its own: that is slow on purpose, and must not hold up a loop.
+///
+/// One at a time, and few that wait: whoever guesses is slowed down, and takes no more than one core.
+final class PasswordVerifier: Sendable {
+    /// No more may wait than this.
+    static let queueLimit = 32
+
+    private struct Running: Sendable {
+        let loop: EventLoop
+        let thread: LoopThread
+    }
+
+    private enum State: Sendable {
+        case notStarted
+        case running(Running)
+        case stopped
+    }
+
+    /// The thread starts with the first password; taken once a verification.
+    private let state = Mutex(State.notStarted)
+    private let waiting = Atomic<Int>(0)
+
+    /// - Parameter then: told on the verifier's thread whether the password is that of the hash.
+    /// - Returns: false when it cannot be verified now, and `then` is not called.
+    func verify(_ password: [UInt8], _ hash: String, then: @escaping @Sendable (Bool) -> Void) -> Bool {
+        guard waiting.wrappingAdd(1, ordering: .relaxed).newValue <= Self.queueLimit, let loop = loop() else {
+            waiting.wrappingSubtract(1, ordering: .relaxed)
+            return false
+        }
+        loop.submit { [self] in
+            let isRight = Self.matches(password, hash)
+            waiting.wrappingSubtract(1, ordering: .relaxed)
+            then(isRight)
+        }
+        return true
+    }
+
+    static func matches(_ password: [UInt8], _ hash: String) -> Bool {
+        // For C it would end at the first of them.
+        let isWhole = !password.contains(0)
+        let matches = pinproxy_password_matches(password.map { CChar(bitPattern: $0) } + [0], hash)
+        return isWhole && matches
+    }
+
+    private func loop() -> EventLoop? {
+        state.withLock { state in
+            switch state {
+            case .running(let running): return running.loop
+            case .stopped: return nil
+            case .notStarted:
+                guard let loop = try? EventLoop(), let thread = try? LoopThread(name: "passwords", { loop.run() })
+                else {
+                    return nil
+                }
+                state = .running(Running(loop: loop, thread: thread))
+                return loop
+            }
+        }
+    }
+
+    /// Waits for the password that is under way. Nothing is verified afterwards.
+    func stop() {
+        let former = state.withLock { state in
+            defer { state = .stopped }
+            return state
+        }
+        guard case .running(let running) = former else { return }
+        running.loop.stop()
+        running.thread.join()
+    }
+}

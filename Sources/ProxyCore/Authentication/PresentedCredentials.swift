@@ -1,0 +1,32 @@
+import HTTPCore
+import ServerTrust
+
+/// What a client's `Proxy-Authorization` holds (RFC 9110, section 11.7.2).
+enum PresentedCredentials: Equatable {
+    /// None, or what cannot be read: more than one field, another scheme, broken base64.
+    case none
+    /// RFC 7617.
+    case basic(user: [UInt8], password: [UInt8])
+    /// RFC 6750, section 2.1, with the proxy's field.
+    case bearer(token: [UInt8])
+
+    init(_ fields: borrowing HTTPFields) {
+        self = .none
+        guard let index = fields.first(.proxyAuthorization), fields.next(.proxyAuthorization, after: index) == nil
+        else {
+            return
+        }
+        let value = Array(copying: fields.value(at: index))
+        guard let space = value.firstIndex(of: UInt8(ascii: " ")) else { return }
+        let scheme = value[..<space].map { ASCII.lowercased($0) }
+        let text = Array(value[space...].drop { $0 == UInt8(ascii: " ") })
+        guard !text.isEmpty, text.count <= 4096 else { return }
+        if scheme.elementsEqual("bearer".utf8) {
+            self = .bearer(token: text)
+        } else if scheme.elementsEqual("basic".utf8), let plain = Base64.decode(text),
+            let colon = plain.firstIndex(of: UInt8(ascii: ":"))
+        {
+            self = .basic(user: Array(plain[..<colon]), password: Array(plain[(colon + 1)...]))
+        }
+    }
+}

@@ -1,0 +1,97 @@
+import Glibc
+import ServerTrust
+
+extension ConfigurationLoader {
+    /// Reads the files of `tls` and `authentication`; what is wrong with them is reported where they are named.
+    static func loadClients(_ read: ConfigurationReader, into parts: inout PolicyParts) {
+        for tls in read.tlsFiles where parts.tlsMaterial[tls.files] == nil {
+            parts.tlsMaterial[tls.files] = load(tls)
+        }
+        var loaded: [AuthenticationConfiguration: ClientCredentials] = [:]
+        for authentication in read.authentications where loaded[authentication.configuration] == nil {
+            loaded[authentication.configuration] = load(authentication)
+        }
+        // Under the ways that are open at a listener, whichever these are.
+        for (demanded, whole) in loaded {
+            for hasPeers in [true, false] {
+                for hasCertificates in [true, false] {
+                    var open = demanded
+                    if !hasPeers { open.peers = nil }
+                    if !hasCertificates { open.clientCertificates = false }
+                    parts.credentials[open] = ClientCredentials(open, passwords: whole.passwords, tokens: whole.tokens)
+                }
+            }
+        }
+    }
+
+    private static func load(_ tls: ConfigurationReader.TLSFiles) -> TLSMaterial? {
+        let certificate = tls.certificate.fileContents()
+        let key = tls.key.fileContents()
+        let authorities = tls.clientCA.map { $0.fileContents() }
+        var clientAuthorities: [Certificate] = []
+        if let element = tls.clientCA, let bytes = authorities ?? nil {
+            do throws(CertificateFault) {
+                clientAuthorities = try Certificate.certificates(in: bytes)
+            } catch {
+                element.report(error.message, remedy: error.remedy)
+                return nil
+            }
+        }
+        guard let certificate, let key, tls.clientCA == nil || !clientAuthorities.isEmpty else { return nil }
+        if FileContents.isReadableByEveryone(tls.files.key) {
+            tls.key.warn("every user of this machine can read the private key", remedy: "chmod 600 \(tls.files.key)")
+        }
+        do throws(CertificateFault) {
+            let identity = try ServerIdentity(certificate: certificate, privateKey: key)
+            warnOfDates(identity.certificates[0], tls.certificate)
+            let material = TLSMaterial(identity: identity, clientAuthorities: clientAuthorities)
+            // What OpenSSL would refuse at the first connection, it refuses now.
+            do throws(OpenSSLError) { _ = try material.context(for: nil, http2: false) } catch {
+                tls.certificate.report(
+                    "OpenSSL refuses certificate or key: \(error)",
+                    remedy: "use an ECDSA key, or an RSA key of at least 2048 bits, with SHA-256"
+                )
+                return nil
+            }
+            return material
+        } catch {
+            // Which of the two it is shows by reading the certificate alone.
+            let isKey = (try? Certificate.certificates(in: certificate)) != nil
+            (isKey ? tls.key : tls.certificate).report(error.message, remedy: error.remedy)
+            return nil
+        }
+    }
+
+    private static func warnOfDates(_ certificate: Certificate, _ element: DocumentElement) {
+        let now = Int64(time(nil))
+        guard now >= certificate.notAfter || now < certificate.notBefore else { return }
+        element.warn(
+            now < certificate.notBefore ? "the certificate is not valid yet" : "the certificate has expired",
+            remedy: "renew it; clients refuse it"
+        )
+    }
+
+    private static func load(_ authentication: ConfigurationReader.AuthenticationFiles) -> ClientCredentials? {
+        let passwords = read(authentication.basic) { bytes throws(PasswordFile.Fault) in try PasswordFile(bytes) }
+        let tokens = read(authentication.bearer) { bytes throws(PasswordFile.Fault) in try TokenFile(bytes) }
+        guard (passwords == nil) == (authentication.basic == nil), (tokens == nil) == (authentication.bearer == nil)
+        else { return nil }
+        return ClientCredentials(authentication.configuration, passwords: passwords, tokens: tokens)
+    }
+
+    private static func read<Value>(
+        _ element: DocumentElement?,
+        _ parse: ([UInt8]) throws(PasswordFile.Fault) -> Value
+    ) -> Value? {
+        guard let element, let bytes = element.fileContents() else { return nil }
+        do throws(PasswordFile.Fault) {
+            return try parse(bytes)
+        } catch {
+            element.report(
+                error.line > 0 ? "line \(error.line): \(error.message)" : error.message,
+                remedy: error.remedy
+            )
+            return nil
+        }
+    }
+}

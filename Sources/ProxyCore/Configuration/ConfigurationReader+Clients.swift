@@ -1,0 +1,139 @@
+import ServerTrust
+
+// What the configuration demands of clients: TLS, and proof of who they are.
+
+extension ConfigurationReader {
+    /// A listener's `tls`, and where its paths stand.
+    struct TLSFiles {
+        var files: ListenerTLS
+        var certificate: DocumentElement
+        var key: DocumentElement
+        var clientCA: DocumentElement?
+    }
+
+    /// An `authentication`, and where its paths stand.
+    struct AuthenticationFiles {
+        var configuration: AuthenticationConfiguration
+        var basic: DocumentElement?
+        var bearer: DocumentElement?
+    }
+
+    mutating func readTLS(_ element: DocumentElement) -> ListenerTLS? {
+        guard let object = element.object() else { return nil }
+        comment(object)
+        let certificate = object.required("certificate")
+        let key = object.required("key")
+        let clientCA = object["clientCA"]
+        object.finish()
+        let authorities = clientCA.map { $0.path() }
+        guard let certificate, let key, let certificatePath = certificate.path(), let keyPath = key.path() else {
+            return nil
+        }
+        let files = ListenerTLS(certificate: certificatePath, key: keyPath, clientCA: authorities ?? nil)
+        tlsFiles.append(TLSFiles(files: files, certificate: certificate, key: key, clientCA: clientCA))
+        return files
+    }
+
+    mutating func readListenerAuthentication(_ element: DocumentElement) -> ListenerAuthentication {
+        if case .bool(let flag) = element.value.content {
+            if !flag { return .off }
+            element.report(
+                "\"authentication\": true names no way to authenticate",
+                remedy: "write an object, as in { \"basic\": { \"file\": \"users.htpasswd\" } }, or false"
+            )
+            return .inherited
+        }
+        return readAuthentication(element).map { .own($0) } ?? .inherited
+    }
+
+    mutating func readAuthentication(_ element: DocumentElement) -> AuthenticationConfiguration? {
+        guard let object = element.object() else { return nil }
+        comment(object)
+        var read = AuthenticationConfiguration()
+        let basic = object["basic"].flatMap { secretFile($0) }
+        let bearer = object["bearer"].flatMap { secretFile($0) }
+        read.basicFile = basic?.path()
+        read.bearerFile = bearer?.path()
+        if let element = object["unixPeers"] { read.peers = readPeers(element) }
+        read.clientCertificates = object.bool("clientCertificates") ?? false
+        let namesNone = !["basic", "bearer", "unixPeers"].contains { object.has($0) } && !read.clientCertificates
+        object.finish()
+        if namesNone {
+            element.report(
+                "names no way to authenticate",
+                remedy: "add \"basic\", \"bearer\", \"unixPeers\" or \"clientCertificates\", or take it out"
+            )
+            return nil
+        }
+        authentications.append(AuthenticationFiles(configuration: read, basic: basic, bearer: bearer))
+        return read
+    }
+
+    /// `{ "file": PATH }`: the path's element.
+    private func secretFile(_ element: DocumentElement) -> DocumentElement? {
+        guard let object = element.object() else { return nil }
+        comment(object)
+        let file = object.required("file")
+        object.finish()
+        return file
+    }
+
+    private func readPeers(_ element: DocumentElement) -> AuthenticationConfiguration.Peers? {
+        guard let object = element.object() else { return nil }
+        comment(object)
+        let greatest = Int(UInt32.max) - 1
+        func numbers(_ key: String) -> [UInt32] {
+            object.elements(key)?.compactMap { $0.int(in: 0...greatest).map { UInt32($0) } } ?? []
+        }
+        let peers = AuthenticationConfiguration.Peers(users: Set(numbers("uids")), groups: Set(numbers("gids")))
+        object.finish()
+        if peers.users.isEmpty, peers.groups.isEmpty {
+            element.report("lets nobody in", remedy: "name user numbers in \"uids\" or group numbers in \"gids\"")
+        }
+        return peers
+    }
+
+    /// What listeners and authentication show together.
+    func checkClients() {
+        for listener in listeners { checkClients(of: listener.value, listener.element) }
+        // The listener of a file that names none has no place in it.
+        if let element = globalAuthentication, !namesListeners { checkClients(of: .standard, element) }
+    }
+
+    private func checkClients(of listener: ListenerConfiguration, _ element: DocumentElement) {
+        let isRemote = listener.allowRemoteClients
+        guard let demanded = configuration.authentication(of: listener) else {
+            if isRemote, listener.tls?.clientCA == nil {
+                element.warn(
+                    "whoever reaches \(listener.endpoint) can use this proxy: clients prove nothing"
+                        + (listener.tls == nil ? ", and what they send can be read on its way" : ""),
+                    remedy: "add \"authentication\", and \"tls\" with it; or \"tls\" with a \"clientCA\""
+                )
+            }
+            return
+        }
+        let open = listener.waysOpen(of: demanded)
+        guard open.takesSecrets || open.peers != nil || open.clientCertificates else {
+            element.report(
+                "no client could authenticate here: unixPeers needs a Unix socket, clientCertificates a \"clientCA\" in \"tls\"",
+                remedy: "add \"basic\" or \"bearer\" to authentication, or say \"authentication\": false here"
+            )
+            return
+        }
+        if case .own(let own) = listener.authentication, own != open {
+            let way = own.peers != nil && open.peers == nil ? "unixPeers" : "clientCertificates"
+            element.report(
+                "\"\(way)\" is of no use here",
+                remedy: way == "unixPeers"
+                    ? "take it out; only a Unix socket tells who connects"
+                    : "add \"clientCA\" to \"tls\", or take it out"
+            )
+        }
+        if isRemote, listener.tls == nil, open.takesSecrets, !listener.allowCleartextCredentials {
+            element.report(
+                "passwords and tokens would cross the network in the clear",
+                remedy: "add \"tls\", or \"allowCleartextCredentials\": true if something else protects them"
+            )
+        }
+    }
+}

@@ -1,0 +1,47 @@
+import IOCore
+
+/// A client's connection while its TLS handshake is under way.
+///
+/// A client that is refused, or breaks the protocol, gets an alert and no word of HTTP.
+final class ClientHandshake {
+    private let transport: ClientTransport
+    /// Takes the connection over when the handshake is complete.
+    private let next: (ClientTransport) -> Void
+    private var timer: LoopTimer!
+    private var isOver = false
+
+    init(_ transport: ClientTransport, then next: @escaping (ClientTransport) -> Void) {
+        self.transport = transport
+        self.next = next
+        timer = LoopTimer { [unowned self] in close() }
+    }
+
+    func open() {
+        transport.worker.loop.arm(timer, after: transport.worker.generation.headTime)
+        goOn()
+    }
+
+    /// Goes as far as it can with what has come.
+    func goOn() {
+        guard !isOver else { return }
+        switch transport.shakeHands() {
+        case .wouldBlock:
+            break
+        case .bytes:
+            isOver = true
+            transport.worker.loop.remove(timer)
+            next(transport)
+            // The first request may have come with the end of the handshake.
+            transport.pump()
+        case .end, .failed:
+            close()
+        }
+    }
+
+    func close() {
+        guard !isOver else { return }
+        isOver = true
+        transport.worker.loop.remove(timer)
+        transport.close()
+    }
+}

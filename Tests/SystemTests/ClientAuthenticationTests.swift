@@ -1,0 +1,207 @@
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+@Suite("Clients that have to say who they are")
+struct ClientAuthenticationTests {
+    private let users: String
+    private let folder: TemporaryFolder
+
+    init() throws {
+        folder = try TemporaryFolder()
+        let script = "import crypt; print(crypt.crypt('correct horse', '$6$rounds=1000$saltsalt'))"
+        let made = try Programs.run("python3", ["-W", "ignore", "-c", script])
+        users = "# people\nalice:" + made.output
+    }
+
+    private func stage(
+        _ authentication: [String: Any] = ["basic": ["file": "users.htpasswd"]],
+        _ change: (inout ProxySettings) -> Void = { _ in }
+    ) throws -> Stage {
+        try Stage(
+            { settings in
+                settings.files["users.htpasswd"] = users
+                // The digest of "open sesame".
+                settings.files["tokens.txt"] = "ci:\(Self.digest)\n"
+                settings.members["authentication"] = authentication
+                change(&settings)
+            },
+            answering: { request in
+                let seen = request["Proxy-Authorization"] ?? request["Authorization"] ?? "nothing"
+                return "HTTP/1.1 200 OK\r\nContent-Length: \(seen.utf8.count)\r\n\r\n\(seen)"
+            }
+        )
+    }
+
+    private static let digest = "d7ecdf25eaf3deba0f2628771dbdd22d4138ab6cf38f91ed02a2ca0dec7c8ab7"
+
+    private func basic(_ user: String, _ password: String) -> String {
+        "Proxy-Authorization: Basic " + Data("\(user):\(password)".utf8).base64EncodedString()
+    }
+
+    @Test("without a word of who it is, a client is asked, and the connection stays")
+    func asks() throws {
+        let stage = try stage(["basic": ["file": "users.htpasswd"], "bearer": ["file": "tokens.txt"]])
+        let client = try stage.proxy.connect()
+        try client.send(ProxyUnderTest.request("GET", stage.url()))
+        let refused = try client.readResponse()
+        #expect(refused.status == 407)
+        #expect(refused.problemCode == "authentication_required")
+        let challenges = refused.fields.filter { $0.name == "Proxy-Authenticate" }.map(\.value)
+        #expect(challenges == [#"Basic realm="pinproxy", charset="UTF-8""#, #"Bearer realm="pinproxy""#])
+        #expect(refused["Proxy-Status"]?.contains("http_request_error") == true)
+        try client.send(ProxyUnderTest.request("GET", stage.url(), fields: [basic("alice", "correct horse")]))
+        let answer = try client.readResponse()
+        #expect(answer.status == 200)
+        // Nothing of it goes to the origin.
+        #expect(answer.text == "nothing")
+        let lines = try stage.proxy.waitForTaskLines(2)
+        #expect(lines[0].string("error") == "authentication_required")
+        #expect(lines[0]["user"] == nil)
+        #expect(lines[1].string("user") == "alice")
+        #expect(!stage.proxy.output.contains("Basic"))
+    }
+
+    @Test("a wrong password, an unknown user and broken credentials are refused alike, and nothing is dialled")
+    func refuses() throws {
+        let stage = try stage()
+        let attempts = [
+            basic("alice", "wrong"), basic("alice", ""), basic("mallory", "correct horse"), basic("", ""),
+            "Proxy-Authorization: Basic !!!", "Proxy-Authorization: Basic", "Proxy-Authorization: Digest x",
+            "Proxy-Authorization: Bearer open sesame", "Authorization: Basic " + "YWxpY2U6Y29ycmVjdCBob3JzZQ==",
+            basic("alice", "correct horse") + "\r\n" + basic("alice", "correct horse"),
+        ]
+        for attempt in attempts {
+            let answer = try stage.get(fields: [attempt])
+            #expect(answer.status == 407, "\(attempt)")
+        }
+        #expect(stage.origin.connections.isEmpty)
+    }
+
+    @Test("a request with a body is refused whole, and one whose body still comes closes the connection")
+    func refusedBodies() throws {
+        let stage = try stage()
+        let whole = try stage.proxy.connect()
+        try whole.send(ProxyUnderTest.request("POST", stage.url(), body: "body"))
+        let answer = try whole.readResponse()
+        #expect(answer.status == 407)
+        #expect(answer["Connection"] == "close")
+        #expect(try whole.isAtEnd())
+    }
+
+    @Test("a body that came with the password is sent on when it was right")
+    func bodyWaits() throws {
+        let stage = try Stage(
+            { settings in
+                settings.files["users.htpasswd"] = users
+                settings.members["authentication"] = ["basic": ["file": "users.htpasswd"]]
+            },
+            answering: { "HTTP/1.1 200 OK\r\nContent-Length: \($0.text.utf8.count)\r\n\r\n\($0.text)" }
+        )
+        let request = ProxyUnderTest.request(
+            "POST",
+            stage.url(),
+            fields: [basic("alice", "correct horse")],
+            body: "what was to be said"
+        )
+        #expect(try stage.proxy.exchange(request, method: "POST").text == "what was to be said")
+    }
+
+    @Test("a token is known by its digest")
+    func tokens() throws {
+        let stage = try stage(["bearer": ["file": "tokens.txt"]])
+        let good = try stage.get(fields: ["Proxy-Authorization: bearer open-sesame"])
+        #expect(good.status == 200)
+        #expect(try stage.get(fields: ["Proxy-Authorization: Bearer open-sesam"]).status == 407)
+        #expect(Set(try stage.proxy.waitForTaskLines(2).map { $0.string("user") }) == ["ci", nil])
+    }
+
+    @Test("at a Unix socket the process is known by its user")
+    func unixPeers() throws {
+        let path = "\(folder.path)/s"
+        for (user, status) in [(Int(getuid()), 200), (Int(getuid()) + 1, 403)] {
+            let stage = try stage(["unixPeers": ["uids": [user]], "bearer": ["file": "tokens.txt"]]) { settings in
+                settings.listeners = [["unixSocket": path]]
+                settings.listeners[0]["authentication"] = ["unixPeers": ["uids": [user]]]
+            }
+            let answer = try stage.get()
+            #expect(answer.status == status)
+            #expect(answer.fields.filter { $0.name == "Proxy-Authenticate" }.isEmpty)
+            let line = try stage.proxy.waitForTaskLines(1)[0]
+            #expect(line.string("user") == (status == 200 ? "uid \(user)" : nil))
+            try stage.proxy.terminate()
+        }
+    }
+
+    @Test("a listener may be left open, or have users of its own")
+    func perListener() throws {
+        let stage = try stage { settings in
+            settings.listeners.append(["address": "127.0.0.1:0", "authentication": false])
+            settings.listeners.append(["address": "127.0.0.1:0", "authentication": ["bearer": ["file": "tokens.txt"]]])
+            settings.addGateway(to: Stage.host)
+        }
+        let request = ProxyUnderTest.request("GET", stage.url())
+        #expect(try stage.proxy.exchange(request, on: 0).status == 407)
+        #expect(try stage.proxy.exchange(request, on: 1).status == 200)
+        let withPassword = ProxyUnderTest.request("GET", stage.url(), fields: [basic("alice", "correct horse")])
+        #expect(try stage.proxy.exchange(withPassword, on: 0).status == 200)
+        #expect(try stage.proxy.exchange(withPassword, on: 2).status == 407)
+        // A gateway's clients have Authorization for the origin.
+        let toGateway = "GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic eDp5\r\n"
+        #expect(try stage.proxy.exchange(toGateway + "\r\n", on: 3).status == 407)
+        let proven = try stage.proxy.exchange(toGateway + basic("alice", "correct horse") + "\r\n\r\n", on: 3)
+        #expect(proven.text == "Basic eDp5")
+    }
+
+    @Test("a reload takes users in and out")
+    func reload() throws {
+        let stage = try stage()
+        let fields = [basic("alice", "correct horse")]
+        #expect(try stage.get(fields: fields).status == 200)
+        try stage.reload { $0.files["users.htpasswd"] = users.replacingOccurrences(of: "alice", with: "bob") }
+        #expect(try stage.get(fields: fields).status == 407)
+        #expect(try stage.get(fields: [basic("bob", "correct horse")]).status == 200)
+    }
+
+    @Test("many clients with the same password are served, and it is hashed few times")
+    func together() throws {
+        let stage = try stage()
+        let request = ProxyUnderTest.request("GET", stage.url(), fields: [basic("alice", "correct horse")])
+        let clients = try (0..<60).map { _ in try stage.proxy.connect() }
+        for client in clients { try client.send(request) }
+        for client in clients { #expect(try client.readResponse().status == 200) }
+    }
+
+    @Test("who guesses fills the queue and no more: others are told to come again")
+    func guessing() throws {
+        let slow = try Programs.run(
+            "python3",
+            ["-W", "ignore", "-c", "import crypt; print(crypt.crypt('x', '$6$rounds=100000$saltsalt'))"]
+        )
+        let stage = try stage { $0.files["users.htpasswd"] = "slow:" + slow.output }
+        let clients = try (0..<120).map { _ in try stage.proxy.connect() }
+        for (number, client) in clients.enumerated() {
+            try client.send(ProxyUnderTest.request("GET", stage.url(), fields: [basic("slow", "guess \(number)")]))
+        }
+        let statuses = try clients.map { try $0.readResponse().status }
+        #expect(Set(statuses) == [407, 503])
+    }
+
+    @Test("curl authenticates with --proxy-user, and wget with its own")
+    func programs() throws {
+        let stage = try stage()
+        let proxy = "http://127.0.0.1:\(stage.proxy.port)"
+        let curl = try Programs.run(
+            "curl",
+            ["-sS", "--proxy", proxy, "--proxy-user", "alice:correct horse", stage.url()]
+        )
+        #expect(curl.output == "nothing", "\(curl.errors)")
+        let wget = try Programs.run(
+            "wget",
+            ["-qO-", "--proxy-user=alice", "--proxy-password=correct horse", stage.url()],
+            environment: Programs.environment.merging(["http_proxy": proxy]) { $1 }
+        )
+        #expect(wget.output == "nothing", "\(wget.errors)")
+    }
+}

@@ -1,0 +1,188 @@
+import Foundation
+import ServerTrust
+import TestSupport
+import Testing
+
+@Suite("A listener that speaks TLS with its clients")
+struct ListenerTLSTests {
+    private let folder: TemporaryFolder
+    private let clients: TestPKI
+
+    init() throws {
+        folder = try TemporaryFolder()
+        clients = try TestPKI("clients")
+        try folder.write(Stage.pki.root.certificate.pem, as: "root.pem")
+    }
+
+    /// A stage whose first listener speaks TLS as `localhost`.
+    private func stage(
+        clientCA: Bool = false,
+        _ change: (inout ProxySettings) -> Void = { _ in },
+        script: @escaping ScriptedOrigin.Script
+    ) throws -> Stage {
+        let own = try Stage.pki.server("localhost")
+        return try Stage(
+            { settings in
+                settings.files["own.pem"] = own.chainPEM
+                settings.files["own.key"] = own.privateKeyPEM
+                settings.files["clients.pem"] = clients.root.certificate.pem
+                var tls = ["certificate": "own.pem", "key": "own.key"]
+                if clientCA { tls["clientCA"] = "clients.pem" }
+                settings.listeners[0]["tls"] = tls
+                change(&settings)
+            },
+            script: script
+        )
+    }
+
+    private static let answering: ScriptedOrigin.Script = { connection in
+        while let request = try connection.readRequest() {
+            let body = request.body.isEmpty ? "hello" : "\(request.body.count)"
+            try connection.write("HTTP/1.1 200 OK\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)")
+        }
+    }
+
+    private func curl(_ stage: Stage, _ arguments: String..., url: String? = nil) throws -> Programs.Finished {
+        try Programs.run(
+            "curl",
+            ["-sS", "--max-time", "30", "--proxy", "https://localhost:\(stage.proxy.port)"]
+                + ["--proxy-cacert", "\(folder.path)/root.pem"] + arguments + [url ?? stage.url()]
+        )
+    }
+
+    @Test("curl asks an HTTPS proxy, and the origin answers through its pins")
+    func curlUsesIt() throws {
+        let stage = try stage(script: Self.answering)
+        let finished = try curl(stage)
+        #expect(finished.output == "hello", "\(finished.errors)")
+        let line = try #require(try stage.proxy.waitForTaskLines(1).first)
+        #expect(line.object("pinning")?["verdict"] as? String == "pass")
+        #expect(line["user"] == nil)
+    }
+
+    @Test("a client that does not trust the proxy's certificate sends it nothing")
+    func clientRefuses() throws {
+        let stage = try stage(script: Self.answering)
+        let finished = try Programs.run(
+            "curl",
+            ["-sS", "--proxy", "https://localhost:\(stage.proxy.port)", stage.url()]
+        )
+        #expect(finished.exitCode == 60)
+        #expect(stage.proxy.taskLines.isEmpty)
+        #expect(stage.origin.connections.isEmpty)
+    }
+
+    @Test("large bodies go both ways whole, several on one connection")
+    func largeBodies() throws {
+        let size = 3 << 20
+        let stage = try stage { connection in
+            while let request = try connection.readRequest() {
+                try connection.write("HTTP/1.1 200 OK\r\nContent-Length: \(request.body.count)\r\n\r\n")
+                try connection.write(request.body)
+            }
+        }
+        let bytes = patternBytes(size)
+        let path = try folder.write(bytes: bytes, as: "body")
+        let finished = try curl(
+            stage,
+            "--data-binary",
+            "@\(path)",
+            "-o",
+            "\(folder.path)/first",
+            "-o",
+            "\(folder.path)/second",
+            stage.url()
+        )
+        #expect(finished.exitCode == 0, "\(finished.errors)")
+        for name in ["first", "second"] {
+            #expect(try Data(contentsOf: URL(fileURLWithPath: "\(folder.path)/\(name)")) == Data(bytes))
+        }
+    }
+
+    @Test("a gateway may speak TLS, too")
+    func gateway() throws {
+        let stage = try stage(
+            { settings in
+                settings.listeners[0]["mode"] = "gateway"
+                settings.listeners[0]["upstream"] = "https://\(Stage.host)"
+            },
+            script: Self.answering
+        )
+        let finished = try Programs.run(
+            "curl",
+            ["-sS", "--cacert", "\(folder.path)/root.pem", "https://localhost:\(stage.proxy.port)/"]
+        )
+        #expect(finished.output == "hello", "\(finished.errors)")
+    }
+
+    @Test("a client without TLS gets nothing from it")
+    func plaintextClient() throws {
+        let stage = try stage(script: Self.answering)
+        let client = try stage.proxy.connect()
+        try client.send("GET \(stage.url()) HTTP/1.1\r\nHost: \(Stage.host)\r\n\r\n")
+        let answer = try client.readToEnd()
+        #expect(!String(decoding: answer, as: UTF8.self).contains("HTTP/1.1"))
+        #expect(stage.origin.connections.isEmpty)
+    }
+
+    @Test("a handshake that does not come is not waited for longer than for a head")
+    func slowHandshake() throws {
+        let stage = try stage({ $0.setTimeouts(["head": "200ms"]) }, script: Self.answering)
+        let client = try stage.proxy.connect()
+        try client.send("\u{16}\u{3}\u{1}")
+        #expect(try client.readToEnd().isEmpty)
+    }
+
+    @Test("who shows no certificate of the client CA is not served; who does is known by it")
+    func clientCertificates() throws {
+        let stage = try stage(clientCA: true, script: Self.answering)
+        #expect(try curl(stage).exitCode != 0)
+        var builder = CertificateBuilder.server(hosts: ["build agent 7"], validity: TestPKI.validity)
+        builder.names = []
+        builder.extendedKeyUsage = ["clientAuth"]
+        let agent = try builder.identity(issuer: clients.intermediate)
+        let pem = try folder.write(agent.certificate.pem + clients.intermediate.certificate.pem, as: "agent.pem")
+        let key = try folder.write(agent.key.privateKeyPEM, as: "agent.key")
+        let finished = try curl(stage, "--proxy-cert", pem, "--proxy-key", key)
+        #expect(finished.output == "hello", "\(finished.errors)")
+        let line = try #require(try stage.proxy.waitForTaskLines(1).first)
+        #expect(line.string("user") == "CN = build agent 7")
+        #expect(stage.origin.connections.count == 1)
+    }
+
+    @Test("a reload takes a new certificate in")
+    func renewal() throws {
+        let stage = try stage(script: Self.answering)
+        #expect(try curl(stage).output == "hello")
+        let other = try TestPKI("renewal")
+        let renewed = try other.server("localhost")
+        try stage.reload {
+            $0.files["own.pem"] = renewed.chainPEM
+            $0.files["own.key"] = renewed.privateKeyPEM
+        }
+        #expect(try curl(stage).exitCode == 60)
+        try folder.write(other.root.certificate.pem, as: "root.pem")
+        #expect(try curl(stage).output == "hello")
+    }
+
+    @Test("an upload that is cut short without a word of TLS does not look whole to the origin")
+    func cutUpload() throws {
+        let stage = try stage { connection in
+            // Chunked, and the last chunk never comes.
+            while try connection.readRequest() != nil {}
+        }
+        let script = """
+            import os, socket, ssl
+            context = ssl.create_default_context(cafile="\(folder.path)/root.pem")
+            raw = socket.create_connection(("127.0.0.1", \(stage.proxy.port)))
+            tls = context.wrap_socket(raw, server_hostname="localhost")
+            tls.sendall(b"POST \(stage.url()) HTTP/1.1\\r\\nHost: \(Stage.host)\\r\\nTransfer-Encoding: chunked\\r\\n\\r\\n5\\r\\nhello\\r\\n")
+            os.close(tls.detach())
+            """
+        let finished = try Programs.run("python3", ["-c", script])
+        #expect(finished.exitCode == 0, "\(finished.errors)")
+        let line = try #require(try stage.proxy.waitForTaskLines(1).first)
+        #expect(["client_closed", "request_invalid"].contains(line.string("error") ?? ""))
+        #expect(!stage.origin.connections.contains { !$0.requests.isEmpty })
+    }
+}
