@@ -35,6 +35,7 @@ struct ConfigurationSchemaTests {
         ),
         ("authentication", document(#""authentication": { "\#(unknown)": 0 }"#), "/authentication"),
         ("secretFile", document(#""authentication": { "basic": { "\#(unknown)": 0 } }"#), "/authentication/basic"),
+        ("interception", document(#""interception": { "\#(unknown)": 0 }"#), "/interception"),
         ("trustAnchors", document(#""trustAnchors": { "\#(unknown)": 0 }"#), "/trustAnchors"),
         ("log", document(#""log": { "\#(unknown)": 0 }"#), "/log"),
         ("reports", document(#""reports": { "file": "r", "\#(unknown)": 0 }"#), "/reports"),

@@ -14,6 +14,8 @@ package struct Configuration: Sendable {
     package var unpinnedHosts = UnpinnedHosts.allow
     /// Who may use listeners that say nothing of it themselves; nil lets everyone.
     package var authentication: AuthenticationConfiguration?
+    /// The local CA for hosts whose `connect` is `intercept`.
+    package var interception: InterceptionConfiguration?
     package var log = LogConfiguration()
     package var reports = ReportsConfiguration()
     package var access = AccessConfiguration()

@@ -43,6 +43,7 @@ package enum ConfigurationLoader {
             trustAnchors: anchors ?? TrustAnchors(certificates: [])
         )
         loadClients(read, into: &parts)
+        loadAuthority(read, into: &parts)
 
         let issues = inOrder(reader.issues) + pinIssues
         let warnings = inOrder(reader.warnings) + pinWarnings

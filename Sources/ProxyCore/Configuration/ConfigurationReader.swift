@@ -27,6 +27,9 @@ struct ConfigurationReader {
     var tlsFiles: [TLSFiles] = []
     /// Every `authentication`.
     var authentications: [AuthenticationFiles] = []
+    /// Entries of `hosts`, and `defaults`, that say `"connect": "intercept"`.
+    var intercepted: [Placed<HostConfiguration>] = []
+    var interception: InterceptionFiles?
     var globalAuthentication: DocumentElement?
     var namesListeners = false
     /// Entries of `hosts` that say `"upgrade": false`.
@@ -62,6 +65,7 @@ struct ConfigurationReader {
         }
         if let object = root.object("trustAnchors") { readTrustAnchors(object) }
         if let choice = root["unpinnedHosts"]?.choice(UnpinnedHosts.self) { configuration.unpinnedHosts = choice }
+        if let object = root.object("interception") { readInterception(object) }
         if let object = root.object("log") { readLog(object) }
         if let object = root.object("reports") { readReports(object) }
         if let object = root.object("access") { readAccess(object) }

@@ -40,6 +40,8 @@ package enum OriginHTTPVersion: String, CaseIterable, Sendable {
 package enum ConnectPolicy: String, CaseIterable, Sendable {
     /// 403, with the alternatives in the body.
     case deny
+    /// The client's TLS ends here, and each of its requests goes the way of all others.
+    case intercept
 }
 
 /// How long each wait may last before the request fails, or the idle connection is closed.

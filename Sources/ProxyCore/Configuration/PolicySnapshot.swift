@@ -12,6 +12,8 @@ package struct PolicyParts: Sendable {
     package var tlsMaterial: [ListenerTLS: TLSMaterial] = [:]
     /// What `authentication` names, for the ways that are open at some listener.
     package var credentials: [AuthenticationConfiguration: ClientCredentials] = [:]
+    /// Signs what clients are shown in the place of intercepted origins.
+    package var authority: LocalAuthority?
     /// Where this program really listens; until it does, what the configuration says of fixed ports.
     package var ownListeners: [AddressAndPort]
     /// The addresses of this machine's interfaces, which a listener on a wildcard address is reached by.

@@ -45,6 +45,9 @@ package struct CertificateBuilder: Sendable {
     package var permittedNames: [String] = []
     /// DNS names that a CA's certificates must not hold.
     package var excludedNames: [String] = []
+    /// The same for IP addresses: an address and a mask, as in `10.0.0.0/255.0.0.0`.
+    package var permittedAddresses: [String] = []
+    package var excludedAddresses: [String] = []
     /// `nil` draws 127 random bits.
     package var serialNumber: UInt64?
     package var signatureDigest = "SHA256"
@@ -169,7 +172,9 @@ package struct CertificateBuilder: Sendable {
         if !extendedKeyUsage.isEmpty {
             try add(NID_ext_key_usage, extendedKeyUsage.joined(separator: ","), draft, issuer)
         }
-        let constraints = permittedNames.map { "permitted;DNS:\($0)" } + excludedNames.map { "excluded;DNS:\($0)" }
+        let constraints =
+            permittedNames.map { "permitted;DNS:\($0)" } + excludedNames.map { "excluded;DNS:\($0)" }
+            + permittedAddresses.map { "permitted;IP:\($0)" } + excludedAddresses.map { "excluded;IP:\($0)" }
         if !constraints.isEmpty {
             try add(NID_name_constraints, "critical," + constraints.joined(separator: ","), draft, issuer)
         }

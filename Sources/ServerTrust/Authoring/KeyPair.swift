@@ -49,6 +49,30 @@ package final class KeyPair: @unchecked Sendable {
         pin = PublicKey.pin(of: key)
     }
 
+    /// A key that was read, if it is of a kind that is made here too.
+    convenience init(_ key: PrivateKey) throws(CertificateFault) {
+        let kind: Kind? =
+            switch PublicKey.describe(key.pointer) {
+            case "EC P-256": .p256
+            case "EC P-384": .p384
+            case "EC P-521": .p521
+            case "Ed25519": .ed25519
+            case let text where text.hasPrefix("RSA "): .rsa(bits: Int(EVP_PKEY_get_bits(key.pointer)))
+            default: nil
+            }
+        guard let kind else {
+            throw CertificateFault("a key of an unusual kind", remedy: "name a key that pinproxy ca init has made")
+        }
+        self.init(key, kind)
+    }
+
+    private init(_ key: PrivateKey, _ kind: Kind) {
+        EVP_PKEY_up_ref(key.pointer)
+        pointer = key.pointer
+        self.kind = kind
+        pin = PublicKey.pin(of: key.pointer)
+    }
+
     deinit { EVP_PKEY_free(pointer) }
 
     /// PKCS #8, unprotected, in PEM. Write it to files of mode 0600 only.

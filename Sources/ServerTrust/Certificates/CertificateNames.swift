@@ -54,7 +54,7 @@ extension Certificate {
         }
     }
 
-    private static func address(_ bytes: [UInt8]) -> String {
+    static func address(_ bytes: [UInt8]) -> String {
         switch bytes.count {
         case 4: bytes.map { "\($0)" }.joined(separator: ".")
         case 16:

@@ -75,7 +75,7 @@ package final class TLSServerContext: @unchecked Sendable {
         guard !settings.clientAuthorities.isEmpty else { return }
         let anchors = TrustAnchors(certificates: settings.clientAuthorities)
         // OpenSSL takes a reference of its own.
-        guard pinproxy_ssl_ctx_verify_with(pointer, anchors.store) == 1 else {
+        guard withExtendedLifetime(anchors, { pinproxy_ssl_ctx_verify_with(pointer, anchors.store) }) == 1 else {
             throw OpenSSLError(draining: "SSL_CTX_set1_verify_cert_store")
         }
         for authority in settings.clientAuthorities {

@@ -47,7 +47,7 @@ struct Command: Sendable {
 
     /// The order in which the help lists them.
     static let all: [Command] = [
-        .run, .check, .exec, .pinsShow, .pinsFrom, .pinsVerify, .pinsDiff, .pinsLearn, .fetch, .health, .demo, .version,
-        .help,
+        .run, .check, .exec, .pinsShow, .pinsFrom, .pinsVerify, .pinsDiff, .pinsLearn, .fetch, .caInit, .caShow,
+        .health, .demo, .version, .help,
     ]
 }

@@ -1,5 +1,3 @@
-import Glibc
-import IOCore
 import ServerTrust
 
 /// A key in reserve, made here and put into a file that nobody else can read.
@@ -14,26 +12,7 @@ enum BackupKeyFile {
         } catch {
             throw CommandFailure(.internal, "no key could be made: \(error)")
         }
-        let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else {
-            let code = errno
-            throw CommandFailure(
-                .failed,
-                "\(Arguments.shown(path)) cannot be made: \(String(cString: strerror(code)))",
-                remedy: code == EEXIST ? "no key is ever overwritten: name a file that does not exist" : ""
-            )
-        }
-        // On the disk before its pin is deployed: a pin without its key is no backup.
-        var code = DescriptorOutput.write(key.privateKeyPEM, to: descriptor)
-        if code == 0, fsync(descriptor) != 0 { code = errno }
-        if close(descriptor) != 0, code == 0 { code = errno }
-        guard code == 0 else {
-            unlink(path)
-            throw CommandFailure(
-                .failed,
-                "\(Arguments.shown(path)) cannot be written: \(String(cString: strerror(code)))"
-            )
-        }
+        try NewFile.create(path, key.privateKeyPEM, mode: 0o600)
         return key.pin
     }
 }

@@ -1,0 +1,85 @@
+import Glibc
+import ServerTrust
+
+extension ConfigurationReader {
+    mutating func readInterception(_ object: DocumentObject) {
+        comment(object)
+        let certificate = object.required("certificate")
+        let key = object.required("key")
+        object.finish()
+        guard let certificate, let key, let certificatePath = certificate.path(), let keyPath = key.path() else {
+            return
+        }
+        configuration.interception = InterceptionConfiguration(certificate: certificatePath, key: keyPath)
+        interception = InterceptionFiles(certificate: certificate, key: key)
+    }
+
+    /// Where the paths of `interception` stand.
+    struct InterceptionFiles {
+        var certificate: DocumentElement
+        var key: DocumentElement
+    }
+}
+
+extension ConfigurationLoader {
+    private static let soon: Int64 = 30 * 86_400
+
+    /// Reads the local CA, and holds it against the hosts that are to be intercepted.
+    static func loadAuthority(_ read: ConfigurationReader, into parts: inout PolicyParts) {
+        let hosts = read.intercepted
+        guard let files = read.interception else {
+            for host in hosts where read.configuration.interception == nil {
+                host.element.report(
+                    "interception needs a local CA",
+                    remedy:
+                        "add \"interception\": { \"certificate\": …, \"key\": … }, and make them: pinproxy ca init --config FILE"
+                )
+            }
+            return
+        }
+        guard let authority = load(files) else { return }
+        parts.authority = authority
+        let now = Int64(time(nil))
+        for host in hosts {
+            // For `defaults` no host is named; each CONNECT is judged by itself.
+            guard let name = host.value.host else { continue }
+            guard let objection = try? authority.objection(to: name, at: now) else { continue }
+            host.element.report(
+                "clients would refuse the local CA's certificate for \(name): \(objection)",
+                remedy: "make a CA that takes the host in: move the files away, then pinproxy ca init --config FILE"
+            )
+        }
+    }
+
+    private static func load(_ files: ConfigurationReader.InterceptionFiles) -> LocalAuthority? {
+        let certificate = files.certificate.fileContents()
+        let key = files.key.fileContents()
+        guard let certificate, let key else { return nil }
+        if let path = files.key.string(), FileContents.isReadableByEveryone(files.key.reader.resolve(path: path)) {
+            files.key.report("every user of this machine can read the local CA's key", remedy: "chmod 600 \(path)")
+        }
+        do throws(CertificateFault) {
+            let authority = try LocalAuthority(certificate: certificate, privateKey: key)
+            let left = authority.certificate.notAfter - Int64(time(nil))
+            if left <= 0 {
+                files.certificate.report("the local CA has expired", remedy: "make another: pinproxy ca init")
+            } else if left < soon {
+                files.certificate.warn(
+                    "the local CA expires in \(left / 86_400) days",
+                    remedy: "make another, and install it beside this one: pinproxy ca init"
+                )
+            }
+            if authority.certificate.permittedNames.isEmpty {
+                files.certificate.warn(
+                    "the local CA may sign for any host",
+                    remedy: "make one that is bound to the hosts to be intercepted: pinproxy ca init"
+                )
+            }
+            return authority
+        } catch {
+            let isKey = (try? Certificate.certificates(in: certificate)).map { $0.count == 1 && $0[0].isCA } ?? false
+            (isKey ? files.key : files.certificate).report(error.message, remedy: error.remedy)
+            return nil
+        }
+    }
+}

@@ -1,0 +1,108 @@
+import HTTPCore
+import ServerTrust
+import TestSupport
+import Testing
+
+@Suite("The local CA")
+struct LocalAuthorityTests {
+    private static let now: Int64 = 1_790_000_000
+    private static let year = (now - 3600)..<(now + 365 * 86_400)
+
+    private static func authority(_ hosts: String...) throws -> Identity {
+        try LocalAuthority.make(for: try hosts.map { try Host($0) }, name: "test", validity: year)
+    }
+
+    @Test("it signs for its hosts and what lies below them, and for nothing else")
+    func isConstrained() throws {
+        let authority = try LocalAuthority(try Self.authority("api.example.com", "example.org"))
+        for host in ["api.example.com", "v1.api.example.com", "example.org", "deep.below.example.org"] {
+            #expect(try authority.objection(to: try Host(host), at: Self.now) == nil, "\(host)")
+        }
+        for host in ["example.com", "xapi.example.com", "example.net", "127.0.0.1", "::1"] {
+            let objection = try authority.objection(to: try Host(host), at: Self.now)
+            #expect(objection?.contains("subtree violation") == true, "\(host): \(objection ?? "none")")
+        }
+        #expect(authority.certificate.permittedNames == ["api.example.com", "example.org"])
+    }
+
+    @Test("one for addresses signs for these alone")
+    func signsForAddresses() throws {
+        let authority = try LocalAuthority(try Self.authority("192.0.2.1", "2001:db8::1"))
+        for host in ["192.0.2.1", "2001:db8::1"] {
+            #expect(try authority.objection(to: try Host(host), at: Self.now) == nil, "\(host)")
+        }
+        for host in ["192.0.2.2", "2001:db8::2", "example.com"] {
+            #expect(try authority.objection(to: try Host(host), at: Self.now) != nil, "\(host)")
+        }
+        #expect(authority.certificate.permittedNames.contains("192.0.2.1"))
+    }
+
+    @Test("its constraints are critical, and no authority stands below it")
+    func isCritical() throws {
+        let identity = try Self.authority("example.com")
+        let folder = try TemporaryFolder()
+        let path = try folder.write(identity.certificate.pem, as: "ca.pem")
+        let text = try Programs.run("openssl", ["x509", "-in", path, "-noout", "-text"]).output
+        #expect(text.contains("X509v3 Name Constraints: critical"))
+        #expect(text.contains("CA:TRUE, pathlen:0"))
+        #expect(text.contains("Public Key Algorithm: id-ecPublicKey"))
+    }
+
+    @Test("after its end, and before its beginning, clients object")
+    func ends() throws {
+        let authority = try LocalAuthority(try Self.authority("example.com"))
+        let host = try Host("example.com")
+        #expect(try authority.objection(to: host, at: Self.year.upperBound + 1)?.contains("expired") == true)
+        #expect(try authority.objection(to: host, at: Self.year.lowerBound - 7200)?.contains("not yet valid") == true)
+    }
+
+    @Test("what it signs is a server's, short-lived, and for one name, however long that is")
+    func signsLeaves() throws {
+        let long = (0..<6).map { _ in "a-rather-long-label" }.joined(separator: ".") + ".example.com"
+        let authority = try LocalAuthority(try Self.authority("example.com"))
+        for name in ["api.example.com", long] {
+            let leaf = try authority.leaf(
+                for: try Host(name),
+                key: authority.leafKey,
+                validity: Self.now..<(Self.now + 86_400)
+            )
+            #expect(leaf.certificate.subjectAlternativeNames == [.dns(name)])
+            #expect(!leaf.certificate.isCA)
+            #expect(leaf.certificate.notAfter == Self.now + 86_400)
+        }
+    }
+
+    @Test("it is read from its two files")
+    func isRead() throws {
+        let identity = try Self.authority("example.com")
+        let certificate = Array(identity.certificate.pem.utf8)
+        let key = Array(identity.key.privateKeyPEM.utf8)
+        let read = try LocalAuthority(certificate: certificate, privateKey: key)
+        #expect(read.certificate.isSame(as: identity.certificate))
+        #expect(try read.objection(to: try Host("example.com"), at: Self.now) == nil)
+    }
+
+    @Test("what is no authority, or has another key, is refused")
+    func refusesOthers() throws {
+        let pki = try TestPKI()
+        let server = try pki.server("example.com")
+        let identity = try Self.authority("example.com")
+        func read(_ certificate: String, _ key: String) throws {
+            _ = try LocalAuthority(certificate: Array(certificate.utf8), privateKey: Array(key.utf8))
+        }
+        #expect(throws: CertificateFault.self) { try read(server.certificate.pem, server.privateKeyPEM) }
+        #expect(throws: CertificateFault.self) { try read(identity.certificate.pem, server.privateKeyPEM) }
+        #expect(throws: CertificateFault.self) {
+            try read(identity.certificate.pem + pki.root.certificate.pem, identity.key.privateKeyPEM)
+        }
+    }
+
+    @Test("the fingerprint is what openssl prints")
+    func hasFingerprint() throws {
+        let identity = try Self.authority("example.com")
+        let folder = try TemporaryFolder()
+        let path = try folder.write(identity.certificate.pem, as: "ca.pem")
+        let printed = try Programs.run("openssl", ["x509", "-in", path, "-noout", "-fingerprint", "-sha256"]).output
+        #expect(printed.contains(identity.certificate.fingerprint))
+    }
+}
