@@ -25,12 +25,16 @@ BUILD_PACKAGES := libssl-dev libcurl4-openssl-dev libidn2-dev libpsl-dev libnght
     libmimalloc-dev libpng-dev libjpeg62-turbo-dev pkg-config:pkg-config ca-certificates
 TEST_PACKAGES := nginx:nginx openssl:openssl curl:curl python3:python3 git:git ps:procps \
     ip:iproute2 unshare:util-linux
+# The real clients that the proxy is tried with: those that are there are run, .ci/run wants all.
+CLIENT_PACKAGES := wget:wget node:nodejs javac:default-jdk-headless dpkg-deb:dpkg python3-requests python3-httpx \
+    python3-aiohttp python3-pip
 
 FILTER_ARGS = $(if $(FILTER),--filter '$(FILTER)')
 DOC := $(DESTDIR)$(PREFIX)/share/doc/pinproxy
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo build test examples docs lint format sanitize install uninstall clean build-packages test-packages
+.PHONY: help run demo build test examples docs lint format sanitize install uninstall clean build-packages test-packages \
+    client-packages
 
 help:
 	@echo 'make run          build, then start the proxy on config.example.json with the demo origin beside it'
@@ -44,6 +48,9 @@ help:
 	@echo 'make sanitize     the tests under ThreadSanitizer, then under AddressSanitizer'
 	@echo 'make fuzz         libFuzzer over every reader of outside bytes (FUZZ_TARGET=certificate FUZZ_SECONDS=600)'
 	@echo 'make bench        pinproxy beside nginx, HAProxy and Squid; make bench-peers installs those'
+	@echo 'make soak         100,000 requests, good ones and faults of both sides, and what is left of them'
+	@echo 'make slowhttptest slow clients of all kinds (Debian has the program)'
+	@echo 'make bench-connections  h2load and wrk at 1,000 connections: no error, none starves'
 	@echo 'make bench-download  2 GB through a download task, with a restart in the middle'
 	@echo 'make bench-policy what a security policy costs beyond the verification that OpenSSL makes anyway'
 	@echo 'make clean        removes what was built'
@@ -53,6 +60,9 @@ build-packages:
 
 test-packages:
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
+
+client-packages:
+	@.ci/install-packages $(CLIENT_PACKAGES)
 
 build: build-packages
 	$(SWIFT) build $(RELEASE) $(ALLOCATOR)
@@ -101,7 +111,8 @@ docs: build-packages
 
 lint:
 	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests Benchmarks Examples
-	@for script in .ci/install-packages .ci/run Benchmarks/install-peers.sh Examples/*/check; do bash -n $$script || exit 1; done
+	@for script in .ci/install-packages .ci/run Benchmarks/install-peers.sh Examples/*/check \
+	    Tests/Clients/apt Tests/Clients/curl Tests/Clients/git Tests/Clients/pip Tests/Clients/wget; do bash -n $$script || exit 1; done
 
 format:
 	$(SWIFT) format --in-place --parallel --recursive Package.swift Sources Tests Benchmarks Examples

@@ -2,6 +2,9 @@
 # make bench-peers  installs them and wrk from Debian
 # make bench-download  2 GB through a download task, with a restart of the process in the middle
 # make bench-session the session core beside libcurl alone and URLSession; SESSION_ARGS="--rounds 5"
+# make bench-connections  h2load, wrk and a client of our own at 1,000 connections: no error, none starves
+# make soak         100,000 requests, good ones and faults of both sides; nothing is left of them (SOAK_REQUESTS=10000)
+# make slowhttptest slow clients of all kinds: others are served meanwhile, and the slow are sent away
 # make bench-policy what a security policy costs beyond OpenSSL's verification, and the lookup of a host
 #
 # Included by the Makefile at the top, and good alone: make -f Benchmarks/bench.mk bench
@@ -16,11 +19,25 @@ BENCH_BUILD ?= swift build -c release --product pinproxy
 BENCH_POLICY_FLAGS := -c release --static-swift-stdlib -Xswiftc -enforce-exclusivity=unchecked
 BENCH_SWIFT ?= swift
 
-.PHONY: bench bench-download bench-policy bench-session bench-peers
+SOAK_REQUESTS ?= 100000
+
+.PHONY: bench bench-connections bench-download bench-policy bench-session bench-peers soak slowhttptest
 
 bench:
 	$(BENCH_BUILD)
 	$(BENCH_PYTHON) $(BENCH_FOLDER)bench.py $(BENCH_ARGS)
+
+bench-connections:
+	$(BENCH_BUILD)
+	$(BENCH_PYTHON) $(BENCH_FOLDER)connections.py $(BENCH_ARGS)
+
+soak:
+	$(BENCH_BUILD)
+	$(BENCH_PYTHON) $(BENCH_FOLDER)soak.py --requests $(SOAK_REQUESTS) $(BENCH_ARGS)
+
+slowhttptest:
+	$(BENCH_BUILD)
+	$(BENCH_PYTHON) $(BENCH_FOLDER)slow.py $(BENCH_ARGS)
 
 bench-policy:
 	PINPROXY_EXTRA_TARGET=policy-benchmark $(BENCH_SWIFT) build $(BENCH_POLICY_FLAGS) --product policy-benchmark

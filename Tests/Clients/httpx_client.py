@@ -1,0 +1,35 @@
+import hashlib
+import os
+
+import httpx
+
+env = os.environ
+base = env["BASE"]
+try:
+    client = httpx.Client(proxies=env["PROXY"], timeout=30, trust_env=False, follow_redirects=True)
+except TypeError:
+    client = httpx.Client(proxy=env["PROXY"], timeout=30, trust_env=False, follow_redirects=True)
+
+with client:
+    answer = client.get(base + "/hello")
+    print("get", answer.text, answer.status_code)
+    answer = client.post(base + "/echo", content=b"some fields")
+    print("post", answer.text, answer.status_code)
+    digest = hashlib.sha256()
+    with client.stream("GET", base + "/large") as answer:
+        for piece in answer.iter_bytes():
+            digest.update(piece)
+    print("download", digest.hexdigest())
+    with open(env["UPLOAD"], "rb") as file:
+        print("upload", client.put(base + "/upload", content=file).text)
+    answer = client.get(base + "/redirect")
+    print("redirect", answer.text, answer.status_code, answer.url)
+    answer = client.get(env["WRONG"] + "/hello")
+    print("error", answer.status_code, answer.json()["error"])
+    for number in ("1", "2"):
+        client.get(f"{base}/keep/{env['NAME']}/{number}")
+    print("keep done")
+    try:
+        client.get(env["SECURE"] + "/hello")
+    except httpx.ProxyError as error:
+        print("connect", 403 if "403" in str(error) else error)

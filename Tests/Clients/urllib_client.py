@@ -1,0 +1,34 @@
+import hashlib
+import json
+import os
+import urllib.error
+import urllib.request
+
+env = os.environ
+base = env["BASE"]
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({"http": env["PROXY"], "https": env["PROXY"]}))
+
+
+def ask(path, data=None, method=None):
+    request = urllib.request.Request(base + path, data=data, method=method)
+    return opener.open(request, timeout=30)
+
+
+with ask("/hello") as answer:
+    print("get", answer.read().decode(), answer.status)
+with ask("/echo", b"some fields") as answer:
+    print("post", answer.read().decode(), answer.status)
+with ask("/large") as answer:
+    print("download", hashlib.sha256(answer.read()).hexdigest())
+with open(env["UPLOAD"], "rb") as file, ask("/upload", file, "PUT") as answer:
+    print("upload", answer.read().decode())
+with ask("/redirect") as answer:
+    print("redirect", answer.read().decode(), answer.status, answer.geturl())
+try:
+    opener.open(env["WRONG"] + "/hello", timeout=30)
+except urllib.error.HTTPError as error:
+    print("error", error.code, json.load(error)["error"])
+try:
+    opener.open(env["SECURE"] + "/hello", timeout=30)
+except urllib.error.URLError as error:
+    print("connect", 403 if "403" in str(error) else error)

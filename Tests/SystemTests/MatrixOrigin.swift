@@ -1,0 +1,143 @@
+import Foundation
+import TestSupport
+
+/// What the clients of the matrix ask for: small and large answers, a place for uploads, a redirect, and the files that
+/// git, apt and pip want.
+struct MatrixOrigin {
+    let large = patternBytes(8 << 20)
+    private let site: TemporaryFolder
+    private let origin: ScriptedOrigin
+
+    var port: UInt16 { origin.port }
+
+    init(_ server: TestServer) throws {
+        let site = try TemporaryFolder()
+        self.site = site
+        try Self.makeRepository(in: site, large)
+        try Self.makePackages(in: site, large)
+        let root = "\(site.path)/files"
+        let large = large
+        origin = try ScriptedOrigin(server) { connection in
+            while let request = try connection.readRequestHead() {
+                if request["Expect"] != nil { try connection.write("HTTP/1.1 100 Continue\r\n\r\n") }
+                try Self.answer(try connection.readBody(of: request), large: large, root: root, on: connection)
+            }
+        }
+    }
+
+    private static func answer(
+        _ request: HTTPMessage,
+        large: [UInt8],
+        root: String,
+        on connection: OriginConnection
+    ) throws {
+        let path = request.target.prefix { $0 != "?" }
+        switch path {
+        case "/hello": try connection.answer("hello")
+        case "/echo": try connection.answer("\(request.method):\(request.text)")
+        case "/large": try send(large, of: request, on: connection)
+        case "/upload": try connection.answer("\(request.body.count) \(request.body == large ? "intact" : "damaged")")
+        case "/redirect": try redirect(to: "/hello", on: connection)
+        case _ where path.hasPrefix("/keep/"): try connection.answer("kept")
+        case _ where path.hasPrefix("/moved/"): try redirect(to: "/files" + request.target.dropFirst(6), on: connection)
+        case _ where path.hasPrefix("/files/") && !path.contains(".."):
+            try sendFile("\(root)\(path.dropFirst(6))", of: request, on: connection)
+        default: try connection.answer("nothing there", status: "404 Not Found")
+        }
+    }
+
+    /// To the origin's own https, as origins do.
+    private static func redirect(to path: String, on connection: OriginConnection) throws {
+        try connection.answer("", status: "302 Found", fields: ["Location: https://\(Stage.host)\(path)"])
+    }
+
+    private static func sendFile(_ path: String, of request: HTTPMessage, on connection: OriginConnection) throws {
+        var path = path.removingPercentEncoding ?? path
+        var isFolder: ObjCBool = false
+        if FileManager.default.fileExists(atPath: path, isDirectory: &isFolder), isFolder.boolValue {
+            path += "/index.html"
+        }
+        guard let data = FileManager.default.contents(atPath: path) else {
+            return try connection.answer("nothing there", status: "404 Not Found")
+        }
+        try send([UInt8](data), of: request, on: connection, isPage: path.hasSuffix(".html"))
+    }
+
+    private static func send(
+        _ body: [UInt8],
+        of request: HTTPMessage,
+        on connection: OriginConnection,
+        isPage: Bool = false
+    ) throws {
+        let type = isPage ? "text/html" : "application/octet-stream"
+        try connection.write("HTTP/1.1 200 OK\r\nContent-Type: \(type)\r\nContent-Length: \(body.count)\r\n\r\n")
+        if request.method != "HEAD" { try connection.write(body) }
+    }
+
+    private static func run(_ program: String, _ arguments: String..., folder: TemporaryFolder) throws {
+        let variables = Programs.environment.merging([
+            "HOME": folder.path, "GIT_CONFIG_NOSYSTEM": "1", "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b.example",
+            "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b.example",
+        ]) { $1 }
+        let finished = try Programs.run(program, arguments, environment: variables, folder: folder.path)
+        guard finished.exitCode == 0 else {
+            throw ChildProcess.Failure(description: "\(program) \(arguments): \(finished.errors)")
+        }
+    }
+
+    private static func makeRepository(in site: TemporaryFolder, _ large: [UInt8]) throws {
+        try site.write("from the repository", as: "work/file.txt")
+        try site.write(bytes: large, as: "work/large")
+        try run("git", "init", "-q", "work", folder: site)
+        try run("git", "-C", "work", "add", ".", folder: site)
+        try run("git", "-C", "work", "commit", "-q", "-m", "first", folder: site)
+        try FileManager.default.createDirectory(atPath: "\(site.path)/files", withIntermediateDirectories: true)
+        try run("git", "clone", "-q", "--bare", "work", "files/repository.git", folder: site)
+        try run("git", "-C", "files/repository.git", "update-server-info", folder: site)
+    }
+
+    /// A Debian package and a wheel.
+    private static func makePackages(in site: TemporaryFolder, _ large: [UInt8]) throws {
+        try site.write(
+            "Package: pinned-package\nVersion: 1.0\nArchitecture: all\nMaintainer: A <a@b.example>\nDescription: test\n",
+            as: "package/DEBIAN/control"
+        )
+        try site.write(bytes: large, as: "package/usr/share/large")
+        try FileManager.default.createDirectory(atPath: "\(site.path)/files/apt", withIntermediateDirectories: true)
+        let package = "files/apt/pinned-package_1.0_all.deb"
+        try run("dpkg-deb", "-Znone", "--root-owner-group", "-b", "package", package, folder: site)
+        let bytes = try Data(contentsOf: URL(fileURLWithPath: "\(site.path)/\(package)"))
+        let digest = try Programs.run("sha256sum", ["\(site.path)/\(package)"]).output.prefix(64)
+        try site.write(
+            """
+            Package: pinned-package
+            Version: 1.0
+            Architecture: all
+            Maintainer: A <a@b.example>
+            Filename: ./pinned-package_1.0_all.deb
+            Size: \(bytes.count)
+            SHA256: \(digest)
+            Description: test
+
+            """,
+            as: "files/apt/Packages"
+        )
+        let wheel = "pinned_package-1.0-py3-none-any.whl"
+        try site.write("", as: "wheel/pinned_package/__init__.py")
+        try site.write(bytes: large, as: "wheel/pinned_package/large")
+        let information = "wheel/pinned_package-1.0.dist-info"
+        try site.write("Metadata-Version: 2.1\nName: pinned-package\nVersion: 1.0\n", as: "\(information)/METADATA")
+        try site.write(
+            "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            as: "\(information)/WHEEL"
+        )
+        try site.write("", as: "\(information)/RECORD")
+        let script = "import shutil; shutil.make_archive('w', 'zip', 'wheel'); shutil.move('w.zip', '\(wheel)')"
+        try run("/usr/bin/python3", "-c", script, folder: site)
+        try site.write("<a href=\"\(wheel)\">\(wheel)</a>", as: "files/simple/pinned-package/index.html")
+        try FileManager.default.moveItem(
+            atPath: "\(site.path)/\(wheel)",
+            toPath: "\(site.path)/files/simple/pinned-package/\(wheel)"
+        )
+    }
+}
