@@ -39,6 +39,10 @@ struct ConfigurationSchemaTests {
         ("trustAnchors", document(#""trustAnchors": { "\#(unknown)": 0 }"#), "/trustAnchors"),
         ("log", document(#""log": { "\#(unknown)": 0 }"#), "/log"),
         ("reports", document(#""reports": { "file": "r", "\#(unknown)": 0 }"#), "/reports"),
+        (
+            "upstreamProxy", document(#""upstreamProxy": { "url": "http://a.test:1", "\#(unknown)": 0 }"#),
+            "/upstreamProxy"
+        ),
         ("access", document(#""access": { "\#(unknown)": 0 }"#), "/access"),
         ("limits", document(#""limits": { "\#(unknown)": 0 }"#), "/limits"),
         ("defaults", document(#""defaults": { "\#(unknown)": 0 }"#), "/defaults"),

@@ -9,16 +9,10 @@ struct ConfigurationUnsupportedTests {
         "a key without function is refused, with what to do instead",
         arguments: [
             LoadError(#""cache": { "memory": "64MB" }"#, at: "/cache", says: "nothing is cached"),
-            LoadError(#""upstreamProxy": "http://p.test:3128""#, at: "/upstreamProxy", says: "directly"),
-            LoadError(#""access": { "connectPorts": [443, 8443] }"#, at: "/access/connectPorts", says: "403"),
-            LoadError(#""access": { "connectPorts": [] }"#, at: "/access/connectPorts", says: "403"),
-            LoadError(#""defaults": { "connect": "tunnel" }"#, at: "/defaults/connect", says: "absolute form"),
             LoadError(#""defaults": { "connect": "intercept" }"#, at: "/defaults/connect", says: "absolute form"),
             LoadError(#""defaults": { "cache": {} }"#, at: "/defaults/cache", says: "nothing is cached"),
-            LoadError(host: #""connect": "tunnel""#, at: "/connect", says: "absolute form"),
             LoadError(host: #""connect": "intercept""#, at: "/connect", says: "absolute form"),
             LoadError(host: #""cache": {}"#, at: "/cache", says: "nothing is cached"),
-            LoadError(host: #""upstreamProxy": "x""#, at: "/upstreamProxy", says: "directly"),
         ]
     )
     func refused(error: LoadError) {
@@ -60,7 +54,6 @@ struct ConfigurationUnsupportedTests {
               "version": 1,
               "listeners": [{ "address": "127.0.0.1:8080", "mode": "forward", "allowHosts": ["*"] }],
               "admin": { "address": "127.0.0.1:8081" },
-              "access": { "connectPorts": [443, 993] },
               "cache": { "shared": true, "memory": "64MB", "disk": { "path": "/var/cache/pinproxy", "size": "1GB" } },
               "defaults": { "connect": "deny", "redirects": { "policy": "return" } },
               "hosts": { "api.example.com": {
@@ -73,7 +66,7 @@ struct ConfigurationUnsupportedTests {
         let host = "/hosts/api.example.com"
         #expect(
             Set(issues.map(\.pointer)) == [
-                "/access/connectPorts", "/cache", "\(host)/connect",
+                "/cache", "\(host)/connect",
                 "\(host)/cache",
             ]
         )

@@ -127,7 +127,8 @@ struct TaskLogLine {
         if let route {
             let prefix = route.logPrefix
             line.append(jsonEscaping: prefix.span)
-            writeTarget(head.target, to: &line)
+            // Of a CONNECT the authority is all.
+            if head.method != .connect { writeTarget(head.target, to: &line) }
         } else {
             writeTarget(head.rawTarget, to: &line)
         }

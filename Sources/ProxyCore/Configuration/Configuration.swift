@@ -107,6 +107,8 @@ package struct AccessConfiguration: Hashable, Sendable {
     package var denyAddresses: [AddressRule] = AddressGroup.deniedByDefault.map(AddressRule.group)
     package var denyHosts: [HostPattern] = []
     package var allowHosts: [HostPattern] = [.any]
+    /// The ports that tunnels may lead to.
+    package var connectPorts: [UInt16] = [443]
 
     package init() {}
 }

@@ -127,7 +127,7 @@ package enum ConfigurationLoader {
             guard let host = entry.value.host, pinnedDomains.policy(host: host, port: 443) != nil else { continue }
             entry.element.report(
                 "a pin file names \(host), and such a host is never tunnelled: its pins could not be checked",
-                remedy: "write \"deny\""
+                remedy: "write \"deny\", or take the host out of the pin files"
             )
         }
         for entry in read.givenCredentials where !entry.value.upgrade {

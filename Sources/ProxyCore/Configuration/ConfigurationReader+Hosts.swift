@@ -10,9 +10,14 @@ extension ConfigurationReader {
             readTimeouts(object, into: &configuration.defaults.timeouts, ofHost: false)
         }
         readHooks(object, into: &configuration.defaults, ofHost: false)
+        if let policy = readConnect(object) { configuration.defaults.connect = policy }
         for (name, element) in object.entries where Self.keysOfHostsAlone.contains(name) {
             _ = object[name]
             element.report("\"\(name)\" is said for a host", remedy: "put it into the entries of hosts that it is for")
+        }
+        for (name, element) in object.entries where name == "upstreamProxy" {
+            _ = object[name]
+            element.report("the proxy for all hosts is said at the top", remedy: "put it there, beside \"defaults\"")
         }
         UnsupportedKeys.check(object, in: .defaults)
         object.finish()
@@ -70,8 +75,16 @@ extension ConfigurationReader {
         if let element = object["headers"], entry.headers.request.givesCredentials {
             givenCredentials.append(Placed(value: entry, element: element))
         }
-        if let element = object["connect"], case .string("tunnel") = element.value.content {
-            tunnels.append(Placed(value: entry, element: element))
+        if let policy = readConnect(object), let element = object["connect"] {
+            entry.connect = policy
+            if policy == .tunnel { tunnels.append(Placed(value: entry, element: element)) }
+        }
+        if let element = object["upstreamProxy"] {
+            switch readUpstreamProxy(element) {
+            case .proxy(let proxy): entry.upstreamProxy = proxy
+            case .direct: entry.upstreamProxy = nil
+            case nil: break
+            }
         }
         UnsupportedKeys.check(object, in: .host)
         object.finish()
@@ -87,6 +100,15 @@ extension ConfigurationReader {
         if let object = object.object("redirects") { entry.redirects = readRedirects(object) }
         if let object = object.object("responses") { entry.responses = readResponses(object) }
         if let object = object.object("headers") { entry.headers = readHeaders(object, ofHost: ofHost) }
+    }
+
+    private func readConnect(_ object: DocumentObject) -> ConnectPolicy? {
+        guard let element = object["connect"] else { return nil }
+        if case .string("intercept") = element.value.content {
+            UnsupportedKeys.reportIntercept(on: element)
+            return nil
+        }
+        return element.choice(ConnectPolicy.self)
     }
 
     private func readTimeouts(_ object: DocumentObject, into timeouts: inout Timeouts, ofHost: Bool) {

@@ -39,6 +39,8 @@ struct ConfigurationReader {
     /// Entries of `hosts` that say `"connect": "tunnel"`.
     var tunnels: [Placed<HostConfiguration>] = []
 
+    var upstreamProxies: [Placed<UpstreamProxyConfiguration>] = []
+
     init(_ reader: DocumentReader) {
         self.reader = reader
     }
@@ -70,6 +72,9 @@ struct ConfigurationReader {
         if let object = root.object("reports") { readReports(object) }
         if let object = root.object("access") { readAccess(object) }
         if let object = root.object("limits") { readLimits(object) }
+        if let element = root["upstreamProxy"], case .proxy(let proxy) = readUpstreamProxy(element) {
+            configuration.defaults.upstreamProxy = proxy
+        }
         if let object = root.object("defaults") { readDefaults(object) }
         if let object = root.object("hosts") { readHosts(object) }
         UnsupportedKeys.check(root, in: .document)
@@ -140,7 +145,9 @@ struct ConfigurationReader {
         }
         if let patterns = object["denyHosts"]?.hostPatterns() { configuration.access.denyHosts = patterns }
         if let patterns = object["allowHosts"]?.allowingHostPatterns() { configuration.access.allowHosts = patterns }
-        UnsupportedKeys.check(object, in: .access)
+        if let elements = object.elements("connectPorts") {
+            configuration.access.connectPorts = elements.compactMap { $0.int(in: 1...65535) }.map { UInt16($0) }
+        }
         object.finish()
     }
 
@@ -165,6 +172,15 @@ struct ConfigurationReader {
             resolve.element.report(
                 "leads to one of pinproxy's own listeners",
                 remedy: "name the origin's address and port"
+            )
+        }
+        for proxy in upstreamProxies {
+            guard let literal = proxy.value.literal,
+                rules.judge(literal.address, port: literal.port) == .deniedOwnListener
+            else { continue }
+            proxy.element.report(
+                "leads to one of pinproxy's own listeners",
+                remedy: "name the address and port of the proxy behind this one"
             )
         }
         for upstream in upstreams {

@@ -74,17 +74,28 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
             }
         func list(_ texts: [String], none: String) -> String { texts.isEmpty ? none : texts.joined(separator: ", ") }
         let access = configuration.access
+        let proxy = configuration.defaults.upstreamProxy.map { [Row(label: "upstream proxy", text: $0.account)] } ?? []
         return Section(
             title: "all hosts",
-            rows: [
+            rows: proxy + [
                 Row(label: "unpinned hosts", text: unpinned),
                 Row(label: "anchors", text: anchors(configuration.trustAnchors)),
                 Row(label: "allowed hosts", text: list(access.allowHosts.map(\.description), none: "none")),
                 Row(label: "denied hosts", text: list(access.denyHosts.map(\.description), none: "none")),
                 Row(label: "denied addresses", text: list(access.denyAddresses.map(\.description), none: "none")),
-                Row(label: "CONNECT", text: "denied, with the alternatives in the answer"),
+                Row(label: "CONNECT", text: connect(configuration.defaults.connect, access)),
             ] + hooks(configuration.defaults)
         )
+    }
+
+    private static func connect(_ policy: ConnectPolicy, _ access: AccessConfiguration) -> String {
+        switch policy {
+        case .deny, .intercept: return "denied, with the alternatives in the answer"
+        case .tunnel:
+            let ports = access.connectPorts.map(String.init).joined(separator: ", ")
+            return ports.isEmpty
+                ? "denied: access.connectPorts is empty" : "tunnelled to unpinned hosts, ports \(ports)"
+        }
     }
 
     private static func anchors(_ configuration: TrustAnchorsConfiguration) -> String {
@@ -96,6 +107,7 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
     // MARK: - A host
 
     private static func host(_ host: Host, _ snapshot: PolicySnapshot) -> Section {
+        let configuration = snapshot.configuration
         let entry = snapshot.policy(for: host).configuration
         let domain = governingDomain(of: host, in: snapshot.pinnedDomains)
         var rows: [Row] = []
@@ -111,8 +123,17 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
             row("pinning", isDenied ? "not pinned: denied" : "not pinned: chain and host are checked")
         }
         row("anchors", anchors(of: domain?.policy, snapshot))
+        if entry.connect != .deny {
+            let isPinned = snapshot.isPinned(host)
+            let text =
+                isPinned ? "denied: a pinned host is never tunnelled" : connect(entry.connect, configuration.access)
+            row("CONNECT", text)
+        }
         row("includeSubdomains", subdomains(host, entry, domain))
         if let resolve = entry.resolve { row("resolve", resolve.description) }
+        if entry.upstreamProxy != configuration.defaults.upstreamProxy {
+            row("upstream proxy", entry.upstreamProxy?.account ?? "none")
+        }
         row("httpVersion", entry.httpVersion == .http2 ? "2 by ALPN, else 1.1" : "1.1")
         rows += hooks(entry)
         let verdict = snapshot.access.judge(host)

@@ -14,6 +14,8 @@ package struct HostConfiguration: Sendable {
     /// Where connections really go; TLS name and pins stay those of the host.
     package var resolve: AddressAndPort?
     package var connect = ConnectPolicy.deny
+    /// What connections go through; nil: none.
+    package var upstreamProxy: UpstreamProxyConfiguration?
     package var timeouts = Timeouts()
     /// Connections to the origin in use at once, over all workers; nil for the number of `limits`.
     package var connectionsPerHost: Int?
@@ -40,6 +42,8 @@ package enum OriginHTTPVersion: String, CaseIterable, Sendable {
 package enum ConnectPolicy: String, CaseIterable, Sendable {
     /// 403, with the alternatives in the body.
     case deny
+    /// The bytes as they are, to hosts that no pin file names.
+    case tunnel
     /// The client's TLS ends here, and each of its requests goes the way of all others.
     case intercept
 }

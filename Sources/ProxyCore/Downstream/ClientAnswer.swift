@@ -133,6 +133,42 @@ struct ClientAnswer {
         if let trailers { output.appendLastChunk(trailers: trailers) } else { output.appendLastChunk() }
     }
 
+    /// The origin switches protocols: its head, with the fields of this hop, and nothing of HTTP behind it.
+    mutating func switchProtocols(
+        _ response: borrowing ResponseHead,
+        context: borrowing AnswerContext,
+        output: inout ByteBuffer
+    ) {
+        hasBegun = true
+        status = response.status
+        persists = false
+        output.appendStatusLine(response.status)
+        let rewriter = AnswerRewriter(context)
+        for index in 0..<response.fields.count {
+            let id = response.fields.id(at: index)
+            if id == .upgrade {
+                response.fields.serializeField(at: index, into: &output)
+                continue
+            }
+            if id == .contentLength || response.fields.isHopByHop(at: index, response.connection) { continue }
+            if rewriter.rewrite(id, at: index, of: response.fields, to: &output) { continue }
+            response.fields.serializeField(at: index, into: &output)
+        }
+        ViaField.write(of: response, pseudonym: context.worker.pseudonym, to: &output)
+        output.append("Connection: Upgrade\r\n\r\n")
+    }
+
+    /// A tunnel stands: no framing fields, no body, and nothing of HTTP behind it (rule 50).
+    mutating func tellConnected(to output: inout ByteBuffer, date: [UInt8]) {
+        hasBegun = true
+        status = 200
+        persists = false
+        output.appendStatusLine(200)
+        output.append("Date: ")
+        output.append(date)
+        output.append("\r\n\r\n")
+    }
+
     /// What this proxy itself allows: the methods that it forwards.
     mutating func tellOptions(keepAlive: Bool, to output: inout ByteBuffer, date: [UInt8]) {
         hasBegun = true

@@ -25,6 +25,8 @@ final class ClientConnection: ExchangeCarrier {
     /// How much of the request body there was when it was looked at last, and of the output written since.
     private var bodyMark = 0
     private var flushedSinceMark = 0
+    /// Bytes of the read under way that come behind the head.
+    private var bytesBehindHead = 0
 
     private enum Phase {
         /// Between requests, or inside a head.
@@ -156,7 +158,9 @@ final class ClientConnection: ExchangeCarrier {
         case .complete:
             worker.loop.disarm(timer)
             phase = .exchange
+            bytesBehindHead = bytes.count - consumed
             current.begin()
+            bytesBehindHead = 0
             if phase == .exchange, exchange === current, !current.body.isComplete {
                 bodyMark = 0
                 worker.loop.arm(timer, after: worker.generation.bodyTime)
@@ -332,6 +336,19 @@ final class ClientConnection: ExchangeCarrier {
         worker.loop.arm(timer, after: Self.lingerTime)
         carrier.isReadable = true
         if !isFeeding { worker.pumpLater(carrier) }
+    }
+
+    override var hasMoreInput: Bool { bytesBehindHead > 0 || !input.isEmpty || carrier.isReadable }
+
+    override var canHandOver: Bool { true }
+
+    override func handOver(to relay: Relay) {
+        phase = .closed
+        worker.loop.remove(timer)
+        exchange = nil
+        relay.takeOver(input: &input, output: &output)
+        carrier.handOver(to: .relay(relay))
+        worker.pumpLater(carrier)
     }
 
     /// Closes at once; what is under way is cancelled.

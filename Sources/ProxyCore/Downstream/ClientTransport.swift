@@ -14,6 +14,8 @@ final class ClientTransport: EventHandler {
         case handshake(ClientHandshake)
         case http1(ClientConnection)
         case http2(HTTP2Connection)
+        /// Bytes that are not HTTP, to and from an origin.
+        case relay(Relay)
     }
 
     let worker: Worker
@@ -162,11 +164,11 @@ final class ClientTransport: EventHandler {
     // MARK: Events
 
     override func ready(_ readiness: Readiness) {
-        if readiness.contains(.failed) || readiness.contains(.hungUp) {
+        if readiness.contains(.failed) || readiness.contains(.hungUp) && !endsByHalves {
             cancel()
             return
         }
-        if readiness.contains(.peerClosed) { peerHasEnded = true }
+        if readiness.contains(.peerClosed) || readiness.contains(.hungUp) { peerHasEnded = true }
         if readiness.contains(.writable), isWriteBlocked {
             isWriteBlocked = false
             if let tls, tls.isHoldingBack, !drain(tls) { return }
@@ -200,7 +202,13 @@ final class ClientTransport: EventHandler {
         case .handshake(let handshake): handshake.goOn()
         case .http1(let connection): connection.flush()
         case .http2(let connection): connection.flush()
+        case .relay(let relay): relay.flush()
         }
+    }
+
+    /// Whether an end of both directions is one that both sides have said, with bytes that may still be read.
+    private var endsByHalves: Bool {
+        if case .relay = user { true } else { false }
     }
 
     /// Has the user read.
@@ -210,6 +218,7 @@ final class ClientTransport: EventHandler {
         case .handshake(let handshake): handshake.goOn()
         case .http1(let connection): connection.pump()
         case .http2(let connection): connection.pump()
+        case .relay(let relay): relay.pump()
         }
     }
 
@@ -226,6 +235,7 @@ final class ClientTransport: EventHandler {
         case .none, .handshake: break
         case .http1(let connection): connection.flush()
         case .http2(let connection): connection.flush()
+        case .relay(let relay): relay.flush()
         }
     }
 
@@ -236,6 +246,7 @@ final class ClientTransport: EventHandler {
         case .handshake(let handshake): handshake.close()
         case .http1(let connection): connection.close()
         case .http2(let connection): connection.close()
+        case .relay(let relay): relay.close()
         }
     }
 
@@ -247,6 +258,7 @@ final class ClientTransport: EventHandler {
         case .handshake(let handshake): handshake.close()
         case .http1(let connection): connection.closeIfIdle()
         case .http2(let connection): connection.closeIfIdle()
+        case .relay: break
         }
     }
 

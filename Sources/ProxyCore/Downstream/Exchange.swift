@@ -11,6 +11,8 @@ final class Exchange: LoopTaskDelegate {
     private(set) var body = RequestBody()
     var answer = ClientAnswer()
     var task: LoopTask?
+    /// Of a request whose connection carries something else than HTTP in the end.
+    private(set) var relay: Relay?
     private(set) var route: Route?
     private(set) var problem: Problem?
     /// Body bytes taken from the client, and delivered to it.
@@ -62,6 +64,7 @@ final class Exchange: LoopTaskDelegate {
         route = nil
         task = nil
         hooks = nil
+        relay = nil
     }
 
     // MARK: From the client
@@ -109,11 +112,11 @@ final class Exchange: LoopTaskDelegate {
             user = name
             proceed(generation)
         case .refused:
-            refuse(.unauthenticated(credentials), keepAlive: head.keepAlive && body.isComplete)
+            refuse(.unauthenticated(credentials), keepAlive: canPersist)
         case .busy:
             refuse(
                 Problem(.limitReached, "Too many clients are waiting for their passwords to be verified. Try again."),
-                keepAlive: head.keepAlive && body.isComplete
+                keepAlive: canPersist
             )
         }
     }
@@ -123,26 +126,67 @@ final class Exchange: LoopTaskDelegate {
         switch carrier.listener.route(for: head, on: carrier.transport, worker: worker) {
         case .refused(let problem, let route):
             self.route = route
-            refuse(problem, keepAlive: head.keepAlive && body.isComplete)
+            refuse(problem, keepAlive: canPersist)
         case .route(let route):
             self.route = route
-            guard case .origin(let endpoint) = route.destination else { preconditionFailure("a route leads somewhere") }
             if OriginFields.comesFromUs(head.fields, pseudonym: worker.pseudonym) {
                 refuse(
                     Problem(
                         .loopDetected,
                         "The request's Via field holds this proxy's own name: it was sent here by itself. Check http_proxy of the programs behind it."
                     ),
-                    keepAlive: head.keepAlive && body.isComplete
+                    keepAlive: canPersist
                 )
                 return
             }
-            if head.method == .options, head.maxForwards == 0 {
-                answerOptions()
-            } else {
-                start(endpoint, generation)
+            switch route.destination {
+            case .refused(let problem): refuse(problem, keepAlive: canPersist)
+            case .origin where head.method == .options && head.maxForwards == 0: answerOptions()
+            case .origin(let endpoint):
+                if carrier.canHandOver, let offer = UpgradeOffer(head) {
+                    startUpgrade(offer, endpoint, generation)
+                } else {
+                    start(endpoint, generation)
+                }
+            case .tunnel(let endpoint): startTunnel(endpoint, generation)
             }
         }
+    }
+
+    /// Whether a refusal leaves the connection to the next request.
+    private var canPersist: Bool {
+        // What comes behind a CONNECT or an offer to switch may be of the other protocol.
+        head.keepAlive && body.isComplete && !((head.method == .connect || head.wantsUpgrade) && carrier.hasMoreInput)
+    }
+
+    private func startUpgrade(_ offer: UpgradeOffer, _ endpoint: Endpoint, _ generation: Generation) {
+        let usual: UInt16 = endpoint.scheme == .https ? 443 : 80
+        let name = endpoint.host.authorityText
+        var fields = clientFields()
+        route?.hooks?.headers.request.apply(to: &fields)
+        let request = offer.request(
+            head,
+            authority: endpoint.port == usual ? name : "\(name):\(endpoint.port)",
+            fields: fields
+        )
+        let upgrade = ProtocolUpgrade(self, carrier, to: endpoint, offer: offer, request: request)
+        relay = upgrade
+        upgrade.dial(generation.manager, endpoint.scheme == .https ? [.http1] : [])
+    }
+
+    private func startTunnel(_ endpoint: Endpoint, _ generation: Generation) {
+        guard !head.framing.hasBody else {
+            return refuse(Problem(.requestInvalid, "A CONNECT has no body."), keepAlive: false)
+        }
+        guard carrier.canHandOver else {
+            return refuse(
+                Problem(.connectDenied, "No tunnels are made in HTTP/2. Send the CONNECT in HTTP/1.1."),
+                keepAlive: true
+            )
+        }
+        let tunnel = Tunnel(self, carrier, to: endpoint, headTime: generation.headTime)
+        relay = tunnel
+        tunnel.dial(generation.manager)
     }
 
     /// OPTIONS that may go no further: the answer is this proxy's own (RFC 9110, section 7.6.2).
@@ -298,9 +342,10 @@ final class Exchange: LoopTaskDelegate {
 
     /// The client reads again.
     func outputHasRoom() {
-        guard isHeldBack, let task else { return }
+        guard isHeldBack else { return }
         isHeldBack = false
-        task.resumeReceiving()
+        task?.resumeReceiving()
+        relay?.stream?.resumeReceiving()
     }
 
     // MARK: Problems
@@ -325,12 +370,88 @@ final class Exchange: LoopTaskDelegate {
         carrier.finished(self, persists: false, isWhole: canBeSaid)
     }
 
+    // MARK: Relays
+
+    /// The relay's connection stands, and the client's is the relay's from now on.
+    func beginTunnel(_ output: inout ByteBuffer) {
+        answer.tellConnected(to: &output, date: worker.httpDate)
+    }
+
+    /// The origin switches protocols, and the client's connection is the relay's from now on.
+    func beginUpgrade(_ response: borrowing ResponseHead, _ output: inout ByteBuffer) {
+        guard let context, let route else { return }
+        guard let rules = route.hooks else {
+            return answer.switchProtocols(response, context: context, output: &output)
+        }
+        let changed = ExchangeHooks(rules, route: route, deadline: nil).changed(response)
+        answer.switchProtocols(changed, context: context, output: &output)
+    }
+
+    /// The origin answers an offer to switch protocols like any request. The host's rules for answers hold, but for what
+    /// follows and keeps: a redirect is the client's to follow, and no file is made.
+    ///
+    /// - Returns: why the client gets an error instead.
+    func deliverUnswitched(_ response: borrowing ResponseHead) -> Problem? {
+        guard !isOver, let context, let route, let generation else { return nil }
+        guard let rules = route.hooks else {
+            deliver(response, context)
+            return nil
+        }
+        let hooks = ExchangeHooks(rules, route: route, deadline: nil)
+        let decision = hooks.decide(response, to: head, body: .none, router: generation.router)
+        if case .refuse(let problem) = decision { return problem }
+        switch ResponseHook.decide(response, rules) {
+        case .cancel(let problem): return problem
+        case .allow(let limit) where limit == Int.max || response.contentLength != nil || !response.framing.hasBody:
+            break
+        case .allow, .becomeDownload:
+            return Problem(
+                .responseDenied,
+                "The answer to an offer to switch protocols would become a file, or has no length that could be held against a limit."
+            )
+        }
+        deliver(hooks.changed(response), context)
+        return nil
+    }
+
+    /// The relay's connection has carried an ordinary answer, whole.
+    func relayAnswered() {
+        guard !isOver else { return }
+        answer.end(output: &carrier.output)
+        end(nil)
+        carrier.finished(self, persists: false, isWhole: true)
+    }
+
+    func relayed(fromClient: Int = 0, toClient: Int = 0) {
+        bytesFromClient += fromClient
+        bytesToClient += toClient
+    }
+
+    /// The relay did not come about: the client still speaks HTTP.
+    func relayFailed(_ error: SessionError) {
+        guard !isOver else { return }
+        if answer.hasBegun { fail(Problem(error)) } else { refuse(Problem(error), keepAlive: canPersist) }
+    }
+
+    /// The same, for a reason of our own.
+    func relayRefused(_ problem: Problem) {
+        guard !isOver else { return }
+        refuse(problem, keepAlive: false)
+    }
+
+    /// The relay is over. The exchange is free for another request then.
+    func relayEnded(_ problem: Problem?) {
+        guard !isOver else { return }
+        end(problem)
+        worker.returnExchange(self)
+    }
+
     /// The bookkeeping of the end: the task goes, the log line is written.
     private func end(_ problem: Problem?) {
         isOver = true
         self.problem = problem
         hooks?.end()
-        let ended = task
+        let ended = task ?? relay?.task
         ended?.cancel()
         worker.log(self, ended, client: carrier.transport.addressText)
         task = nil
@@ -376,34 +497,35 @@ final class Exchange: LoopTaskDelegate {
         _ task: LoopTask,
         didReceive response: borrowing ResponseHead
     ) -> ResponseDisposition {
-        guard !isOver, let route, let generation else { return .cancel }
+        guard !isOver, let context else { return .cancel }
         guard let hooks else {
-            deliver(response, route, generation)
+            deliver(response, context)
             return .allow
         }
         if let disposition = judge(response, hooks) { return disposition }
-        deliver(hooks.changed(response), route, generation)
+        deliver(hooks.changed(response), context)
         return .allow
     }
 
-    private func deliver(_ response: borrowing ResponseHead, _ route: Route, _ generation: Generation) {
-        answer.begin(
-            response,
-            to: head,
-            context: AnswerContext(
-                route: route,
-                listener: carrier.listener,
-                worker: worker,
-                router: generation.router,
-                clientAuthority: carrier.listener.isGateway ? clientAuthority : [],
-                requestIsWhole: body.isComplete,
-                base: hooks?.base
-            ),
-            output: &carrier.output
-        )
+    private func deliver(_ response: borrowing ResponseHead, _ context: borrowing AnswerContext) {
+        answer.begin(response, to: head, context: context, output: &carrier.output)
         carrier.headIsWritten(answer.status)
         // The body may be long in coming; what comes of it in this turn goes along.
         carrier.flushLater()
+    }
+
+    private var context: AnswerContext? {
+        guard let route, let generation else { return nil }
+        return AnswerContext(
+            route: route,
+            listener: carrier.listener,
+            worker: worker,
+            router: generation.router,
+            clientAuthority: carrier.listener.isGateway ? clientAuthority : [],
+            // Behind an offer to switch protocols bytes of the other one may be under way.
+            requestIsWhole: body.isComplete && relay == nil,
+            base: hooks?.base
+        )
     }
 
     private var clientAuthority: [UInt8] {

@@ -31,6 +31,16 @@ class ExchangeCarrier {
     /// The exchange can take more of the request body.
     func exchangeWantsBody() { preconditionFailure("a carrier brings the body") }
 
+    /// Whether the client's connection can be given to a relay.
+    var canHandOver: Bool { false }
+
+    /// Gives the client's connection to a relay, with what waits in either direction.
+    func handOver(to relay: Relay) { preconditionFailure("a carrier that can hand over does") }
+
+    /// Whether the client has sent more than the request under way: after a CONNECT that is refused that may be meant for
+    /// somebody else, and is no next request.
+    var hasMoreInput: Bool { false }
+
     /// The answer is written out to `output`, or given up.
     ///
     /// - Parameters:

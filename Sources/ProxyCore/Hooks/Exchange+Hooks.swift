@@ -148,6 +148,8 @@ extension Exchange {
                     "\(hooks.url?.origin.description ?? "The origin") redirects to \(hop.url.origin). \(problem.details)"
                 )
             )
+        case .tunnel:
+            fail(Problem(.internal, "A redirect leads to a tunnel."))
         case .origin(let endpoint):
             guard let timeouts = hooks.timeouts(of: endpoint, now: worker.loop.now) else {
                 fail(Problem(.responseTimeout, "The redirects took longer than timeouts.total allows."))

@@ -13,6 +13,7 @@ final class WorkerListener: EventHandler {
     private let worker: Worker
     private let ownNames: OwnNames
     private var routes = RouteCache()
+    private var connectRoutes = RouteCache()
     private var gatewayRoute: Route?
     private var retry: LoopTimer!
     private var isStopped = false
@@ -42,6 +43,7 @@ final class WorkerListener: EventHandler {
     func adopt(_ generation: Generation) {
         security = generation.snapshot.security[index]
         routes = RouteCache()
+        connectRoutes = RouteCache()
         gatewayRoute = configuration.upstream.map { generation.router.route(to: $0) }
     }
 
@@ -91,7 +93,7 @@ final class WorkerListener: EventHandler {
 
     func route(for head: borrowing RequestHead, on connection: ClientTransport, worker: Worker) -> Decision {
         if head.method.isPurge { return .refused(Problem.purgeOnProxyPort, nil) }
-        if head.method == .connect { return .refused(connectRefusal(head), nil) }
+        if head.method == .connect { return connect(head) }
         if head.form == .asterisk {
             return .refused(
                 Problem(.requestInvalid, "OPTIONS * asks the proxy itself, which has nothing to tell."),
@@ -164,12 +166,24 @@ final class WorkerListener: EventHandler {
         return decision(gatewayRoute)
     }
 
-    private func connectRefusal(_ head: borrowing RequestHead) -> Problem {
-        let host = head.host?.authorityText ?? "host"
-        return Problem(
-            .connectDenied,
-            "A tunnel would hide the server's certificate from this proxy, so no pin could be enforced. "
-                + "Send https:// requests in absolute form, ask for http://\(host)/ (a pinned host, or one with \"upgrade\": true, is reached over TLS), or use a gateway listener."
+    private func connect(_ head: borrowing RequestHead) -> Decision {
+        guard let port = head.port else { return .refused(Problem(.requestInvalid, "The CONNECT names no port."), nil) }
+        if let known = connectRoutes.lookup(isHTTPS: false, host: head.hostBytes, port: port) { return decision(known) }
+        guard let host = head.host else {
+            return .refused(Problem(.requestInvalid, "The request names no host."), nil)
+        }
+        guard !isGateway else {
+            return .refused(
+                Problem(.connectDenied, "This listener is a gateway: send it the requests themselves, not a CONNECT."),
+                nil
+            )
+        }
+        let route = worker.generation.router.connectRoute(
+            host: host,
+            port: port,
+            allowHosts: configuration.allowHosts
         )
+        connectRoutes.insert(route, isHTTPS: false, host: head.hostBytes, port: port)
+        return decision(route)
     }
 }

@@ -6,6 +6,8 @@ final class Route {
     /// What a route leads to.
     enum Destination {
         case origin(Endpoint)
+        /// CONNECT: the bytes of a connection to that host and port, as they are.
+        case tunnel(Endpoint)
         case refused(Problem)
     }
 

@@ -8,9 +8,9 @@ package struct Router: Sendable {
     let snapshot: PolicySnapshot
 
     /// In place of those of the hosts' entries.
-    private let timeouts: TaskTimeouts?
+    let timeouts: TaskTimeouts?
     /// Limits are for the whole process; each worker has its share.
-    private let workers: Int
+    let workers: Int
 
     package init(snapshot: PolicySnapshot, timeouts: TaskTimeouts? = nil, workers: Int = 1) {
         self.snapshot = snapshot
@@ -22,7 +22,7 @@ package struct Router: Sendable {
     package func endpoint(_ origin: Origin) -> Result<Endpoint, Problem> {
         let isHTTPS = origin.scheme == .https
         switch route(isHTTPS: isHTTPS, host: origin.host, port: origin.port, allowHosts: .any).destination {
-        case .origin(let endpoint): return .success(endpoint)
+        case .origin(let endpoint), .tunnel(let endpoint): return .success(endpoint)
         case .refused(let problem): return .failure(problem)
         }
     }
@@ -30,7 +30,7 @@ package struct Router: Sendable {
     /// Where a TLS connection to that place goes, as the proxy makes it, or why it makes none.
     package func endpoint(host: Host, port: UInt16) -> Result<Endpoint, Problem> {
         switch route(isHTTPS: true, host: host, port: port, allowHosts: .any).destination {
-        case .origin(let endpoint): .success(endpoint)
+        case .origin(let endpoint), .tunnel(let endpoint): .success(endpoint)
         case .refused(let problem): .failure(problem)
         }
     }
@@ -84,33 +84,11 @@ package struct Router: Sendable {
         exemption: AddressAndPort?
     ) -> Route {
         let pinned = snapshot.pinnedDomains.policy(host: host, port: port)
-        if pinned == nil, snapshot.configuration.unpinnedHosts == .deny {
-            return refused(
-                Problem(
-                    .unpinnedDenied,
-                    "No pin file names \(host) and unpinnedHosts is \"deny\". "
-                        + "Add the host to a pin file (pinproxy pins show \(host) helps), or set unpinnedHosts to \"allow\"."
-                ),
-                isHTTPS: secure,
-                host: host,
-                port: port
-            )
+        if pinned == nil, let refusal = unpinnedRefusal(host) {
+            return refused(refusal, isHTTPS: secure, host: host, port: port)
         }
-        let rules = snapshot.access
-        // A literal is judged here as well: a pooled connection is not dialled again.
-        if settings.resolve == nil, let address = host.address {
-            let verdict = rules.judge(address, port: port, exempting: exemption)
-            if verdict != .allowed {
-                return refused(
-                    Problem(
-                        .addressDenied,
-                        "\(host.authorityText):\(port) may not be dialled: \(rules.describe(verdict)). Change access.denyAddresses if it should be."
-                    ),
-                    isHTTPS: secure,
-                    host: host,
-                    port: port
-                )
-            }
+        if let refusal = literalRefusal(host, port, settings, exempting: exemption) {
+            return refused(refusal, isHTTPS: secure, host: host, port: port)
         }
         let endpoint = Endpoint(
             scheme: secure ? .https : .http,
@@ -122,11 +100,8 @@ package struct Router: Sendable {
             anchors: snapshot.trustAnchors,
             generation: UInt64(snapshot.generation),
             timeouts: timeouts ?? TaskTimeouts(settings.timeouts),
-            dialRule: { address in
-                guard let dialled = AddressAndPort(address) else { return DialRefusal(rule: "not an IP address") }
-                let verdict = rules.judge(dialled.address, port: dialled.port, exempting: exemption)
-                return verdict == .allowed ? nil : DialRefusal(rule: rules.describe(verdict))
-            },
+            dialRule: dialRule(settings, exempting: exemption),
+            proxy: settings.upstreamProxy?.sessionProxy,
             connectionLimit: settings.connectionsPerHost.map { max(1, $0 / workers) }
         )
         return Route(
@@ -138,7 +113,49 @@ package struct Router: Sendable {
         )
     }
 
-    private func hostRefusal(_ host: Host, _ allowHosts: HostPatternSet) -> Problem? {
+    /// Of a host that no pin file names.
+    func unpinnedRefusal(_ host: Host) -> Problem? {
+        guard snapshot.configuration.unpinnedHosts == .deny else { return nil }
+        return Problem(
+            .unpinnedDenied,
+            "No pin file names \(host) and unpinnedHosts is \"deny\". "
+                + "Add the host to a pin file (pinproxy pins show \(host) helps), or set unpinnedHosts to \"allow\"."
+        )
+    }
+
+    /// A literal is judged when its route is found as well: a pooled connection is not dialled again.
+    func literalRefusal(
+        _ host: Host,
+        _ port: UInt16,
+        _ settings: HostConfiguration,
+        exempting exemption: AddressAndPort?
+    ) -> Problem? {
+        guard settings.resolve == nil, let address = host.address else { return nil }
+        let rules = snapshot.access
+        let verdict = rules.judge(address, port: port, exempting: exemption)
+        guard verdict != .allowed else { return nil }
+        return Problem(
+            .addressDenied,
+            "\(host.authorityText):\(port) may not be dialled: \(rules.describe(verdict)). Change access.denyAddresses if it should be."
+        )
+    }
+
+    /// The address rules as a session asks them. Behind a proxy the address that is dialled is the proxy's, and the only
+    /// one that is exempt is that which the configuration gives it.
+    func dialRule(
+        _ settings: HostConfiguration,
+        exempting exemption: AddressAndPort?
+    ) -> @Sendable (SocketAddress) -> DialRefusal? {
+        let rules = snapshot.access
+        let exemption = settings.upstreamProxy.map(\.literal) ?? exemption
+        return { address in
+            guard let dialled = AddressAndPort(address) else { return DialRefusal(rule: "not an IP address") }
+            let verdict = rules.judge(dialled.address, port: dialled.port, exempting: exemption)
+            return verdict == .allowed ? nil : DialRefusal(rule: rules.describe(verdict))
+        }
+    }
+
+    func hostRefusal(_ host: Host, _ allowHosts: HostPatternSet) -> Problem? {
         let verdict = snapshot.access.judge(host)
         if verdict != .allowed {
             return Problem(

@@ -42,7 +42,8 @@ public final class LoopStreamTask {
     /// Bytes that have been delivered.
     public private(set) var bytesReceived: Int64 = 0
 
-    private let task: LoopTask
+    /// Whose life and account it is, as of a request.
+    package let task: LoopTask
     private let loop: EventLoop
     private var transfer: Transfer?
     private var connection: StreamConnection?
@@ -150,6 +151,42 @@ public final class LoopStreamTask {
         guard connection != nil, !isWriteClosing else { return }
         isWriteClosing = true
         if output.isEmpty { planWork() }
+    }
+
+    // MARK: A request on it
+
+    /// What its owner knows of a request and an answer among the bytes, for the metrics.
+    private var account = Account()
+
+    private struct Account {
+        var requestHead: Int64 = 0
+        var responseHead: Int64 = 0
+        var status = 0
+        var responseStart = TransactionMetrics.absent
+    }
+
+    /// So many bytes of the request's head go out.
+    package func noteRequestHead(_ count: Int) { account.requestHead += Int64(count) }
+
+    /// So many bytes of an answer's head have come.
+    package func noteResponseHead(_ count: Int) {
+        if account.responseStart == TransactionMetrics.absent { account.responseStart = task.elapsed }
+        account.responseHead += Int64(count)
+    }
+
+    /// The status of the final head.
+    package func noteResponse(status: Int) { account.status = status }
+
+    func complete(_ transaction: inout TransactionMetrics) {
+        transaction.requestHeaderBytesSent = account.requestHead
+        transaction.requestBodyBytesSent = max(0, bytesSent - account.requestHead)
+        transaction.responseHeaderBytesReceived = account.responseHead
+        transaction.responseBodyBytesReceived = max(0, bytesReceived - account.responseHead)
+        guard account.status > 0 else { return }
+        transaction.status = account.status
+        transaction.protocolVersion = 11
+        transaction.responseStart = account.responseStart
+        transaction.responseEnd = task.elapsed
     }
 
     // MARK: Receiving

@@ -169,6 +169,7 @@ public final class LoopTask {
         stream?.letGo(isWhole: error == nil)
         if let transfer {
             transfer.collectMetrics(into: &metrics)
+            stream?.complete(&metrics.transaction)
             self.transfer = nil
             transfer.end()
         }

@@ -1,10 +1,10 @@
-import HTTPCore
+package import HTTPCore
 
 /// Judges a response as it comes from libcurl, which is lenient: head lines, then body bytes, to the end.
 ///
 /// A value: lines and bytes go in, what they are comes out. libcurl's own idea of where a message ends is not trusted
 /// further than ours agrees with it.
-struct ResponseReader {
+package struct ResponseReader {
     private enum State: Equatable {
         case head
         case body
@@ -13,7 +13,7 @@ struct ResponseReader {
         case failed
     }
 
-    enum LineOutcome {
+    package enum LineOutcome {
         case needMore
         case informational
         case response
@@ -22,7 +22,7 @@ struct ResponseReader {
         case failed(String)
     }
 
-    enum BodyStep {
+    package enum BodyStep {
         /// These of the given bytes are body.
         case data(Range<Int>, consumed: Int)
         case needMore
@@ -31,21 +31,26 @@ struct ResponseReader {
         case failed(String)
     }
 
-    enum End {
+    package enum End {
         case complete
         case truncated(String)
     }
 
-    private(set) var head = ResponseHead()
-    private(set) var trailers = HTTPFields()
+    package private(set) var head = ResponseHead()
+    package private(set) var trailers = HTTPFields()
     private var parser = ResponseHeadParser()
     private var chunks = ChunkedDecoder()
     private var state = State.head
     private var method = HTTPMethod.get
     private var remaining = 0
+    private var mayUpgrade = false
 
-    mutating func reset(for method: HTTPMethod) {
+    package init() {}
+
+    /// - Parameter mayUpgrade: whether 101 is an answer: the request has asked for another protocol.
+    package mutating func reset(for method: HTTPMethod, mayUpgrade: Bool = false) {
         self.method = method
+        self.mayUpgrade = mayUpgrade
         state = .head
         parser.reset()
         remaining = 0
@@ -53,14 +58,14 @@ struct ResponseReader {
     }
 
     /// Whether the final head has come.
-    var hasHead: Bool { state == .body || state == .complete }
+    package var hasHead: Bool { state == .body || state == .complete }
 
     /// Whether our own framing has seen the end.
-    var isComplete: Bool { state == .complete }
+    package var isComplete: Bool { state == .complete }
 
     // MARK: Head
 
-    mutating func take(line: borrowing Span<UInt8>) -> LineOutcome {
+    package mutating func take(line: borrowing Span<UInt8>) -> LineOutcome {
         switch state {
         case .head: return takeHead(line)
         case .body where head.majorVersion == 2, .complete where head.majorVersion == 2: return takeTrailer(line)
@@ -75,7 +80,9 @@ struct ResponseReader {
         case .complete: break
         }
         if head.isInterim { return .informational }
-        if head.status == 101 { return fail("The origin switched protocols without having been asked to.") }
+        if head.status == 101, !mayUpgrade {
+            return fail("The origin switched protocols without having been asked to.")
+        }
         switch head.framing {
         case .none, .length(0):
             state = .complete
@@ -111,7 +118,7 @@ struct ResponseReader {
 
     // MARK: Body
 
-    mutating func next(_ bytes: borrowing Span<UInt8>) -> BodyStep {
+    package mutating func next(_ bytes: borrowing Span<UInt8>) -> BodyStep {
         switch (state, head.framing) {
         case (.body, .length):
             let count = min(remaining, bytes.count)
@@ -149,7 +156,7 @@ struct ResponseReader {
     ///
     /// - Parameter closedCleanly: whether TLS said that the end is the end (close_notify); without that, a body that
     ///   only the connection's end delimits may have been cut short by anybody.
-    func end(closedCleanly: Bool) -> End {
+    package func end(closedCleanly: Bool) -> End {
         switch state {
         case .complete:
             return .complete

@@ -41,7 +41,7 @@ extension Transfer {
             descriptor = pinproxy_easy_take_connection(easy, room.baseAddress, room.count, &count, &result)
             return count
         }
-        guard pool.release(descriptor) else { return nil }
+        guard pool.leaveEvents(of: descriptor) else { return nil }
         var tls: (ssl: OpaquePointer, record: ConnectionRecord)?
         if stream.endpoint.scheme == .https {
             guard let ssl, let record, record.isOpen else { return nil }

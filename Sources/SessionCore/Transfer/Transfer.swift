@@ -116,15 +116,15 @@ final class Transfer {
         let timeouts = task.request.timeouts ?? endpoint.timeouts
         clock = TransferClock(timeouts, taskStart: task.startedAt, now: pool.loop.now)
         if task.isHeldBack { clock.suspend() }
+        if task.stream != nil {
+            isWorn = true
+            pinproxy_easy_connect_only(easy)
+        }
         guard lane != nil || pool.admit(self, to: endpoint) else {
             enter(.queued)
             return
         }
         armTimer()
-        if task.stream != nil {
-            isWorn = true
-            pinproxy_easy_connect_only(easy)
-        }
         pool.add(self)
     }
 

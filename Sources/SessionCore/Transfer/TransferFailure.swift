@@ -27,8 +27,16 @@ struct TransferFailure {
         case CURLE_PROXY:
             return SessionError(.connectFailed, "The session's proxy makes no way to \(place): \(words).")
         case CURLE_RECV_ERROR where words.hasPrefix("CONNECT tunnel failed"):
-            return SessionError(.connectFailed, "The session's proxy makes no tunnel to \(place): \(words).")
+            let remedy = words.hasSuffix("407") ? " It wants credentials, or others than it was given." : ""
+            return SessionError(.connectFailed, "The session's proxy makes no tunnel to \(place): \(words).\(remedy)")
         case CURLE_COULDNT_CONNECT:
+            if let refusedAddress, endpoint.proxy != nil {
+                return SessionError(
+                    .addressDenied,
+                    "The proxy is at \(refusedAddress.address), which may not be dialled: \(refusedAddress.refusal.rule). "
+                        + "Name the proxy by that address if it should be, or change access.denyAddresses."
+                )
+            }
             if let refusedAddress {
                 return SessionError(
                     .addressDenied,

@@ -372,7 +372,7 @@ final class TransferPool {
     /// Lets go of the events of a socket, which libcurl goes on to have.
     ///
     /// - Returns: false when libcurl does not have it.
-    func release(_ descriptor: Int32) -> Bool {
+    func leaveEvents(of descriptor: Int32) -> Bool {
         guard let socket = socket(descriptor), socket.isOwn else { return false }
         socket.unregister()
         return true

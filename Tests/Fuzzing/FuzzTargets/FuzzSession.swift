@@ -27,6 +27,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case names
     /// Challenges, cookies, resume data.
     case session
+    /// What a tunnel looks at of a TLS client's first message.
+    case clientHello = "client-hello"
 }
 
 /// A target at work: what it needs beside the input is made once.
@@ -66,6 +68,7 @@ package final class FuzzSession {
         case .chunks: try MessageProperties.chunks(bytes)
         case .names: try NameProperties.names(bytes)
         case .session: try SessionProperties.all(bytes)
+        case .clientHello: try ClientHelloProperties.hellos(bytes)
         }
     }
 

@@ -212,6 +212,29 @@ struct StreamConnectionTests {
         #expect(try origin.waitForClosed().map(\.applicationBytes) == [isRight ? 1 : 0])
     }
 
+    @Test("a stream that has to wait for its turn sends nothing of HTTP when it comes")
+    func queued() throws {
+        let origin = try Self.echo()
+        var configuration = SessionConfiguration()
+        configuration.connectionsPerHost = 1
+        let session = try TestSession(configuration)
+        let endpoint = try TestSession.endpoint(port: origin.port)
+        let first = RecordingStream()
+        let stream = session.open(first, endpoint)
+        try session.run(until: "the connection") { first.isConnected }
+        let second = RecordingStream()
+        second.onConnect = { stream in
+            stream.send("second")
+            stream.closeWrite()
+        }
+        session.open(second, endpoint)
+        session.settle(20)
+        #expect(!second.isConnected)
+        stream.closeWrite()
+        try session.finish(second)
+        #expect(second.text == "second" && second.error == nil)
+    }
+
     @Test("OpenSSL's own server gets and gives lines")
     func opensslServer() throws {
         let server = try OpenSSLServer(Self.server, mode: .printing, arguments: ["-rev"])

@@ -74,7 +74,7 @@ package struct MessageReader {
         var interim: [HTTPMessage] = []
         while true {
             guard var message = try head(from: source) else { return nil }
-            if case .response = role, message.status >= 100, message.status < 200 {
+            if case .response = role, message.status >= 100, message.status < 200, message.status != 101 {
                 interim.append(message)
                 continue
             }
@@ -88,7 +88,7 @@ package struct MessageReader {
     package mutating func body(of message: inout HTTPMessage, _ role: Role, _ source: () throws -> [UInt8]) throws {
         var untilClose = false
         if case .response(let method) = role {
-            if method == "HEAD" || message.status == 204 || message.status == 304 { return }
+            if method == "HEAD" || message.status == 101 || message.status == 204 || message.status == 304 { return }
             untilClose = true
         }
         if message["Transfer-Encoding"]?.lowercased() == "chunked" {

@@ -1,29 +1,33 @@
 import Foundation
 import Glibc
-import TestSupport
 
 /// A proxy that makes tunnels, all of them to one port, and notes what it was asked for.
-final class TunnelProxy: Sendable {
-    let port: UInt16
+package final class TunnelProxy: Sendable {
+    package let port: UInt16
     /// The head of each CONNECT; for SOCKS the name and port.
-    let asked = Monitor<[String]>([])
+    package let asked = Monitor<[String]>([])
+    /// What has gone through the tunnels, in both directions.
+    package let seen = Monitor<[UInt8]>([])
     private let listener: Int32
 
     /// - Parameters:
     ///   - answer: to each CONNECT; a tunnel is made when it is a 200.
-    init(to origin: UInt16, isSOCKS: Bool = false, answer: String = "HTTP/1.1 200 OK\r\nX-Proxy: a\r\n\r\n") throws {
+    package init(to origin: UInt16, isSOCKS: Bool = false, answer: String = "HTTP/1.1 200 OK\r\nX-Proxy: a\r\n\r\n")
+        throws
+    {
         let listening = try TestSocket.listen()
         listener = listening.descriptor
         port = listening.port
         let listener = listener
         let asked = asked
+        let seen = seen
         Thread.detachNewThread {
             while true {
                 let client = accept(listener, nil, nil)
                 guard client >= 0 else { break }
                 TestSocket.setTimeouts(client)
                 Thread.detachNewThread {
-                    Self.serve(client, origin, isSOCKS, answer, asked)
+                    Self.serve(client, origin, isSOCKS, answer, asked, seen)
                     close(client)
                 }
             }
@@ -38,7 +42,8 @@ final class TunnelProxy: Sendable {
         _ origin: UInt16,
         _ isSOCKS: Bool,
         _ answer: String,
-        _ asked: Monitor<[String]>
+        _ asked: Monitor<[String]>,
+        _ seen: Monitor<[UInt8]>
     ) {
         if isSOCKS {
             guard let count = read(client, 2).last, !read(client, Int(count)).isEmpty else { return }
@@ -62,10 +67,10 @@ final class TunnelProxy: Sendable {
         guard let server = try? TestSocket.connect(port: origin) else { return }
         let isUpOver = Gate()
         Thread.detachNewThread {
-            copy(from: client, to: server)
+            copy(from: client, to: server, seen)
             isUpOver.open()
         }
-        copy(from: server, to: client)
+        copy(from: server, to: client, seen)
         shutdown(client, Int32(SHUT_RDWR))
         shutdown(server, Int32(SHUT_RDWR))
         try? isUpOver.pass()
@@ -82,11 +87,12 @@ final class TunnelProxy: Sendable {
         _ = send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL))
     }
 
-    private static func copy(from source: Int32, to target: Int32) {
+    private static func copy(from source: Int32, to target: Int32, _ seen: Monitor<[UInt8]>) {
         var buffer = [UInt8](repeating: 0, count: 64 << 10)
         while true {
             let count = recv(source, &buffer, buffer.count, 0)
             guard count > 0 else { break }
+            seen.with { $0 += buffer[..<count] }
             write(target, Array(buffer[..<count]))
         }
         shutdown(target, Int32(SHUT_WR))

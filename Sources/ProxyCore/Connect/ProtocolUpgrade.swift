@@ -1,0 +1,158 @@
+import HTTPCore
+import IOCore
+import SessionCore
+
+/// A request that asks to speak another protocol behind it (RFC 9110, section 7.8): sent to the origin on a connection
+/// of its own, and when the origin agrees, the client's connection and that one are relayed.
+///
+/// Until then the client's connection is HTTP's, and bytes that the client has sent beyond its request wait there.
+final class ProtocolUpgrade: Relay {
+    private let offer: UpgradeOffer
+    private var request: ByteBuffer
+    private var answer = ResponseReader()
+    /// Of the answer: what is not used yet.
+    private var pending = ByteBuffer()
+
+    /// More of a head line than this is no head.
+    private static let lineLimit = 64 << 10
+
+    /// - Parameter request: the head as it goes to the origin.
+    init(
+        _ exchange: Exchange,
+        _ carrier: ExchangeCarrier,
+        to endpoint: Endpoint,
+        offer: UpgradeOffer,
+        request: consuming ByteBuffer
+    ) {
+        self.offer = offer
+        self.request = request
+        super.init(exchange, carrier, to: endpoint)
+        answer.reset(for: exchange.head.method, mayUpgrade: true)
+    }
+
+    override func streamTaskDidConnect(_ task: LoopStreamTask) {
+        task.noteRequestHead(request.count)
+        task.send(request.bytes)
+        request.release()
+        arm(after: endpoint.timeouts.firstByte)
+    }
+
+    override func timeIsUp() {
+        guard phase == .dialling else { return super.timeIsUp() }
+        fail(
+            SessionError(
+                .responseTimeout,
+                "No answer from \(endpoint.host) within timeouts.firstByte (\(endpoint.timeouts.firstByte.milliseconds) ms)."
+            )
+        )
+    }
+
+    // MARK: The answer
+
+    override func streamTask(_ task: LoopStreamTask, didReceive bytes: borrowing Span<UInt8>) -> BodyFlow {
+        guard phase == .dialling else { return deliver(bytes) }
+        guard !answer.hasHead else { return takeBody(bytes) }
+        pending.append(bytes)
+        takeHead(task)
+        guard phase == .dialling else {
+            // It is the client's already.
+            return .proceed
+        }
+        guard answer.hasHead, !pending.isEmpty else { return .proceed }
+        var rest = ByteBuffer()
+        swap(&rest, &pending)
+        return takeBody(rest.bytes)
+    }
+
+    private func takeHead(_ task: LoopStreamTask) {
+        while phase == .dialling, !answer.hasHead {
+            guard let end = pending.bytes.firstIndex(of: UInt8(ascii: "\n")) else {
+                if pending.count > Self.lineLimit {
+                    fail(SessionError(.responseInvalid, "The answer's head has no end."))
+                }
+                return
+            }
+            task.noteResponseHead(end + 1)
+            let outcome = answer.take(line: pending.bytes.extracting(0..<(end + 1)))
+            pending.consume(end + 1)
+            switch outcome {
+            case .needMore, .trailers: break
+            case .informational: exchange.task(task.task, didReceiveInformational: answer.head)
+            case .response: begin(task)
+            case .failed(let why): fail(SessionError(.responseInvalid, why))
+            }
+        }
+    }
+
+    /// The final head.
+    private func begin(_ task: LoopStreamTask) {
+        disarm()
+        task.noteResponse(status: answer.head.status)
+        guard answer.head.status == 101 else {
+            if let problem = exchange.deliverUnswitched(answer.head) {
+                phase = .closed
+                exchange.relayRefused(problem)
+                return letGo()
+            }
+            if answer.isComplete, phase == .dialling { complete() }
+            return
+        }
+        guard offer.isAnswered(by: answer.head) else {
+            return fail(
+                SessionError(.responseInvalid, "\(endpoint.host) switches to a protocol that it was not asked for.")
+            )
+        }
+        exchange.beginUpgrade(answer.head, &output)
+        begin(.relaying)
+        if !pending.isEmpty {
+            var rest = ByteBuffer()
+            swap(&rest, &pending)
+            if deliver(rest.bytes) == .pause, phase == .relaying { task.pauseReceiving() }
+        }
+    }
+
+    private func takeBody(_ bytes: borrowing Span<UInt8>) -> BodyFlow {
+        var flow = BodyFlow.proceed
+        var position = 0
+        while phase == .dialling, position < bytes.count {
+            let rest = bytes.extracting(position..<bytes.count)
+            switch answer.next(rest) {
+            case .data(let range, let consumed):
+                flow = exchange.task(stream.task, didReceive: rest.extracting(range))
+                position += consumed
+                if answer.isComplete, position == bytes.count { complete() }
+            case .needMore:
+                return flow
+            case .end:
+                complete()
+                return flow
+            case .failed(let why):
+                fail(SessionError(.responseInvalid, why))
+            }
+        }
+        return flow
+    }
+
+    /// Another answer than 101, whole.
+    private func complete() {
+        phase = .closed
+        if answer.trailers.count > 0 { exchange.task(stream.task, didReceiveTrailers: answer.trailers) }
+        exchange.relayAnswered()
+        letGo()
+    }
+
+    override func streamTaskReadClosed(_ task: LoopStreamTask) {
+        guard phase == .dialling else { return super.streamTaskReadClosed(task) }
+        switch answer.end(closedCleanly: true) {
+        case .complete: complete()
+        case .truncated(let why): fail(SessionError(.responseTruncated, why))
+        }
+    }
+
+    private func fail(_ error: SessionError) {
+        guard phase == .dialling else { return }
+        phase = .closed
+        exchange.relayFailed(error)
+        letGo()
+    }
+}

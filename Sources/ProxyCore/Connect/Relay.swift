@@ -1,0 +1,258 @@
+import IOCore
+import SessionCore
+
+/// A client's connection and a stream to an origin, whose bytes go from one to the other as they are, until both have
+/// said all. A class to inherit from: `Tunnel` says what comes before.
+///
+/// The stream is there first, while the client's connection still speaks HTTP; `begin` takes that over.
+class Relay: LoopStreamTaskDelegate {
+    enum Phase {
+        /// The origin is dialled; the client's connection is HTTP's.
+        case dialling
+        /// The client's connection is the relay's; what comes first is looked at.
+        case opening
+        case relaying
+        /// The stream is over; the client still gets what waits for it.
+        case finishing
+        case closed
+    }
+
+    final let worker: Worker
+    final let exchange: Exchange
+    final let transport: ClientTransport
+    final var phase = Phase.dialling
+    final var output = ByteBuffer()
+    private let carrier: ExchangeCarrier
+    final let endpoint: Endpoint
+    /// From the client, before it was the relay's.
+    private var input = ByteBuffer()
+    private(set) final var stream: LoopStreamTask!
+    private var timer: LoopTimer!
+    private var clientHasEnded = false
+    private var originHasEnded = false
+    private var isEndSaid = false
+    /// The origin is held back because the client does not keep up.
+    private var isHeldBack = false
+    /// Why the stream ended.
+    private var failure: SessionError?
+
+    /// More waiting bytes than this, in either direction, hold the other side back.
+    private static let highWater = 256 << 10
+    private static let lowWater = 64 << 10
+    /// At most that much is read from a client in a turn: others wait.
+    private static let turnLimit = 1 << 20
+
+    init(_ exchange: Exchange, _ carrier: ExchangeCarrier, to endpoint: Endpoint) {
+        self.exchange = exchange
+        self.carrier = carrier
+        self.endpoint = endpoint
+        worker = carrier.worker
+        transport = carrier.transport
+        super.init()
+        timer = LoopTimer { [unowned self] in timeIsUp() }
+    }
+
+    final func dial(_ session: LoopSession, _ protocols: [ApplicationProtocol] = []) {
+        stream = session.streamTask(with: endpoint, applicationProtocols: protocols, delegate: self)
+        stream.resume()
+    }
+
+    /// For the log.
+    final var task: LoopTask? { stream?.task }
+
+    /// The client's connection stops speaking HTTP.
+    final func begin(_ phase: Phase) {
+        self.phase = phase
+        carrier.handOver(to: self)
+    }
+
+    final func takeOver(input: inout ByteBuffer, output: inout ByteBuffer) {
+        swap(&self.input, &input)
+        if !output.isEmpty {
+            output.append(self.output.bytes)
+            swap(&self.output, &output)
+        }
+        // Its end may have been seen already.
+        transport.isReadable = true
+        transport.flushLater()
+    }
+
+    // MARK: From the client
+
+    /// Bytes that come before the relaying; returns false when it is over with it.
+    func open(_ bytes: borrowing Span<UInt8>) { preconditionFailure("who opens takes bytes") }
+
+    /// The client has said all before the relaying began.
+    func endedWhileOpening() { close() }
+
+    /// The time of `arm` is over.
+    func timeIsUp() { close() }
+
+    final func arm(after span: TimeSpan) { worker.loop.arm(timer, after: span) }
+    final func disarm() { worker.loop.disarm(timer) }
+
+    private var wantsInput: Bool {
+        switch phase {
+        case .opening: !clientHasEnded
+        case .relaying: !clientHasEnded && stream.pendingBytes < Self.highWater
+        case .dialling, .finishing, .closed: false
+        }
+    }
+
+    /// Reads while there is something to read and the origin takes it.
+    final func pump() {
+        if !input.isEmpty, wantsInput {
+            var waiting = ByteBuffer()
+            swap(&waiting, &input)
+            take(waiting.bytes)
+        }
+        var left = Self.turnLimit
+        while transport.isReadable, wantsInput {
+            guard left > 0 else { return worker.pumpLater(transport) }
+            worker.scratch.removeAll()
+            switch transport.read(into: &worker.scratch) {
+            case .bytes(let count):
+                left -= count
+                var scratch = worker.takeScratch()
+                take(scratch.bytes)
+                worker.returnScratch(&scratch)
+            case .wouldBlock: break
+            case .end: clientEnded()
+            case .failed: close()
+            }
+        }
+    }
+
+    private func take(_ bytes: borrowing Span<UInt8>) {
+        switch phase {
+        case .opening: open(bytes)
+        case .relaying: send(bytes)
+        case .dialling, .finishing, .closed: break
+        }
+    }
+
+    final func send(_ bytes: borrowing Span<UInt8>) {
+        exchange.relayed(fromClient: bytes.count)
+        stream.send(bytes)
+    }
+
+    private func clientEnded() {
+        guard !clientHasEnded else { return }
+        clientHasEnded = true
+        switch phase {
+        case .opening: endedWhileOpening()
+        case .relaying: stream.closeWrite()
+        case .dialling, .finishing, .closed: break
+        }
+    }
+
+    // MARK: To the client
+
+    /// Bytes of the origin.
+    final func deliver(_ bytes: borrowing Span<UInt8>) -> BodyFlow {
+        exchange.relayed(toClient: bytes.count)
+        if transport.isWriteBlocked {
+            output.append(bytes)
+        } else if case .failed = transport.write(from: &output, followedBy: bytes) {
+            close()
+            return .pause
+        }
+        guard output.count >= Self.highWater else { return .proceed }
+        isHeldBack = true
+        return .pause
+    }
+
+    /// Writes what waits, and says the end behind it.
+    final func flush() {
+        guard phase != .closed, phase != .dialling, !transport.isWriteBlocked else { return }
+        loop: while !output.isEmpty {
+            switch transport.write(from: &output) {
+            case .bytes, .end: break
+            case .wouldBlock: break loop
+            case .failed: return close()
+            }
+        }
+        if isHeldBack, output.count < Self.lowWater {
+            isHeldBack = false
+            stream.resumeReceiving()
+        }
+        guard output.isEmpty else { return }
+        output.release()
+        if phase == .finishing { return finish() }
+        if originHasEnded, !isEndSaid {
+            isEndSaid = true
+            transport.shutdownWrite()
+        }
+    }
+
+    // MARK: From the origin
+
+    override func streamTask(_ task: LoopStreamTask, didReceive bytes: borrowing Span<UInt8>) -> BodyFlow {
+        deliver(bytes)
+    }
+
+    override func streamTaskHasSpace(_ task: LoopStreamTask) {
+        if phase == .relaying { worker.pumpLater(transport) }
+    }
+
+    override func streamTaskReadClosed(_ task: LoopStreamTask) {
+        originHasEnded = true
+        transport.flushLater()
+    }
+
+    override func streamTaskDidComplete(_ task: LoopStreamTask, error: SessionError?) {
+        switch phase {
+        case .closed: break
+        case .dialling:
+            phase = .closed
+            if let error { exchange.relayFailed(error) }
+            letGo()
+        case .opening, .relaying:
+            failure = error
+            phase = .finishing
+            // A client that does not read what is left would hold the connection for ever.
+            worker.loop.arm(timer, after: worker.generation.idleTime)
+            transport.flushLater()
+        case .finishing: break
+        }
+    }
+
+    // MARK: The end
+
+    /// The client has all that there is for it.
+    private func finish() {
+        // Of an end that was none the client must not think that it was.
+        if failure != nil { transport.resetOnClose() }
+        end(failure.map { Problem($0) })
+    }
+
+    /// Ends both sides at once.
+    final func close() {
+        guard phase != .closed else { return }
+        if !(output.isEmpty && originHasEnded) { transport.resetOnClose() }
+        if worker.isDraining {
+            end(Problem(.cancelled, "The connection was ended because pinproxy stops."))
+        } else if clientHasEnded || originHasEnded && output.isEmpty {
+            // Most clients end so: they do not wait for the origin's farewell when they have said all, or have it all.
+            end(nil)
+        } else {
+            end(Problem(.clientClosed, "The client broke off the connection."))
+        }
+    }
+
+    /// The log line, and the client's connection closes. What is left of the stream is cancelled.
+    final func end(_ problem: Problem?) {
+        phase = .closed
+        exchange.relayEnded(problem)
+        output.release()
+        input.release()
+        transport.close()
+        letGo()
+    }
+
+    /// The stream holds its delegate, which is this.
+    final func letGo() {
+        worker.loop.remove(timer)
+        stream = nil
+    }
+}

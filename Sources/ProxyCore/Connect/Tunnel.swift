@@ -1,0 +1,70 @@
+import HTTPCore
+import IOCore
+import SessionCore
+
+/// What a CONNECT gets: the bytes of a connection to the host it names, as they are, behind a hello that asks for that
+/// host.
+///
+/// The origin is dialled first, under the address rules; then the client is told that the tunnel stands; then its hello
+/// is looked at. Nothing reaches the origin before.
+final class Tunnel: Relay {
+    private let headTime: TimeSpan
+    private let authority: Host
+    private var reader = ClientHelloReader()
+    private var hello = ByteBuffer()
+
+    init(_ exchange: Exchange, _ carrier: ExchangeCarrier, to endpoint: Endpoint, headTime: TimeSpan) {
+        self.headTime = headTime
+        authority = endpoint.host
+        super.init(exchange, carrier, to: endpoint)
+    }
+
+    override func streamTaskDidConnect(_ task: LoopStreamTask) {
+        // A TLS server does not speak first, and of another the client shall hear nothing.
+        task.pauseReceiving()
+        exchange.beginTunnel(&output)
+        arm(after: headTime)
+        begin(.opening)
+    }
+
+    override func open(_ bytes: borrowing Span<UInt8>) {
+        hello.append(bytes)
+        switch reader.take(bytes) {
+        case .needMore: break
+        case .failed(let fault): refuse(TunnelRule.refusal(fault))
+        case .complete(let found):
+            if let refusal = TunnelRule.refusal(found, authority: authority) { return refuse(refusal) }
+            disarm()
+            phase = .relaying
+            send(hello.bytes)
+            hello.release()
+            stream.resumeReceiving()
+        }
+    }
+
+    override func endedWhileOpening() {
+        refuse(TunnelRule.Refusal(reason: "the client said nothing that a tunnel may carry", alert: nil))
+    }
+
+    override func timeIsUp() {
+        guard phase == .opening else { return close() }
+        refuse(
+            TunnelRule.Refusal(
+                reason: "the client's TLS hello was not there within timeouts.head (\(headTime.milliseconds) ms)",
+                alert: nil
+            )
+        )
+    }
+
+    /// The tunnel ends before a byte has gone to the origin.
+    private func refuse(_ refusal: TunnelRule.Refusal) {
+        if let alert = refusal.alert {
+            // A fatal alert in a record of its own (RFC 8446, section 6): the client learns what is wrong, in TLS's words.
+            output.append([21, 3, 3, 0, 2, 2, alert])
+            flush()
+            transport.shutdownWrite()
+        }
+        hello.release()
+        end(Problem(.connectDenied, "The tunnel was refused: \(refusal.reason)."))
+    }
+}

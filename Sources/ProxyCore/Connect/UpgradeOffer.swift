@@ -1,0 +1,83 @@
+import HTTPCore
+import IOCore
+
+/// The protocols that a client offers to switch to, those of this hop alone aside: `h2c` would be spoken with this
+/// proxy, and TLS is already there.
+struct UpgradeOffer {
+    /// As they go into the origin's Upgrade field: `websocket`.
+    let protocols: [[UInt8]]
+
+    /// Nil when nothing is offered that can be handed on (rule 52: without the Connection token Upgrade means nothing).
+    init?(_ head: borrowing RequestHead) {
+        guard head.wantsUpgrade, !head.framing.hasBody, head.method != .connect else { return nil }
+        var protocols: [[UInt8]] = []
+        var place = head.fields.first(.upgrade)
+        while let index = place {
+            let value = head.fields.value(at: index)
+            var members = ListMembers()
+            while let range = members.next(in: value) {
+                let member = value.extracting(range)
+                guard Self.isProtocol(member), !Self.isOfThisHop(member) else { continue }
+                protocols.append(Array(copying: member))
+            }
+            place = head.fields.next(.upgrade, after: index)
+        }
+        guard !protocols.isEmpty, protocols.count <= 16 else { return nil }
+        self.protocols = protocols
+    }
+
+    /// A name, and perhaps a version behind a slash.
+    private static func isProtocol(_ member: borrowing Span<UInt8>) -> Bool {
+        for index in 0..<member.count where !ASCII.isToken(member[index]) && member[index] != UInt8(ascii: "/") {
+            return false
+        }
+        return !member.isEmpty
+    }
+
+    private static func isOfThisHop(_ member: borrowing Span<UInt8>) -> Bool {
+        member.equalsIgnoringCase("h2c") || member.equalsIgnoringCase("h2") || member.hasPrefixIgnoringCase("tls")
+            || member.hasPrefixIgnoringCase("http/")
+    }
+
+    /// Whether a 101 switches to something that was offered, and says so as it has to (RFC 9110, section 15.2.2).
+    func isAnswered(by response: borrowing ResponseHead) -> Bool {
+        guard response.connection.upgrade else { return false }
+        var hasAny = false
+        var place = response.fields.first(.upgrade)
+        while let index = place {
+            let value = response.fields.value(at: index)
+            var members = ListMembers()
+            while let range = members.next(in: value) {
+                let member = value.extracting(range)
+                guard isOffered(member) else { return false }
+                hasAny = true
+            }
+            place = response.fields.next(.upgrade, after: index)
+        }
+        return hasAny
+    }
+
+    private func isOffered(_ member: borrowing Span<UInt8>) -> Bool {
+        for name in protocols where name.span.equalsIgnoringCase(member) { return true }
+        return false
+    }
+
+    /// The request's head as it goes to the origin on a connection of its own.
+    ///
+    /// - Parameter fields: end-to-end fields and Via, as `OriginFields` makes them.
+    func request(_ head: borrowing RequestHead, authority: String, fields: borrowing HTTPFields) -> ByteBuffer {
+        var request = ByteBuffer()
+        request.appendRequestLine(head.method, target: head.target)
+        request.append("Host: ")
+        request.append(text: authority)
+        request.append("\r\nConnection: Upgrade\r\nUpgrade: ")
+        for (index, name) in protocols.enumerated() {
+            if index > 0 { request.append(", ") }
+            request.append(name)
+        }
+        request.append("\r\n")
+        for index in 0..<fields.count { fields.serializeField(at: index, into: &request) }
+        request.appendHeadEnd()
+        return request
+    }
+}

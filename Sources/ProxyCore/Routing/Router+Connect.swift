@@ -1,0 +1,71 @@
+import HTTPCore
+import ServerTrust
+import SessionCore
+
+/// CONNECT: where a tunnel may lead, and why most may not.
+extension Router {
+    /// The route of a CONNECT: `.tunnel`, or a refusal. Access rules come first, then the policy for the host.
+    ///
+    /// - Parameter allowHosts: the listener's own rule, beside those of `access`.
+    func connectRoute(host: Host, port: UInt16, allowHosts: HostPatternSet) -> Route {
+        let place = Array("\(host.authorityText):\(port)".utf8)
+        func refused(_ problem: Problem) -> Route {
+            Route(destination: .refused(problem), isUpgraded: false, rewritesUpgraded: false, logPrefix: place)
+        }
+        if let refusal = hostRefusal(host, allowHosts) { return refused(refusal) }
+        let settings = snapshot.policy(for: host).configuration
+        // Invariant 8, whatever the configuration says: not on another port, not when only reporting.
+        if snapshot.isPinned(host), settings.connect != .deny {
+            return refused(
+                Problem(
+                    .connectDenied,
+                    "A pin file names \(host), and a tunnel would hide the server's certificate from this proxy. "
+                        + Self.alternatives(host)
+                )
+            )
+        }
+        switch settings.connect {
+        case .deny, .intercept:
+            return refused(
+                Problem(
+                    .connectDenied,
+                    "A tunnel would hide the server's certificate from this proxy, so no pin could be enforced. "
+                        + Self.alternatives(host)
+                )
+            )
+        case .tunnel:
+            break
+        }
+        guard snapshot.configuration.access.connectPorts.contains(port) else {
+            return refused(
+                Problem(
+                    .connectDenied,
+                    "No tunnel leads to port \(port): access.connectPorts does not have it. Add it there if it should be."
+                )
+            )
+        }
+        if let refusal = unpinnedRefusal(host) ?? literalRefusal(host, port, settings, exempting: settings.resolve) {
+            return refused(refusal)
+        }
+        let endpoint = Endpoint(
+            scheme: .http,
+            host: host,
+            port: port,
+            resolve: settings.resolve.map { (Host($0.address), $0.port) },
+            policy: SecurityPolicy.unpinned,
+            anchors: snapshot.trustAnchors,
+            generation: UInt64(snapshot.generation),
+            timeouts: timeouts ?? TaskTimeouts(settings.timeouts),
+            dialRule: dialRule(settings, exempting: settings.resolve),
+            proxy: settings.upstreamProxy?.sessionProxy,
+            connectionLimit: settings.connectionsPerHost.map { max(1, $0 / workers) }
+        )
+        return Route(destination: .tunnel(endpoint), isUpgraded: false, rewritesUpgraded: false, logPrefix: place)
+    }
+
+    /// What to do instead of a CONNECT.
+    static func alternatives(_ host: Host) -> String {
+        "Send https:// requests in absolute form, ask for http://\(host.authorityText)/ (a pinned host, or one with "
+            + "\"upgrade\": true, is reached over TLS), or use a gateway listener."
+    }
+}

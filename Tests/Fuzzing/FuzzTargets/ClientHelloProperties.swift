@@ -1,0 +1,50 @@
+import HTTPCore
+import ProxyCore
+
+/// The first message of a TLS client.
+enum ClientHelloProperties {
+    /// However the bytes come, the outcome is the same; it never changes afterwards; and the name is in its normal form.
+    static func hellos(_ bytes: [UInt8]) throws(FuzzFinding) {
+        let whole = outcome(bytes, pieceSize: max(1, bytes.count))
+        for size in [1, 2 + bytes.count % 40] where outcome(bytes, pieceSize: size) != whole {
+            throw FuzzFinding("whole and in pieces of \(size) they differ")
+        }
+        guard case .complete(let hello) = whole else { return }
+        if let name = hello.serverName, name.kind != .name || (try? Host(name.description)) != name {
+            throw FuzzFinding("the server name \(name) is not in its normal form")
+        }
+        // The same hello, each byte in a record of its own, says the same.
+        var message: [UInt8] = []
+        var position = 0
+        while position + 5 <= bytes.count, message.count < 4 || message.count < length(message) {
+            let count = Int(bytes[position + 3]) << 8 | Int(bytes[position + 4])
+            message += bytes[position + 5..<position + 5 + count]
+            position += 5 + count
+        }
+        guard message.count * 6 <= ClientHelloReader.limit else { return }
+        let records = message.flatMap { byte -> [UInt8] in [22, 3, 1, 0, 1, byte] }
+        guard outcome(records, pieceSize: 7) == whole else {
+            throw FuzzFinding("in other records it reads differently")
+        }
+    }
+
+    /// Of the message with its header.
+    private static func length(_ message: [UInt8]) -> Int {
+        4 + (Int(message[1]) << 16 | Int(message[2]) << 8 | Int(message[3]))
+    }
+
+    private static func outcome(_ bytes: [UInt8], pieceSize: Int) -> ClientHelloReader.Outcome {
+        var reader = ClientHelloReader()
+        var position = 0
+        while position < bytes.count {
+            let end = min(position + pieceSize, bytes.count)
+            let outcome = reader.take(bytes.span.extracting(position..<end))
+            if outcome != .needMore {
+                // It stays at that.
+                return reader.take([22, 3, 1].span) == outcome ? outcome : .needMore
+            }
+            position = end
+        }
+        return .needMore
+    }
+}

@@ -1,0 +1,153 @@
+import Foundation
+import Glibc
+import ServerTrust
+import TestSupport
+import Testing
+
+@Suite("Origins behind another proxy")
+struct UpstreamProxyTests {
+    private static let server = try! Stage.pki.server(Stage.host)
+
+    /// A pinned host that only the other proxy reaches.
+    private func settings(_ upstream: Any, pin: PublicKeyPin = server.pin) -> ProxySettings {
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.pin(Stage.host, to: pin)
+        settings.members["upstreamProxy"] = upstream
+        return settings
+    }
+
+    private static func origin() throws -> ScriptedOrigin {
+        try ScriptedOrigin(server) { request in OriginAnswer.text("answer to \(request.target)") }
+    }
+
+    @Test("a pinned origin is reached through a tunnel, its pin holds, and the proxy sees nothing of the request")
+    func rightPin() throws {
+        let origin = try Self.origin()
+        let upstream = try TunnelProxy(to: origin.port)
+        let proxy = try ProxyUnderTest(settings("http://user:pa%40ss@127.0.0.1:\(upstream.port)"))
+        let answer = try proxy.get("http://\(Stage.host)/secret-path", fields: ["X-Secret: hidden-value"])
+        #expect(answer.status == 200 && answer.text == "answer to /secret-path")
+        let asked = upstream.asked.with { $0 }
+        #expect(asked.count == 1)
+        #expect(asked.first?.hasPrefix("CONNECT \(Stage.host):443 HTTP/1.1\r\n") == true)
+        #expect(
+            asked.first?.contains("Proxy-Authorization: Basic \(Data("user:pa@ss".utf8).base64EncodedString())") == true
+        )
+        let seen = String(decoding: upstream.seen.with { $0 }, as: UTF8.self)
+        #expect(!seen.isEmpty && !seen.contains("secret-path") && !seen.contains("hidden-value"))
+        let line = try #require(try proxy.waitForTaskLines(1).first)
+        #expect(line.object("pinning")?["verdict"] as? String == "pass")
+        #expect(line.transactions.first?["remoteAddress"] as? String == "127.0.0.1:\(upstream.port)")
+        #expect(!line.text.contains("pa@ss") && !line.text.contains("pa%40ss"))
+    }
+
+    @Test("a wrong pin is refused through it as without it, and the origin has had nothing")
+    func wrongPin() throws {
+        let origin = try Self.origin()
+        let upstream = try TunnelProxy(to: origin.port)
+        let proxy = try ProxyUnderTest(settings("http://127.0.0.1:\(upstream.port)", pin: .unrelated(8)))
+        let answer = try proxy.get("http://\(Stage.host)/")
+        #expect(answer.status == 502 && answer.problemCode == "pin_mismatch")
+        #expect(try origin.waitForClosed().map(\.applicationBytes) == [0])
+        #expect(upstream.asked.with { $0.count } == 1)
+    }
+
+    @Test("a SOCKS proxy is told the name, and looks it up")
+    func socks() throws {
+        let origin = try Self.origin()
+        let upstream = try TunnelProxy(to: origin.port, isSOCKS: true)
+        let proxy = try ProxyUnderTest(settings("socks5h://127.0.0.1:\(upstream.port)"))
+        #expect(try proxy.get("http://\(Stage.host)/").status == 200)
+        #expect(upstream.asked.with { $0 } == ["\(Stage.host):443"])
+    }
+
+    @Test("plain http goes through a tunnel, too; a host with \"none\" goes without; tunnels and upgrades go through")
+    func otherWays() throws {
+        let origin = try ScriptedOrigin(nil) { connection in
+            let first = connection.read()
+            if String(decoding: first, as: UTF8.self).hasPrefix("GET") {
+                try connection.answer("plain")
+            } else {
+                try connection.write(first)
+                connection.readToEnd()
+            }
+        }
+        let upstream = try TunnelProxy(to: origin.port)
+        var settings = settings("http://127.0.0.1:\(upstream.port)")
+        settings.members["defaults"] = ["connect": "tunnel"]
+        settings.resolve("direct.example.com", to: origin.port)
+        settings.hosts["direct.example.com"]?["upstreamProxy"] = "none"
+        let proxy = try ProxyUnderTest(settings)
+        #expect(try proxy.get("http://plain.example.com/").text == "plain")
+        #expect(try proxy.get("http://direct.example.com/").text == "plain")
+        let client = try proxy.connect()
+        try client.send("CONNECT open.example.com:443 HTTP/1.1\r\nHost: open.example.com:443\r\n\r\n")
+        #expect(try client.readResponseHead(to: "CONNECT").status == 200)
+        let hello = ClientHelloBytes("open.example.com").bytes
+        try client.send(hello)
+        #expect(try client.receive(upTo: hello.count) == hello)
+        #expect(
+            upstream.asked.with { $0.map { $0.prefix { $0 != "\r\n" } } } == [
+                "CONNECT plain.example.com:80 HTTP/1.1", "CONNECT open.example.com:443 HTTP/1.1",
+            ]
+        )
+    }
+
+    @Test("the credentials may stand in a file or in the environment")
+    func credentials() throws {
+        let origin = try Self.origin()
+        let upstream = try TunnelProxy(to: origin.port)
+        let url = "http://127.0.0.1:\(upstream.port)"
+        var fromFile = settings(["url": url, "credentialsFile": "proxy.secret"])
+        fromFile.files["proxy.secret"] = "file:s3cret\n"
+        let first = try ProxyUnderTest(fromFile)
+        #expect(try first.get("http://\(Stage.host)/").status == 200)
+        let second = try ProxyUnderTest(
+            settings(["url": url, "credentialsEnvironment": "TEST_UPSTREAM_CREDENTIALS"]),
+            environment: ["TEST_UPSTREAM_CREDENTIALS": "variable:s3cret"]
+        )
+        #expect(try second.get("http://\(Stage.host)/").status == 200)
+        let expected = ["file:s3cret", "variable:s3cret"].map { "Basic \(Data($0.utf8).base64EncodedString())\r\n" }
+        let asked = upstream.asked.with { $0 }
+        #expect(asked.count == 2)
+        for (head, credentials) in zip(asked, expected) { #expect(head.contains(credentials)) }
+    }
+
+    @Test("a proxy that refuses is a 502 that says so", arguments: [407, 403, 503])
+    func refusal(status: Int) throws {
+        let origin = try Self.origin()
+        let upstream = try TunnelProxy(
+            to: origin.port,
+            answer: "HTTP/1.1 \(status) No\r\nProxy-Authenticate: Basic realm=\"x\"\r\nContent-Length: 0\r\n\r\n"
+        )
+        let proxy = try ProxyUnderTest(settings("http://user:s3cret@127.0.0.1:\(upstream.port)"))
+        let answer = try proxy.get("http://\(Stage.host)/")
+        #expect(answer.status == 502 && answer.problemCode == "connect_failed")
+        #expect(answer.text.contains("proxy") && answer.text.contains("\(status)"))
+        #expect(answer.text.contains("credentials") == (status == 407))
+        #expect(!answer.text.contains("s3cret"))
+        #expect(origin.connections.isEmpty)
+    }
+
+    @Test("the address rules hold for names behind it, and for the proxy unless it is named by its address")
+    func addressRules() throws {
+        let origin = try Self.origin()
+        let upstream = try TunnelProxy(to: origin.port)
+        let byName = try ProxyUnderTest(settings("http://localhost:\(upstream.port)"))
+        let denied = try byName.get("http://\(Stage.host)/")
+        #expect(denied.status == 403 && denied.problemCode == "address_denied")
+        #expect(denied.text.contains("proxy"))
+        let byAddress = try ProxyUnderTest(settings("http://127.0.0.1:\(upstream.port)"))
+        let literal = try byAddress.get("http://169.254.169.254/latest/meta-data")
+        #expect(literal.status == 403 && literal.problemCode == "address_denied")
+        #expect(upstream.asked.with { $0.isEmpty })
+    }
+
+    @Test("a proxy that is not there is a 502")
+    func absent() throws {
+        let (held, port) = try TestSocket.reserveRefusingPort()
+        defer { close(held) }
+        let answer = try ProxyUnderTest(settings("http://127.0.0.1:\(port)")).get("http://\(Stage.host)/")
+        #expect(answer.status == 502 && answer.problemCode == "connect_failed")
+    }
+}
