@@ -52,6 +52,7 @@ help:
 	@echo 'make slowhttptest slow clients of all kinds (Debian has the program)'
 	@echo 'make bench-connections  h2load and wrk at 1,000 connections: no error, none starves'
 	@echo 'make bench-download  2 GB through a download task, with a restart in the middle'
+	@echo 'make bench-cache   what the cache costs a request, the sockets aside'
 	@echo 'make bench-policy what a security policy costs beyond the verification that OpenSSL makes anyway'
 	@echo 'make clean        removes what was built'
 

@@ -19,7 +19,7 @@ let package = Package(
         .executable(name: "pinproxy", targets: ["pinproxy"]),
         // HTTPCore is in them because their signatures speak of its types: Host, HTTPFields, HTTPMethod.
         .library(name: "ServerTrust", targets: ["ServerTrust", "HTTPCore"]),
-        .library(name: "HTTPCaching", targets: ["HTTPCaching"]),
+        .library(name: "HTTPCaching", targets: ["HTTPCaching", "HTTPCore"]),
         .library(name: "SessionCore", targets: ["SessionCore", "ServerTrust", "HTTPCore"]),
         .library(name: "SessionCoreFoundation", targets: ["SessionCoreFoundation"]),
         .library(name: "SessionCoreImages", targets: ["SessionCoreImages"]),
@@ -153,8 +153,8 @@ if let chosen = Context.environment["PINPROXY_TEST_TARGETS"], !chosen.isEmpty {
     package.targets.removeAll { $0.type == .test && !names.contains($0.name) }
 }
 
-// Programs that no ordinary build or test needs, and that want flags of their own: `make fuzz`, `make bench-policy` and
-// `make bench-download` name them here. In this package because they look inside its modules.
+// Programs that no ordinary build or test needs, and that want flags of their own: `make fuzz`, `make bench-policy`,
+// `make bench-download` and `make bench-cache` name them here. In this package because they look inside its modules.
 switch Context.environment["PINPROXY_EXTRA_TARGET"] {
 case "fuzzer":
     package.targets += [
@@ -181,6 +181,15 @@ case "download-benchmark":
             name: "download-benchmark",
             dependencies: ["SessionCore", "ServerTrust", "HTTPCore", "COpenSSL", "TestSupport"],
             path: "Benchmarks/Download",
+            swiftSettings: strict
+        )
+    )
+case "cache-benchmark":
+    package.targets.append(
+        .executableTarget(
+            name: "cache-benchmark",
+            dependencies: ["HTTPCaching", "HTTPCore", "IOCore"],
+            path: "Benchmarks/Cache",
             swiftSettings: strict
         )
     )

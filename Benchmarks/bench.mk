@@ -5,6 +5,7 @@
 # make bench-connections  h2load, wrk and a client of our own at 1,000 connections: no error, none starves
 # make soak         100,000 requests, good ones and faults of both sides; nothing is left of them (SOAK_REQUESTS=10000)
 # make slowhttptest slow clients of all kinds: others are served meanwhile, and the slow are sent away
+# make bench-cache  what the cache costs a request, the sockets aside
 # make bench-policy what a security policy costs beyond OpenSSL's verification, and the lookup of a host
 #
 # Included by the Makefile at the top, and good alone: make -f Benchmarks/bench.mk bench
@@ -21,7 +22,7 @@ BENCH_SWIFT ?= swift
 
 SOAK_REQUESTS ?= 100000
 
-.PHONY: bench bench-connections bench-download bench-policy bench-session bench-peers soak slowhttptest
+.PHONY: bench bench-cache bench-connections bench-download bench-policy bench-session bench-peers soak slowhttptest
 
 bench:
 	$(BENCH_BUILD)
@@ -42,6 +43,10 @@ slowhttptest:
 bench-policy:
 	PINPROXY_EXTRA_TARGET=policy-benchmark $(BENCH_SWIFT) build $(BENCH_POLICY_FLAGS) --product policy-benchmark
 	.build/release/policy-benchmark
+
+bench-cache:
+	PINPROXY_EXTRA_TARGET=cache-benchmark $(BENCH_SWIFT) build $(BENCH_POLICY_FLAGS) --product cache-benchmark
+	.build/release/cache-benchmark
 
 bench-download:
 	PINPROXY_EXTRA_TARGET=download-benchmark $(BENCH_SWIFT) build $(BENCH_POLICY_FLAGS) --product download-benchmark

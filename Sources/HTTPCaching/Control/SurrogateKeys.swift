@@ -1,14 +1,15 @@
-package import HTTPCore
+public import HTTPCore
 import IOCore
 
 /// The tags by which stored responses are purged together: of `Surrogate-Key` (parted by spaces) and `Cache-Tag` (parted
 /// by commas, as the CDNs write it).
-package enum SurrogateKeys {
+public enum SurrogateKeys {
     /// Longer tags, and those behind the 128th, are left out.
     private static let longest = 1024
     private static let most = 128
 
-    package static func tags(of response: HTTPFields) -> [[UInt8]] {
+    /// Tags as bytes, each once.
+    public static func tags(of response: HTTPFields) -> [[UInt8]] {
         var tags: [[UInt8]] = []
         collect(response, "surrogate-key", UInt8(ascii: " "), &tags)
         collect(response, "cache-tag", UInt8(ascii: ","), &tags)

@@ -126,15 +126,15 @@ public struct PathPattern: Hashable, Sendable {
 }
 
 /// What the rules and RFC 9111 together say of a response.
-package enum StoreVerdict: Sendable {
+public enum StoreVerdict: Sendable {
     /// Store these fields.
     case store(fields: HTTPFields, ruleLifetime: Int?, maximumBytes: Int?)
     case skip(Storability.Reason)
 
     /// - Parameters:
-    ///   - target: path and query of the request.
+    ///   - target: path and query of the request, such as `/v1/x?y`.
     ///   - rules: of which the first that fits decides; where none does, RFC 9111 alone.
-    package init(
+    public init(
         _ request: CacheRequest,
         target: borrowing Span<UInt8>,
         status: Int,

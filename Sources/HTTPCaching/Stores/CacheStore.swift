@@ -91,11 +91,11 @@ public final class CacheStore: @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - epoch: of the key, from when the request was sent.
-    ///   - tags: by which it may be purged (`SurrogateKeys.tags`).
+    ///   - tags: by which it may be purged (`SurrogateKeys.tags(of:)`).
     ///   - length: of the body, where it is known, in bytes.
     ///   - maximumBytes: larger bodies are not stored.
     /// - Returns: nil when neither store takes a body of that length.
-    package func insertion(
+    public func insertion(
         for key: CacheKey,
         _ response: StoredResponse,
         epoch: UInt64,
@@ -157,7 +157,7 @@ public final class CacheStore: @unchecked Sendable {
 }
 
 /// A response on its way into both stores, in pieces, from one thread. What is neither finished nor whole is never found.
-package final class CacheInsertion {
+public final class CacheInsertion {
     private let store: CacheStore
     private let key: CacheKey
     private let response: StoredResponse
@@ -197,7 +197,10 @@ package final class CacheInsertion {
     deinit { abort() }
 
     /// Takes a piece of the body.
-    package func append(_ span: borrowing Span<UInt8>) {
+    public func append(_ bytes: [UInt8]) { append(bytes.span) }
+
+    /// The same out of memory that is another's.
+    public func append(_ span: borrowing Span<UInt8>) {
         guard !isOver, span.count > 0 else { return }
         length += span.count
         guard length <= limit else { return abort() }
@@ -216,7 +219,7 @@ package final class CacheInsertion {
     ///
     /// - Returns: whether it was stored.
     @discardableResult
-    package func finish() -> Bool {
+    public func finish() -> Bool {
         guard !isOver else { return false }
         guard expected == nil || expected == length, store.epoch(of: key) == epoch else {
             abort()
@@ -237,7 +240,7 @@ package final class CacheInsertion {
     }
 
     /// The body will not come to its end (it was cut short, or is not to be stored after all).
-    package func abort() {
+    public func abort() {
         guard !isOver else { return }
         isOver = true
         bytes = []

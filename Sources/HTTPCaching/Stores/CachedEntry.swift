@@ -12,7 +12,12 @@ public final class CachedEntry: Sendable {
     /// How often it was used since the store last looked, at most 3.
     private let uses: Atomic<UInt8>
 
-    package init(key: CacheKey, response: StoredResponse, body: CachedBody, tags: [[UInt8]] = [], uses: UInt8 = 0) {
+    /// - Parameter tags: by which it may be purged (`SurrogateKeys.tags(of:)`).
+    public convenience init(key: CacheKey, response: StoredResponse, body: CachedBody, tags: [[UInt8]] = []) {
+        self.init(key: key, response: response, body: body, tags: tags, uses: 0)
+    }
+
+    init(key: CacheKey, response: StoredResponse, body: CachedBody, tags: [[UInt8]], uses: UInt8) {
         self.key = key
         self.response = response
         self.body = body

@@ -1,5 +1,5 @@
 import Glibc
-package import IOCore
+import IOCore
 
 /// Stored responses on disk: an index with small bodies in SQLite, larger bodies in files. It survives restarts and
 /// crashes, is bounded, and is for one process at a time.
@@ -88,12 +88,12 @@ public final class DiskStore: @unchecked Sendable {
     ///   - options: those of the cache.
     ///   - notice: is told, in words for people, when the store goes off or comes back: at most once a minute, from a
     ///     thread of the store.
-    /// - Throws: `IOFailure` when the system has no threads or descriptors left.
-    package init(
+    /// - Throws: when the system has no threads or descriptors left.
+    public init(
         _ configuration: Configuration,
         _ options: CacheOptions,
         notice: @escaping @Sendable (String) -> Void
-    ) throws(IOFailure) {
+    ) throws {
         self.configuration = configuration
         self.options = options
         self.notice = notice
@@ -157,7 +157,7 @@ public final class DiskStore: @unchecked Sendable {
     // MARK: - Looking up
 
     /// False where certainly nothing is stored for the key. Answers at once.
-    package func mayHave(_ key: CacheKey) -> Bool {
+    public func mayHave(_ key: CacheKey) -> Bool {
         let (filter, seed, isOn) = lock.withLock { (self.filter, filterSeed, self.isOn) }
         // Whoever asks a store that is off has it try again.
         guard isOn, let filter else { return true }
@@ -165,7 +165,7 @@ public final class DiskStore: @unchecked Sendable {
     }
 
     /// Finds all variants of a key; small bodies are in them, larger ones are opened with `open`.
-    package func entries(
+    public func entries(
         for key: CacheKey,
         deliver: @escaping Delivery,
         _ completion: @escaping @Sendable ([CachedEntry]) -> Void
@@ -184,7 +184,7 @@ public final class DiskStore: @unchecked Sendable {
     /// Opens a body.
     ///
     /// - Parameter completion: gets nil when the file is gone or is not what was written: a miss.
-    package func open(
+    public func open(
         _ file: StoredFile,
         deliver: @escaping Delivery,
         _ completion: @escaping @Sendable (StoredBody?) -> Void
@@ -213,7 +213,7 @@ public final class DiskStore: @unchecked Sendable {
     /// Reads a piece of an open body; the next one is read when the caller asks for it.
     ///
     /// - Parameter completion: gets `count` bytes, or what is left of them; nil when the disk failed.
-    package func read(
+    public func read(
         _ body: StoredBody,
         at offset: Int,
         count: Int,
@@ -272,7 +272,7 @@ public final class DiskStore: @unchecked Sendable {
     /// Removes what `purge` names; what is asked for later does not find it any more.
     ///
     /// - Parameter completion: gets how many entries that was.
-    package func remove(
+    public func remove(
         _ purge: Purge,
         deliver: @escaping Delivery,
         _ completion: @escaping @Sendable (Int) -> Void
@@ -285,7 +285,7 @@ public final class DiskStore: @unchecked Sendable {
     }
 
     /// The entries that came last, at most so many, with all bodies as files: for operators.
-    package func list(
+    public func list(
         atMost limit: Int,
         deliver: @escaping Delivery,
         _ completion: @escaping @Sendable ([CachedEntry]) -> Void

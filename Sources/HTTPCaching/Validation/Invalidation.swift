@@ -1,7 +1,18 @@
-package import HTTPCore
+public import HTTPCore
 
 /// Which stored responses an answer to an unsafe method makes worthless (RFC 9111 4.4).
-package enum Invalidation {
+public enum Invalidation {
+    /// The same for a URL as text; what cannot be judged as http or https has no keys.
+    public static func keys(
+        after method: HTTPMethod,
+        of target: String,
+        status: Int,
+        response: HTTPFields
+    ) -> [CacheKey] {
+        guard let url = AbsoluteURL(target) else { return [] }
+        return keys(after: method, of: url, status: status, response: response)
+    }
+
     /// - Parameters:
     ///   - method: of the request.
     ///   - target: of the request, without fragment.
