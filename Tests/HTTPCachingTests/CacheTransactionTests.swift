@@ -151,6 +151,45 @@ struct CacheTransactionTests {
         #expect(bytes(try answered(try transaction())) == [9])
     }
 
+    @Test(
+        "5.2.2.7: a 304 that forbids storing answers its client, and nothing stays stored",
+        arguments: ["no-store", "private"]
+    )
+    func forbiddingUpdate(control: String) throws {
+        try store([5], [("Cache-Control", "max-age=0"), ("ETag", "\"a\"")])
+        let first = try transaction()
+        _ = try forwarded(first)
+        guard case .answer(let answer) = try origin(first, 304, [("ETag", "\"a\""), ("Cache-Control", control)]) else {
+            throw TimedOut("an answer")
+        }
+        #expect(bytes(answer) == [5])
+        #expect(cache.store.memory.statistics.entries == 0)
+    }
+
+    @Test("7.3: a cookie that comes with a 304 goes to the client that asked, and to nobody else")
+    func cookieOfUpdate() throws {
+        try store([5], [("Cache-Control", "max-age=0"), ("ETag", "\"a\"")])
+        let first = try transaction()
+        _ = try forwarded(first)
+        let update = [("ETag", "\"a\""), ("Cache-Control", "max-age=60"), ("Set-Cookie", "a=b")]
+        guard case .answer(let answer) = try origin(first, 304, update) else { throw TimedOut("an answer") }
+        #expect(answer.head.fields.value(for: "Set-Cookie") == "a=b")
+        #expect(try answered(try transaction()).head.fields.value(for: "Set-Cookie") == nil)
+    }
+
+    @Test("what a request with credentials validates is its own answer, and no update for others")
+    func credentialsOfUpdate() throws {
+        try store([5], [("Cache-Control", "max-age=0"), ("ETag", "\"a\"")])
+        let first = try transaction("http://a.example/", [("Authorization", "x")])
+        _ = try forwarded(first)
+        let update = [("ETag", "\"a\""), ("Cache-Control", "max-age=60"), ("X-User", "1")]
+        guard case .answer(let answer) = try origin(first, 304, update) else { throw TimedOut("an answer") }
+        #expect(answer.head.fields.value(for: "X-User") == "1")
+        let second = try transaction()
+        #expect(try forwarded(second).contains(.ifNoneMatch))
+        second.cancel()
+    }
+
     @Test("a 304 that means nothing stored has the origin asked for the whole")
     func askAgain() throws {
         try store([1], [("Cache-Control", "max-age=0"), ("ETag", "\"a\"")])

@@ -42,6 +42,9 @@ struct GoverningControl {
     /// Whether a targeted field gave them: then Expires is ignored like Cache-Control (RFC 9213 2.2).
     let isTargeted: Bool
 
+    /// Whether it is meant for shared caches, in so many words.
+    var isForAll: Bool { control.isPublic || control.sharedMaxAge != nil || isTargeted }
+
     init(_ fields: HTTPFields, _ options: CacheOptions) {
         for target in options.targets {
             if let control = CacheControl(targeted: target, in: fields) {

@@ -145,8 +145,10 @@ public enum StoreVerdict: Sendable {
         var fields = response
         var lifetime: Int?
         var maximumBytes: Int?
-        for rule in rules
-        where rule.fits(method: request.method, target: target, status: status, response: response) {
+        let rule = rules.first {
+            $0.fits(method: request.method, target: target, status: status, response: response)
+        }
+        if let rule {
             guard case .store(let ruleLifetime) = rule.action else {
                 self = .skip(.rule)
                 return
@@ -154,7 +156,6 @@ public enum StoreVerdict: Sendable {
             fields = rule.changed(response)
             lifetime = ruleLifetime
             maximumBytes = rule.maximumBytes
-            break
         }
         let verdict = Storability.judge(
             request,

@@ -89,8 +89,7 @@ public enum Storability: Hashable, Sendable {
             if control.isPrivate == .wholeResponse { return .notStorable(.isPrivate) }
             let allowsAuthorized = control.mustRevalidate || control.isPublic || control.sharedMaxAge != nil
             if request.hasCredentials, !allowsAuthorized { return .notStorable(.authorization) }
-            let isForAll = control.isPublic || control.sharedMaxAge != nil || governing.isTargeted
-            if response.contains(.setCookie), !isForAll, control.isPrivate?.names("set-cookie") != true {
+            if response.contains(.setCookie), !governing.isForAll, control.isPrivate?.names("set-cookie") != true {
                 return .notStorable(.setCookie)
             }
         }

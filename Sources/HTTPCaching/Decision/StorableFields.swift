@@ -46,7 +46,9 @@ enum StorableFields {
         _ control: CacheControl,
         _ options: CacheOptions
     ) -> HTTPFields {
-        let provided = kept(of: response, control, options)
+        var provided = kept(of: response, control, options)
+        // One user's cookie is not everybody's, in an update no more than in a response.
+        if options.isShared, !GoverningControl(response, options).isForAll { provided.remove(.setCookie) }
         // Content-MD5 (RFC 2616 14.15) goes with the body, too.
         func isFixed(_ fields: HTTPFields, _ index: Int) -> Bool {
             fixed.contains(fields.id(at: index)) || fields.name(at: index).equalsIgnoringCase("content-md5")

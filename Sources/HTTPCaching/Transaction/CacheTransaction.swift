@@ -366,9 +366,11 @@ package final class CacheTransaction: @unchecked Sendable {
     }
 
     private func headAnswered(_ status: Int, _ fields: HTTPFields) {
-        for entry in found.entries where entry.response.answers(request, under: digest, cache.options) {
+        for index in found.entries.indices {
+            let entry = found.entries[index]
+            guard entry.response.answers(request, under: digest, cache.options) else { continue }
             let update = HeadUpdate(
-                fields,
+                changedByRule(fields, of: entry),
                 status: status,
                 about: entry.response,
                 length: entry.body.count,
@@ -378,7 +380,8 @@ package final class CacheTransaction: @unchecked Sendable {
                 cache.options
             )
             switch update {
-            case .update(let response)?, .stale(let response)?: cache.store.update(entry, by: response)
+            case .update(let response)?: _ = keep(response, in: &found.entries[index])
+            case .stale(let response)?: cache.store.update(entry, by: response)
             case nil: break
             }
         }
@@ -402,16 +405,17 @@ package final class CacheTransaction: @unchecked Sendable {
             askAgain(completion)
         case .update(let indices):
             guard mayStore else { return askAgain(completion) }
+            var mayStay = true
             for index in indices {
                 let entry = found.entries[index]
                 let response = entry.response.updated(
-                    by: fields,
+                    by: changedByRule(fields, of: entry),
                     to: request,
                     requestTime: requestTime,
                     responseTime: now,
                     cache.options
                 )
-                found.entries[index] = cache.store.update(entry, by: response)
+                mayStay = keep(response, in: &found.entries[index]) && mayStay
             }
             found.selected = indices[0]
             let freshness = found.entries[indices[0]].response.freshness(now: now)
@@ -419,12 +423,63 @@ package final class CacheTransaction: @unchecked Sendable {
                 guard let answer else { return askAgain(completion) }
                 self.outcome = .revalidated
                 cache.count(.revalidated)
-                release(.stored)
+                release(mayStay ? .stored : .notForOthers)
                 var told = answer.status
                 told.forwardStatus = 304
-                completion(.answer(Answer(head: answer.head, body: answer.body, status: told, refreshes: false)))
+                let head = withCookies(of: fields, answer.head)
+                completion(.answer(Answer(head: head, body: answer.body, status: told, refreshes: false)))
             }
         }
+    }
+
+    /// What the rule that let a response in does to the fields of its update.
+    private func changedByRule(_ fields: HTTPFields, of entry: CachedEntry) -> HTTPFields {
+        guard !rules.isEmpty else { return fields }
+        let target = url.target
+        let stored = entry.response
+        let rule = rules.first {
+            $0.fits(method: .get, target: target.span, status: stored.status, response: stored.fields)
+        }
+        return rule?.changed(fields) ?? fields
+    }
+
+    /// Has an updated response take its entry's place, if it still may be stored. What forbids it now (`no-store`,
+    /// `private`) has the whole of the key go; what is only so for this request (its credentials) leaves the store as it
+    /// is. The entry is for this request in any case.
+    ///
+    /// - Returns: whether the store has it.
+    private func keep(_ response: StoredResponse, in entry: inout CachedEntry) -> Bool {
+        let asked = CacheRequest(
+            method: .get,
+            fields: request.fields,
+            hasInjectedCredentials: request.hasCredentials
+        )
+        let verdict = Storability.judge(
+            asked,
+            status: response.status,
+            response: response.fields,
+            cache.options,
+            hasRuleLifetime: response.ruleLifetime != nil
+        )
+        switch verdict {
+        case .storable:
+            entry = cache.store.update(entry, by: response)
+            return true
+        case .notStorable(.authorization), .notStorable(.requestNoStore): break
+        case .notStorable: cache.store.invalidate(key)
+        }
+        entry = CachedEntry(key: key, response: response, body: entry.body)
+        return false
+    }
+
+    /// A cookie that came with a validation is for the client whose request it was, and was not stored.
+    private func withCookies(of notModified: HTTPFields, _ head: CacheAnswer) -> CacheAnswer {
+        guard notModified.contains(.setCookie), !head.fields.contains(.setCookie) else { return head }
+        var head = head
+        for index in 0..<notModified.count where notModified.id(at: index) == .setCookie {
+            head.fields.append(contentsOf: notModified, at: index)
+        }
+        return head
     }
 
     /// What is stored was not meant, or is gone: the origin is asked for the whole.

@@ -4,7 +4,7 @@ public import HTTPCore
 public struct CacheAnswer: Sendable {
     public let status: Int
     /// Without Content-Length, which `contentLength` is.
-    public let fields: HTTPFields
+    public internal(set) var fields: HTTPFields
     /// The bytes of the stored body to send; empty for HEAD, 304 and 416.
     public let body: Range<Int>
     /// What Content-Length says; nil where none is sent (304).
