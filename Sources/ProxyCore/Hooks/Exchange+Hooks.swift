@@ -70,13 +70,13 @@ extension Exchange {
         }
         switch ResponseHook.decide(response, hooks.rules, own: hooks.route.hooks) {
         case .allow(let limit):
-            hooks.allowance = limit
+            hooks.bound(by: limit)
             return nil
         case .cancel(let problem):
             hooks.failure = problem
             return .cancel
         case .becomeDownload(let directory, let limit):
-            hooks.allowance = limit
+            hooks.bound(by: limit)
             becomeDownload(in: directory, hooks)
             return .allow
         }
@@ -96,13 +96,10 @@ extension Exchange {
             if !hooks.drop(data.count) { task?.cancel() }
             return .proceed
         }
-        guard hooks.allowance != Int.max || hooks.download != nil else { return nil }
-        if data.count > hooks.allowance {
-            let limit = hooks.rules.responses.maxBytes ?? hooks.route.hooks?.responses.maxBytes ?? 0
-            fail(ResponseHook.tooLarge(limit))
+        if !hooks.takes(data.count) {
+            fail(ResponseHook.tooLarge(hooks.limit))
             return .pause
         }
-        if hooks.allowance != Int.max { hooks.allowance -= data.count }
         return hooks.download?.take(data)
     }
 

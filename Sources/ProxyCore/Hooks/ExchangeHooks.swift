@@ -33,8 +33,9 @@ final class ExchangeHooks {
     var download: ResponseDownload?
     /// The file that the answer went to.
     var downloaded: ResponseDownload.Outcome?
-    /// Bytes of the answer's body that may still be handed on.
-    var allowance = Int.max
+    /// Bytes of the answer's body that are handed on at most, and how many have come.
+    private(set) var limit = Int.max
+    private var received = 0
 
     /// An answer that is not delivered is read to its end, so that the connection serves the next hop; a longer one is
     /// cut off.
@@ -119,6 +120,17 @@ final class ExchangeHooks {
     }
 
     // MARK: Answers
+
+    func bound(by limit: Int) {
+        self.limit = limit
+        received = 0
+    }
+
+    /// Counts bytes of the answer's body; false when there are too many.
+    func takes(_ count: Int) -> Bool {
+        received += count
+        return received <= limit
+    }
 
     /// Where the answer comes from, when that is not what the client asked for.
     var base: AbsoluteURL? { hasFollowed ? url : nil }
