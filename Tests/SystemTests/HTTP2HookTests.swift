@@ -67,7 +67,8 @@ struct HTTP2HookTests {
         let html = try peer.finish(peer.request("GET", "/html", authority: Stage.host))
         #expect(html.status == 502 && html.text.contains("response_denied"))
         let long = try peer.finish(peer.request("GET", "/long", authority: Stage.host))
-        #expect(long.status == 200 && !long.hasEnd && long.body.count <= 100 << 10)
+        // A reset overtakes what was not sent yet.
+        #expect(!long.hasEnd && long.closed == .internalError && long.body.count <= 100 << 10)
         #expect(try peer.finish(peer.request("GET", "/", authority: Stage.host)).text == "fine")
     }
 

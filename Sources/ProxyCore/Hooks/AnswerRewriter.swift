@@ -42,7 +42,11 @@ struct AnswerRewriter {
             return write(urls.rewritten(refresh: fields.value(at: index)), for: index, of: fields, to: &output)
         case .setCookie:
             guard mode != .off else { return false }
-            let rewriter = CookieRewriter(gateway: mode == .gateway ? foreignUpstream : nil)
+            let isGateway = mode == .gateway
+            let rewriter = CookieRewriter(
+                gateway: isGateway ? foreignUpstream : nil,
+                keepsSecure: isGateway && context.listener.configuration.tls != nil
+            )
             return write(rewriter.rewritten(fields.value(at: index)), for: index, of: fields, to: &output)
         case .other:
             guard fields.name(at: index).equalsIgnoringCase("Link") else { return false }

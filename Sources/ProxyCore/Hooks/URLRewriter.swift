@@ -17,6 +17,8 @@ struct URLRewriter {
     private let router: Router
     private let upstream: ListenerConfiguration.Upstream?
     private let clientAuthority: [UInt8]
+    /// Whether clients speak TLS to the gateway.
+    private let isTLS: Bool
     private let base: AbsoluteURL?
 
     init(mode: Mode, _ context: borrowing AnswerContext) {
@@ -25,6 +27,7 @@ struct URLRewriter {
             router: context.router,
             upstream: context.listener.configuration.upstream,
             clientAuthority: context.clientAuthority,
+            isTLS: context.listener.configuration.tls != nil,
             base: context.base
         )
     }
@@ -34,12 +37,14 @@ struct URLRewriter {
         router: Router,
         upstream: ListenerConfiguration.Upstream? = nil,
         clientAuthority: [UInt8] = [],
+        isTLS: Bool = false,
         base: AbsoluteURL? = nil
     ) {
         self.mode = mode
         self.router = router
         self.upstream = upstream
         self.clientAuthority = clientAuthority
+        self.isTLS = isTLS
         self.base = base
     }
 
@@ -75,7 +80,7 @@ struct URLRewriter {
             // The client of a gateway has no proxy: http to the upstream would go out in the clear.
             let port = origin.scheme == .http && origin.port == 80 ? 443 : origin.port
             guard let upstream, origin.host == upstream.host, port == upstream.port else { return nil }
-            return text("http", userinfo, clientAuthority, rest)
+            return text(isTLS ? "https" : "http", userinfo, clientAuthority, rest)
         }
     }
 
@@ -229,12 +234,14 @@ extension URLRewriter {
 struct CookieRewriter {
     /// The host behind a gateway that clients know by another name; nil elsewhere.
     let gateway: Host?
+    /// The client speaks TLS to the gateway, and takes cookies as they are but for their domain.
+    var keepsSecure = false
 
     /// - Returns: nil when it stays as it is.
     func rewritten(_ cookie: borrowing Span<UInt8>) -> [UInt8]? {
         // Without Secure nobody takes these; with it, clients that trust loopback do.
         if cookie.hasPrefixIgnoringCase("__Secure-") || cookie.hasPrefixIgnoringCase("__Host-") { return nil }
-        let isSecure = hasAttribute(cookie, "Secure")
+        let isSecure = !keepsSecure && hasAttribute(cookie, "Secure")
         var result: [UInt8] = []
         var position = 0
         var isFirst = true
@@ -254,7 +261,7 @@ struct CookieRewriter {
     private func goes(_ attribute: borrowing Span<UInt8>, _ isSecure: Bool) -> Bool {
         let equals = attribute.firstIndex(of: UInt8(ascii: "=")) ?? attribute.count
         let name = attribute.extracting(attribute.trimmingBlanks(0..<equals))
-        if name.equalsIgnoringCase("Secure") { return true }
+        if name.equalsIgnoringCase("Secure") { return isSecure }
         let start = min(equals + 1, attribute.count)
         let value = attribute.extracting(attribute.trimmingBlanks(start..<attribute.count))
         if isSecure {

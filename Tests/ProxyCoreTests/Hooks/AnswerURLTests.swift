@@ -156,6 +156,26 @@ struct AnswerURLTests {
         #expect(text(rewriter.rewritten(Array(cookie.utf8).span)) == expected)
     }
 
+    @Test("a gateway that speaks TLS leads to https, and cookies stay secure")
+    func gatewayOverTLS() throws {
+        let stage = try HookStage(hosts: "")
+        let host = try Host("api.example.com")
+        let rewriter = URLRewriter(
+            mode: .gateway,
+            router: stage.router,
+            upstream: ListenerConfiguration.Upstream(host: host),
+            clientAuthority: Array("localhost:9001".utf8),
+            isTLS: true
+        )
+        for reference in ["https://api.example.com/a", "http://api.example.com/a", "//api.example.com/a"] {
+            #expect(text(rewriter.rewritten(Array(reference.utf8).span)) == "https://localhost:9001/a")
+        }
+        let cookies = CookieRewriter(gateway: host, keepsSecure: true)
+        let cookie = Array("a=1; Domain=api.example.com; Secure; SameSite=None".utf8)
+        #expect(text(cookies.rewritten(cookie.span)) == "a=1; Secure; SameSite=None")
+        #expect(cookies.rewritten(Array("a=1; Secure".utf8).span) == nil)
+    }
+
     @Test(
         "whatever stands in such a field, what is made of it can stand in one, and leads to no host that was not there"
     )
