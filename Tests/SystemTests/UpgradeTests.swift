@@ -179,6 +179,34 @@ struct UpgradeTests {
         #expect(answer.text == "WebSocket, foo/2")
     }
 
+    @Test("the host's rules for fields and answers hold, for a switch and for other answers")
+    func rules() throws {
+        let stage = try Stage({ settings in
+            settings.hosts[Stage.host]?["headers"] = [
+                "request": ["set": ["X-Given": "by the configuration"]], "response": ["remove": ["X-Origin"]],
+            ]
+            settings.hosts[Stage.host]?["responses"] = ["rules": [["contentType": "text/html", "then": "cancel"]]]
+            settings.hosts[Stage.host]?["redirects"] = ["policy": "deny"]
+        }) { connection in
+            let request = try connection.readRequestHead()
+            switch request?.target {
+            case "/page": try connection.answer("<p>", fields: ["Content-Type: text/html"])
+            case "/moved": try connection.answer("", status: "302 Found", fields: ["Location: https://\(Stage.host)/"])
+            case "/plain": try connection.answer("plain", fields: ["Content-Type: text/plain", "X-Origin: here"])
+            default: try connection.write(Self.switching)
+            }
+        }
+        let switched = try stage.proxy.connect()
+        try switched.send(request(stage))
+        let answer = try switched.readResponseHead()
+        #expect(answer.status == 101 && answer["X-Origin"] == nil)
+        let plain = try stage.proxy.exchange(request(stage, "/plain"))
+        #expect(plain.status == 200 && plain.text == "plain" && plain["X-Origin"] == nil)
+        #expect(try stage.proxy.exchange(request(stage, "/page")).problemCode == "response_denied")
+        #expect(try stage.proxy.exchange(request(stage, "/moved")).problemCode == "redirect_denied")
+        #expect(stage.origin.requests.allSatisfy { $0["X-Given"] == "by the configuration" })
+    }
+
     @Test("without an answer within timeouts.firstByte it is a 504")
     func silence() throws {
         let stage = try Stage({ $0.setTimeouts(["firstByte": "200ms"]) }, script: { $0.readToEnd() })

@@ -217,6 +217,8 @@ public final class LoopStreamTask {
             )
         }
         self.connection = connection
+        // Thousands of streams may be quiet: none of them holds memory for bytes that are not there.
+        if early.isEmpty { early.release() }
         applicationProtocol = transfer.applicationProtocol
         transfer.enter(.receiving)
         delegate.streamTaskDidConnect(self)
@@ -288,6 +290,7 @@ public final class LoopStreamTask {
             if writeFailure != nil { return output.release() }
             output.consume(written)
             guard output.isEmpty else { return }
+            output.release()
             tellOfSpace()
         }
         guard isWriteClosing, !isWriteClosed else { return }
