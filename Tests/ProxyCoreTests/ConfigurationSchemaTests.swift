@@ -141,6 +141,7 @@ struct ConfigurationSchemaTests {
         let configuration = Configuration()
         let limits = configuration.limits
         #expect(try text("limits", "headBytes") == ByteCount.describe(limits.headBytes))
+        #expect(try text("limits", "headFields") == "\(limits.headFields)")
         #expect(try text("limits", "connections") == "\(limits.connections)")
         #expect(try text("limits", "connectionsPerHost") == "\(limits.connectionsPerHost)")
         #expect(try text("limits", "redirectBodyBytes") == ByteCount.describe(limits.redirectBodyBytes))

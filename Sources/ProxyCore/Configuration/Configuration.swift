@@ -116,6 +116,8 @@ package struct AccessConfiguration: Hashable, Sendable {
 package struct LimitsConfiguration: Hashable, Sendable {
     /// Bytes of a request head, request line and fields together.
     package var headBytes = 64 * 1024
+    /// Fields of a request head.
+    package var headFields = 100
     /// Client connections open at once, over all listeners.
     package var connections = 10_000
     /// Connections to one origin open at once, over all workers.

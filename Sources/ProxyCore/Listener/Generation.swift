@@ -30,7 +30,10 @@ final class Generation: @unchecked Sendable {
         var session = SessionConfiguration()
         session.connectionsPerHost = max(1, configuration.limits.connectionsPerHost / workers)
         manager = try LoopSession(loop: loop, configuration: session)
-        headLimits = HeadLimits(headBytes: configuration.limits.headBytes)
+        headLimits = HeadLimits(
+            headBytes: configuration.limits.headBytes,
+            fieldCount: configuration.limits.headFields
+        )
         headTime = .milliseconds(configuration.defaults.timeouts.head.count)
         bodyTime = .milliseconds(configuration.defaults.timeouts.body.count)
         idleTime = .milliseconds(configuration.defaults.timeouts.idle.count)

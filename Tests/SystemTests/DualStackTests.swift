@@ -1,0 +1,82 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// Names with addresses of both families, in name spaces of their own: `/etc/hosts` says what the test wants, and a link
+/// that leads nowhere swallows what is sent to it.
+@Suite("Hosts with addresses of both families")
+struct DualStackTests {
+    private static let hosts = """
+        127.0.0.1 localhost
+        127.0.0.2 refused4.test
+        ::1 refused4.test
+        ::1 refused6.test
+        127.0.0.2 refused6.test
+        192.0.2.77 silent4.test
+        ::1 silent4.test
+        2001:db8::77 silent6.test
+        127.0.0.2 silent6.test
+        192.0.2.77 silent.test
+        2001:db8::77 silent.test
+
+        """
+
+    /// `$0` is pinproxy, `$1` the folder. Nothing else listens in this network: the ports may be any.
+    private static let script = """
+        cd "$1"
+        ip link set lo up
+        ip link add hole type veth peer name far
+        ip link set hole up
+        ip link set far up
+        ip address add 192.0.2.1/24 dev hole
+        ip address add 2001:db8::1/64 dev hole nodad
+        ip neighbour add 192.0.2.77 lladdr 02:00:00:00:00:77 dev hole
+        ip neighbour add 2001:db8::77 lladdr 02:00:00:00:00:77 dev hole
+        mount --bind hosts /etc/hosts
+        python3 -m http.server 8006 --bind ::1 --directory six >six.log 2>&1 &
+        six=$!
+        python3 -m http.server 8004 --bind 127.0.0.2 --directory four >four.log 2>&1 &
+        four=$!
+        "$0" run --config config.json >proxy.log 2>&1 &
+        proxy=$!
+        for port in '[::1]:8006' 127.0.0.2:8004 127.0.0.1:3128; do
+            until curl -s -o /dev/null "http://$port/"; do sleep 0.1; done
+        done
+        for url in refused4.test:8006 refused6.test:8004 silent4.test:8006 silent6.test:8004 silent.test:8004; do
+            curl -s -o answer -w '%{http_code} ' -x http://127.0.0.1:3128 "http://$url/name"
+            echo "$url $(head -c 200 answer)"
+        done
+        kill $six $four $proxy
+        wait
+        """
+
+    @Test("an address that refuses or swallows is passed over for one of the other family")
+    func fallback() throws {
+        let folder = try TemporaryFolder()
+        try folder.write(Self.hosts, as: "hosts")
+        try folder.write("six", as: "six/name")
+        try folder.write("four", as: "four/name")
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.listeners = [["address": "127.0.0.1:3128"]]
+        settings.members["access"] = ["denyAddresses": [String]()]
+        settings.setTimeouts(["connect": "5s"])
+        _ = try settings.write(to: folder)
+        let finished = try Programs.run(
+            "unshare",
+            [
+                "--user", "--map-root-user", "--mount", "--net", "/bin/sh", "-c", Self.script,
+                try Programs.built("pinproxy"), folder.path,
+            ],
+            seconds: 60
+        )
+        let lines = finished.output.split(separator: "\n").map(String.init)
+        try #require(lines.count >= 5, "\(finished.output) \(finished.errors)")
+        #expect(lines[0] == "200 refused4.test:8006 six")
+        #expect(lines[1] == "200 refused6.test:8004 four")
+        // Within timeouts.connect, which the swallowing address alone would use up.
+        #expect(lines[2] == "200 silent4.test:8006 six")
+        #expect(lines[3] == "200 silent6.test:8004 four")
+        #expect(lines[4].hasPrefix("504 silent.test:8004 "))
+        #expect(finished.output.contains("connect_timeout"))
+    }
+}
