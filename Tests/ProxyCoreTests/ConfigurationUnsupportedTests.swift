@@ -9,9 +9,7 @@ struct ConfigurationUnsupportedTests {
         "a key without function is refused, with what to do instead",
         arguments: [
             LoadError(#""cache": { "memory": "64MB" }"#, at: "/cache", says: "nothing is cached"),
-            LoadError(#""defaults": { "connect": "intercept" }"#, at: "/defaults/connect", says: "absolute form"),
             LoadError(#""defaults": { "cache": {} }"#, at: "/defaults/cache", says: "nothing is cached"),
-            LoadError(host: #""connect": "intercept""#, at: "/connect", says: "absolute form"),
             LoadError(host: #""cache": {}"#, at: "/cache", says: "nothing is cached"),
         ]
     )

@@ -10,7 +10,12 @@ extension ConfigurationReader {
             readTimeouts(object, into: &configuration.defaults.timeouts, ofHost: false)
         }
         readHooks(object, into: &configuration.defaults, ofHost: false)
-        if let policy = readConnect(object) { configuration.defaults.connect = policy }
+        if let policy = readConnect(object) {
+            configuration.defaults.connect = policy
+            if policy == .intercept, let element = object["connect"] {
+                intercepted.append(Placed(value: configuration.defaults, element: element))
+            }
+        }
         for (name, element) in object.entries where Self.keysOfHostsAlone.contains(name) {
             _ = object[name]
             element.report("\"\(name)\" is said for a host", remedy: "put it into the entries of hosts that it is for")
@@ -78,6 +83,7 @@ extension ConfigurationReader {
         if let policy = readConnect(object), let element = object["connect"] {
             entry.connect = policy
             if policy == .tunnel { tunnels.append(Placed(value: entry, element: element)) }
+            if policy == .intercept { intercepted.append(Placed(value: entry, element: element)) }
         }
         if let element = object["upstreamProxy"] {
             switch readUpstreamProxy(element) {
@@ -103,12 +109,7 @@ extension ConfigurationReader {
     }
 
     private func readConnect(_ object: DocumentObject) -> ConnectPolicy? {
-        guard let element = object["connect"] else { return nil }
-        if case .string("intercept") = element.value.content {
-            UnsupportedKeys.reportIntercept(on: element)
-            return nil
-        }
-        return element.choice(ConnectPolicy.self)
+        object["connect"]?.choice(ConnectPolicy.self)
     }
 
     private func readTimeouts(_ object: DocumentObject, into timeouts: inout Timeouts, ofHost: Bool) {

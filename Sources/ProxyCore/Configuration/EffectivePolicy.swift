@@ -90,11 +90,15 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
 
     private static func connect(_ policy: ConnectPolicy, _ access: AccessConfiguration) -> String {
         switch policy {
-        case .deny, .intercept: return "denied, with the alternatives in the answer"
+        case .deny: return "denied, with the alternatives in the answer"
         case .tunnel:
             let ports = access.connectPorts.map(String.init).joined(separator: ", ")
             return ports.isEmpty
                 ? "denied: access.connectPorts is empty" : "tunnelled to unpinned hosts, ports \(ports)"
+        case .intercept:
+            let ports = access.connectPorts.map(String.init).joined(separator: ", ")
+            return ports.isEmpty
+                ? "denied: access.connectPorts is empty" : "intercepted with the local CA, ports \(ports)"
         }
     }
 
@@ -124,9 +128,9 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
         }
         row("anchors", anchors(of: domain?.policy, snapshot))
         if entry.connect != .deny {
-            let isPinned = snapshot.isPinned(host)
+            let isRefused = snapshot.isPinned(host) && entry.connect == .tunnel
             let text =
-                isPinned ? "denied: a pinned host is never tunnelled" : connect(entry.connect, configuration.access)
+                isRefused ? "denied: a pinned host is never tunnelled" : connect(entry.connect, configuration.access)
             row("CONNECT", text)
         }
         row("includeSubdomains", subdomains(host, entry, domain))

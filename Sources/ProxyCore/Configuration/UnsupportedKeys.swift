@@ -28,15 +28,6 @@ enum UnsupportedKeys {
         }
     }
 
-    static func reportIntercept(on element: DocumentElement) {
-        report(
-            "\"connect\": \"intercept\"",
-            on: element,
-            remedy:
-                "write \"deny\"; clients ask for https://… in absolute form, for http://… with \"upgrade\", or use a gateway"
-        )
-    }
-
     /// Reports what `object` asks for in vain, where it stands, so that no message recommends it.
     static func check(_ object: DocumentObject, in place: Place) {
         let present = object.entries.map(\.name)

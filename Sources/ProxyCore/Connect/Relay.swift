@@ -25,7 +25,7 @@ class Relay: LoopStreamTaskDelegate {
     private let carrier: ExchangeCarrier
     final let endpoint: Endpoint
     /// From the client, before it was the relay's.
-    private var input = ByteBuffer()
+    final var input = ByteBuffer()
     private(set) final var stream: LoopStreamTask!
     private var timer: LoopTimer!
     private var clientHasEnded = false
@@ -176,7 +176,7 @@ class Relay: LoopStreamTaskDelegate {
             isHeldBack = false
             stream.resumeReceiving()
         }
-        guard output.isEmpty else { return }
+        guard output.isEmpty, !transport.isWriteBlocked else { return }
         output.release()
         if phase == .finishing { return finish() }
         if originHasEnded, !isEndSaid {

@@ -48,7 +48,7 @@ final class ClientConnection: ExchangeCarrier {
 
     init(_ transport: ClientTransport) {
         carrier = transport
-        mayBeHTTP2 = transport.listener.configuration.http2
+        mayBeHTTP2 = transport.listener.configuration.http2 && transport.intercepted == nil
         super.init(worker: transport.worker, listener: transport.listener)
         timer = LoopTimer { [unowned self] in timeIsUp() }
     }

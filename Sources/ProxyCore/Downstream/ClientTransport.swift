@@ -32,7 +32,11 @@ final class ClientTransport: EventHandler {
     private var tls: TLSLayer?
     /// Who the client has proved to be, for all that is asked on this connection: by its certificate, as a process at a
     /// Unix socket, or with the request that opened a tunnel.
-    var clientName: [UInt8]?
+    private(set) var clientName: [UInt8]?
+    /// The credentials under which that was found out; 0 for a certificate, which the handshake has verified.
+    private var clientSerial: UInt64 = 0
+    /// Set once TLS within a CONNECT has been taken up: what every request is for.
+    private(set) var intercepted: InterceptedAuthority?
     /// There may be bytes to read: events come once, when that becomes so.
     var isReadable = false
     /// The client has said all it will say.
@@ -40,6 +44,7 @@ final class ClientTransport: EventHandler {
     /// The last write found no room; `writable` tells the user when there is some again.
     private(set) var isWriteBlocked = false
     private var isFlushPlanned = false
+    private var isClosed = false
     /// Nothing follows what still waits to be written.
     private var isEnding = false
 
@@ -63,17 +68,53 @@ final class ClientTransport: EventHandler {
             return false
         }
         if case .credentials(let credentials) = listener.security.authentication, address.family == .unix {
-            clientName = socket.peer.flatMap { credentials.user(of: $0) }
+            identifyPeer(credentials)
         }
         switch listener.security.tls {
         case .none: serveHTTP()
         case .context(let context):
-            startTLS(context) {
-                $0.identifyClient(); $0.serveHTTP()
+            var early = ByteBuffer()
+            var pending = ByteBuffer()
+            startTLS(context, early: &early, pending: &pending) { transport in
+                transport.identifyClient()
+                transport.serveHTTP()
             }
         case .unusable: close()
         }
         return true
+    }
+
+    private func identifyPeer(_ credentials: ClientCredentials) {
+        clientName = socket.peer.flatMap { credentials.user(of: $0) }
+        clientSerial = credentials.serial
+    }
+
+    /// Whether the client is still who it was, after a reload perhaps.
+    func isStillKnown(under credentials: ClientCredentials) -> Bool {
+        if clientSerial == 0 || clientSerial == credentials.serial { return true }
+        if intercepted == nil { identifyPeer(credentials) }
+        return intercepted == nil && clientName != nil
+    }
+
+    /// Takes up the TLS that a client speaks behind its CONNECT.
+    ///
+    /// - Parameters:
+    ///   - user: who has sent the CONNECT.
+    ///   - early: what the client has sent behind it.
+    ///   - pending: the answer to it, as far as it has not been written.
+    func intercept(
+        _ authority: InterceptedAuthority,
+        user: [UInt8]?,
+        _ context: TLSServerContext,
+        early: inout ByteBuffer,
+        pending: inout ByteBuffer
+    ) {
+        intercepted = authority
+        if clientName == nil, let user, case .credentials(let credentials) = listener.security.authentication {
+            clientName = user
+            clientSerial = credentials.serial
+        }
+        startTLS(context, early: &early, pending: &pending) { $0.serveHTTP() }
     }
 
     private func serveHTTP() {
@@ -86,15 +127,20 @@ final class ClientTransport: EventHandler {
     ///
     /// - Parameters:
     ///   - early: what has been read of the handshake.
+    ///   - pending: what is still to be written before it.
     ///   - next: called when the handshake is complete; has the connection taken over.
-    func startTLS(
+    private func startTLS(
         _ context: TLSServerContext,
-        early: consuming ByteBuffer = ByteBuffer(),
+        early: inout ByteBuffer,
+        pending: inout ByteBuffer,
         then next: @escaping (ClientTransport) -> Void
     ) {
         guard let session = try? context.session() else { return close() }
-        session.incoming.append(early.bytes)
-        tls = TLSLayer(session, over: tls)
+        swap(&session.incoming, &early)
+        swap(&session.outgoing, &pending)
+        let layer = TLSLayer(session, over: tls)
+        layer.noteReadable(peerHasEnded: peerHasEnded)
+        tls = layer
         let handshake = ClientHandshake(self, then: next)
         user = .handshake(handshake)
         handshake.open()
@@ -337,7 +383,8 @@ final class ClientTransport: EventHandler {
 
     /// Ends the connection; its user has let go of everything.
     func close() {
-        if case .none = user { return }
+        guard !isClosed else { return }
+        isClosed = true
         user = .none
         if let tls, tls.isHoldingBack { socket.resetOnClose() }
         worker.loop.unregister(socket.descriptor)

@@ -92,7 +92,21 @@ final class Exchange: LoopTaskDelegate {
 
     /// Finds out who asks, before anything is done for it.
     private func authenticate(_ credentials: ClientCredentials, _ generation: Generation) {
-        if user != nil { return proceed(generation) }
+        if user != nil {
+            if carrier.transport.isStillKnown(under: credentials) { return proceed(generation) }
+            user = nil
+            if carrier.transport.intercepted != nil {
+                // What was proved with the CONNECT cannot be proved here.
+                return refuse(
+                    Problem(
+                        .authenticationRequired,
+                        status: 403,
+                        "The users of this proxy have changed since the CONNECT. Connect again."
+                    ),
+                    keepAlive: false
+                )
+            }
+        }
         let asked = number
         let verdict = worker.authenticator.judge(PresentedCredentials(head.fields), credentials) { [self] verdict in
             guard number == asked, !isOver else { return }
@@ -149,6 +163,7 @@ final class Exchange: LoopTaskDelegate {
                     start(endpoint, generation)
                 }
             case .tunnel(let endpoint): startTunnel(endpoint, generation)
+            case .intercept(let endpoint): startInterception(endpoint, generation)
             }
         }
     }
@@ -174,16 +189,43 @@ final class Exchange: LoopTaskDelegate {
         upgrade.dial(generation.manager, endpoint.scheme == .https ? [.http1] : [])
     }
 
-    private func startTunnel(_ endpoint: Endpoint, _ generation: Generation) {
+    private func startInterception(_ endpoint: Endpoint, _ generation: Generation) {
+        guard mayConnect() else { return }
+        do throws(LeafContexts.Refusal) {
+            guard let leaves = generation.leaves else { throw LeafContexts.Refusal(reason: "there is none") }
+            let context = try leaves.context(for: endpoint.host, at: startedWall / 1_000_000)
+            let interception = Interception(self, carrier, to: endpoint, context: context)
+            relay = interception
+            interception.dial(generation.manager, endpoint.httpVersion == .http2 ? [.http2, .http1] : [.http1])
+        } catch {
+            refuse(
+                Problem(
+                    .connectDenied,
+                    "The local CA cannot stand in for \(endpoint.host): \(error.reason). Make one that takes the host in (pinproxy ca init)."
+                ),
+                keepAlive: canPersist
+            )
+        }
+    }
+
+    /// Whether a CONNECT is one that can be had; it is refused otherwise.
+    private func mayConnect() -> Bool {
         guard !head.framing.hasBody else {
-            return refuse(Problem(.requestInvalid, "A CONNECT has no body."), keepAlive: false)
+            refuse(Problem(.requestInvalid, "A CONNECT has no body."), keepAlive: false)
+            return false
         }
         guard carrier.canHandOver else {
-            return refuse(
+            refuse(
                 Problem(.connectDenied, "No tunnels are made in HTTP/2. Send the CONNECT in HTTP/1.1."),
                 keepAlive: true
             )
+            return false
         }
+        return true
+    }
+
+    private func startTunnel(_ endpoint: Endpoint, _ generation: Generation) {
+        guard mayConnect() else { return }
         let tunnel = Tunnel(self, carrier, to: endpoint, headTime: generation.headTime)
         relay = tunnel
         tunnel.dial(generation.manager)

@@ -145,7 +145,7 @@ extension Exchange {
                     "\(hooks.url?.origin.description ?? "The origin") redirects to \(hop.url.origin). \(problem.details)"
                 )
             )
-        case .tunnel:
+        case .tunnel, .intercept:
             fail(Problem(.internal, "A redirect leads to a tunnel."))
         case .origin(let endpoint):
             guard let timeouts = hooks.timeouts(of: endpoint, now: worker.loop.now) else {

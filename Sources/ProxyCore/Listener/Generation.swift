@@ -19,6 +19,8 @@ final class Generation: @unchecked Sendable {
     let bodyTime: TimeSpan
     let idleTime: TimeSpan
     let requestBodyLimit: Int?
+    /// What intercepted clients are shown; nil without a local CA.
+    let leaves: LeafContexts?
 
     /// - Parameters:
     ///   - loop: the worker's; the session is of use on its thread only.
@@ -38,6 +40,7 @@ final class Generation: @unchecked Sendable {
         bodyTime = .milliseconds(configuration.defaults.timeouts.body.count)
         idleTime = .milliseconds(configuration.defaults.timeouts.idle.count)
         requestBodyLimit = configuration.limits.requestBodyBytes
+        leaves = snapshot.parts.authority.map { LeafContexts($0) }
     }
 
     /// Takes nothing new from now on.

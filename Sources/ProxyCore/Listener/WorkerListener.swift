@@ -93,6 +93,7 @@ final class WorkerListener: EventHandler {
 
     func route(for head: borrowing RequestHead, on connection: ClientTransport, worker: Worker) -> Decision {
         if head.method.isPurge { return .refused(Problem.purgeOnProxyPort, nil) }
+        if let authority = connection.intercepted { return inside(authority, head) }
         if head.method == .connect { return connect(head) }
         if head.form == .asterisk {
             return .refused(
@@ -101,6 +102,33 @@ final class WorkerListener: EventHandler {
             )
         }
         return isGateway ? gateway(head, connection) : forward(head)
+    }
+
+    /// A request behind a CONNECT: it goes where the CONNECT was to go, or nowhere.
+    private func inside(_ authority: InterceptedAuthority, _ head: borrowing RequestHead) -> Decision {
+        if head.method == .connect {
+            return .refused(Problem(.connectDenied, "A CONNECT inside of a CONNECT leads nowhere."), nil)
+        }
+        guard head.form != .asterisk, authority.isNamed(by: head) else {
+            return .refused(
+                Problem(
+                    .misdirectedRequest,
+                    "The CONNECT was for \(authority.host.authorityText):\(authority.port), and the request is for something else."
+                ),
+                nil
+            )
+        }
+        if let known = routes.lookup(isHTTPS: true, host: head.hostBytes, port: authority.port) {
+            return decision(known)
+        }
+        let route = worker.generation.router.route(
+            isHTTPS: true,
+            host: authority.host,
+            port: authority.port,
+            allowHosts: configuration.allowHosts
+        )
+        routes.insert(route, isHTTPS: true, host: head.hostBytes, port: authority.port)
+        return decision(route)
     }
 
     private func forward(_ head: borrowing RequestHead) -> Decision {

@@ -8,6 +8,8 @@ final class Route {
         case origin(Endpoint)
         /// CONNECT: the bytes of a connection to that host and port, as they are.
         case tunnel(Endpoint)
+        /// CONNECT: TLS that ends here, and requests in it to that origin.
+        case intercept(Endpoint)
         case refused(Problem)
     }
 

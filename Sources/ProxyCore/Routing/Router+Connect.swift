@@ -4,7 +4,7 @@ import SessionCore
 
 /// CONNECT: where a tunnel may lead, and why most may not.
 extension Router {
-    /// The route of a CONNECT: `.tunnel`, or a refusal. Access rules come first, then the policy for the host.
+    /// The route of a CONNECT: `.tunnel`, `.intercept`, or a refusal. Access rules come first, then the policy for the host.
     ///
     /// - Parameter allowHosts: the listener's own rule, beside those of `access`.
     func connectRoute(host: Host, port: UInt16, allowHosts: HostPatternSet) -> Route {
@@ -15,7 +15,7 @@ extension Router {
         if let refusal = hostRefusal(host, allowHosts) { return refused(refusal) }
         let settings = snapshot.policy(for: host).configuration
         // Invariant 8, whatever the configuration says: not on another port, not when only reporting.
-        if snapshot.isPinned(host), settings.connect != .deny {
+        if snapshot.isPinned(host), settings.connect == .tunnel {
             return refused(
                 Problem(
                     .connectDenied,
@@ -25,7 +25,7 @@ extension Router {
             )
         }
         switch settings.connect {
-        case .deny, .intercept:
+        case .deny:
             return refused(
                 Problem(
                     .connectDenied,
@@ -33,7 +33,7 @@ extension Router {
                         + Self.alternatives(host)
                 )
             )
-        case .tunnel:
+        case .tunnel, .intercept:
             break
         }
         guard snapshot.configuration.access.connectPorts.contains(port) else {
@@ -42,6 +42,19 @@ extension Router {
                     .connectDenied,
                     "No tunnel leads to port \(port): access.connectPorts does not have it. Add it there if it should be."
                 )
+            )
+        }
+        if settings.connect == .intercept {
+            let inside = route(isHTTPS: true, host: host, port: port, allowHosts: allowHosts)
+            guard case .origin(let endpoint) = inside.destination else {
+                if case .refused(let problem) = inside.destination { return refused(problem) }
+                return inside
+            }
+            return Route(
+                destination: .intercept(endpoint),
+                isUpgraded: false,
+                rewritesUpgraded: false,
+                logPrefix: place
             )
         }
         if let refusal = unpinnedRefusal(host) ?? literalRefusal(host, port, settings, exempting: settings.resolve) {

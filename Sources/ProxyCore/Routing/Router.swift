@@ -22,7 +22,7 @@ package struct Router: Sendable {
     package func endpoint(_ origin: Origin) -> Result<Endpoint, Problem> {
         let isHTTPS = origin.scheme == .https
         switch route(isHTTPS: isHTTPS, host: origin.host, port: origin.port, allowHosts: .any).destination {
-        case .origin(let endpoint), .tunnel(let endpoint): return .success(endpoint)
+        case .origin(let endpoint), .tunnel(let endpoint), .intercept(let endpoint): return .success(endpoint)
         case .refused(let problem): return .failure(problem)
         }
     }
@@ -30,7 +30,7 @@ package struct Router: Sendable {
     /// Where a TLS connection to that place goes, as the proxy makes it, or why it makes none.
     package func endpoint(host: Host, port: UInt16) -> Result<Endpoint, Problem> {
         switch route(isHTTPS: true, host: host, port: port, allowHosts: .any).destination {
-        case .origin(let endpoint), .tunnel(let endpoint): .success(endpoint)
+        case .origin(let endpoint), .tunnel(let endpoint), .intercept(let endpoint): .success(endpoint)
         case .refused(let problem): .failure(problem)
         }
     }

@@ -1,0 +1,320 @@
+import Foundation
+import ServerTrust
+import TestSupport
+import Testing
+
+@Suite("CONNECT to a host that is intercepted")
+struct InterceptionTests {
+    private let folder: TemporaryFolder
+
+    init() throws {
+        folder = try TemporaryFolder()
+        let made = try Programs.run(
+            try Programs.built("pinproxy"),
+            ["ca", "init", "--dir", folder.path, Stage.host, "other.example.com"]
+        )
+        try #require(made.exitCode == 0, "\(made.errors)")
+        try folder.write(Stage.pki.root.certificate.pem, as: "root.pem")
+    }
+
+    private var ca: String { "\(folder.path)/pinproxy-ca.pem" }
+
+    private func intercept(_ settings: inout ProxySettings) {
+        settings.members["interception"] = ["certificate": ca, "key": "\(folder.path)/pinproxy-ca.key"]
+        settings.hosts[Stage.host, default: [:]]["connect"] = "intercept"
+        // The origins of tests have ports of their own; `resolve` leads there.
+    }
+
+    private func stage(
+        _ change: (inout ProxySettings) -> Void = { _ in },
+        script: @escaping ScriptedOrigin.Script
+    ) throws -> Stage {
+        try Stage(
+            { settings in
+                intercept(&settings)
+                change(&settings)
+            },
+            script: script
+        )
+    }
+
+    private static let answering: ScriptedOrigin.Script = { connection in
+        while let request = try connection.readRequest() {
+            let text = request.body.isEmpty ? "\(request.method) \(request.target)" : "\(request.body.count)"
+            try connection.write("HTTP/1.1 200 OK\r\nContent-Length: \(text.utf8.count)\r\n\r\n\(text)")
+        }
+    }
+
+    private func curl(_ stage: Stage, _ arguments: String..., proxy: String? = nil) throws -> Programs.Finished {
+        try Programs.run(
+            "curl",
+            ["-sS", "--max-time", "30", "--proxy", proxy ?? "http://127.0.0.1:\(stage.proxy.port)", "--cacert", ca]
+                + arguments
+        )
+    }
+
+    // MARK: - Requests go the way of all others
+
+    @Test("curl's https request goes through its pin, with hooks and log as any other")
+    func curlUsesIt() throws {
+        let stage = try stage(script: Self.answering)
+        let finished = try curl(stage, "https://\(Stage.host)/one", "https://\(Stage.host)/two")
+        #expect(finished.output == "GET /oneGET /two", "\(finished.errors)")
+        let lines = try stage.proxy.waitForTaskLines(3)
+        let connect = try #require(lines.first { $0.string("method") == "CONNECT" })
+        #expect(connect.string("url") == "\(Stage.host):443")
+        #expect(connect.integer("status") == 200)
+        #expect(connect.object("pinning")?["verdict"] as? String == "pass")
+        let urls = lines.filter { $0.string("method") == "GET" }
+        #expect(urls.map { $0.string("url") } == ["https://\(Stage.host)/one", "https://\(Stage.host)/two"])
+        for line in urls { #expect(line.object("pinning")?["verdict"] as? String == "pass") }
+    }
+
+    @Test("the client is shown a short-lived certificate for the host, by the local CA")
+    func showsLeaf() throws {
+        let stage = try stage(script: Self.answering)
+        let finished = try Programs.run(
+            "sh",
+            [
+                "-c",
+                "openssl s_client -proxy 127.0.0.1:\(stage.proxy.port) -connect \(Stage.host):443 -servername \(Stage.host) "
+                    + "-CAfile '\(ca)' -verify_return_error -alpn h2,http/1.1 </dev/null 2>&1",
+            ]
+        )
+        #expect(finished.output.contains("Verify return code: 0 (ok)"), "\(finished.output)")
+        #expect(finished.output.contains("issuer=CN = pinproxy local CA"))
+        #expect(finished.output.contains("ALPN protocol: http/1.1"))
+    }
+
+    @Test("large bodies go both ways, several on one connection")
+    func largeBodies() throws {
+        let stage = try stage { connection in
+            while let request = try connection.readRequest() {
+                try connection.write("HTTP/1.1 200 OK\r\nContent-Length: \(request.body.count)\r\n\r\n")
+                try connection.write(request.body)
+            }
+        }
+        let bytes = patternBytes(3 << 20)
+        let path = try folder.write(bytes: bytes, as: "body")
+        let finished = try curl(
+            stage,
+            "--data-binary",
+            "@\(path)",
+            "-o",
+            "\(folder.path)/1",
+            "-o",
+            "\(folder.path)/2",
+            "https://\(Stage.host)/",
+            "https://\(Stage.host)/"
+        )
+        #expect(finished.exitCode == 0, "\(finished.errors)")
+        for name in ["1", "2"] {
+            #expect(try Data(contentsOf: URL(fileURLWithPath: "\(folder.path)/\(name)")) == Data(bytes))
+        }
+        #expect(try stage.proxy.waitForTaskLines(3).filter { $0.string("method") == "CONNECT" }.count == 1)
+    }
+
+    @Test("Python trusts the local CA, too")
+    func python() throws {
+        let stage = try stage(script: Self.answering)
+        let script = """
+            import urllib.request
+            print(urllib.request.urlopen("https://\(Stage.host)/python", timeout=30).read().decode())
+            """
+        let finished = try Programs.run(
+            "python3",
+            ["-c", script],
+            environment: Programs.environment.merging([
+                "https_proxy": "http://127.0.0.1:\(stage.proxy.port)", "SSL_CERT_FILE": ca,
+            ]) { $1 }
+        )
+        #expect(finished.output == "GET /python\n", "\(finished.errors)")
+    }
+
+    @Test("it runs within an HTTPS proxy: TLS in TLS")
+    func nested() throws {
+        let own = try Stage.pki.server("localhost")
+        let stage = try stage(
+            { settings in
+                settings.files["own.pem"] = own.chainPEM
+                settings.files["own.key"] = own.privateKeyPEM
+                settings.listeners[0]["tls"] = ["certificate": "own.pem", "key": "own.key"]
+            },
+            script: Self.answering
+        )
+        let path = try folder.write(bytes: patternBytes(1 << 20), as: "body")
+        let finished = try curl(
+            stage,
+            "--proxy-cacert",
+            "\(folder.path)/root.pem",
+            "--data-binary",
+            "@\(path)",
+            "https://\(Stage.host)/",
+            proxy: "https://localhost:\(stage.proxy.port)"
+        )
+        #expect(finished.output == "\(1 << 20)", "\(finished.errors)")
+    }
+
+    // MARK: - Pins hold
+
+    @Test("behind a wrong pin the CONNECT is refused with 502, and the origin has got no byte")
+    func wrongPin() throws {
+        let stage = try stage({ $0.pin(Stage.host, to: .unrelated(7)) }, script: Self.answering)
+        let client = try stage.proxy.connect()
+        try client.send("CONNECT \(Stage.host):443 HTTP/1.1\r\nHost: \(Stage.host):443\r\n\r\n")
+        let answer = try client.readResponse(to: "CONNECT")
+        #expect(answer.status == 502)
+        #expect(answer.problemCode == "pin_mismatch")
+        #expect(stage.origin.applicationBytes == 0)
+        #expect(try stage.proxy.waitForTaskLines(1)[0].string("error") == "pin_mismatch")
+    }
+
+    @Test("a pin that is changed while the tunnel is open refuses the next request in it")
+    func reloadedPin() throws {
+        let stage = try stage(script: Self.answering)
+        let script = """
+            import http.client, ssl, sys
+            context = ssl.create_default_context(cafile="\(ca)")
+            c = http.client.HTTPSConnection("127.0.0.1", \(stage.proxy.port), context=context)
+            c.set_tunnel("\(Stage.host)", 443)
+            c.request("GET", "/1")
+            print(c.getresponse().read().decode(), flush=True)
+            sys.stdin.readline()
+            c.request("GET", "/2")
+            print(c.getresponse().status, flush=True)
+            """
+        let file = try folder.write(script, as: "client.py")
+        let pipe = "\(folder.path)/go"
+        _ = try Programs.run("mkfifo", [pipe])
+        let client = try ChildProcess(try Programs.path(of: "sh"), ["-c", "exec python3 '\(file)' < '\(pipe)'"])
+        let go = FileHandle(forUpdatingAtPath: pipe)
+        _ = try client.waitForOutput("the first answer") { $0.contains("GET /1") ? true : nil }
+        try stage.reload { $0.pin(Stage.host, to: .unrelated(7)) }
+        try go?.write(contentsOf: Data("\n".utf8))
+        #expect(try client.waitForExit().output.contains("502"))
+    }
+
+    // MARK: - What does not belong in it
+
+    /// Sends text inside an intercepted connection, and gives back what came, or why TLS did not.
+    private func said(_ stage: Stage, _ text: String, name: String = Stage.host, protocols: String = "") throws
+        -> String
+    {
+        let file = try folder.write(text, as: "said")
+        let script = """
+            import socket, ssl
+            s = socket.create_connection(("127.0.0.1", \(stage.proxy.port)), timeout=30)
+            s.sendall(b"CONNECT \(Stage.host):443 HTTP/1.1\\r\\nHost: \(Stage.host):443\\r\\n\\r\\n")
+            head = b""
+            while not head.endswith(b"\\r\\n\\r\\n"): head += s.recv(1)
+            context = ssl.create_default_context(cafile="\(ca)")
+            if "\(protocols)": context.set_alpn_protocols(["\(protocols)"])
+            try:
+                tls = context.wrap_socket(s, server_hostname="\(name)")
+                tls.sendall(open("\(file)", "rb").read())
+                answer = b""
+                while True:
+                    piece = tls.recv(65536)
+                    if not piece: break
+                    answer += piece
+                print(answer.decode())
+            except ssl.SSLError as error:
+                print(error)
+            """
+        return try Programs.run("python3", ["-c", script]).output
+    }
+
+    @Test(
+        "a request for another host, a CONNECT and plain http are refused",
+        arguments: [
+            ("GET / HTTP/1.1\r\nHost: other.example.com\r\nConnection: close\r\n\r\n", "421"),
+            ("GET / HTTP/1.1\r\nHost: \(Stage.host):8443\r\nConnection: close\r\n\r\n", "421"),
+            ("GET http://\(Stage.host)/ HTTP/1.1\r\nHost: \(Stage.host)\r\nConnection: close\r\n\r\n", "421"),
+            ("GET https://other.example.com/ HTTP/1.1\r\nHost: other.example.com\r\nConnection: close\r\n\r\n", "421"),
+            ("CONNECT \(Stage.host):443 HTTP/1.1\r\nHost: \(Stage.host):443\r\nConnection: close\r\n\r\n", "403"),
+            ("GET / HTTP/1.1\r\nHost: \(Stage.host):443\r\nConnection: close\r\n\r\n", "200"),
+            ("GET https://\(Stage.host)/ HTTP/1.1\r\nHost: \(Stage.host)\r\nConnection: close\r\n\r\n", "200"),
+        ]
+    )
+    func belongs(request: String, status: String) throws {
+        let stage = try stage(script: Self.answering)
+        let answer = try said(stage, request)
+        #expect(answer.contains("HTTP/1.1 \(status)"), "\(answer)")
+    }
+
+    @Test("a hello for another host gets an alert, and nothing else")
+    func wrongName() throws {
+        let stage = try stage(script: Self.answering)
+        #expect(try said(stage, "GET / HTTP/1.1\r\n\r\n", name: "other.example.com").contains("unrecognized name"))
+    }
+
+    @Test("a client that speaks HTTP/2 alone is told so in TLS's words")
+    func http2Alone() throws {
+        let stage = try stage(script: Self.answering)
+        #expect(try said(stage, "", protocols: "h2").contains("no application protocol"))
+    }
+
+    // MARK: - Clients and rules
+
+    @Test("authentication comes before the CONNECT, and holds for what is asked inside")
+    func authentication() throws {
+        let hash = try Programs.run(
+            "python3",
+            ["-W", "ignore", "-c", "import crypt; print(crypt.crypt('x', '$6$rounds=1000$saltsalt'))"]
+        ).output
+        let stage = try stage(
+            {
+                $0.files["users"] = "alice:" + hash
+                $0.members["authentication"] = ["basic": ["file": "users"]]
+            },
+            script: Self.answering
+        )
+        #expect(try curl(stage, "https://\(Stage.host)/").exitCode == 56)
+        #expect(stage.origin.connections.isEmpty)
+        let proven = try curl(stage, "--proxy-user", "alice:x", "https://\(Stage.host)/")
+        #expect(proven.output == "GET /", "\(proven.errors)")
+        let line = try stage.proxy.waitForTaskLines(3).first { $0.string("method") == "GET" }
+        #expect(line?.string("user") == "alice")
+    }
+
+    @Test("a denied host is denied, and a port that connectPorts has not")
+    func access() throws {
+        let stage = try stage(
+            { $0.members["access"] = ["denyHosts": [Stage.host], "denyAddresses": []] },
+            script: Self.answering
+        )
+        func connect(_ authority: String) throws -> HTTPMessage {
+            try stage.proxy.exchange("CONNECT \(authority) HTTP/1.1\r\nHost: \(authority)\r\n\r\n", method: "CONNECT")
+        }
+        #expect(try connect("\(Stage.host):443").problemCode == "host_denied")
+        try stage.reload { $0.members["access"] = ["denyAddresses": []] }
+        #expect(try connect("\(Stage.host):8443").problemCode == "connect_denied")
+    }
+
+    @Test("without a CA, or with one that is not for the host, the configuration is refused")
+    func loadErrors() throws {
+        func check(_ interception: String, host: String) throws -> Programs.Finished {
+            let text = """
+                { "version": 1, \(interception) "hosts": { "\(host)": { "connect": "intercept" } } }
+                """
+            let path = try folder.write(text, as: "config.json")
+            return try Programs.run(try Programs.built("pinproxy"), ["check", "--config", path])
+        }
+        let files = #""interception": { "certificate": "pinproxy-ca.pem", "key": "pinproxy-ca.key" },"#
+        let none = try check("", host: Stage.host)
+        #expect(none.exitCode == 78)
+        #expect(none.errors.contains("/hosts/\(Stage.host)") && none.errors.contains("ca init"))
+        let foreign = try check(files, host: "elsewhere.test")
+        #expect(foreign.exitCode == 78)
+        #expect(foreign.errors.contains("permitted subtree violation"), "\(foreign.errors)")
+        let good = try check(files, host: "v1.\(Stage.host)")
+        #expect(good.exitCode == 0, "\(good.errors)")
+        try FileManager.default.setAttributes(
+            [.posixPermissions: 0o644],
+            ofItemAtPath: "\(folder.path)/pinproxy-ca.key"
+        )
+        let loose = try check(files, host: Stage.host)
+        #expect(loose.exitCode == 78)
+        #expect(loose.errors.contains("chmod 600"))
+    }
+}
