@@ -24,7 +24,7 @@ BINARY := .build/release/pinproxy
 BUILD_PACKAGES := libssl-dev libcurl4-openssl-dev libidn2-dev libpsl-dev libnghttp2-dev libsqlite3-dev libcrypt-dev zlib1g-dev \
     libmimalloc-dev libpng-dev libjpeg62-turbo-dev pkg-config:pkg-config ca-certificates
 TEST_PACKAGES := nginx:nginx openssl:openssl curl:curl python3:python3 git:git ps:procps \
-    ip:iproute2 unshare:util-linux
+    ip:iproute2 unshare:util-linux nghttp:nghttp2-client python3-grpcio
 # The real clients that the proxy is tried with: those that are there are run, .ci/run wants all.
 CLIENT_PACKAGES := wget:wget node:nodejs javac:default-jdk-headless dpkg-deb:dpkg python3-requests python3-httpx \
     python3-aiohttp python3-pip

@@ -133,7 +133,9 @@ let package = Package(
         // What every reader of bytes from outside is held to; the tests run it over Tests/Fuzzing/Corpus, the fuzzer over anything.
         .target(
             name: "FuzzTargets",
-            dependencies: ["ProxyCore", "SessionCore", "ServerTrust", "HTTPCore", "IOCore", "COpenSSL", "TestSupport"],
+            dependencies: [
+                "ProxyCore", "SessionCore", "HTTP2Core", "ServerTrust", "HTTPCore", "IOCore", "COpenSSL", "TestSupport",
+            ],
             path: "Tests/Fuzzing/FuzzTargets",
             swiftSettings: strict
         ),

@@ -92,6 +92,24 @@ struct RequestBodyTests {
         #expect(!reading.isComplete)
     }
 
+    @Test("a body without a length ends with its stream, and no sooner")
+    func untilStreamEnds() {
+        var body = RequestBody()
+        #expect(body.begin(.untilClose, limit: 10) == nil)
+        guard case .data(0..<6, consumed: 6) = body.next(Array("hello!".utf8).span) else {
+            Issue.record("no data")
+            return
+        }
+        #expect(!body.isComplete)
+        body.streamEnded()
+        #expect(body.isComplete)
+        #expect(read(Array("hello!".utf8), .untilClose, limit: 5, pieceSize: 3).problem == .requestTooLarge)
+        // A length is a promise: the stream's end does not make it true.
+        #expect(body.begin(.length(5), limit: nil) == nil)
+        body.streamEnded()
+        #expect(!body.isComplete)
+    }
+
     @Test("the next body begins afresh")
     func again() {
         var body = RequestBody()

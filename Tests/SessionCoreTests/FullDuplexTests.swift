@@ -158,6 +158,42 @@ struct FullDuplexTests {
         #expect(origin.connections.count == before)
     }
 
+    @Test("requests that libcurl carries go on beside them, to the same server")
+    func besideLibcurl() throws {
+        let origin = try origin { script, _ in try Self.answerAll(script) }
+        let session = try TestSession()
+        let endpoint = try endpoint(origin)
+        #expect(try get(session, endpoint).error == nil)
+        let delegates = (0..<5).map { _ in RecordingDelegate() }
+        for delegate in delegates { _ = try session.start(delegate, endpoint) }
+        for delegate in delegates {
+            try session.finish(delegate)
+            #expect(delegate.error == nil && delegate.head?.majorVersion == 2)
+        }
+        #expect(try get(session, endpoint).transaction.isReusedConnection)
+    }
+
+    @Test("a request that goes to a new connection may do so after its session was invalidated")
+    func afterInvalidation() throws {
+        let gate = Gate()
+        let origin = try origin { script, number in
+            guard number == 0 else { return try Self.answerAll(script) }
+            guard let request = try script.nextRequest() else { return }
+            try gate.pass()
+            try script.send(.resetStream, stream: request.stream, [0, 0, 0, 7])
+            try script.send(.goAway, stream: 0, [UInt8](repeating: 0, count: 8))
+            while try script.next() != nil {}
+        }
+        let session = try TestSession()
+        let delegate = RecordingDelegate()
+        _ = try start(session, endpoint(origin), delegate)
+        try session.run(until: "the request") { delegate.calls.contains(.connected) }
+        session.manager.invalidateSession(cancelingTasks: false)
+        gate.open()
+        try session.finish(delegate)
+        #expect(delegate.error == nil && !delegate.text.isEmpty)
+    }
+
     @Test("a stream that the server has not looked at is asked for once more, whatever the method")
     func refused() throws {
         let origin = try origin { script, _ in

@@ -106,6 +106,39 @@ struct HTTP2ClientTests {
         #expect(stage.origin.requests.last?["Content-Length"] == "5")
     }
 
+    @Test("trailers of a request go on to an HTTP/1.1 origin behind the last chunk")
+    func requestTrailers() throws {
+        let stage = try stage { "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n\($0.trailers.count)" }
+        let peer = try peer(stage)
+        let stream = try peer.request("POST", "/", authority: Stage.host, body: Array("x".utf8), ends: false)
+        try peer.end(stream, trailers: [("check", "1"), ("authorization", "x")])
+        #expect(try peer.finish(stream).text == "1")
+        #expect(stage.origin.requests.first?.trailers.map(\.name) == ["check"])
+    }
+
+    @Test("a body that is announced and does not come is answered with 408, on its stream alone")
+    func slowBody() throws {
+        let stage = try Stage(
+            { settings in
+                Self.takeHTTP2(&settings)
+                settings.setTimeouts(["body": "300ms"])
+            },
+            answering: { OriginAnswer.text($0.target) }
+        )
+        let peer = try peer(stage)
+        let slow = try peer.request(
+            "POST",
+            "/slow",
+            authority: Stage.host,
+            fields: [("content-length", "10")],
+            body: Array("abc".utf8),
+            ends: false
+        )
+        #expect(try peer.finish(slow).status == 408)
+        #expect(try peer.finish(peer.request(authority: Stage.host)).status == 200)
+        #expect(stage.origin.requests.allSatisfy { $0.target != "/slow" || $0.isTruncated })
+    }
+
     @Test("1xx heads and trailers are relayed")
     func interimAndTrailers() throws {
         let stage = try stage { _ in

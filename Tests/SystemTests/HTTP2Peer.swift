@@ -48,6 +48,13 @@ final class HTTP2Peer: HTTP2SessionDelegate {
         try flush()
     }
 
+    func end(_ stream: PeerStream, trailers: [(String, String)]) throws {
+        var fields = HTTPFields()
+        for (name, value) in trailers { try fields.append(name: name, value: value) }
+        session.end(stream, trailers: fields)
+        try flush()
+    }
+
     func flush() throws {
         _ = session.produce(upTo: 1 << 20)
         let bytes = session.output.withUnsafeBytes { [UInt8]($0) }

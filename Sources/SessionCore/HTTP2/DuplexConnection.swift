@@ -45,6 +45,8 @@ final class DuplexConnection: HTTP2SessionDelegate {
     private static let outputLimit = 64 << 10
     /// Longer than any of the limits of a task: those are what ends it.
     private static let noLimit = TimeSpan.seconds(86_400)
+    private static let streamWindow: Int32 = 128 << 10
+    private static let streamLimit = 100
     private static let idleTime = TimeSpan.seconds(60)
     private static let farewellTime = TimeSpan.seconds(1)
 
@@ -56,7 +58,11 @@ final class DuplexConnection: HTTP2SessionDelegate {
         let port = endpoint.port == 443 ? "" : ":\(endpoint.port)"
         authority = Array("\(endpoint.host.authorityText)\(port)".utf8)
         super.init()
-        let settings = HTTP2Settings(streamWindow: 256 << 10, connectionWindow: 4 << 20)
+        let settings = HTTP2Settings(
+            streamWindow: Self.streamWindow,
+            // Streams that nobody reads leave the others theirs.
+            connectionWindow: Self.streamWindow * Int32(Self.streamLimit)
+        )
         guard let session = HTTP2Session(.client, settings, delegate: self) else { return nil }
         self.session = session
         idleTimer = LoopTimer { [unowned self] in timerFired() }
@@ -86,8 +92,8 @@ final class DuplexConnection: HTTP2SessionDelegate {
     /// Whether one more can be carried at once.
     var hasRoom: Bool {
         switch state {
-        case .dialling: waiting.count < 100
-        case .open: !session.isGoingAway && session.streams.count < min(session.peerStreamLimit, 1000)
+        case .dialling: waiting.count < Self.streamLimit
+        case .open: !session.isGoingAway && session.streams.count < min(session.peerStreamLimit, Self.streamLimit)
         case .retired, .closed: false
         }
     }
@@ -264,12 +270,23 @@ final class DuplexConnection: HTTP2SessionDelegate {
         pool.forget(self)
         let failed = waiting
         waiting = []
+        let error = error ?? SessionError(.connectFailed, "The connection to \(endpoint.host) broke off.")
         for transfer in failed {
-            transfer.fail(error ?? SessionError(.connectFailed, "The connection to \(endpoint.host) broke off."))
+            // What one task's delegate refuses, another's may accept.
+            if let refusing, refusing !== transfer { transfer.connectAnew() } else { transfer.fail(error) }
         }
+        refusing = nil
     }
 
     fileprivate var asker: HTTP2Transfer? { waiting.first }
+    /// Whose delegate has refused the server, whom the policy accepts.
+    private var refusing: HTTP2Transfer?
+
+    fileprivate func mayTrust(_ trust: ConnectionTrust) -> SessionError? {
+        guard let asker, let refusal = asker.task.delegate.task(asker.task, mayTrust: trust) else { return nil }
+        refusing = asker
+        return refusal
+    }
 }
 
 /// Hands what a connection's stream is told on to the connection.
@@ -283,7 +300,7 @@ private final class DuplexStreamBridge: LoopStreamTaskDelegate {
     }
 
     override func streamTask(_ task: LoopStreamTask, mayTrust trust: ConnectionTrust) -> SessionError? {
-        connection.asker.flatMap { $0.task.delegate.task($0.task, mayTrust: trust) }
+        connection.mayTrust(trust)
     }
 
     override func streamTaskDidConnect(_ task: LoopStreamTask) { connection.didConnect(task) }

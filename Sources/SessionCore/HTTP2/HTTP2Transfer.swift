@@ -61,6 +61,13 @@ final class HTTP2Transfer {
         connect(isFresh: false)
     }
 
+    /// The connection that was waited for does not come.
+    func connectAnew() {
+        guard !isOver else { return }
+        connection = nil
+        connect(isFresh: false)
+    }
+
     private func connect(isFresh: Bool) {
         guard let connection = pool.connect(self, to: task.request.endpoint, isFresh: isFresh) else {
             return fail(SessionError(.internal, "nghttp2 has no memory for a session."))

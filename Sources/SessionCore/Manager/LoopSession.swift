@@ -9,6 +9,9 @@ public import ServerTrust
 public final class LoopSession {
     package let loop: EventLoop
     let transfers: TransferPool
+    /// Of connections for streams. Apart from the others: libcurl never learns what is spoken on these, and would have
+    /// requests for the same host wait until it knows (CURLOPT_PIPEWAIT(3)).
+    let streamTransfers: TransferPool
     /// For requests that need both directions at once.
     private(set) lazy var multiplexed = DuplexPool(owner: self, configuration: configuration)
     private let configuration: SessionConfiguration
@@ -29,7 +32,10 @@ public final class LoopSession {
     /// It runs on the loop in the midst of libcurl's work: take what is needed and return.
     public var sessionDidEvaluateServerTrust: ((_ trust: ConnectionTrust, _ endpoint: Endpoint) -> Void)? {
         get { transfers.didEvaluateTrust }
-        set { transfers.didEvaluateTrust = newValue }
+        set {
+            transfers.didEvaluateTrust = newValue
+            streamTransfers.didEvaluateTrust = newValue
+        }
     }
 
     /// - Throws: `SessionError` when libcurl cannot be set up.
@@ -37,6 +43,7 @@ public final class LoopSession {
         self.loop = loop
         self.configuration = configuration
         transfers = try TransferPool(loop: loop, configuration: configuration)
+        streamTransfers = try TransferPool(loop: loop, configuration: configuration)
     }
 
     /// How many tasks are not yet complete.
@@ -45,6 +52,11 @@ public final class LoopSession {
     /// Makes a task; it starts with `LoopTask.resume`.
     public func dataTask(with request: SessionRequest, delegate: LoopTaskDelegate) -> LoopTask {
         precondition(!invalidated, "the session has been invalidated")
+        return makeTask(with: request, delegate: delegate)
+    }
+
+    /// The same for a task that another needs, which may have been there when the session was invalidated.
+    func makeTask(with request: SessionRequest, delegate: LoopTaskDelegate) -> LoopTask {
         count += 1
         let task = LoopTask(
             identifier: TaskIdentifiers.next(),
@@ -102,19 +114,27 @@ public final class LoopSession {
         let isFirst = !invalidated
         invalidated = true
         if cancelingTasks {
-            multiplexed.cancelAll()
-            transfers.cancelAll()
+            cancelResumed()
             while let task = unstarted.last?.task { task.cancel() }
         }
         guard isFirst else { return }
         if count == 0 { becomeInvalid() } else { transfers.retireConnections() }
+        streamTransfers.retireConnections()
         multiplexed.retire()
+    }
+
+    /// Ends the tasks that are under way.
+    func cancelResumed() {
+        multiplexed.cancelAll()
+        streamTransfers.cancelAll()
+        transfers.cancelAll()
     }
 
     private func becomeInvalid() {
         let tell = sessionDidBecomeInvalid
         sessionDidBecomeInvalid = nil
-        loop.atEndOfTurn { [transfers] in
+        loop.atEndOfTurn { [transfers, streamTransfers] in
+            streamTransfers.close()
             transfers.close()
             tell?()
         }

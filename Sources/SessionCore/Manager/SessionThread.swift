@@ -190,7 +190,7 @@ final class SessionThread: @unchecked Sendable {
         isClosing = true
         manager.sessionDidBecomeInvalid = { [self] in end() }
         // Those that were made in `perform`.
-        if cancelingTasks { manager.transfers.cancelAll() }
+        if cancelingTasks { manager.cancelResumed() }
         closeWhenEmpty()
     }
 

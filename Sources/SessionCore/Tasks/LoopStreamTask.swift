@@ -83,7 +83,7 @@ public final class LoopStreamTask {
             fields: HTTPFields(),
             timeouts: timeouts
         )
-        task = session.dataTask(with: request, delegate: bridge)
+        task = session.makeTask(with: request, delegate: bridge)
         bridge.stream = self
     }
 

@@ -94,7 +94,7 @@ public final class LoopTask {
     /// Has libcurl make the exchange.
     func carryByCurl() {
         multiplexed = nil
-        let transfer = manager.transfers.borrow()
+        let transfer = (stream == nil ? manager.transfers : manager.streamTransfers).borrow()
         self.transfer = transfer
         transfer.start(self)
     }

@@ -24,6 +24,7 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case requestHead = "request-head"
     case responseHead = "response-head"
     case chunks
+    case http2
     case names
     /// Challenges, cookies, resume data.
     case session
@@ -66,6 +67,7 @@ package final class FuzzSession {
         case .requestHead: try MessageProperties.requests(bytes)
         case .responseHead: try MessageProperties.responses(bytes)
         case .chunks: try MessageProperties.chunks(bytes)
+        case .http2: try HTTP2Properties.connection(bytes)
         case .names: try NameProperties.names(bytes)
         case .session: try SessionProperties.all(bytes)
         case .clientHello: try ClientHelloProperties.hellos(bytes)

@@ -13,6 +13,9 @@ final class HTTP2ClientStream: HTTP2Stream {
     private var hasHead = false
     /// Bytes of the body that have come and for which no credit was given.
     private var uncredited = 0
+    /// How much of the body there was when it was looked at last, and when that was.
+    private var bodyMark = 0
+    private var markedAt: UInt64 = 0
     /// Ended by us, for a reason of our own.
     private var isGivenUp = false
 
@@ -51,8 +54,37 @@ final class HTTP2ClientStream: HTTP2Stream {
             exchange.refuse(Problem(fault), keepAlive: true)
         } else {
             exchange.begin()
+            if bodyIsAwaited {
+                markedAt = connection.worker.loop.now
+                connection.awaitsBody()
+            }
         }
         return true
+    }
+
+    // MARK: Pace
+
+    /// A client that moves less than this in the time that it has is not served on.
+    private static let leastProgress = 1 << 10
+
+    /// Whether a body of announced length comes in. One without may be a conversation, in which nobody has to speak
+    /// (timeouts.stall is its bound).
+    var bodyIsAwaited: Bool {
+        guard let exchange, exchange.isUnderWay, !exchange.body.isComplete, !exchange.answer.hasBegun,
+            case .length = exchange.head.framing
+        else { return false }
+        return true
+    }
+
+    /// A body may be slow because the origin is, or because the client was told to wait; else it has to come on.
+    func judgeBodyPace(at now: UInt64, limit: TimeSpan) {
+        guard let exchange, now &- markedAt >= limit.nanoseconds else { return }
+        if exchange.wantsBody, !exchange.holdsClientBack, exchange.bytesFromClient - bodyMark < Self.leastProgress {
+            exchange.bodyIsTooSlow(limit)
+        } else {
+            bodyMark = exchange.bytesFromClient
+            markedAt = now
+        }
     }
 
     override func didReceiveData(_ bytes: borrowing Span<UInt8>) {
@@ -82,7 +114,7 @@ final class HTTP2ClientStream: HTTP2Stream {
     // MARK: The answer
 
     override func hasRoom() {
-        if output.count < HTTP2StreamCarrier.lowWater { exchange?.outputHasRoom() }
+        if output.count < connection.shareOfOutput / 4 { exchange?.outputHasRoom() }
     }
 
     /// The exchange is over.
@@ -104,6 +136,7 @@ final class HTTP2ClientStream: HTTP2Stream {
             hasHead = true
             connection.headIsOver()
         }
+        let isUnderWay = exchange?.isUnderWay ?? false
         if let exchange {
             self.exchange = nil
             if exchange.isUnderWay { exchange.clientGone() }
@@ -112,7 +145,7 @@ final class HTTP2ClientStream: HTTP2Stream {
         }
         connection.consumeRest(uncredited)
         uncredited = 0
-        connection.streamClosed(isBroken: code != .noError && !isGivenUp)
+        connection.streamClosed(isBroken: (code != .noError || isUnderWay) && !isGivenUp)
         carrier.isClosed = true
     }
 }
@@ -133,10 +166,6 @@ final class HTTP2StreamCarrier: ExchangeCarrier {
     /// The stream is gone.
     var isClosed = false
 
-    /// More waiting output than this holds the origin back.
-    private static let highWater = 128 << 10
-    static let lowWater = 32 << 10
-
     init(_ stream: HTTP2ClientStream, _ connection: HTTP2Connection) {
         self.stream = stream
         self.connection = connection
@@ -146,7 +175,7 @@ final class HTTP2StreamCarrier: ExchangeCarrier {
 
     override var transport: ClientTransport { peer }
 
-    override var hasRoom: Bool { isClosed || output.count + stream.output.count < Self.highWater }
+    override var hasRoom: Bool { isClosed || output.count + stream.output.count < connection.shareOfOutput }
 
     override func headIsWritten(_ status: Int) {
         guard !isClosed else { return output.removeAll() }

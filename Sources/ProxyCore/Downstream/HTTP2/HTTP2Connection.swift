@@ -16,6 +16,8 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     private var timer: LoopTimer!
     /// A head has begun and is not complete.
     private var headTimer: LoopTimer!
+    /// Armed while bodies of announced length come in.
+    private var paceTimer: LoopTimer!
     private var streamsInHead = 0
     /// Streams whose exchange is under way.
     private var busyStreams = 0
@@ -60,11 +62,17 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         frames = FrameAllowance(burst: 1000, rate: 200, now: now)
         breaks = FrameAllowance(burst: 200, rate: 100, now: now)
         super.init()
-        let settings = HTTP2Settings(headerListBytes: UInt32(clamping: worker.generation.headLimits.headBytes))
+        let settings = HTTP2Settings(
+            streamWindow: 64 << 10,
+            // Streams whose origins take nothing leave room for others.
+            connectionWindow: 4 << 20,
+            headerListBytes: UInt32(clamping: worker.generation.headLimits.headBytes)
+        )
         guard let session = HTTP2Session(.server, settings, delegate: self) else { fatalError("no memory for nghttp2") }
         self.session = session
         timer = LoopTimer { [unowned self] in timeIsUp() }
         headTimer = LoopTimer { [unowned self] in terminate(.enhanceYourCalm) }
+        paceTimer = LoopTimer { [unowned self] in judgeBodyPace() }
     }
 
     /// Takes over a connection whose first bytes are those.
@@ -171,6 +179,9 @@ final class HTTP2Connection: HTTP2SessionDelegate {
 
     // MARK: Streams
 
+    /// How much of a stream's answer may wait here: all streams share a bound.
+    var shareOfOutput: Int { max(16 << 10, min(128 << 10, (2 << 20) / max(1, session.streams.count))) }
+
     override func sessionDidBeginStream(_ session: HTTP2Session) -> HTTP2Stream? {
         guard phase == .open || phase == .announced else { return nil }
         requests += 1
@@ -185,6 +196,21 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     func headIsOver() {
         streamsInHead -= 1
         if streamsInHead == 0 { worker.loop.disarm(headTimer) }
+    }
+
+    /// A stream brings a body of a length that it has announced: that has to come on.
+    func awaitsBody() {
+        if !paceTimer.isArmed { worker.loop.arm(paceTimer, after: worker.generation.bodyTime) }
+    }
+
+    private func judgeBodyPace() {
+        let now = worker.loop.now
+        for stream in session.streams {
+            guard let stream = stream as? HTTP2ClientStream, stream.bodyIsAwaited else { continue }
+            stream.judgeBodyPace(at: now, limit: worker.generation.bodyTime)
+            awaitsBody()
+        }
+        transport.flushLater()
     }
 
     /// A stream's exchange is over; its answer may still be on its way.
@@ -294,6 +320,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         if !session.output.isEmpty || busyStreams > 0 { transport.resetOnClose() }
         worker.loop.remove(timer)
         worker.loop.remove(headTimer)
+        worker.loop.remove(paceTimer)
         let session = session!
         session.abandon(.cancel)
         session.output.release()
