@@ -220,8 +220,27 @@ struct PinMonitorTests {
         setting.monitor.stop()
         #expect(origin.requests.count == 1)
         #expect(setting.losses() == ["undelivered": 3])
-        // The attempt that was under way has a session of its own, which must not be left behind with its connection.
-        try origin.wait(for: "the end of its connection") { $0.allSatisfy(\.isClosed) ? true : nil }
+    }
+
+    @Test("an attempt that is under way for a collector that was given up ends with the monitor, its connection too")
+    func givenUpAtTheEnd() throws {
+        let release = Gate()
+        let origin = try ScriptedOrigin(nil) { connection in
+            while try connection.readRequest() != nil {
+                try release.pass()
+                try connection.write("HTTP/1.1 503 Later\r\nContent-Length: 0\r\n\r\n")
+            }
+        }
+        let setting = try Setting(at: origin)
+        try setting.fail(to: "http://\(Self.collector)/")
+        _ = try Self.waitForRequests(1, at: origin)
+        let others = ["https://\(Self.collector)/"]
+        setting.monitor.replace(try Setting.snapshot(at: origin, reporting: others, generation: 2))
+        setting.monitor.stop()
+        #expect(setting.losses() == ["undelivered": 1])
+        // Nobody listens any more: a session that was left behind would go on holding the connection.
+        release.open()
+        try origin.wait(for: "the end of the connection") { $0.allSatisfy(\.isClosed) ? true : nil }
     }
 
     @Test("a collector that the rules deny gets nothing, and the start says so")
