@@ -35,6 +35,7 @@ struct MetricsPageTests {
             connections: 5,
             status: ServerStatus(snapshot, loadedAt: 1_800_000_000).current,
             verdicts: ledger.verdicts,
+            lostReports: [:],
             process: .read(),
             startTime: 1_800_000_000_500_000
         )
@@ -110,6 +111,7 @@ struct MetricsPageTests {
             page.status.reloads.note(.configuration)
             page.status.reloads.droppedPins = 6
             page.status.isDraining = true
+            page.lostReports = [.undelivered: 9]
         }
         for line in [
             "pinproxy_build_info{version=\"1.2.3\",openssl=\"OpenSSL 3.0\"} 1", "pinproxy_policy_generation 4",
@@ -118,7 +120,8 @@ struct MetricsPageTests {
             "pinproxy_reload_failures_total{reason=\"log\"} 0", "pinproxy_last_reload_successful 0",
             "pinproxy_dropped_pins_total 6", "pinproxy_restart_needed{key=\"admin\"} 1",
             "pinproxy_restart_needed{key=\"workers\"} 0", "pinproxy_draining 1", "pinproxy_client_connections 5",
-            "process_start_time_seconds 1800000000.5",
+            "process_start_time_seconds 1800000000.5", "pinproxy_reports_dropped_total{reason=\"undelivered\"} 9",
+            "pinproxy_reports_dropped_total{reason=\"queueFull\"} 0",
         ] {
             #expect(text.contains("\n\(line)\n"), "\(line)")
         }

@@ -28,6 +28,7 @@ struct AdminSource: Sendable {
             connections: state.connections,
             status: status.current,
             verdicts: monitor.verdicts,
+            lostReports: monitor.lostReports,
             process: .read(),
             startTime: startTime
         )

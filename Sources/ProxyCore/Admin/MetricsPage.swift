@@ -16,6 +16,7 @@ struct MetricsPage {
     var connections: Int
     var status: ServerStatus.Values
     var verdicts: [PinLedger.Verdicts]
+    var lostReports: [ReportLoss: Int]
     var process: ProcessFigures
     /// Microseconds since 1970.
     var startTime: Int64
@@ -26,6 +27,7 @@ struct MetricsPage {
         writeClients(&page)
         writeOrigins(&page)
         writePins(&page)
+        writeReports(&page)
         writePolicy(&page)
         writeProcess(&page)
         return page.text
@@ -135,6 +137,15 @@ struct MetricsPage {
             guard let expiration = domain.policy?.configuration.expiration else { continue }
             page.sample(Int(expiration.end), ("domain", domain.host.description))
         }
+    }
+
+    private func writeReports(_ page: inout ExpositionText) {
+        page.begin(
+            "pinproxy_reports_dropped_total",
+            .counter,
+            "Reports of failed pins that were not delivered, by reason; a minute behind at most."
+        )
+        for loss in ReportLoss.allCases { page.sample(lostReports[loss] ?? 0, ("reason", loss.rawValue)) }
     }
 
     private func writePolicy(_ page: inout ExpositionText) {

@@ -7,8 +7,8 @@ import Synchronization
 /// What is told of pins apart from single requests: reports to collectors and to a file, warnings, and the account of
 /// which pins match. It has a thread of its own, so that none of it holds up a request.
 ///
-/// `@unchecked Sendable`: `loop` and `settings` are immutable, `waiting` and `refused` atomic, `shown` is touched
-/// behind `shownLock`; `thread` is the owner's, who
+/// `@unchecked Sendable`: `loop` and `settings` are immutable, `waiting` and `refused` atomic, `shown` and `lost`
+/// are touched behind `shownLock`; `thread` is the owner's, who
 /// alone calls `stop`; all else is touched by work that `loop` runs on its one thread, and by `init` before that starts.
 package final class PinMonitor: @unchecked Sendable {
     /// Where event lines go, with their severity and the level that the snapshot asks for.
@@ -46,6 +46,8 @@ package final class PinMonitor: @unchecked Sendable {
     private let shownLock = PosixLock()
     /// Behind `shownLock`: the verdicts of the ledger, for whoever asks.
     private var shown: [PinLedger.Verdicts] = []
+    /// Behind `shownLock`: the reports that were lost since the start, as far as that was told.
+    private var lost: [ReportLoss: Int] = [:]
 
     // The thread's.
     private var snapshot: PolicySnapshot
@@ -130,6 +132,9 @@ package final class PinMonitor: @unchecked Sendable {
 
     /// What became of the handshakes of each pinned domain, as far as the loops have told.
     var verdicts: [PinLedger.Verdicts] { shownLock.withLock { shown } }
+
+    /// How many reports were lost since the start, by reason; a minute behind at most.
+    var lostReports: [ReportLoss: Int] { shownLock.withLock { lost } }
 
     /// Goes over to another snapshot, after a reload. What was counted and which reports were made is kept; reports that
     /// wait go out by the new snapshot's rules.
@@ -230,7 +235,9 @@ package final class PinMonitor: @unchecked Sendable {
     }
 
     private func tellLosses() {
-        if let losses = sender.lossesToTell(now: now) { warn(PinEvents.losses(losses)) }
+        guard let losses = sender.lossesToTell(now: now) else { return }
+        shownLock.withLock { lost.merge(losses) { $0 + $1 } }
+        warn(PinEvents.losses(losses))
     }
 
     private func tellFile(_ failure: StartFailure) {
