@@ -98,7 +98,8 @@ struct TunnelTests {
 
     @Test("a slow client holds the origin back and loses nothing")
     func slowClient() throws {
-        let data = patternBytes(8 << 20)
+        // More than the kernel takes on both sides of the proxy.
+        let data = patternBytes(48 << 20)
         let stage = try TunnelStage(script: { connection in
             _ = connection.read()
             try connection.write(data)
