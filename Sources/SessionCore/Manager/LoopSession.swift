@@ -76,6 +76,7 @@ public final class LoopSession {
     ///   - endpoint: where it goes; its `httpVersion` does not count.
     ///   - applicationProtocols: what is offered to the server in the handshake, the best first; nothing when empty.
     ///   - timeouts: instead of the endpoint's; `stall` is the time without a byte in either direction.
+    ///   - delegate: who is told; the stream holds it.
     public func streamTask(
         with endpoint: Endpoint,
         applicationProtocols: [ApplicationProtocol] = [],
