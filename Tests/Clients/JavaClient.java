@@ -7,10 +7,15 @@ import java.net.http.HttpRequest;
 import java.net.http.HttpRequest.BodyPublishers;
 import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.security.KeyStore;
 import java.security.MessageDigest;
+import java.security.cert.CertificateFactory;
 import java.time.Duration;
 import java.util.HexFormat;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.TrustManagerFactory;
 
 class JavaClient {
     static final HttpClient client;
@@ -19,7 +24,23 @@ class JavaClient {
         URI proxy = URI.create(System.getenv("PROXY"));
         client = HttpClient.newBuilder()
             .proxy(ProxySelector.of(new InetSocketAddress(proxy.getHost(), proxy.getPort())))
+            .sslContext(trusting(Path.of(System.getenv("CA"))))
             .followRedirects(HttpClient.Redirect.NORMAL).build();
+    }
+
+    static SSLContext trusting(Path file) {
+        try (var stream = Files.newInputStream(file)) {
+            KeyStore store = KeyStore.getInstance(KeyStore.getDefaultType());
+            store.load(null);
+            store.setCertificateEntry("local", CertificateFactory.getInstance("X.509").generateCertificate(stream));
+            var managers = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
+            managers.init(store);
+            SSLContext context = SSLContext.getInstance("TLS");
+            context.init(null, managers.getTrustManagers(), null);
+            return context;
+        } catch (Exception failure) {
+            throw new IllegalStateException(failure);
+        }
     }
 
     static HttpRequest.Builder to(String url) {
@@ -54,6 +75,8 @@ class JavaClient {
             ask(to(base + "/keep/" + System.getenv("NAME") + "/" + number).build());
         }
         System.out.println("keep done");
+        answer = ask(to(System.getenv("INNER") + "/hello").build());
+        System.out.println("intercept " + text(answer) + " " + answer.statusCode());
         try {
             ask(to(System.getenv("SECURE") + "/hello").build());
         } catch (IOException failure) {

@@ -1,6 +1,7 @@
 import asyncio
 import hashlib
 import os
+import ssl
 
 import aiohttp
 
@@ -28,6 +29,9 @@ async def main():
             print("redirect", await answer.text(), answer.status, answer.url)
         async with session.get(env["WRONG"] + "/hello", proxy=proxy) as answer:
             print("error", answer.status, (await answer.json(content_type=None))["error"])
+        context = ssl.create_default_context(cafile=env["CA"])
+        async with session.get(env["INNER"] + "/hello", proxy=proxy, ssl=context) as answer:
+            print("intercept", await answer.text(), answer.status)
         try:
             async with session.get(env["SECURE"] + "/hello", proxy=proxy):
                 pass

@@ -5,10 +5,11 @@ import httpx
 
 env = os.environ
 base = env["BASE"]
+settings = {"timeout": 30, "trust_env": False, "follow_redirects": True, "verify": env["CA"]}
 try:
-    client = httpx.Client(proxies=env["PROXY"], timeout=30, trust_env=False, follow_redirects=True)
+    client = httpx.Client(proxies=env["PROXY"], **settings)
 except TypeError:
-    client = httpx.Client(proxy=env["PROXY"], timeout=30, trust_env=False, follow_redirects=True)
+    client = httpx.Client(proxy=env["PROXY"], **settings)
 
 with client:
     answer = client.get(base + "/hello")
@@ -29,6 +30,8 @@ with client:
     for number in ("1", "2"):
         client.get(f"{base}/keep/{env['NAME']}/{number}")
     print("keep done")
+    answer = client.get(env["INNER"] + "/hello")
+    print("intercept", answer.text, answer.status_code)
     try:
         client.get(env["SECURE"] + "/hello")
     except httpx.ProxyError as error:

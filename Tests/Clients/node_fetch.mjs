@@ -3,7 +3,7 @@
 import crypto from 'node:crypto';
 import fs from 'node:fs';
 
-const { BASE, NAME, SECURE, UPLOAD, WRONG } = process.env;
+const { BASE, INNER, NAME, SECURE, UPLOAD, WRONG } = process.env;
 
 let answer = await fetch(`${BASE}/hello`);
 console.log('get', await answer.text(), answer.status);
@@ -20,6 +20,8 @@ console.log('error', answer.status, (await answer.json()).error);
 await (await fetch(`${BASE}/keep/${NAME}/1`)).text();
 await (await fetch(`${BASE}/keep/${NAME}/2`)).text();
 console.log('keep done');
+answer = await fetch(`${INNER}/hello`);
+console.log('intercept', await answer.text(), answer.status);
 try {
     await fetch(`${SECURE}/hello`);
 } catch (error) {

@@ -2,8 +2,10 @@
 const crypto = require('crypto');
 const fs = require('fs');
 const http = require('http');
+const https = require('https');
+const tls = require('tls');
 
-const { BASE, NAME, PROXY, SECURE, UPLOAD, WRONG } = process.env;
+const { BASE, CA, INNER, NAME, PROXY, SECURE, UPLOAD, WRONG } = process.env;
 const proxy = new URL(PROXY);
 const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
 
@@ -30,10 +32,24 @@ function connect(authority) {
         const request = http.request({
             host: proxy.hostname, port: proxy.port, method: 'CONNECT', path: authority, headers: { Host: authority },
         });
-        request.on('connect', (answer, socket) => { socket.destroy(); resolve(answer.statusCode); });
-        request.on('response', (answer) => { answer.resume(); resolve(answer.statusCode); });
+        request.on('connect', (answer, socket) => resolve({ status: answer.statusCode, socket }));
+        request.on('response', (answer) => { answer.resume(); resolve({ status: answer.statusCode }); });
         request.on('error', reject);
         request.end();
+    });
+}
+
+async function inside(url) {
+    const { host } = new URL(url);
+    const { socket } = await connect(`${host}:443`);
+    return new Promise((resolve, reject) => {
+        const createConnection = () => tls.connect({ socket, servername: host, ca: fs.readFileSync(CA) });
+        // Without an agent Node would say :80.
+        https.get(url, { createConnection, headers: { Host: host } }, (answer) => {
+            let text = '';
+            answer.on('data', (piece) => { text += piece; });
+            answer.on('end', () => resolve(`${text} ${answer.statusCode}`));
+        }).on('error', reject);
     });
 }
 
@@ -56,7 +72,8 @@ async function main() {
     await ask(`${BASE}/keep/${NAME}/1`);
     await ask(`${BASE}/keep/${NAME}/2`);
     console.log('keep done');
-    console.log('connect', await connect(`${new URL(SECURE).host}:443`));
+    console.log('intercept', await inside(`${INNER}/hello`));
+    console.log('connect', (await connect(`${new URL(SECURE).host}:443`)).status);
     agent.destroy();
 }
 

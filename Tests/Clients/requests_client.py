@@ -35,6 +35,8 @@ print("error", answer.status_code, answer.json()["error"])
 for number in ("1", "2"):
     session.get(f"{base}/keep/{env['NAME']}/{number}", timeout=30)
 print("keep done")
+answer = session.get(env["INNER"] + "/hello", verify=env["CA"], timeout=30)
+print("intercept", answer.text, answer.status_code)
 try:
     session.get(env["SECURE"] + "/hello", timeout=30)
 except requests.exceptions.ProxyError as error:

@@ -1,12 +1,16 @@
 import hashlib
 import json
 import os
+import ssl
 import urllib.error
 import urllib.request
 
 env = os.environ
 base = env["BASE"]
-opener = urllib.request.build_opener(urllib.request.ProxyHandler({"http": env["PROXY"], "https": env["PROXY"]}))
+opener = urllib.request.build_opener(
+    urllib.request.ProxyHandler({"http": env["PROXY"], "https": env["PROXY"]}),
+    urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=env["CA"])),
+)
 
 
 def ask(path, data=None, method=None):
@@ -28,6 +32,8 @@ try:
     opener.open(env["WRONG"] + "/hello", timeout=30)
 except urllib.error.HTTPError as error:
     print("error", error.code, json.load(error)["error"])
+with opener.open(env["INNER"] + "/hello", timeout=30) as answer:
+    print("intercept", answer.read().decode(), answer.status)
 try:
     opener.open(env["SECURE"] + "/hello", timeout=30)
 except urllib.error.URLError as error:

@@ -8,6 +8,7 @@ import Testing
 @Suite("The matrix of real clients")
 struct ClientMatrixTests {
     private static let wrongHost = "wrong.example.com"
+    private static let innerHost = "inner.example.com"
     private static let isComplete = ProcessInfo.processInfo.environment["PINPROXY_REQUIRE_CLIENTS"] == "1"
     private static let absent = MatrixClient.all.compactMap { client in client.absence.map { (client, $0) } }
     private static let present = MatrixClient.all.filter { client in !absent.contains { $0.0.name == client.name } }
@@ -19,20 +20,28 @@ struct ClientMatrixTests {
 
     @Test("a real client gets, posts, downloads, uploads, follows, and is told of a wrong pin", arguments: present)
     func client(client: MatrixClient) throws {
-        let server = try Stage.pki.server(Stage.host, Self.wrongHost)
+        let work = try TemporaryFolder()
+        let pinproxy = try Programs.built("pinproxy")
+        let made = try Programs.run(pinproxy, ["ca", "init", "--dir", work.path, Self.innerHost])
+        try #require(made.exitCode == 0, "\(made.errors)")
+        let authority = "\(work.path)/pinproxy-ca.pem"
+        let server = try Stage.pki.server(Stage.host, Self.wrongHost, Self.innerHost)
         let origin = try MatrixOrigin(server)
         var settings = ProxySettings(trusting: Stage.pki)
         settings.serve(Stage.host, server, at: origin.port)
         settings.resolve(Self.wrongHost, to: origin.port)
         settings.pin(Self.wrongHost, to: .unrelated(2))
+        settings.serve(Self.innerHost, server, at: origin.port)
+        settings.hosts[Self.innerHost, default: [:]]["connect"] = "intercept"
+        settings.members["interception"] = ["certificate": authority, "key": "\(work.path)/pinproxy-ca.key"]
         let proxy = try ProxyUnderTest(settings)
-        let work = try TemporaryFolder()
         let upload = try work.write(bytes: origin.large, as: "upload")
         let address = "http://127.0.0.1:\(proxy.port)"
         let name = client.name.replacing(" ", with: "-")
         let finished = try client.run([
             "PROXY": address, "BASE": "http://\(Stage.host)", "SECURE": "https://\(Stage.host)",
-            "WRONG": "http://\(Self.wrongHost)", "UPLOAD": upload, "WORK": work.path, "NAME": name,
+            "WRONG": "http://\(Self.wrongHost)", "INNER": "https://\(Self.innerHost)", "CA": authority,
+            "NODE_EXTRA_CA_CERTS": authority, "UPLOAD": upload, "WORK": work.path, "NAME": name,
             "http_proxy": address, "https_proxy": address,
         ])
         var said: [String: String] = [:]
@@ -44,7 +53,7 @@ struct ClientMatrixTests {
         for action in MatrixClient.Action.allCases where !client.lacks.contains(action) {
             let expected: String
             switch action {
-            case .get, .redirect: expected = Self.text(action, for: client)
+            case .get, .redirect, .intercept: expected = Self.text(action, for: client)
             case .post: expected = "POST:some fields 200"
             case .download: expected = String(digest)
             case .upload: expected = "\(origin.large.count) intact"
@@ -69,7 +78,7 @@ struct ClientMatrixTests {
         case "git": "from the repository"
         case "apt": "pinned-package"
         case "pip": "pinned_package-1.0-py3-none-any.whl"
-        default: action == .get ? "hello 200" : "hello 200 http://\(Stage.host)/hello"
+        default: action != .redirect ? "hello 200" : "hello 200 http://\(Stage.host)/hello"
         }
     }
 }

@@ -11,6 +11,8 @@ struct MatrixClient: Sendable, CustomTestStringConvertible {
         case error
         /// Two requests, one connection.
         case keep
+        /// https to a host that is intercepted.
+        case intercept
         /// https, for which clients want a tunnel.
         case connect
     }
@@ -95,7 +97,11 @@ struct MatrixClient: Sendable, CustomTestStringConvertible {
 
     func run(_ variables: [String: String]) throws -> Programs.Finished {
         let path = "\(Self.folder)/\(script)"
-        let variables = Programs.environment.merging(environment) { $1 }.merging(variables) { $1 }
+        // What the machine's user trusts would stand before what the client is told to.
+        let inherited = Programs.environment.filter { name, _ in
+            !["SSL_", "CERT", "CA_BUNDLE", "CA_INFO", "CAINFO"].contains { name.contains($0) }
+        }
+        let variables = inherited.merging(environment) { $1 }.merging(variables) { $1 }
         guard let program else { return try Programs.run(path, [], environment: variables, seconds: 120) }
         return try Programs.run(program, [path], environment: variables, seconds: 120)
     }
