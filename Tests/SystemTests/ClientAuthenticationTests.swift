@@ -63,6 +63,31 @@ struct ClientAuthenticationTests {
         #expect(!stage.proxy.output.contains("Basic"))
     }
 
+    @Test("a body that comes over HTTP/2 while the password is verified arrives whole", arguments: [1, 60_000])
+    func bodyOverHTTP2(_ count: Int) throws {
+        let stage = try Stage(
+            { settings in
+                settings.files["users.htpasswd"] = users
+                settings.members["authentication"] = ["basic": ["file": "users.htpasswd"]]
+                settings.listeners[0]["http2"] = true
+            },
+            answering: { OriginAnswer.text("\($0.body.count)") }
+        )
+        let peer = try HTTP2Peer(stage.proxy.connect())
+        let words = basic("alice", "correct horse").split(separator: " ", maxSplits: 1)
+        for length in [nil, "\(count)"] {
+            let stream = try peer.request(
+                "POST",
+                authority: Stage.host,
+                fields: [("proxy-authorization", String(words[1]))] + (length.map { [("content-length", $0)] } ?? []),
+                body: [UInt8](repeating: 1, count: count)
+            )
+            let answer = try peer.finish(stream)
+            #expect(answer.status == 200)
+            #expect(answer.text == "\(count)")
+        }
+    }
+
     @Test("a wrong password, an unknown user and broken credentials are refused alike, and nothing is dialled")
     func refuses() throws {
         let stage = try stage()

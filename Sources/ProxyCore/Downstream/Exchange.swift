@@ -318,6 +318,9 @@ final class Exchange: LoopTaskDelegate {
         return task.pendingBodyBytes < Self.uploadHighWater
     }
 
+    /// Whether the body has somewhere to go: not before it is known who asks.
+    var takesBody: Bool { task != nil || isOver }
+
     /// Takes bytes of the request body; returns how many.
     func feedBody(_ bytes: borrowing Span<UInt8>) -> Int {
         var position = 0

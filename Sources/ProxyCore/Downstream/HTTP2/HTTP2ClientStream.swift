@@ -13,6 +13,10 @@ final class HTTP2ClientStream: HTTP2Stream {
     private var hasHead = false
     /// Bytes of the body that have come and for which no credit was given.
     private var uncredited = 0
+    /// What came of the body while it was not known yet whether the client may ask; the window bounds it.
+    private var early = ByteBuffer()
+    /// The end of the stream has come behind that.
+    private var endIsEarly = false
     /// How much of the body there was when it was looked at last, and when that was.
     private var bodyMark = 0
     private var markedAt: UInt64 = 0
@@ -89,12 +93,25 @@ final class HTTP2ClientStream: HTTP2Stream {
 
     override func didReceiveData(_ bytes: borrowing Span<UInt8>) {
         uncredited += bytes.count
-        if let exchange { _ = exchange.feedBody(bytes) }
+        if let exchange {
+            if exchange.takesBody { _ = exchange.feedBody(bytes) } else { early.append(bytes) }
+        }
         giveCredit()
     }
 
     override func didReceiveEnd() {
-        exchange?.streamEnded(trailers: trailers?.fields)
+        if early.isEmpty { exchange?.streamEnded(trailers: trailers?.fields) } else { endIsEarly = true }
+    }
+
+    /// The exchange can take of the body: what has waited goes on.
+    func bodyIsWanted() {
+        if !early.isEmpty, let exchange, exchange.takesBody {
+            var bytes = ByteBuffer()
+            swap(&bytes, &early)
+            _ = exchange.feedBody(bytes.bytes)
+            if endIsEarly { self.exchange?.streamEnded(trailers: trailers?.fields) }
+        }
+        giveCredit()
     }
 
     /// The client has half-closed its connection.
@@ -104,7 +121,7 @@ final class HTTP2ClientStream: HTTP2Stream {
 
     /// Credit for what does not wait here any more.
     func giveCredit() {
-        let waiting = exchange?.task?.pendingBodyBytes ?? 0
+        let waiting = exchange == nil ? 0 : early.count + (exchange?.task?.pendingBodyBytes ?? 0)
         let count = uncredited - waiting
         guard count > 0, let session else { return }
         uncredited -= count
@@ -240,7 +257,7 @@ final class HTTP2StreamCarrier: ExchangeCarrier {
         }
     }
 
-    override func exchangeWantsBody() { stream.giveCredit() }
+    override func exchangeWantsBody() { stream.bodyIsWanted() }
 
     override func finished(_ exchange: Exchange, persists: Bool, isWhole: Bool) {
         if !isClosed {
