@@ -12,18 +12,18 @@ final class Exchange: LoopTaskDelegate {
     var answer = ClientAnswer()
     var task: LoopTask?
     /// Of a request whose connection carries something else than HTTP in the end.
-    private(set) var relay: Relay?
+    var relay: Relay?
     private(set) var route: Route?
     private(set) var problem: Problem?
     /// Body bytes taken from the client, and delivered to it.
-    private(set) var bytesFromClient = 0
-    private(set) var bytesToClient = 0
+    var bytesFromClient = 0
+    var bytesToClient = 0
     private(set) var startedAt: UInt64 = 0
     private(set) var startedWall: Int64 = 0
     /// Who the client has proved to be, where it has to.
-    private(set) var user: [UInt8]?
+    var user: [UInt8]?
     /// Of the requests that it has served: what is found out late may be about another.
-    private var number: UInt64 = 0
+    private(set) var number: UInt64 = 0
     /// Set while it serves one.
     private(set) var carrier: ExchangeCarrier!
     let worker: Worker
@@ -90,53 +90,8 @@ final class Exchange: LoopTaskDelegate {
         }
     }
 
-    /// Finds out who asks, before anything is done for it.
-    private func authenticate(_ credentials: ClientCredentials, _ generation: Generation) {
-        if user != nil {
-            if carrier.transport.isStillKnown(under: credentials) { return proceed(generation) }
-            user = nil
-            if carrier.transport.intercepted != nil {
-                // What was proved with the CONNECT cannot be proved here.
-                return refuse(
-                    Problem(
-                        .authenticationRequired,
-                        status: 403,
-                        "The users of this proxy have changed since the CONNECT. Connect again."
-                    ),
-                    keepAlive: false
-                )
-            }
-        }
-        let asked = number
-        let verdict = worker.authenticator.judge(PresentedCredentials(head.fields), credentials) { [self] verdict in
-            guard number == asked, !isOver else { return }
-            conclude(verdict, credentials, generation)
-            if number == asked, !isOver { carrier.exchangeWantsBody() }
-        }
-        if let verdict { conclude(verdict, credentials, generation) }
-    }
-
-    private func conclude(
-        _ verdict: ClientAuthenticator.Verdict,
-        _ credentials: ClientCredentials,
-        _ generation: Generation
-    ) {
-        switch verdict {
-        case .accepted(let name):
-            user = name
-            proceed(generation)
-        case .refused:
-            refuse(.unauthenticated(credentials), keepAlive: canPersist)
-        case .busy:
-            refuse(
-                Problem(.limitReached, "Too many clients are waiting for their passwords to be verified. Try again."),
-                keepAlive: canPersist
-            )
-        }
-    }
-
     /// The client may ask: find out for what.
-    private func proceed(_ generation: Generation) {
+    func proceed(_ generation: Generation) {
         switch carrier.listener.route(for: head, on: carrier.transport, worker: worker) {
         case .refused(let problem, let route):
             self.route = route
@@ -169,66 +124,9 @@ final class Exchange: LoopTaskDelegate {
     }
 
     /// Whether a refusal leaves the connection to the next request.
-    private var canPersist: Bool {
+    var canPersist: Bool {
         // What comes behind a CONNECT or an offer to switch may be of the other protocol.
         head.keepAlive && body.isComplete && !((head.method == .connect || head.wantsUpgrade) && carrier.hasMoreInput)
-    }
-
-    private func startUpgrade(_ offer: UpgradeOffer, _ endpoint: Endpoint, _ generation: Generation) {
-        let usual: UInt16 = endpoint.scheme == .https ? 443 : 80
-        let name = endpoint.host.authorityText
-        var fields = clientFields()
-        route?.hooks?.headers.request.apply(to: &fields)
-        let request = offer.request(
-            head,
-            authority: endpoint.port == usual ? name : "\(name):\(endpoint.port)",
-            fields: fields
-        )
-        let upgrade = ProtocolUpgrade(self, carrier, to: endpoint, offer: offer, request: request)
-        relay = upgrade
-        upgrade.dial(generation.manager, endpoint.scheme == .https ? [.http1] : [])
-    }
-
-    private func startInterception(_ endpoint: Endpoint, _ generation: Generation) {
-        guard mayConnect() else { return }
-        do throws(LeafContexts.Refusal) {
-            guard let leaves = generation.leaves else { throw LeafContexts.Refusal(reason: "there is none") }
-            let context = try leaves.context(for: endpoint.host, at: startedWall / 1_000_000)
-            let interception = Interception(self, carrier, to: endpoint, context: context)
-            relay = interception
-            interception.dial(generation.manager, endpoint.httpVersion == .http2 ? [.http2, .http1] : [.http1])
-        } catch {
-            refuse(
-                Problem(
-                    .connectDenied,
-                    "The local CA cannot stand in for \(endpoint.host): \(error.reason). Make one that takes the host in (pinproxy ca init)."
-                ),
-                keepAlive: canPersist
-            )
-        }
-    }
-
-    /// Whether a CONNECT is one that can be had; it is refused otherwise.
-    private func mayConnect() -> Bool {
-        guard !head.framing.hasBody else {
-            refuse(Problem(.requestInvalid, "A CONNECT has no body."), keepAlive: false)
-            return false
-        }
-        guard carrier.canHandOver else {
-            refuse(
-                Problem(.connectDenied, "No tunnels are made in HTTP/2. Send the CONNECT in HTTP/1.1."),
-                keepAlive: true
-            )
-            return false
-        }
-        return true
-    }
-
-    private func startTunnel(_ endpoint: Endpoint, _ generation: Generation) {
-        guard mayConnect() else { return }
-        let tunnel = Tunnel(self, carrier, to: endpoint, headTime: generation.headTime)
-        relay = tunnel
-        tunnel.dial(generation.manager)
     }
 
     /// OPTIONS that may go no further: the answer is this proxy's own (RFC 9110, section 7.6.2).
@@ -415,84 +313,8 @@ final class Exchange: LoopTaskDelegate {
         carrier.finished(self, persists: false, isWhole: canBeSaid)
     }
 
-    // MARK: Relays
-
-    /// The relay's connection stands, and the client's is the relay's from now on.
-    func beginTunnel(_ output: inout ByteBuffer) {
-        answer.tellConnected(to: &output, date: worker.httpDate)
-    }
-
-    /// The origin switches protocols, and the client's connection is the relay's from now on.
-    func beginUpgrade(_ response: borrowing ResponseHead, _ output: inout ByteBuffer) {
-        guard let context, let route else { return }
-        guard let rules = route.hooks else {
-            return answer.switchProtocols(response, context: context, output: &output)
-        }
-        let changed = ExchangeHooks(rules, route: route, deadline: nil).changed(response)
-        answer.switchProtocols(changed, context: context, output: &output)
-    }
-
-    /// The origin answers an offer to switch protocols like any request. The host's rules for answers hold, but for what
-    /// follows and keeps: a redirect is the client's to follow, and no file is made.
-    ///
-    /// - Returns: why the client gets an error instead.
-    func deliverUnswitched(_ response: borrowing ResponseHead) -> Problem? {
-        guard !isOver, let context, let route, let generation else { return nil }
-        guard let rules = route.hooks else {
-            deliver(response, context)
-            return nil
-        }
-        let hooks = ExchangeHooks(rules, route: route, deadline: nil)
-        let decision = hooks.decide(response, to: head, body: .none, router: generation.router)
-        if case .refuse(let problem) = decision { return problem }
-        switch ResponseHook.decide(response, rules) {
-        case .cancel(let problem): return problem
-        case .allow(let limit) where limit == Int.max || response.contentLength != nil || !response.framing.hasBody:
-            break
-        case .allow, .becomeDownload:
-            return Problem(
-                .responseDenied,
-                "The answer to an offer to switch protocols would become a file, or has no length that could be held against a limit."
-            )
-        }
-        deliver(hooks.changed(response), context)
-        return nil
-    }
-
-    /// The relay's connection has carried an ordinary answer, whole.
-    func relayAnswered() {
-        guard !isOver else { return }
-        answer.end(output: &carrier.output)
-        end(nil)
-        carrier.finished(self, persists: false, isWhole: true)
-    }
-
-    func relayed(fromClient: Int = 0, toClient: Int = 0) {
-        bytesFromClient += fromClient
-        bytesToClient += toClient
-    }
-
-    /// The relay did not come about: the client still speaks HTTP.
-    func relayFailed(_ error: SessionError) {
-        guard !isOver else { return }
-        if answer.hasBegun { fail(Problem(error)) } else { refuse(Problem(error), keepAlive: canPersist) }
-    }
-
-    /// The same, for a reason of our own.
-    func relayRefused(_ problem: Problem) {
-        guard !isOver else { return }
-        refuse(problem, keepAlive: false)
-    }
-
-    /// The relay is over. The exchange is free for another request then.
-    func relayEnded(_ problem: Problem?) {
-        guard !isOver else { return }
-        end(problem)
-        worker.returnExchange(self)
-    }
-
     /// The bookkeeping of the end: the task goes, the log line is written.
-    private func end(_ problem: Problem?) {
+    func end(_ problem: Problem?) {
         isOver = true
         self.problem = problem
         hooks?.end()
@@ -552,14 +374,14 @@ final class Exchange: LoopTaskDelegate {
         return .allow
     }
 
-    private func deliver(_ response: borrowing ResponseHead, _ context: borrowing AnswerContext) {
+    func deliver(_ response: borrowing ResponseHead, _ context: borrowing AnswerContext) {
         answer.begin(response, to: head, context: context, output: &carrier.output)
         carrier.headIsWritten(answer.status)
         // The body may be long in coming; what comes of it in this turn goes along.
         carrier.flushLater()
     }
 
-    private var context: AnswerContext? {
+    var context: AnswerContext? {
         guard let route, let generation else { return nil }
         return AnswerContext(
             route: route,
