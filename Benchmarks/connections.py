@@ -13,12 +13,10 @@ import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 
-from origin import KEPT_HOST, Origin
-from pinned import PinnedProxy
+from origin import KEPT_HOST
+from pinned import pinned_proxy
 from processes import BenchError, progress, raise_descriptor_limit
 
 
@@ -126,31 +124,15 @@ def main() -> None:
         if not shutil.which(program):
             raise BenchError(f"{program} is missing: apt-get install {'nghttp2-client' if program == 'h2load' else program}")
     raise_descriptor_limit()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        origin = Origin(shutil.which("nginx"), folder / "origin")
-        proxy_folder = folder / "proxy"
-        proxy_folder.mkdir()
-        try:
-            origin.wait_until_ready()
-            proxy = PinnedProxy(wanted.binary, proxy_folder, origin.certificates, origin.ports[KEPT_HOST], settings={
-                "listeners": [
-                    {"address": "127.0.0.1:0", "mode": "gateway", "upstream": f"https://{KEPT_HOST}", "http2": True}]})
-            try:
-                port = proxy.ports[0]
-                url = f"http://127.0.0.1:{port}/1k"
-                count = wanted.connections
-                print(f"h2load, HTTP/1.1, {count} connections: {h2load(url, count, wanted.requests, 1)}")
-                print(f"h2load, HTTP/2, 100 connections of 10 streams: {h2load(url, 100, wanted.requests, 10)}")
-                print(f"wrk, {count} connections: {wrk(url, count, wanted.seconds)}")
-                print(f"fairness, {count} connections: {fairness(port, count, wanted.seconds)}")
-            finally:
-                proxy.server.stop()
-        finally:
-            origin.server.stop()
-        if proxy.server.process.returncode != 0:
-            raise BenchError(f"pinproxy ended with {proxy.server.process.returncode}:\n{proxy.server.log_tail(10)}")
+    listener = {"address": "127.0.0.1:0", "mode": "gateway", "upstream": f"https://{KEPT_HOST}", "http2": True}
+    with pinned_proxy(wanted.binary, {"listeners": [listener]}) as proxy:
+        port = proxy.ports[0]
+        url = f"http://127.0.0.1:{port}/1k"
+        count = wanted.connections
+        print(f"h2load, HTTP/1.1, {count} connections: {h2load(url, count, wanted.requests, 1)}")
+        print(f"h2load, HTTP/2, 100 connections of 10 streams: {h2load(url, 100, wanted.requests, 10)}")
+        print(f"wrk, {count} connections: {wrk(url, count, wanted.seconds)}")
+        print(f"fairness, {count} connections: {fairness(port, count, wanted.seconds)}")
 
 
 if __name__ == "__main__":

@@ -4,11 +4,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import ssl
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from origin import Certificates, KEPT_HOST
+from origin import Certificates, KEPT_HOST, Origin
 from processes import BenchError, Server
 
 HOST = KEPT_HOST
@@ -76,3 +80,24 @@ def server_context(certificates: Certificates) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificates.folder / "leaf.pem", certificates.folder / "leaf.key")
     return context
+
+
+@contextmanager
+def pinned_proxy(binary: str, settings: dict | None = None, timeouts: dict | None = None) -> Iterator[PinnedProxy]:
+    """A proxy and its origin in a temporary folder, both stopped at the end; the proxy has to end well."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        origin = Origin(shutil.which("nginx"), folder / "origin")
+        (folder / "proxy").mkdir()
+        try:
+            origin.wait_until_ready()
+            proxy = PinnedProxy(binary, folder / "proxy", origin.certificates, origin.ports[KEPT_HOST], settings, timeouts)
+            try:
+                yield proxy
+            finally:
+                proxy.server.stop()
+        finally:
+            origin.server.stop()
+        if proxy.server.process.returncode != 0:
+            raise BenchError(f"pinproxy ended with {proxy.server.process.returncode}:\n{proxy.server.log_tail(10)}")

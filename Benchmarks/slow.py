@@ -10,13 +10,11 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
 
-from origin import KEPT_HOST, Origin
-from pinned import PinnedProxy
+from pinned import pinned_proxy
 from processes import BenchError, progress, raise_descriptor_limit
 
 MODES = {
@@ -102,30 +100,15 @@ def main() -> None:
         if not shutil.which(program):
             raise BenchError(f"{program} is missing: apt-get install {program}")
     raise_descriptor_limit()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        origin = Origin(shutil.which("nginx"), folder / "origin")
-        proxy_folder = folder / "proxy"
-        proxy_folder.mkdir()
-        try:
-            origin.wait_until_ready()
-            # The defaults' order, in a time that a test can wait for.
-            # Whoever hardly reads holds a connection to the origin until it is sent away: with the default of 256 the
-            # others would wait in the queue for that host, as they are meant to.
-            limits = {"limits": {"connectionsPerHost": 4 * wanted.connections}}
-            proxy = PinnedProxy(wanted.binary, proxy_folder, origin.certificates, origin.ports[KEPT_HOST], limits,
-                                timeouts={"head": "5s", "body": "5s", "idle": "5s", "stall": "5s"})
-            try:
-                for mode in wanted.modes:
-                    log = proxy_folder / "access.log"
-                    print(f"-{mode}: {attack('-' + mode, proxy.ports[1], wanted.connections, wanted.seconds, log)}")
-            finally:
-                proxy.server.stop()
-        finally:
-            origin.server.stop()
-        if proxy.server.process.returncode != 0:
-            raise BenchError(f"pinproxy ended with {proxy.server.process.returncode}:\n{proxy.server.log_tail(10)}")
+    # Whoever hardly reads holds a connection to the origin until it is sent away: with the default of 256 the others
+    # would wait in the queue for that host, as they are meant to.
+    limits = {"limits": {"connectionsPerHost": 4 * wanted.connections}}
+    # The defaults' order, in a time that a test can wait for.
+    timeouts = {"head": "5s", "body": "5s", "idle": "5s", "stall": "5s"}
+    with pinned_proxy(wanted.binary, limits, timeouts) as proxy:
+        for mode in wanted.modes:
+            log = proxy.folder / "access.log"
+            print(f"-{mode}: {attack('-' + mode, proxy.ports[1], wanted.connections, wanted.seconds, log)}")
 
 
 if __name__ == "__main__":
