@@ -20,6 +20,8 @@ package struct Configuration: Sendable {
     package var reports = ReportsConfiguration()
     package var access = AccessConfiguration()
     package var limits = LimitsConfiguration()
+    /// Nil: nothing is cached.
+    package var cache: CacheConfiguration?
     /// What holds for a host without an entry of its own.
     package var defaults = HostConfiguration()
     /// One entry a host, in the order of the file.

@@ -22,6 +22,7 @@ package struct HostConfiguration: Sendable {
     package var redirects = RedirectRules()
     package var responses = ResponseRules()
     package var headers = HeaderRules()
+    package var cache = CacheRules()
 
     package init() {}
 
