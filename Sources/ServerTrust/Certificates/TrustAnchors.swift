@@ -11,12 +11,18 @@ public final class TrustAnchors: @unchecked Sendable {
     let store: OpaquePointer
     /// How many anchors there are.
     public let count: Int
+    /// SHA-256 over the anchors, whatever their order: equal for equal sets.
+    package let digest: [UInt8]
 
     /// Anchors from certificates: roots, or any certificate that is trusted for itself (`X509_V_FLAG_PARTIAL_CHAIN`).
     public init(certificates: [Certificate]) {
         guard let store = X509_STORE_new() else { fatalError("out of memory") }
         self.store = store
         count = certificates.count
+        digest = SecretDigest.sha256(
+            Set(certificates.map { SecretDigest.sha256($0.derBytes) }).sorted { $0.lexicographicallyPrecedes($1) }
+                .flatMap { $0 }
+        )
         for certificate in certificates { X509_STORE_add_cert(store, certificate.pointer) }
         // For programs that verify with this store by themselves; our own verifications set the flag on each call.
         X509_STORE_set_flags(store, UInt(X509_V_FLAG_PARTIAL_CHAIN))
