@@ -386,7 +386,7 @@ struct CacheTransactionTests {
 
     @Test("a rule gives a lifetime and drops fields before storing")
     func rules() throws {
-        let rules = [CacheRule(path: "/", action: .store(lifetime: 300), removedFields: ["Set-Cookie"])]
+        let rules = [CacheRule(path: PathPattern("/"), action: .store(lifetime: 300), removedFields: ["Set-Cookie"])]
         let transaction = try transaction(rules: rules)
         _ = try forwarded(transaction)
         let status = try relayed(try origin(transaction, 200, [("Set-Cookie", "a=b")]))

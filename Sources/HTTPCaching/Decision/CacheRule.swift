@@ -11,12 +11,13 @@ public struct CacheRule: Hashable, Sendable {
         case skip
     }
 
-    /// `/v1/*`: a `*` stands for any run of bytes, in path and query; nil for every target.
+    /// Of the target's path, without its query; nil for every target.
     public var path: PathPattern?
-    /// Empty for every status; a `store` rule then means those that may be stored without a lifetime (RFC 9110 15.1).
-    public var statuses: [Int]
-    /// `text/html`, `image/*`; nil for every type. Parameters do not count.
-    public var contentType: String?
+    /// nil for every status; a `store` rule then means those that may be stored without a lifetime (RFC 9110 15.1).
+    public var statuses: StatusCodes?
+    /// nil for every type, and for none. A response with two types fits a `skip` rule for either, and a `store` rule for
+    /// no type.
+    public var contentTypes: [MediaTypePattern]?
     /// nil for every method.
     public var method: HTTPMethod?
     public var action: Action
@@ -37,18 +38,18 @@ public struct CacheRule: Hashable, Sendable {
     }
 
     public init(
-        path: String? = nil,
-        statuses: [Int] = [],
-        contentType: String? = nil,
+        path: PathPattern? = nil,
+        statuses: StatusCodes? = nil,
+        contentTypes: [MediaTypePattern]? = nil,
         method: HTTPMethod? = nil,
         action: Action,
         removedFields: [String] = [],
         setFields: [(name: String, value: String)] = [],
         maximumBytes: Int? = nil
     ) {
-        self.path = path.map { PathPattern($0) }
+        self.path = path
         self.statuses = statuses
-        self.contentType = contentType
+        self.contentTypes = contentTypes
         self.method = method
         self.action = action
         self.removedFields = removedFields
@@ -64,26 +65,15 @@ public struct CacheRule: Hashable, Sendable {
         response: HTTPFields
     ) -> Bool {
         if let wanted = self.method, wanted != method { return false }
-        if statuses.isEmpty {
-            if case .store = action, !Freshness.isHeuristicallyCacheable(status) { return false }
-        } else if !statuses.contains(status) {
+        let stores = if case .store = action { true } else { false }
+        if let statuses {
+            guard statuses.contains(status) else { return false }
+        } else if stores, !Freshness.isHeuristicallyCacheable(status) {
             return false
         }
         if let path, !path.matches(target) { return false }
-        if let contentType {
-            guard let index = response.first(.contentType) else { return false }
-            let value = response.value(at: index)
-            let end = value.firstIndex(of: UInt8(ascii: ";")) ?? value.count
-            let type = value.extracting(value.trimmingBlanks(0..<end))
-            guard PathPattern(contentType.lowercased()).matches(Self.lowercased(type).span) else { return false }
-        }
-        return true
-    }
-
-    private static func lowercased(_ text: borrowing Span<UInt8>) -> [UInt8] {
-        var bytes = [UInt8](copying: text)
-        for index in bytes.indices { bytes[index] = ASCII.lowercased(bytes[index]) }
-        return bytes
+        guard let contentTypes else { return true }
+        return stores ? contentTypes.takeInOnly(response) : contentTypes.takeInSome(response)
     }
 
     /// The fields as they are to be judged and stored.
@@ -92,36 +82,6 @@ public struct CacheRule: Hashable, Sendable {
         for name in removedFields { fields.remove(name: name) }
         for field in replacements { try? fields.set(name: field.name, value: field.value) }
         return fields
-    }
-}
-
-/// Text in which `*` stands for any run of bytes.
-public struct PathPattern: Hashable, Sendable {
-    private let pieces: [[UInt8]]
-
-    public init(_ text: String) {
-        pieces = text.utf8.split(separator: UInt8(ascii: "*"), omittingEmptySubsequences: false).map(Array.init)
-    }
-
-    /// Whether all of `text` is what the pattern says.
-    package func matches(_ text: borrowing Span<UInt8>) -> Bool {
-        let first = pieces[0]
-        guard pieces.count > 1 else { return text.equals(first.span) }
-        let last = pieces[pieces.count - 1]
-        guard text.count >= first.count + last.count, text.extracting(0..<first.count).equals(first.span),
-            text.extracting(text.count - last.count..<text.count).equals(last.span)
-        else { return false }
-        // The pieces between are found one behind the other, each as early as can be.
-        var place = first.count
-        let end = text.count - last.count
-        for piece in pieces[1..<(pieces.count - 1)] {
-            while place + piece.count <= end, !text.extracting(place..<place + piece.count).equals(piece.span) {
-                place += 1
-            }
-            guard place + piece.count <= end else { return false }
-            place += piece.count
-        }
-        return true
     }
 }
 

@@ -46,14 +46,14 @@ package struct CacheRules: Hashable, Sendable {
 
 /// A rule of `cache.rules` with `requestPolicy` in the place of `then`.
 package struct CacheRequestRule: Hashable, Sendable {
-    /// nil for every target.
-    package var path: HTTPCaching.PathPattern?
+    /// Of the target's path, without its query; nil for every target.
+    package var path: PathPattern?
     /// nil for every method.
     package var method: HTTPMethod?
     package var requestPolicy: RequestPolicy
 
-    package init(path: String? = nil, method: HTTPMethod? = nil, _ requestPolicy: RequestPolicy) {
-        self.path = path.map { HTTPCaching.PathPattern($0) }
+    package init(path: PathPattern? = nil, method: HTTPMethod? = nil, _ requestPolicy: RequestPolicy) {
+        self.path = path
         self.method = method
         self.requestPolicy = requestPolicy
     }

@@ -79,7 +79,7 @@ package struct RedirectRule: Sendable {
         if !statuses.isEmpty, !statuses.contains(status) { return false }
         if let scheme, scheme != target.origin.scheme { return false }
         if let to, !to.contains(target.origin.host) { return false }
-        if let path, !path.matches(PathPattern.normal(pathOf: target.target)) { return false }
+        if let path, !path.matches(target.target.span) { return false }
         return true
     }
 

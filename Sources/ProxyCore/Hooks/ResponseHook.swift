@@ -58,7 +58,8 @@ struct ResponseHook {
                 )
             )
         }
-        if let acceptable = responses.acceptableContentTypes, head.framing.hasBody, !accepts(acceptable, head) {
+        if let acceptable = responses.acceptableContentTypes, head.framing.hasBody, !acceptable.takeInOnly(head.fields)
+        {
             let listed = acceptable.map(\.description).joined(separator: ", ")
             return .cancel(
                 Problem(
@@ -79,7 +80,7 @@ struct ResponseHook {
 
     private static func matches(_ rule: ResponseRule, _ head: borrowing ResponseHead) -> Bool {
         if let statuses = rule.statuses, !statuses.contains(head.status) { return false }
-        if let types = rule.contentTypes, !names(types, head) { return false }
+        if let types = rule.contentTypes, !types.takeInSome(head.fields) { return false }
         if rule.minBytes != nil || rule.maxBytes != nil {
             // What Content-Length says to HEAD counts as to GET.
             guard let count = head.contentLength else { return false }
@@ -93,24 +94,6 @@ struct ResponseHook {
     /// Whether the body is a whole file: not without one, not a part of one, not an error's text.
     private static func canBeStored(_ head: borrowing ResponseHead) -> Bool {
         head.framing != .none && (200..<300).contains(head.status) && head.status != 206
-    }
-
-    /// Whether some Content-Type is among these: a rule that refuses is not to be got around by a second one.
-    private static func names(_ types: [MediaTypePattern], _ head: borrowing ResponseHead) -> Bool {
-        guard var place = head.fields.first(.contentType) else { return types.contains { $0.isAny } }
-        while true {
-            for type in types where type.matches(head.fields.value(at: place)) { return true }
-            guard let next = head.fields.next(.contentType, after: place) else { return false }
-            place = next
-        }
-    }
-
-    /// Whether there is one Content-Type, and it is among these.
-    private static func accepts(_ types: [MediaTypePattern], _ head: borrowing ResponseHead) -> Bool {
-        guard let place = head.fields.first(.contentType) else { return types.contains { $0.isAny } }
-        guard head.fields.next(.contentType, after: place) == nil else { return false }
-        for type in types where type.matches(head.fields.value(at: place)) { return true }
-        return false
     }
 
     private static func described(_ head: borrowing ResponseHead) -> String {

@@ -1,0 +1,110 @@
+import IOCore
+
+/// A pattern for the path of a URL, without its query: `/v1/items`, or with `*` for any run of characters, slashes
+/// among them: `/v1/*`, `*.zip`. Case counts.
+///
+/// Compared without percent-encoding where that changes nothing (RFC 3986, section 6.2.2.2), so that `/%761/` does not
+/// slip past a rule for `/v1/*`.
+public struct PathPattern: Hashable, Sendable {
+    /// As it was written.
+    public let text: String
+    /// What stands between the stars, in their normal form; without a star that is one.
+    private let pieces: [[UInt8]]
+
+    /// - Returns: nil for a text that could match no path: one that begins with neither `/` nor `*`, or holds a query, a
+    ///   fragment, or what no path holds.
+    public init?(_ text: String) {
+        let bytes = Array(text.utf8)
+        guard let first = bytes.first, first == ASCII.slash || first == ASCII.asterisk else { return nil }
+        let refused = Array("?#\\\"<> ".utf8)
+        guard bytes.allSatisfy({ $0 > 0x20 && $0 < 0x7F && !refused.contains($0) }) else { return nil }
+        self.text = text
+        pieces = bytes.split(separator: ASCII.asterisk, omittingEmptySubsequences: false)
+            .map { Self.normal(Array($0).span) }
+    }
+
+    /// Whether it takes in the path of a target. Allocates nothing for a path without a percent sign.
+    ///
+    /// - Parameter target: path and query in origin form.
+    package func matches(_ target: borrowing Span<UInt8>) -> Bool {
+        let query = target.firstIndex(of: ASCII.questionMark) ?? target.count
+        let path = target.extracting(0..<(target.firstIndex(of: ASCII.numberSign).map { min($0, query) } ?? query))
+        guard path.firstIndex(of: UInt8(ascii: "%")) != nil else { return takesIn(path) }
+        return takesIn(Self.normal(path).span)
+    }
+
+    /// - Parameter path: in its normal form.
+    private func takesIn(_ path: borrowing Span<UInt8>) -> Bool {
+        let first = pieces[0]
+        let last = pieces[pieces.count - 1]
+        guard pieces.count > 1 else { return path.equals(first.span) }
+        guard path.count >= first.count + last.count, path.extracting(0..<first.count).equals(first.span),
+            path.extracting((path.count - last.count)..<path.count).equals(last.span)
+        else { return false }
+        // The pieces between are found one behind the other, each as early as can be.
+        var place = first.count
+        let end = path.count - last.count
+        for piece in pieces[1..<(pieces.count - 1)] {
+            while place + piece.count <= end, !path.extracting(place..<(place + piece.count)).equals(piece.span) {
+                place += 1
+            }
+            guard place + piece.count <= end else { return false }
+            place += piece.count
+        }
+        return true
+    }
+
+    /// The part of a target in origin form that its one star at the end stands for; nil for other patterns, and for
+    /// targets that it does not take in.
+    package func rest(of target: [UInt8]) -> [UInt8]? {
+        guard pieces.count == 2, pieces[1].isEmpty else { return nil }
+        var matched: [UInt8] = []
+        var position = 0
+        while matched.count < pieces[0].count, position < target.count {
+            position += Self.appendNormal(target.span, at: position, to: &matched)
+        }
+        guard matched == pieces[0] else { return nil }
+        return Array(target[position...])
+    }
+
+    // MARK: - Normal form
+
+    /// Percent-encoded unreserved characters decoded, other triplets in upper case.
+    private static func normal(_ text: borrowing Span<UInt8>) -> [UInt8] {
+        var result: [UInt8] = []
+        result.reserveCapacity(text.count)
+        var position = 0
+        while position < text.count { position += appendNormal(text, at: position, to: &result) }
+        return result
+    }
+
+    /// Appends the character, or the triplet, that stands there.
+    ///
+    /// - Returns: how many bytes of `text` that is.
+    private static func appendNormal(
+        _ text: borrowing Span<UInt8>,
+        at position: Int,
+        to result: inout [UInt8]
+    ) -> Int {
+        guard text[position] == UInt8(ascii: "%"), position + 2 < text.count,
+            let upper = ASCII.hexadecimalValue(text[position + 1]),
+            let lower = ASCII.hexadecimalValue(text[position + 2])
+        else {
+            result.append(text[position])
+            return 1
+        }
+        let byte = upper << 4 | lower
+        switch byte {
+        case _ where ASCII.isLetter(byte) || ASCII.isDigit(byte),
+            UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"):
+            result.append(byte)
+        default:
+            result.append(UInt8(ascii: "%"))
+            for digit in position + 1...position + 2 { result.append(uppercased(text[digit])) }
+        }
+        return 3
+    }
+
+    /// A hexadecimal digit in upper case.
+    private static func uppercased(_ digit: UInt8) -> UInt8 { ASCII.isDigit(digit) ? digit : digit & ~0x20 }
+}

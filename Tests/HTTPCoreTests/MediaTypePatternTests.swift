@@ -1,0 +1,43 @@
+import Testing
+
+@testable import HTTPCore
+
+@Suite("Patterns for media types")
+struct MediaTypePatternTests {
+    @Test(
+        "a pattern takes in",
+        arguments: [
+            ("text/html", "text/html", true), ("Text/HTML", "tEXT/html; charset=utf-8", true),
+            ("text/html", " text/html ;a=b", true), ("text/html", "text/htmlx", false), ("text/*", "text/plain", true),
+            ("text/*", "image/png", false), ("*/*", "image/png", true), ("*/*", "image", false),
+            ("text/html", "text/ html", false), ("text/html", "", false), ("*/*", "image/png, text/html", false),
+        ]
+    )
+    func matches(pattern: String, value: String, isMatch: Bool) throws {
+        #expect(try #require(MediaTypePattern(pattern)).matches(Array(value.utf8).span) == isMatch)
+    }
+
+    @Test(
+        "what is no media type is no pattern",
+        arguments: ["", "text", "text/", "/html", "*/html", "text/html;q=1", "text/h*", "t*/*", "a/b/c", "text/ html"]
+    )
+    func invalid(text: String) {
+        #expect(MediaTypePattern(text) == nil)
+    }
+
+    @Test("with two types, one fits a rule that refuses, and none a rule that lets by")
+    func severalFields() throws {
+        let html = [try #require(MediaTypePattern("text/html"))]
+        let any = [try #require(MediaTypePattern("*/*"))]
+        var fields = HTTPFields()
+        #expect(
+            !html.takeInSome(fields) && !html.takeInOnly(fields) && any.takeInSome(fields) && any.takeInOnly(fields)
+        )
+        try fields.append(name: "Content-Type", value: "text/html")
+        #expect(html.takeInSome(fields) && html.takeInOnly(fields))
+        try fields.append(name: "content-type", value: "text/plain")
+        #expect(
+            html.takeInSome(fields) && !html.takeInOnly(fields) && any.takeInSome(fields) && !any.takeInOnly(fields)
+        )
+    }
+}
