@@ -34,6 +34,7 @@ struct ClientAnswerTests {
             monitor: try PinMonitor(snapshot: snapshot),
             passwords: PasswordVerifier(),
             log: nil,
+            cache: nil,
             pseudonym: Array("pinproxy-test".utf8)
         )
         let socket = try ListeningSocket(try AddressAndPort(parsing: "127.0.0.1:0").socketAddress)

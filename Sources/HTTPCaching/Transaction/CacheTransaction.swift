@@ -97,6 +97,12 @@ package final class CacheTransaction: @unchecked Sendable {
         key = CacheKey(method: request.method, origin: url.origin, target: url.target.span, partition: partition)
     }
 
+    /// Where the bodies of its answers are read.
+    package var disk: DiskStore? { cache.store.disk }
+
+    /// What Cache-Status says as long as the origin has not answered.
+    package var forwarded: CacheStatus { CacheStatus(.forward(reason)) }
+
     /// Seconds since 1970.
     private var now: Int { Int(loop.wallClock / 1_000_000) }
 

@@ -177,4 +177,14 @@ package final class ResponseCache: @unchecked Sendable {
 /// What the task log says of a request and the cache.
 package enum CacheOutcome: String, Hashable, Sendable {
     case hit, miss, stale, revalidated, bypass
+
+    package var text: StaticString {
+        switch self {
+        case .hit: "hit"
+        case .miss: "miss"
+        case .stale: "stale"
+        case .revalidated: "revalidated"
+        case .bypass: "bypass"
+        }
+    }
 }

@@ -15,6 +15,22 @@ public struct ResponseHead: Sendable {
 
     package init() {}
 
+    /// The head of an answer that did not come from a connection just now.
+    ///
+    /// - Parameters:
+    ///   - fields: without those of a connection and of framing.
+    ///   - contentLength: what Content-Length says; nil for none.
+    ///   - hasBody: whether as many bytes follow.
+    package init(status: Int, fields: HTTPFields, contentLength: Int?, hasBody: Bool) {
+        self.status = status
+        self.fields = fields
+        self.contentLength = contentLength
+        if let contentLength {
+            self.fields.append(.contentLength, decimal: contentLength)
+            if hasBody { framing = .length(contentLength) }
+        }
+    }
+
     /// Empties it for the next response and keeps the memory.
     package mutating func removeAll() {
         status = 200

@@ -1,3 +1,4 @@
+import HTTPCaching
 import HTTPCore
 import IOCore
 import ServerTrust
@@ -26,16 +27,7 @@ struct TaskLogLine {
         now: UInt64,
         to line: inout ByteBuffer
     ) {
-        line.append("{\"time\":\"")
-        clock.append(unixMilliseconds: Int(exchange.startedWall / 1000), to: &line)
-        line.append("\",\"event\":\"task\"")
-        if let task {
-            line.append(",\"taskIdentifier\":")
-            line.append(decimal: Int(task.taskIdentifier))
-        }
-        line.append(",\"client\":\"")
-        line.append(jsonEscaping: client.span)
-        line.append("\"")
+        writeBeginning(exchange.startedWall, task, client: client.span, to: &line)
         if let user = exchange.user {
             line.append(",\"user\":\"")
             line.append(jsonEscaping: user.span)
@@ -60,18 +52,20 @@ struct TaskLogLine {
             line.append("\",\"errorDetails\":")
             line.append(jsonString: problem.details)
         }
+        if let cache = exchange.cache { write(cache.outcome, to: &line) }
         if let path = exchange.hooks?.downloaded?.path {
             line.append(",\"download\":")
             line.append(jsonString: path)
         }
-        if let task {
+        let hooks = exchange.hooks
+        if task != nil || hooks?.hasFollowed == true {
             line.append(",\"redirectCount\":")
-            line.append(decimal: exchange.hooks?.earlier.count ?? 0)
-            pinning.write(task, at: exchange.startedWall / 1_000_000, to: &line)
+            line.append(decimal: hooks?.earlier.count ?? 0)
+            if let task { pinning.write(task, at: exchange.startedWall / 1_000_000, to: &line) }
             line.append(",\"transactions\":[")
-            if let hooks = exchange.hooks, hooks.hasFollowed {
+            if let hooks, hooks.hasFollowed {
                 write(hooks, task, to: &line)
-            } else {
+            } else if let task {
                 // A refused connection is none of the transaction's; what it offered is told by the task.
                 write(task.metrics.transaction, task.evaluation, url: url, to: &line)
             }
@@ -80,18 +74,83 @@ struct TaskLogLine {
         line.append("}\n")
     }
 
-    /// The transactions of a request that was led on: each with a URL of its own, and with times from the first one's
-    /// start.
-    private func write(_ hooks: ExchangeHooks, _ task: LoopTask, to line: inout ByteBuffer) {
-        let start = hooks.earlier[0].fetchStart
+    /// The line of a request that the cache has made of its own, for no client.
+    mutating func write(_ refresh: CacheRefresh, _ task: LoopTask, to line: inout ByteBuffer) {
+        let client: StaticString = "cache"
+        writeBeginning(refresh.startTime, task, client: client.bytes, to: &line)
+        line.append(",\"method\":\"GET\",\"url\":\"")
+        let start = line.count
+        let prefix = refresh.logPrefix
+        line.append(jsonEscaping: prefix.span)
+        let target = refresh.target
+        writeTarget(target.span, to: &line)
+        let url = start..<line.count
+        line.append("\"")
+        if refresh.status > 0 {
+            line.append(",\"status\":")
+            line.append(decimal: refresh.status)
+        }
+        line.append(",\"bytesSent\":0,\"bytesReceived\":")
+        line.append(decimal: refresh.bytesReceived)
+        line.append(",\"duration\":")
+        line.append(milliseconds: task.metrics.duration)
+        if let error = refresh.error {
+            line.append(",\"error\":\"")
+            line.append(text: error.code.rawValue)
+            line.append("\",\"errorDetails\":")
+            line.append(jsonString: error.details)
+        }
+        write(refresh.transaction.outcome, to: &line)
+        line.append(",\"redirectCount\":0")
+        pinning.write(task, at: refresh.startTime / 1_000_000, to: &line)
+        line.append(",\"transactions\":[")
+        write(task.metrics.transaction, task.evaluation, url: url, to: &line)
+        line.append("]}\n")
+    }
+
+    private mutating func writeBeginning(
+        _ startTime: Int64,
+        _ task: LoopTask?,
+        client: borrowing Span<UInt8>,
+        to line: inout ByteBuffer
+    ) {
+        line.append("{\"time\":\"")
+        clock.append(unixMilliseconds: Int(startTime / 1000), to: &line)
+        line.append("\",\"event\":\"task\"")
+        if let task {
+            line.append(",\"taskIdentifier\":")
+            line.append(decimal: Int(task.taskIdentifier))
+        }
+        line.append(",\"client\":\"")
+        line.append(jsonEscaping: client)
+        line.append("\"")
+    }
+
+    private func write(_ outcome: CacheOutcome, to line: inout ByteBuffer) {
+        line.append(",\"cache\":\"")
+        line.append(outcome.text)
+        line.append("\"")
+    }
+
+    /// The transactions of a request that was led on: each with a URL of its own, and with times from the start of the
+    /// first one that an origin was asked for. Of what the cache had there is nothing but the URL.
+    private func write(_ hooks: ExchangeHooks, _ task: LoopTask?, to line: inout ByteBuffer) {
+        let started = hooks.earlier.first { $0.metrics != nil }?.fetchStart ?? task?.metrics.fetchStart ?? 0
         for one in hooks.earlier {
             writePlace(one.prefix, one.target, to: &line)
-            write(one.metrics.later(by: one.fetchStart - start), one.evaluation, to: &line)
+            if let metrics = one.metrics {
+                write(metrics.later(by: one.fetchStart - started), one.evaluation, to: &line)
+            } else {
+                line.append(",\"cache\":\"hit\"}")
+            }
             line.append(",")
         }
         writePlace(hooks.route.logPrefix, hooks.url?.target ?? [], to: &line)
-        let last = task.metrics
-        write(last.transaction.later(by: last.fetchStart - start), task.evaluation, to: &line)
+        guard let last = task?.metrics else {
+            line.append(",\"cache\":\"hit\"}")
+            return
+        }
+        write(last.transaction.later(by: last.fetchStart - started), task?.evaluation, to: &line)
     }
 
     private func writePlace(_ prefix: [UInt8], _ target: [UInt8], to line: inout ByteBuffer) {

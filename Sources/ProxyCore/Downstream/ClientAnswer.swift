@@ -1,3 +1,4 @@
+import HTTPCaching
 import HTTPCore
 import IOCore
 import SessionCore
@@ -15,6 +16,8 @@ struct AnswerContext {
     let requestIsWhole: Bool
     /// Where the answer comes from, when redirects were followed to it: what is relative in it is relative to that.
     var base: AbsoluteURL?
+    /// What the cache has done; nil where nothing is cached.
+    var cacheStatus: CacheStatus?
 }
 
 /// The answer to one request as it goes to the client: its head, the framing of its body, its end.
@@ -64,6 +67,7 @@ struct ClientAnswer {
             output.append(context.worker.httpDate)
             output.append("\r\n")
         }
+        context.cacheStatus?.writeField(to: &output)
         switch response.framing {
         case .none, .length:
             framing = .plain
@@ -216,6 +220,7 @@ struct ClientAnswer {
         _ problem: Problem,
         head: borrowing RequestHead,
         keepAlive: Bool,
+        cacheStatus: CacheStatus?,
         to output: inout ByteBuffer,
         date: [UInt8]
     ) {
@@ -227,6 +232,7 @@ struct ClientAnswer {
             to: &output,
             isHead: head.method == .head,
             keepAlive: keepAlive,
+            cacheStatus: cacheStatus,
             date: date.span
         )
     }

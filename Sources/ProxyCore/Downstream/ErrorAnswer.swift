@@ -1,3 +1,4 @@
+import HTTPCaching
 import HTTPCore
 import IOCore
 import ServerTrust
@@ -7,11 +8,13 @@ enum ErrorAnswer {
     /// - Parameters:
     ///   - isHead: the answer to HEAD has the same fields and no body.
     ///   - keepAlive: whether the connection lives on.
+    ///   - cacheStatus: what the cache has done; nil where nothing is cached.
     static func write(
         _ problem: Problem,
         to output: inout ByteBuffer,
         isHead: Bool = false,
         keepAlive: Bool,
+        cacheStatus: CacheStatus? = nil,
         date: borrowing Span<UInt8>
     ) {
         var body = ByteBuffer()
@@ -31,6 +34,7 @@ enum ErrorAnswer {
             output.append(allow)
             output.append("\r\n")
         }
+        cacheStatus?.writeField(to: &output)
         // A place may be free any moment.
         if problem.status == 503 { output.append("Retry-After: 1\r\n") }
         // RFC 7617, section 2.1: user and password are UTF-8.

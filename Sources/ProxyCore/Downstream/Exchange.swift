@@ -32,6 +32,8 @@ final class Exchange: LoopTaskDelegate {
     private(set) var isOver = true
     /// What the configuration has done beyond forwarding; nil for most hosts.
     var hooks: ExchangeHooks?
+    /// What the cache has to do with it; nil where nothing is cached.
+    var cache: ExchangeCache?
     /// The origin was paused because the client does not keep up.
     private var isHeldBack = false
     /// The client's `Expect: 100-continue` went to the origin, which says whether the body is wanted. Over HTTP/2 servers
@@ -64,6 +66,7 @@ final class Exchange: LoopTaskDelegate {
         route = nil
         task = nil
         hooks = nil
+        cache = nil
         relay = nil
     }
 
@@ -153,6 +156,7 @@ final class Exchange: LoopTaskDelegate {
         problem = nil
         route = nil
         hooks = nil
+        cache = nil
         user = nil
         number &+= 1
         bytesFromClient = 0
@@ -176,6 +180,16 @@ final class Exchange: LoopTaskDelegate {
         )
         // A stream of HTTP/2 may go on in both directions; a client of HTTP/1.1 rarely listens before it has said all.
         request.isBidirectional = head.majorVersion == 2 && bodyLength == .unknown
+        guard let responses = worker.cache, let route, let terms = route.cache,
+            let digest = terms.digest(at: startedWall / 1_000_000)
+        else { return dispatch(request, generation) }
+        ask(responses, terms, digest, request, givesCredentials: route.hooks?.givesCredentials ?? false) {
+            [unowned self] in dispatch($0, generation)
+        }
+    }
+
+    /// Sends a request to its origin.
+    func dispatch(_ request: SessionRequest, _ generation: Generation) {
         let task = generation.manager.dataTask(with: request, delegate: self)
         self.task = task
         if body.isComplete { task.finishSending() }
@@ -287,7 +301,7 @@ final class Exchange: LoopTaskDelegate {
     func outputHasRoom() {
         guard isHeldBack else { return }
         isHeldBack = false
-        task?.resumeReceiving()
+        goOn()
         relay?.stream?.resumeReceiving()
     }
 
@@ -296,17 +310,28 @@ final class Exchange: LoopTaskDelegate {
     /// Answers in the origin's place, before anything was sent to it.
     func refuse(_ problem: Problem, keepAlive: Bool) {
         if isOver { reset() }
-        answer.refuse(problem, head: head, keepAlive: keepAlive, to: &carrier.output, date: worker.httpDate)
+        refuse(problem, keepAlive)
         carrier.headIsWritten(answer.status)
         end(problem)
         carrier.finished(self, persists: keepAlive, isWhole: true)
+    }
+
+    private func refuse(_ problem: Problem, _ keepAlive: Bool) {
+        answer.refuse(
+            problem,
+            head: head,
+            keepAlive: keepAlive,
+            cacheStatus: cache?.statusOfRefusal,
+            to: &carrier.output,
+            date: worker.httpDate
+        )
     }
 
     /// Gives up a request that is under way; the task is cancelled.
     func fail(_ problem: Problem) {
         let canBeSaid = !answer.hasBegun
         if canBeSaid {
-            answer.refuse(problem, head: head, keepAlive: false, to: &carrier.output, date: worker.httpDate)
+            refuse(problem, false)
             carrier.headIsWritten(answer.status)
         }
         end(problem)
@@ -318,6 +343,7 @@ final class Exchange: LoopTaskDelegate {
         isOver = true
         self.problem = problem
         hooks?.end()
+        cache?.end()
         let ended = task ?? relay?.task
         ended?.cancel()
         worker.log(self, ended, client: carrier.transport.addressText)
@@ -364,7 +390,14 @@ final class Exchange: LoopTaskDelegate {
         _ task: LoopTask,
         didReceive response: borrowing ResponseHead
     ) -> ResponseDisposition {
-        guard !isOver, let context else { return .cancel }
+        guard !isOver else { return .cancel }
+        if let cache, let disposition = decide(response, task, cache) { return disposition }
+        return take(head: response)
+    }
+
+    /// Takes the final head of an answer, from the origin or out of the cache.
+    func take(head response: borrowing ResponseHead) -> ResponseDisposition {
+        guard let context else { return .cancel }
         guard let hooks else {
             deliver(response, context)
             return .allow
@@ -391,7 +424,8 @@ final class Exchange: LoopTaskDelegate {
             clientAuthority: carrier.listener.isGateway ? clientAuthority : [],
             // Behind an offer to switch protocols bytes of the other one may be under way.
             requestIsWhole: body.isComplete && relay == nil,
-            base: hooks?.base
+            base: hooks?.base,
+            cacheStatus: cache?.status
         )
     }
 
@@ -404,6 +438,12 @@ final class Exchange: LoopTaskDelegate {
 
     override func task(_ task: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
         guard !isOver else { return .pause }
+        if let cache, let flow = take(data, cache) { return flow }
+        return take(body: data)
+    }
+
+    /// Takes a piece of an answer's body, from the origin or out of the cache.
+    func take(body data: borrowing Span<UInt8>) -> BodyFlow {
         if let hooks, let flow = take(data, hooks) { return flow }
         bytesToClient += data.count
         if carrier.output.count + data.count >= Self.directWrite {
@@ -429,6 +469,12 @@ final class Exchange: LoopTaskDelegate {
 
     override func taskDidComplete(_ task: LoopTask, error: SessionError?) {
         guard !isOver else { return }
+        if let cache, takeUp(cache, error: error) { return }
+        answerEnded(task, error)
+    }
+
+    /// The answer has ended, well or not: the origin's, or one out of the cache.
+    func answerEnded(_ task: LoopTask?, _ error: SessionError?) {
         if let hooks, takeUp(hooks, after: task, error: error) { return }
         if let error {
             fail(problem(for: error))

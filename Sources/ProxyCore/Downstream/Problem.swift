@@ -32,6 +32,7 @@ package struct Problem: Error, Sendable {
         case redirectDenied = "redirect_denied"
         case responseDenied = "response_denied"
         case fileFailed = "file_failed"
+        case notStored = "not_stored"
         case loopDetected = "loop_detected"
         case limitReached = "limit_reached"
         case requestInvalid = "request_invalid"
@@ -125,7 +126,7 @@ extension Problem.Code {
     /// The usual status; faults of the request bring their own.
     var status: Int {
         switch self {
-        case .dnsTimeout, .connectTimeout, .responseTimeout, .stalled: 504
+        case .dnsTimeout, .connectTimeout, .responseTimeout, .stalled, .notStored: 504
         case .hostDenied, .unpinnedDenied, .connectDenied, .addressDenied, .redirectDenied: 403
         case .loopDetected: 508
         case .limitReached: 503
@@ -158,6 +159,7 @@ extension Problem.Code {
         case .hostDenied, .unpinnedDenied, .connectDenied, .redirectDenied, .responseDenied:
             "http_request_denied"
         case .addressDenied: "destination_ip_prohibited"
+        case .notStored: "destination_unavailable"
         case .loopDetected: "proxy_loop_detected"
         case .limitReached: "connection_limit_reached"
         case .requestInvalid, .requestTimeout, .requestTooLarge, .authenticationRequired, .misdirectedRequest:
@@ -194,6 +196,7 @@ extension Problem.Code {
         case .redirectDenied: "The redirect may not be followed"
         case .responseDenied: "The server's answer is refused"
         case .fileFailed: "A file could not be written or read"
+        case .notStored: "No stored answer can be used"
         case .loopDetected: "The request has been through this proxy before"
         case .limitReached: "A limit of this proxy is reached"
         case .requestInvalid: "The request is not valid"

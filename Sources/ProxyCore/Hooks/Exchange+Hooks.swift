@@ -106,7 +106,7 @@ extension Exchange {
     /// The task is over.
     ///
     /// - Returns: false when it ends the exchange as any other does.
-    func takeUp(_ hooks: ExchangeHooks, after task: LoopTask, error: SessionError?) -> Bool {
+    func takeUp(_ hooks: ExchangeHooks, after task: LoopTask?, error: SessionError?) -> Bool {
         if let failure = hooks.failure {
             fail(failure)
             return true
@@ -131,7 +131,7 @@ extension Exchange {
     // MARK: The next hop
 
     /// Sends the request on to where a redirect leads, under the policy that holds by now.
-    private func follow(_ plan: RedirectHook.Plan, after ended: LoopTask, _ hooks: ExchangeHooks) {
+    private func follow(_ plan: RedirectHook.Plan, after ended: LoopTask?, _ hooks: ExchangeHooks) {
         let generation = worker.generation
         self.generation = generation
         let hop = plan.hop
@@ -164,14 +164,32 @@ extension Exchange {
                 timeouts: timeouts
             )
             request.isBidirectional = head.majorVersion == 2 && request.bodyLength == .unknown
-            let task = generation.manager.dataTask(with: request, delegate: self)
-            self.task = task
-            if hop.keepsBody { hooks.kept?.replay(to: task) }
-            if body.isComplete, hooks.kept?.isReplaying != true {
-                task.finishSending(trailers: hooks.trailers ?? HTTPFields())
+            task = nil
+            guard let responses = worker.cache, let terms = route.cache,
+                let digest = terms.digest(at: worker.loop.wallClock / 1_000_000)
+            else {
+                cache = nil
+                return dispatch(request, generation, keepsBody: hop.keepsBody, hooks)
             }
-            task.resume()
+            ask(responses, terms, digest, request, givesCredentials: route.hooks?.givesCredentials ?? false) {
+                [unowned self] in dispatch($0, generation, keepsBody: hop.keepsBody, hooks)
+            }
         }
+    }
+
+    private func dispatch(
+        _ request: SessionRequest,
+        _ generation: Generation,
+        keepsBody: Bool,
+        _ hooks: ExchangeHooks
+    ) {
+        let task = generation.manager.dataTask(with: request, delegate: self)
+        self.task = task
+        if keepsBody { hooks.kept?.replay(to: task) }
+        if body.isComplete, hooks.kept?.isReplaying != true {
+            task.finishSending(trailers: hooks.trailers ?? HTTPFields())
+        }
+        task.resume()
     }
 
     private func fields(of plan: RedirectHook.Plan, on route: Route, _ hooks: ExchangeHooks) -> HTTPFields {
@@ -196,7 +214,7 @@ extension Exchange {
             name: name,
             files: worker.files,
             loop: worker.loop,
-            resume: { [unowned self] in task?.resumeReceiving() },
+            resume: { [unowned self] in goOn() },
             fail: { [unowned self] problem in fail(problem) }
         )
     }

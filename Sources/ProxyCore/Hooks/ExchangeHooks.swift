@@ -95,7 +95,7 @@ final class ExchangeHooks {
     }
 
     /// The next request goes out.
-    func begin(_ hop: RedirectMachine.Hop, on route: Route, after ended: LoopTask) {
+    func begin(_ hop: RedirectMachine.Hop, on route: Route, after ended: LoopTask?) {
         if let url { earlier.append(EarlierTransaction(url: url, route: self.route, ended)) }
         self.route = route
         url = hop.url
@@ -173,18 +173,19 @@ struct EarlierTransaction {
     let origin: Origin
     let prefix: [UInt8]
     let target: [UInt8]
-    let metrics: TransactionMetrics
+    /// nil when the cache had the redirect.
+    let metrics: TransactionMetrics?
     let evaluation: TrustEvaluation?
     /// Microseconds since 1970: what the metrics' times count from.
     let fetchStart: Int64
 
-    init(url: AbsoluteURL, route: Route, _ task: LoopTask) {
+    init(url: AbsoluteURL, route: Route, _ task: LoopTask?) {
         origin = url.origin
         prefix = route.logPrefix
         target = url.target
-        metrics = task.metrics.transaction
-        evaluation = task.evaluation
-        fetchStart = task.metrics.fetchStart
+        metrics = task?.metrics.transaction
+        evaluation = task?.evaluation
+        fetchStart = task?.metrics.fetchStart ?? 0
     }
 }
 

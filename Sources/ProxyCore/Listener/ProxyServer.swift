@@ -1,3 +1,4 @@
+import HTTPCaching
 import HTTPCore
 package import IOCore
 import SessionCore
@@ -11,6 +12,7 @@ package final class ProxyServer {
     private let monitor: PinMonitor
     private let passwords = PasswordVerifier()
     private var log: LogWriter?
+    private let cache: CacheHolder
     private let isLogGiven: Bool
     private let sockets: [ListeningSocket]
     private let adminSocket: ListeningSocket?
@@ -52,6 +54,7 @@ package final class ProxyServer {
         isLogGiven = log != nil
         if let log { self.log = log } else { self.log = try Self.openLog(configuration.log.tasks) }
         self.snapshot = Self.placed(snapshot, at: sockets + [adminSocket].compactMap { $0 })
+        cache = CacheHolder(ResponseCache.make(self.snapshot.configuration))
         status = ServerStatus(self.snapshot, loadedAt: Clock.realtime / 1_000_000)
         do throws(PinMonitor.StartFailure) {
             monitor = try PinMonitor(snapshot: self.snapshot, settings: monitoring)
@@ -114,6 +117,7 @@ package final class ProxyServer {
                 monitor: monitor,
                 passwords: passwords,
                 log: log,
+                cache: cache.current,
                 pseudonym: pseudonym
             )
             for (socket, listener) in zip(sockets, configuration.listeners) { try worker.listen(socket, listener) }
@@ -181,7 +185,8 @@ package final class ProxyServer {
         }
         // Before the first handshake of the new generation can fail: its reports go where the new files say.
         monitor.replace(placed)
-        onWorkers { index, worker in worker.adopt(generations[index], log: log) }
+        let responses = replaceCache(from: current, to: placed.configuration)
+        onWorkers { index, worker in worker.adopt(generations[index], log: log, cache: responses) }
         snapshot = placed
         changeLog(log)
         status.change {
@@ -189,6 +194,15 @@ package final class ProxyServer {
             $0.reloads.noteTaken(at: Clock.realtime / 1_000_000, needs: needs)
         }
         return needs
+    }
+
+    /// What is stored stays where the configuration of the cache does. Else the former gives up its folder first; requests
+    /// that are under way find and store nothing in it any more.
+    private func replaceCache(from current: Configuration, to next: Configuration) -> ResponseCache? {
+        guard current.cache != next.cache else { return cache.current }
+        cache.current?.store.close()
+        cache.current = ResponseCache.make(next)
+        return cache.current
     }
 
     /// For the metrics: a reload that came to nothing.
@@ -260,6 +274,7 @@ package final class ProxyServer {
         passwords.stop()
         monitor.stop()
         admin?.stop()
+        cache.current?.store.close()
         log?.close()
     }
 }

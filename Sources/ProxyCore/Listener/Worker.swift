@@ -1,3 +1,4 @@
+import HTTPCaching
 import HTTPCore
 import IOCore
 import ServerTrust
@@ -16,6 +17,8 @@ final class Worker: @unchecked Sendable {
     let viaOfVersion10: [UInt8]
     let viaOfVersion11: [UInt8]
     let viaOfVersion2: [UInt8]
+    /// nil: nothing is cached.
+    private(set) var cache: ResponseCache?
     private(set) var isDraining = false
     private var isStopped = false
 
@@ -48,9 +51,11 @@ final class Worker: @unchecked Sendable {
         monitor: PinMonitor,
         passwords: PasswordVerifier,
         log: LogWriter?,
+        cache: ResponseCache?,
         pseudonym: [UInt8]
     ) {
         self.loop = loop
+        self.cache = cache
         self.generation = generation
         self.server = server
         authenticator = ClientAuthenticator(loop: loop, verifier: passwords)
@@ -187,11 +192,18 @@ final class Worker: @unchecked Sendable {
         }
     }
 
+    /// The origin was asked in the background.
+    func log(_ refresh: CacheRefresh, _ task: LoopTask) {
+        counters.note(task.metrics.transaction)
+        logBuffer?.line { logLine.write(refresh, task, to: &$0) }
+    }
+
     // MARK: Reload
 
     /// Serves what begins from now on under another policy. Requests under way finish under theirs.
-    func adopt(_ next: Generation, log: LogWriter?) {
+    func adopt(_ next: Generation, log: LogWriter?, cache: ResponseCache?) {
         guard !isStopped else { return }
+        self.cache = cache
         let former = generation
         generation = next
         observer.observe(next.manager)

@@ -22,15 +22,19 @@ final class Route {
     let logPrefix: [UInt8]
     /// What is done to requests and answers beyond forwarding them; nil for most hosts.
     let hooks: HostHooks?
+    /// How the cache is used; nil without one.
+    let cache: CacheTerms?
 
     init(
         destination: Destination,
         isUpgraded: Bool,
         rewritesUpgraded: Bool,
         logPrefix: [UInt8],
-        hooks: HostHooks? = nil
+        hooks: HostHooks? = nil,
+        cache: CacheTerms? = nil
     ) {
         self.hooks = hooks
+        self.cache = cache
         self.destination = destination
         self.isUpgraded = isUpgraded
         self.rewritesUpgraded = rewritesUpgraded

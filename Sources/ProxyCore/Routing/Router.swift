@@ -109,7 +109,8 @@ package struct Router: Sendable {
             isUpgraded: isUpgraded,
             rewritesUpgraded: settings.rewriteUpgraded,
             logPrefix: Self.prefix(isHTTPS: secure, host: host, port: port),
-            hooks: snapshot.policy(for: host).hooks
+            hooks: snapshot.policy(for: host).hooks,
+            cache: snapshot.configuration.cache == nil ? nil : CacheTerms(settings.cache, endpoint, snapshot)
         )
     }
 

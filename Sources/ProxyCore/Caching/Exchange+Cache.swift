@@ -1,0 +1,292 @@
+import HTTPCaching
+import HTTPCore
+import IOCore
+import SessionCore
+
+/// Where an exchange meets the cache. Each of these is called only where there is one for its host.
+extension Exchange {
+    // MARK: Before the origin
+
+    /// Looks for a stored answer, and asks the origin where there is none.
+    ///
+    /// - Parameters:
+    ///   - isRepeated: whether what was kept of the request's body goes out again.
+    ///   - send: asks the origin.
+    func ask(
+        _ responses: ResponseCache,
+        _ terms: CacheTerms,
+        _ digest: PolicyDigest,
+        _ request: SessionRequest,
+        givesCredentials: Bool,
+        _ send: @escaping (SessionRequest) -> Void
+    ) {
+        let asked = CacheRequest(
+            method: request.method,
+            fields: request.fields,
+            hasInjectedCredentials: givesCredentials,
+            hasBody: request.bodyLength != .none,
+            policy: terms.rules.requestPolicy(for: request.method, target: request.target.span)
+        )
+        let transaction = CacheTransaction(
+            responses,
+            url: AbsoluteURL(origin: request.endpoint.origin, rest: request.target),
+            asked,
+            // A cache that is not shared is one user's.
+            partition: responses.options.isShared ? [] : user ?? [],
+            rules: terms.rules.rules,
+            digest: digest,
+            loop: worker.loop
+        )
+        let cache = self.cache ?? ExchangeCache(transaction, request)
+        if self.cache == nil { self.cache = cache } else { cache.begin(transaction, request) }
+        transaction.begin { [unowned self] step in
+            switch step {
+            case .forward(let fields):
+                var request = request
+                request.fields = fields
+                send(request)
+            case .answer(let answer): serve(answer, cache)
+            case .gatewayTimeout(let status): notStored(status, cache)
+            }
+        }
+    }
+
+    private func notStored(_ status: CacheStatus, _ cache: ExchangeCache) {
+        cache.status = status
+        let problem = Problem(
+            .notStored,
+            "Nothing that is stored may answer this request, and it says that the origin is not to be asked. Leave out only-if-cached (or the policy returnCacheDataDontLoad)."
+        )
+        if hooks?.hasFollowed == true { fail(problem) } else { refuse(problem, keepAlive: canPersist) }
+    }
+
+    // MARK: The origin's answer
+
+    /// The final head of the origin's answer is there.
+    ///
+    /// - Returns: what becomes of it; nil when it goes on to the client.
+    func decide(_ response: borrowing ResponseHead, _ task: LoopTask, _ cache: ExchangeCache) -> ResponseDisposition? {
+        var decided: CacheTransaction.HeadStep?
+        var isLate = false
+        cache.note(response)
+        let length: Int? =
+            switch response.framing {
+            case .none: request(of: cache) == .head ? nil : 0
+            case .length(let count): count
+            case .chunked, .untilClose: nil
+            }
+        cache.transaction.originAnswered(
+            status: response.status,
+            response.fields,
+            length: length,
+            mayStore: ExchangeCache.mayStore(task)
+        ) { [unowned self] step in
+            if isLate { self.decided(step, cache) } else { decided = step }
+        }
+        isLate = true
+        switch decided {
+        case nil:
+            cache.heldHead = copy response
+            cache.heldEnd = nil
+            cache.phase = .deciding
+            return .allow
+        case .relay(let status)?:
+            cache.status = status
+            cache.phase = .relaying
+            return nil
+        case let step?:
+            cache.phase = .replacing(step)
+            return cache.drops(response) ? .allow : .cancel
+        }
+    }
+
+    private func request(of cache: ExchangeCache) -> HTTPMethod { cache.request.method }
+
+    /// The cache knows what to do, later than the head came.
+    private func decided(_ step: CacheTransaction.HeadStep, _ cache: ExchangeCache) {
+        let end = cache.heldEnd
+        cache.heldEnd = nil
+        guard case .relay(let status) = step else {
+            cache.held.release()
+            cache.phase = .replacing(step)
+            if end != nil { replace(step, cache) } else { task?.resumeReceiving() }
+            return
+        }
+        cache.status = status
+        cache.phase = .relaying
+        let isTaken = take(head: cache.heldHead) == .allow
+        cache.heldHead.removeAll()
+        var held = ByteBuffer()
+        swap(&held, &cache.held)
+        guard !isOver else { return }
+        if !isTaken, end == nil {
+            task?.cancel()
+            return
+        }
+        if isTaken, held.count > 0 {
+            cache.transaction.body(held.bytes)
+            _ = take(body: held.bytes)
+        }
+        guard !isOver else { return }
+        if let end { cacheEnded(end, cache) } else { task?.resumeReceiving() }
+    }
+
+    /// Takes a piece of the origin's body.
+    ///
+    /// - Returns: nil when it goes on to the client.
+    func take(_ data: borrowing Span<UInt8>, _ cache: ExchangeCache) -> BodyFlow? {
+        switch cache.phase {
+        case .deciding:
+            cache.held.append(data)
+            return .pause
+        case .replacing:
+            if !cache.drop(data.count) { task?.cancel() }
+            return .proceed
+        case .relaying:
+            cache.transaction.body(data)
+            return nil
+        case .asking, .serving: return nil
+        }
+    }
+
+    /// The origin's answer is over, or there was none.
+    ///
+    /// - Returns: false when that ends the exchange as any other does.
+    func takeUp(_ cache: ExchangeCache, error: SessionError?) -> Bool {
+        switch cache.phase {
+        case .asking:
+            guard let error else { return false }
+            cache.transaction.originFailed(ExchangeCache.failure(error)) { [unowned self] step in
+                if let step { replace(step, cache) } else { answerEnded(task, error) }
+            }
+            return true
+        case .deciding:
+            cache.heldEnd = .some(error)
+            return true
+        case .replacing(let step):
+            replace(step, cache)
+            return true
+        case .relaying:
+            cache.ended(error)
+            return false
+        case .serving: return false
+        }
+    }
+
+    private func cacheEnded(_ error: SessionError?, _ cache: ExchangeCache) {
+        cache.ended(error)
+        answerEnded(task, error)
+    }
+
+    /// Something takes the place of what the origin sent, or failed to send.
+    private func replace(_ step: CacheTransaction.HeadStep, _ cache: ExchangeCache) {
+        switch step {
+        case .answer(let answer): serve(answer, cache)
+        case .again(let fields):
+            var request = cache.request
+            request.fields = fields
+            cache.phase = .asking
+            guard let generation else { return }
+            dispatch(request, generation)
+        case .gatewayTimeout(let status): notStored(status, cache)
+        // What is relayed is in the origin's own place.
+        case .relay: fail(Problem(.internal, "The cache relays an answer that is over."))
+        }
+    }
+
+    // MARK: A stored answer
+
+    /// Answers out of the cache: the head takes the way of an origin's.
+    private func serve(_ answer: CacheTransaction.Answer, _ cache: ExchangeCache) {
+        if answer.refreshes { CacheRefresh.begin(cache.transaction, like: cache.request, for: self) }
+        cache.phase = .serving
+        cache.status = answer.status
+        cache.stored = CachedBytes(source: answer.body, range: answer.head.body)
+        let head = ResponseHead(
+            status: answer.head.status,
+            fields: answer.head.fields,
+            contentLength: answer.head.contentLength,
+            hasBody: !answer.head.body.isEmpty
+        )
+        // An answer that is not delivered needs no body: it leads on, or is refused.
+        if take(head: head) == .cancel { cache.stored.range = 0..<0 }
+        if !isOver { pump(cache) }
+    }
+
+    /// Hands on what there is room for, and ends the answer behind the last byte.
+    func pump(_ cache: ExchangeCache) {
+        guard !cache.stored.isPumping, !cache.stored.isReading, case .serving = cache.phase else { return }
+        cache.stored.isPumping = true
+        while !isOver, !cache.stored.isPaused, !cache.stored.range.isEmpty {
+            let range = cache.stored.range
+            let end = min(range.upperBound, range.lowerBound + Self.storedPiece)
+            switch cache.stored.source {
+            case .memory(let bytes):
+                cache.stored.range = end..<range.upperBound
+                hand(bytes.span.extracting(range.lowerBound..<end), cache)
+            case .file(let file):
+                cache.stored.isPumping = false
+                read(file, at: range.lowerBound, count: end - range.lowerBound, cache)
+                return
+            }
+        }
+        cache.stored.isPumping = false
+        if !isOver, cache.stored.range.isEmpty, !cache.stored.isPaused { answerEnded(task, nil) }
+    }
+
+    private static let storedPiece = 128 << 10
+
+    private func hand(_ bytes: borrowing Span<UInt8>, _ cache: ExchangeCache) {
+        if case .pause = take(body: bytes) { cache.stored.isPaused = true }
+    }
+
+    private func read(_ file: StoredBody, at offset: Int, count: Int, _ cache: ExchangeCache) {
+        guard let disk = cache.transaction.disk else { return fail(Self.lostBody) }
+        cache.stored.isReading = true
+        let loop = worker.loop
+        let reader = CachedRead(self, number)
+        disk.read(file, at: offset, count: count, deliver: { loop.submit($0) }) { reader.got($0) }
+    }
+
+    fileprivate func got(_ bytes: [UInt8]?) {
+        guard !isOver, let cache else { return }
+        cache.stored.isReading = false
+        guard let bytes, !bytes.isEmpty else { return fail(Self.lostBody) }
+        let range = cache.stored.range
+        cache.stored.range = (range.lowerBound + bytes.count)..<range.upperBound
+        cache.stored.isPumping = true
+        hand(bytes.span, cache)
+        cache.stored.isPumping = false
+        pump(cache)
+    }
+
+    private static var lostBody: Problem {
+        Problem(.fileFailed, "The stored body could not be read from the disk. Ask again: the origin is asked then.")
+    }
+
+    /// Whoever takes the answer has room again.
+    func goOn() {
+        task?.resumeReceiving()
+        if let cache, cache.stored.isPaused {
+            cache.stored.isPaused = false
+            pump(cache)
+        }
+    }
+}
+
+/// A piece of a stored body that is being read for an exchange, which may have gone on to another request meanwhile.
+///
+/// `@unchecked Sendable`: made and called on the loop of the exchange's worker; the store's thread only hands it back.
+private final class CachedRead: @unchecked Sendable {
+    private let exchange: Exchange
+    private let number: UInt64
+
+    init(_ exchange: Exchange, _ number: UInt64) {
+        self.exchange = exchange
+        self.number = number
+    }
+
+    func got(_ bytes: [UInt8]?) {
+        if exchange.number == number { exchange.got(bytes) }
+    }
+}

@@ -1,0 +1,127 @@
+import HTTPCaching
+import HTTPCore
+import IOCore
+import ServerTrust
+import SessionCore
+
+/// What the cache has to do with one exchange; there is none where nothing is cached.
+final class ExchangeCache {
+    /// What becomes of what the origin sends.
+    enum Phase {
+        /// No head has come yet.
+        case asking
+        /// The head has come, and the cache is still finding out what it means: a stored body is being opened.
+        case deciding
+        /// The origin's answer goes to the client, and into the cache if it may.
+        case relaying
+        /// It is dropped: this takes its place.
+        case replacing(CacheTransaction.HeadStep)
+        /// A stored answer goes to the client.
+        case serving
+    }
+
+    /// Of the request under way: each hop has one of its own.
+    private(set) var transaction: CacheTransaction
+    /// That request, without what the cache adds to it.
+    private(set) var request: SessionRequest
+    var phase = Phase.asking
+    /// What Cache-Status says of the answer.
+    var status: CacheStatus?
+
+    /// The origin's head and the beginning of its body, while the cache decides.
+    var heldHead = ResponseHead()
+    var held = ByteBuffer()
+    /// The origin's answer has ended meanwhile, well or not.
+    var heldEnd: SessionError??
+    /// How much of an answer that is replaced has come.
+    private var dropped = 0
+    /// Whether the end of the origin's body is known to be its end.
+    private var endIsSure = true
+
+    /// What is left of a stored body.
+    var stored = CachedBytes()
+
+    /// An answer that is not delivered is read to its end, so that the connection serves the next request; a longer one
+    /// is cut off.
+    private static let dropLimit = 64 << 10
+
+    init(_ transaction: CacheTransaction, _ request: SessionRequest) {
+        self.transaction = transaction
+        self.request = request
+    }
+
+    /// A hop of its own.
+    func begin(_ transaction: CacheTransaction, _ request: SessionRequest) {
+        self.transaction = transaction
+        self.request = request
+        phase = .asking
+        status = nil
+        dropped = 0
+        endIsSure = true
+        stored = CachedBytes()
+    }
+
+    /// What Cache-Status says of an answer of this program's own.
+    var statusOfRefusal: CacheStatus { status ?? transaction.forwarded }
+
+    /// What the log says.
+    var outcome: CacheOutcome { transaction.outcome }
+
+    /// The origin's head has come.
+    func note(_ response: borrowing ResponseHead) {
+        // Over plain HTTP a body that ends with the connection may have been cut short. TLS says that it ends, and so
+        // does HTTP/2.
+        guard case .untilClose = response.framing else { return }
+        endIsSure = request.endpoint.scheme == .https || response.majorVersion >= 2
+    }
+
+    /// Whether the rest of an answer that is replaced is read.
+    func drops(_ response: borrowing ResponseHead) -> Bool {
+        if case .length(let count) = response.framing { return count <= Self.dropLimit }
+        return true
+    }
+
+    /// Takes bytes that nobody gets; false when there are too many.
+    func drop(_ count: Int) -> Bool {
+        dropped += count
+        return dropped <= Self.dropLimit
+    }
+
+    /// The relayed answer has ended.
+    func ended(_ error: SessionError?) { transaction.ended(isWhole: error == nil && endIsSure) }
+
+    /// The exchange is over.
+    func end() { transaction.cancel() }
+
+    /// Whether an answer may be kept: its server has passed in full. What was only let by is not.
+    static func mayStore(_ task: LoopTask) -> Bool {
+        guard task.request.endpoint.scheme == .https else { return true }
+        return switch task.evaluation?.verdict {
+        case .pass, .notPinned, .expired: true
+        case .fail, .reportOnly, .unverified, nil: false
+        }
+    }
+
+    /// What a failure means to the cache. Nothing stale stands in for a server that was refused, or that could not be
+    /// understood; in doubt it is that.
+    static func failure(_ error: SessionError) -> OriginFailure {
+        switch error.code {
+        case .dnsFailed, .dnsTimeout, .connectFailed, .connectTimeout, .responseTimeout, .responseTruncated, .stalled,
+            .limitReached:
+            .unreachable
+        default: .untrusted
+        }
+    }
+}
+
+/// The bytes of a stored body that are still to be sent.
+struct CachedBytes {
+    var source = CacheTransaction.Body.memory([])
+    var range = 0..<0
+    /// The disk is being asked.
+    var isReading = false
+    /// Bytes are being handed on.
+    var isPumping = false
+    /// Whoever takes them wants no more for now.
+    var isPaused = false
+}

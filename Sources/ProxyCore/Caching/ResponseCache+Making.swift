@@ -1,0 +1,29 @@
+import HTTPCaching
+import IOCore
+
+extension ResponseCache {
+    /// The cache that a configuration asks for; nil where it asks for none. A disk that cannot be used is told of, and
+    /// memory serves alone.
+    static func make(_ configuration: Configuration) -> ResponseCache? {
+        guard let settings = configuration.cache else { return nil }
+        // RFC 9213, section 3: CDN-Cache-Control is for caches that act for the origin, as gateways do.
+        let isGateway = configuration.listeners.allSatisfy { $0.mode == .gateway }
+        let options = CacheOptions(
+            isShared: settings.isShared,
+            targets: isGateway ? [CacheOptions.ownTarget, CacheOptions.gatewayTarget] : [CacheOptions.ownTarget]
+        )
+        var disk: DiskStore?
+        if let place = settings.disk {
+            let level = configuration.log.level
+            let notice: @Sendable (String) -> Void = { text in
+                EventLine(event: "warning").with("code", "cache_disk").with("message", text).write(.warning, at: level)
+            }
+            do {
+                disk = try DiskStore(.init(folder: place.path, capacity: place.size), options, notice: notice)
+            } catch {
+                notice("the cache in \(place.path) is off: \(error)")
+            }
+        }
+        return ResponseCache(CacheStore(memory: MemoryStore(capacity: settings.memory), disk: disk, options))
+    }
+}
