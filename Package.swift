@@ -127,7 +127,9 @@ let package = Package(
         ),
         .testTarget(
             name: "ProxyCoreTests",
-            dependencies: ["ProxyCore", "SessionCore", "ServerTrust", "HTTPCore", "IOCore", "TestSupport"],
+            dependencies: [
+                "ProxyCore", "SessionCore", "HTTPCaching", "ServerTrust", "HTTPCore", "IOCore", "TestSupport",
+            ],
             swiftSettings: strict
         ),
         // What every reader of bytes from outside is held to; the tests run it over Tests/Fuzzing/Corpus, the fuzzer over anything.

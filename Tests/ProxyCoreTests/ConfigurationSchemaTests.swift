@@ -1,4 +1,5 @@
 import Foundation
+import HTTPCaching
 import ServerTrust
 import Testing
 
@@ -45,6 +46,19 @@ struct ConfigurationSchemaTests {
         ),
         ("access", document(#""access": { "\#(unknown)": 0 }"#), "/access"),
         ("limits", document(#""limits": { "\#(unknown)": 0 }"#), "/limits"),
+        ("cache", document(#""cache": { "\#(unknown)": 0 }"#), "/cache"),
+        ("cacheDisk", document(#""cache": { "disk": { "\#(unknown)": 0 } }"#), "/cache/disk"),
+        (
+            "cacheRules", document(#""cache": {}, "defaults": { "cache": { "\#(unknown)": 0 } }"#),
+            "/defaults/cache"
+        ),
+        (
+            "cacheRule",
+            document(
+                #""cache": {}, "defaults": { "cache": { "rules": [{ "then": "skip", "\#(unknown)": 0 }] } }"#
+            ),
+            "/defaults/cache/rules/0"
+        ),
         ("defaults", document(#""defaults": { "\#(unknown)": 0 }"#), "/defaults"),
         ("timeouts", document(#""defaults": { "timeouts": { "\#(unknown)": 0 } }"#), "/defaults/timeouts"),
         (
@@ -115,6 +129,8 @@ struct ConfigurationSchemaTests {
             ("redirects", "policy", RedirectRules.Policy.allCases.map(\.rawValue)),
             ("redirectRule", "then", ConfigurationReader.RedirectWord.allCases.map(\.rawValue)),
             ("responseRule", "then", ConfigurationReader.ResponseWord.allCases.map(\.rawValue)),
+            ("cacheRule", "then", ConfigurationReader.CacheWord.allCases.map(\.rawValue)),
+            ("cacheRule", "method", ConfigurationReader.CacheMethod.allCases.map(\.rawValue)),
         ]
     )
     func words(definition: String, key: String, words: [String]) throws {
@@ -122,12 +138,14 @@ struct ConfigurationSchemaTests {
         #expect(property["enum"] as? [String] == words)
     }
 
-    @Test("the groups of the schema are those of the loader")
+    @Test("the groups and policies of the schema are those of the loader")
     func groups() throws {
         let property = try #require(try properties("access")["denyAddresses"] as? [String: Any])
         let items = try #require((property["items"] as? [String: Any])?["anyOf"] as? [[String: Any]])
         #expect(items.first?["enum"] as? [String] == AddressGroup.allCases.map(\.rawValue))
         #expect(property["default"] as? [String] == AddressGroup.deniedByDefault.map(\.rawValue))
+        let definitions = try #require(try schema()["$defs"] as? [String: [String: Any]])
+        #expect(definitions["requestPolicy"]?["enum"] as? [String] == RequestPolicy.allCases.map(\.rawValue))
         let unpinned = try #require(try properties(nil)["unpinnedHosts"] as? [String: Any])
         #expect(unpinned["enum"] as? [String] == UnpinnedHosts.allCases.map(\.rawValue))
     }
@@ -147,6 +165,9 @@ struct ConfigurationSchemaTests {
         #expect(try text("limits", "redirectBodyBytes") == ByteCount.describe(limits.redirectBodyBytes))
         #expect(try text("redirects", "max") == "\(RedirectRules().max)")
         #expect(try text("redirects", "policy") == RedirectRules().policy.rawValue)
+        #expect(try text("cache", "memory") == ByteCount.describe(CacheConfiguration().memory))
+        #expect(try text("cacheDisk", "size") == ByteCount.describe(DiskCacheConfiguration(path: "c").size))
+        #expect(try text("cacheRules", "requestPolicy") == CacheRules().requestPolicy.rawValue)
         let timeouts = configuration.defaults.timeouts
         let pairs = [
             ("connect", timeouts.connect), ("head", timeouts.head), ("firstByte", timeouts.firstByte),

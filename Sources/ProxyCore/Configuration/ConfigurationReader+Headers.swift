@@ -46,7 +46,7 @@ extension ConfigurationReader {
                 element.report("the field stands here twice", remedy: "take one out; case makes no difference")
                 continue
             }
-            guard let (value, source) = fieldValue(element) else { continue }
+            guard let (value, source) = readFieldValue(element) else { continue }
             if adds { changes.add(name, value, from: source) } else { changes.set(name, value, from: source) }
         }
     }
@@ -56,7 +56,7 @@ extension ConfigurationReader {
     }
 
     /// Whether a field of that name is one that may be changed.
-    private func fieldName(_ name: String, _ element: DocumentElement) -> Bool {
+    func fieldName(_ name: String, _ element: DocumentElement) -> Bool {
         let bytes = Array(name.utf8)
         guard HTTPFields.isValidName(bytes.span) else {
             element.report("not a field name", remedy: "write letters, digits and hyphens, as in \"X-Request-Source\"")
@@ -79,9 +79,9 @@ extension ConfigurationReader {
     }
 
     /// A string, `{ "env": NAME }` or `{ "file": PATH }`. No issue ever shows what was found.
-    private func fieldValue(_ element: DocumentElement) -> (value: [UInt8], source: FieldChanges.Source)? {
+    private func readFieldValue(_ element: DocumentElement) -> (value: [UInt8], source: FieldChanges.Source)? {
         if case .string(let text) = element.value.content {
-            return checked(Array(text.utf8), element, "the value").map { ($0, .literal) }
+            return fieldValue(Array(text.utf8), element, "the value").map { ($0, .literal) }
         }
         guard case .object = element.value.content, let object = element.object() else {
             element.report(
@@ -122,7 +122,7 @@ extension ConfigurationReader {
                 }
             }
         }
-        return checked(Array(prefix.utf8) + found, element, "what it names").map { ($0, source) }
+        return fieldValue(Array(prefix.utf8) + found, element, "what it names").map { ($0, source) }
     }
 
     private func environmentValue(_ name: String) -> [UInt8]? {
@@ -139,7 +139,8 @@ extension ConfigurationReader {
         return Array(line.last == UInt8(ascii: "\r") ? line.dropLast() : line)
     }
 
-    private func checked(_ value: [UInt8], _ element: DocumentElement, _ what: String) -> [UInt8]? {
+    /// The value, if a field can have it.
+    func fieldValue(_ value: [UInt8], _ element: DocumentElement, _ what: String) -> [UInt8]? {
         if HTTPFields.isValidValue(value.span) { return value }
         element.report(
             "\(what) holds a line break or another control character, or white space at an end: no field can",

@@ -24,7 +24,6 @@ extension ConfigurationReader {
             _ = object[name]
             element.report("the proxy for all hosts is said at the top", remedy: "put it there, beside \"defaults\"")
         }
-        UnsupportedKeys.check(object, in: .defaults)
         object.finish()
     }
 
@@ -92,7 +91,6 @@ extension ConfigurationReader {
             case nil: break
             }
         }
-        UnsupportedKeys.check(object, in: .host)
         object.finish()
         return entry
     }
@@ -106,6 +104,7 @@ extension ConfigurationReader {
         if let object = object.object("redirects") { entry.redirects = readRedirects(object) }
         if let object = object.object("responses") { entry.responses = readResponses(object) }
         if let object = object.object("headers") { entry.headers = readHeaders(object, ofHost: ofHost) }
+        if let object = object.object("cache") { entry.cache = readCacheRules(object) }
     }
 
     private func readConnect(_ object: DocumentObject) -> ConnectPolicy? {

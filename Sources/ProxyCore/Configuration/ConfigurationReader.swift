@@ -32,6 +32,7 @@ struct ConfigurationReader {
     var interception: InterceptionFiles?
     var globalAuthentication: DocumentElement?
     var namesListeners = false
+    var namesCache = false
     /// Entries of `hosts` that say `"upgrade": false`.
     var refusedUpgrades: [Placed<HostConfiguration>] = []
     /// Entries of `hosts` whose requests are given credentials, and where these stand.
@@ -75,9 +76,10 @@ struct ConfigurationReader {
         if let element = root["upstreamProxy"], case .proxy(let proxy) = readUpstreamProxy(element) {
             configuration.defaults.upstreamProxy = proxy
         }
+        namesCache = root.has("cache")
+        if let object = root.object("cache") { readCache(object) }
         if let object = root.object("defaults") { readDefaults(object) }
         if let object = root.object("hosts") { readHosts(object) }
-        UnsupportedKeys.check(root, in: .document)
         root.finish()
         checkTogether()
     }

@@ -1,3 +1,4 @@
+import HTTPCaching
 import HTTPCore
 
 extension EffectivePolicy {
@@ -12,7 +13,41 @@ extension EffectivePolicy {
         where !changes.isEmpty {
             rows.append(Row(label: label, text: describe(changes)))
         }
+        if !entry.cache.isTrivial { rows.append(Row(label: "cache rules", text: describe(entry.cache))) }
         return rows
+    }
+
+    /// The cache of the process; nothing without one.
+    static func cache(_ cache: CacheConfiguration?) -> [Row] {
+        guard let cache else { return [] }
+        var text = "\(cache.isShared ? "shared" : "for one user"), \(ByteCount.describe(cache.memory)) in memory"
+        if let disk = cache.disk { text += ", \(ByteCount.describe(disk.size)) in \(disk.path)" }
+        return [Row(label: "cache", text: text)]
+    }
+
+    private static func describe(_ cache: CacheRules) -> String {
+        var parts = cache.requestRules.map { rule in
+            ([rule.requestPolicy.rawValue] + conditions(rule.path, rule.method)).joined(separator: " ")
+        }
+        if cache.requestPolicy != .useProtocolCachePolicy { parts.append("else \(cache.requestPolicy.rawValue)") }
+        parts += cache.rules.map { rule in
+            var words = conditions(rule.path, rule.method)
+            if let statuses = rule.statuses { words.append(statuses.description) }
+            if let types = rule.contentTypes { words.append(types.map(\.description).joined(separator: " or ")) }
+            guard case .store(lifetime: let seconds) = rule.action else {
+                return (["skip"] + words).joined(separator: " ")
+            }
+            words.insert("store", at: 0)
+            if let seconds { words.append("for \(Milliseconds(seconds * 1000))") }
+            words += rule.removedFields.map { "without \($0)" } + rule.setFields.map { "with \($0.name)" }
+            if let limit = rule.maximumBytes { words.append("up to \(ByteCount.describe(limit))") }
+            return words.joined(separator: " ")
+        }
+        return parts.joined(separator: "; ")
+    }
+
+    private static func conditions(_ path: PathPattern?, _ method: HTTPMethod?) -> [String] {
+        [method.map { "\($0.knownText)" }, path?.text].compactMap { $0 }
     }
 
     private static func describe(_ redirects: RedirectRules) -> String {

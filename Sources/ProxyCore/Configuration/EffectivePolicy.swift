@@ -84,7 +84,7 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
                 Row(label: "denied hosts", text: list(access.denyHosts.map(\.description), none: "none")),
                 Row(label: "denied addresses", text: list(access.denyAddresses.map(\.description), none: "none")),
                 Row(label: "CONNECT", text: connect(configuration.defaults.connect, access)),
-            ] + hooks(configuration.defaults)
+            ] + cache(configuration.cache) + hooks(configuration.defaults)
         )
     }
 

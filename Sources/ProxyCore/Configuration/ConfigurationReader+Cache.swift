@@ -1,0 +1,163 @@
+import HTTPCaching
+import HTTPCore
+import ServerTrust
+
+extension ConfigurationReader {
+    /// `cache` at the top: the one cache of the process.
+    mutating func readCache(_ object: DocumentObject) {
+        comment(object)
+        var cache = CacheConfiguration()
+        if let isShared = object.bool("shared") { cache.isShared = isShared }
+        if let bytes = object["memory"]?.size(in: (1 << 20)...(1 << 40)) { cache.memory = bytes }
+        if let object = object.object("disk") { cache.disk = readDisk(object) }
+        object.finish()
+        configuration.cache = cache
+    }
+
+    private func readDisk(_ object: DocumentObject) -> DiskCacheConfiguration? {
+        comment(object)
+        let element = object.required("path")
+        let size = object["size"]?.size(in: (10 << 20)...(1 << 50))
+        object.finish()
+        guard let element, let path = element.path() else { return nil }
+        guard FileContents.isMissing(path) || FileContents.isFolder(path) else {
+            element.report(
+                "\(path) is not a folder",
+                remedy: "name a folder of the cache's own; it is made when it is not there"
+            )
+            return nil
+        }
+        var disk = DiskCacheConfiguration(path: path)
+        if let size { disk.size = size }
+        return disk
+    }
+
+    /// `cache` of the defaults or of a host.
+    func readCacheRules(_ object: DocumentObject) -> CacheRules {
+        comment(object)
+        if !namesCache {
+            object.element.report(
+                "without effect: there is no cache",
+                remedy: "add \"cache\": {} at the top of the file, or take this out"
+            )
+        }
+        var cache = CacheRules()
+        if let policy = object["requestPolicy"]?.choice(RequestPolicy.self) { cache.requestPolicy = policy }
+        for element in object.elements("rules") ?? [] {
+            if let object = element.object() { readCacheRule(object, into: &cache) }
+        }
+        object.finish()
+        return cache
+    }
+
+    /// The words of `then`.
+    enum CacheWord: String, CaseIterable {
+        case store, skip
+    }
+
+    /// The methods whose answers come out of a cache.
+    enum CacheMethod: String, CaseIterable {
+        case get = "GET"
+        case head = "HEAD"
+
+        fileprivate var method: HTTPMethod { self == .get ? .get : .head }
+    }
+
+    private func readCacheRule(_ object: DocumentObject, into cache: inout CacheRules) {
+        comment(object)
+        let path = object["path"]?.pathPattern()
+        let method = object["method"]?.choice(CacheMethod.self)
+        let then = object["then"]
+        let requestPolicy = object["requestPolicy"]
+        let rule = readResponseConditions(object, path, method)
+        switch (then, requestPolicy) {
+        case (nil, nil):
+            object.finish()
+            object.element.report(
+                "\"then\" is missing",
+                remedy: "write \"then\": \"store\" or \"skip\", or a \"requestPolicy\" in its place"
+            )
+        case (_?, let element?):
+            object.finish()
+            element.report(
+                "stands beside \"then\": one is about requests, the other about answers",
+                remedy: "make two rules of it"
+            )
+        case (nil, let element?):
+            refuse(Self.answerKeys, of: object, "is about answers, and this rule is about requests")
+            object.finish()
+            guard let policy = element.choice(RequestPolicy.self) else { return }
+            cache.requestRules.append(CacheRequestRule(path: path, method: method?.method, policy))
+        case (let element?, nil):
+            let word = element.choice(CacheWord.self)
+            if word == .skip { refuse(Self.storeKeys, of: object, "belongs to \"then\": \"store\"") }
+            object.finish()
+            if method == .head {
+                object["method"]?.report("no answer to HEAD is ever stored", remedy: "write \"GET\", or take it out")
+            }
+            guard let word else { return }
+            var rule = rule
+            if word == .skip { rule.action = .skip }
+            cache.rules.append(rule)
+        }
+    }
+
+    /// What says how an answer is stored.
+    private static let storeKeys = ["ttl", "removeHeaders", "setHeaders", "maxBytes"]
+    /// What only answers have.
+    private static let answerKeys = ["status", "contentType"] + storeKeys
+
+    private func refuse(_ keys: [String], of object: DocumentObject, _ why: String) {
+        for key in keys { object[key]?.report("\"\(key)\" \(why)", remedy: "take it out") }
+    }
+
+    /// A rule that stores, as far as it is one.
+    private func readResponseConditions(
+        _ object: DocumentObject,
+        _ path: PathPattern?,
+        _ method: CacheMethod?
+    ) -> CacheRule {
+        var removed: [String] = []
+        for element in object.elements("removeHeaders") ?? [] {
+            if let name = element.string(), fieldName(name, element) { removed.append(name) }
+        }
+        return CacheRule(
+            path: path,
+            statuses: object["status"]?.statusCodes(),
+            contentTypes: object["contentType"]?.mediaTypes(),
+            method: method?.method,
+            action: .store(lifetime: object["ttl"].flatMap { readLifetime($0) }),
+            removedFields: removed,
+            setFields: object.object("setHeaders").map { readStoredFields($0) } ?? [],
+            maximumBytes: object["maxBytes"]?.size()
+        )
+    }
+
+    /// In seconds, in which caches count.
+    private func readLifetime(_ element: DocumentElement) -> Int? {
+        guard let lifetime = element.duration() else { return nil }
+        guard lifetime.count % 1000 == 0 else {
+            element.report("not whole seconds, in which caches count", remedy: "write 1s or more, without ms")
+            return nil
+        }
+        return lifetime.count / 1000
+    }
+
+    private func readStoredFields(_ object: DocumentObject) -> [(name: String, value: String)] {
+        var seen: Set<String> = []
+        var fields: [(name: String, value: String)] = []
+        for (name, element) in object.entries {
+            _ = object[name]
+            guard fieldName(name, element) else { continue }
+            guard seen.insert(name.lowercased()).inserted else {
+                element.report("the field stands here twice", remedy: "take one out; case makes no difference")
+                continue
+            }
+            guard let value = element.string(), fieldValue(Array(value.utf8), element, "the value") != nil else {
+                continue
+            }
+            fields.append((name, value))
+        }
+        return fields
+    }
+}

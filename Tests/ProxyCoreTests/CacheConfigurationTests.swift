@@ -1,0 +1,207 @@
+import HTTPCaching
+import HTTPCore
+import ServerTrust
+import Testing
+
+@testable import ProxyCore
+
+@Suite("the cache as configured")
+struct CacheConfigurationTests {
+    @Test("there is none unless it is asked for, and an empty object asks for one")
+    func presence() throws {
+        #expect(readConfiguration(#"{ "version": 1 }"#).configuration.cache == nil)
+        let (configuration, issues, _) = readConfiguration(#"{ "version": 1, "cache": {} }"#)
+        #expect(issues.isEmpty)
+        #expect(configuration.cache == CacheConfiguration())
+        #expect(configuration.cache?.isShared == true && configuration.cache?.disk == nil)
+        #expect(configuration.defaults.cache.isTrivial)
+    }
+
+    @Test("every key of the cache is read, and its folder taken relative to the file")
+    func values() throws {
+        let (configuration, issues, _) = readConfiguration(
+            #"""
+            { "version": 1, "cache": { "comment": "c", "shared": false, "memory": "1MB",
+              "disk": { "comment": "c", "path": "stored", "size": "10MB" } } }
+            """#
+        )
+        #expect(issues.isEmpty, "\(issues)")
+        let cache = try #require(configuration.cache)
+        #expect(!cache.isShared && cache.memory == 1 << 20)
+        #expect(cache.disk?.path == "/etc/pinproxy/stored" && cache.disk?.size == 10 << 20)
+    }
+
+    @Test("every key of a rule is read")
+    func rules() throws {
+        let (configuration, issues, _) = readConfiguration(
+            #"""
+            { "version": 1, "cache": {}, "defaults": { "cache": { "requestPolicy": "returnCacheDataElseLoad" } },
+              "hosts": { "a.test": { "cache": { "comment": "c", "rules": [
+                { "comment": "c", "path": "/v1/*", "method": "GET", "status": [200, "4xx"], "contentType": "text/*",
+                  "then": "store", "ttl": "5m", "removeHeaders": ["Set-Cookie"], "setHeaders": { "X-A": "b" },
+                  "maxBytes": "2MB" },
+                { "path": "/live/*", "method": "HEAD", "requestPolicy": "reloadIgnoringLocalCacheData" },
+                { "contentType": ["text/event-stream", "video/*"], "then": "skip" },
+                { "then": "store" } ] } },
+                "b.test": {} } }
+            """#
+        )
+        #expect(issues.isEmpty, "\(issues)")
+        let cache = configuration.hosts[0].cache
+        // The whole of what defaults say is replaced.
+        #expect(cache.requestPolicy == .useProtocolCachePolicy)
+        #expect(configuration.hosts[1].cache.requestPolicy == .returnCacheDataElseLoad)
+        #expect(
+            cache.requestRules == [
+                CacheRequestRule(path: PathPattern("/live/*"), method: .head, .reloadIgnoringLocalCacheData)
+            ]
+        )
+        #expect(cache.rules.count == 3)
+        let first = cache.rules[0]
+        #expect(first.path?.text == "/v1/*" && first.method == .get && first.statuses?.description == "200, 400-499")
+        #expect(first.contentTypes?.map(\.description) == ["text/*"] && first.action == .store(lifetime: 300))
+        #expect(first.removedFields == ["Set-Cookie"] && first.maximumBytes == 2 << 20)
+        #expect(first.setFields.map { "\($0.name): \($0.value)" } == ["X-A: b"])
+        #expect(cache.rules[1].action == .skip)
+        #expect(cache.rules[1].contentTypes?.map(\.description) == ["text/event-stream", "video/*"])
+        #expect(cache.rules[2] == CacheRule(action: .store(lifetime: nil)))
+    }
+
+    @Test("the first rule for requests that fits decides, by path and method, else the policy beside them")
+    func requestPolicies() throws {
+        var rules = CacheRules()
+        rules.requestPolicy = .returnCacheDataElseLoad
+        rules.requestRules = [
+            CacheRequestRule(path: PathPattern("/live/*"), method: .get, .reloadIgnoringLocalCacheData),
+            CacheRequestRule(path: PathPattern("/live/*"), .returnCacheDataDontLoad),
+        ]
+        func policy(_ method: HTTPMethod, _ target: String) -> RequestPolicy {
+            rules.requestPolicy(for: method, target: Array(target.utf8).span)
+        }
+        #expect(policy(.get, "/live/a?b") == .reloadIgnoringLocalCacheData)
+        #expect(policy(.get, "/l%69ve/a") == .reloadIgnoringLocalCacheData)
+        #expect(policy(.head, "/live/a") == .returnCacheDataDontLoad)
+        #expect(policy(.get, "/?/live/a") == .returnCacheDataElseLoad)
+    }
+
+    private static func rule(_ members: String, at pointer: String, says: String) -> LoadError {
+        LoadError(
+            #""cache": {}, "hosts": { "a.test": { "cache": { "rules": [{ \#(members) }] } } }"#,
+            at: "/hosts/a.test/cache/rules/0\(pointer)",
+            says: says
+        )
+    }
+
+    @Test(
+        "what cannot be meant is an error where it stands",
+        arguments: [
+            LoadError(#""cache": true"#, at: "/cache", says: "an object"),
+            LoadError(#""cache": { "memory": 64 }"#, at: "/cache/memory", says: "must be a string"),
+            LoadError(#""cache": { "memory": "1023KB" }"#, at: "/cache/memory", says: "from 1MB"),
+            LoadError(#""cache": { "disk": "/var/cache" }"#, at: "/cache/disk", says: "an object"),
+            LoadError(#""cache": { "disk": {} }"#, at: "/cache/disk", says: "\"path\" is missing"),
+            LoadError(#""cache": { "disk": { "path": "" } }"#, at: "/cache/disk/path", says: "not a path"),
+            LoadError(#""cache": { "disk": { "path": "/dev/null" } }"#, at: "/cache/disk/path", says: "not a folder"),
+            LoadError(
+                #""cache": { "disk": { "path": "c", "size": "9MB" } }"#,
+                at: "/cache/disk/size",
+                says: "from 10MB"
+            ),
+            LoadError(#""cache": { "rules": [] }"#, at: "/cache/rules", says: "unknown key"),
+            LoadError(#""defaults": { "cache": {} }"#, at: "/defaults/cache", says: "add \"cache\": {} at the top"),
+            LoadError(host: #""cache": {}"#, at: "/cache", says: "there is no cache"),
+            LoadError(
+                #""cache": {}, "defaults": { "cache": { "requestPolicy": "returnCacheData" } }"#,
+                at: "/defaults/cache/requestPolicy",
+                says: "returnCacheDataElseLoad"
+            ),
+            rule(#""path": "/""#, at: "", says: "\"then\" is missing"),
+            rule(#""then": "cache""#, at: "/then", says: "\"store\""),
+            rule(#""then": "skip", "path": "v1""#, at: "/path", says: "pattern for a path"),
+            rule(#""then": "skip", "path": "/v1?a""#, at: "/path", says: "without query"),
+            rule(#""then": "skip", "method": "POST""#, at: "/method", says: "\"GET\", \"HEAD\""),
+            rule(#""then": "store", "method": "HEAD""#, at: "/method", says: "ever stored"),
+            rule(#""then": "skip", "status": 100"#, at: "/status", says: "200 to 599"),
+            rule(#""then": "skip", "contentType": "text/h*""#, at: "/contentType", says: "media type"),
+            rule(#""then": "skip", "ttl": "5m""#, at: "/ttl", says: "belongs to \"then\": \"store\""),
+            rule(#""then": "skip", "removeHeaders": ["A"]"#, at: "/removeHeaders", says: "belongs to"),
+            rule(#""then": "skip", "setHeaders": { "A": "b" }"#, at: "/setHeaders", says: "belongs to"),
+            rule(#""then": "skip", "maxBytes": "1KB""#, at: "/maxBytes", says: "belongs to"),
+            rule(#""then": "store", "ttl": "5""#, at: "/ttl", says: "not a duration"),
+            rule(#""then": "store", "ttl": "1500ms""#, at: "/ttl", says: "whole seconds"),
+            rule(#""then": "store", "maxBytes": 1"#, at: "/maxBytes", says: "must be a string"),
+            rule(#""then": "store", "removeHeaders": "A""#, at: "/removeHeaders", says: "an array"),
+            rule(#""then": "store", "removeHeaders": ["A B"]"#, at: "/removeHeaders/0", says: "not a field name"),
+            rule(#""then": "store", "removeHeaders": ["Via"]"#, at: "/removeHeaders/0", says: "pinproxy alone"),
+            rule(#""then": "store", "setHeaders": { "A:": "b" }"#, at: "/setHeaders/A:", says: "not a field name"),
+            rule(#""then": "store", "setHeaders": { "A": "b\n" }"#, at: "/setHeaders/A", says: "line break"),
+            rule(#""then": "store", "setHeaders": { "A": { "env": "B" } }"#, at: "/setHeaders/A", says: "a string"),
+            rule(#""then": "store", "setHeaders": { "A": "b", "a": "c" }"#, at: "/setHeaders/a", says: "twice"),
+            rule(
+                #""then": "skip", "requestPolicy": "useProtocolCachePolicy""#,
+                at: "/requestPolicy",
+                says: "make two rules"
+            ),
+            rule(#""requestPolicy": "none""#, at: "/requestPolicy", says: "unknown value"),
+            rule(
+                #""requestPolicy": "returnCacheDataElseLoad", "status": 200"#,
+                at: "/status",
+                says: "is about answers"
+            ),
+            rule(
+                #""requestPolicy": "returnCacheDataElseLoad", "contentType": "a/b""#,
+                at: "/contentType",
+                says: "is about answers"
+            ),
+            rule(#""requestPolicy": "returnCacheDataElseLoad", "ttl": "1s""#, at: "/ttl", says: "is about answers"),
+            rule(#""then": "skip", "tll": "1s""#, at: "/tll", says: "did you mean \"ttl\""),
+        ]
+    )
+    func errors(error: LoadError) {
+        let (_, issues, _) = readConfiguration(error.text)
+        #expect(issues.map(\.pointer) == [error.pointer], "\(issues)")
+        for issue in issues { #expect((issue.message + "; " + issue.remedy).contains(error.says), "\(issue)") }
+    }
+
+    @Test("a folder that is there, or not yet, is none of these errors")
+    func folders() throws {
+        let folder = try ConfigurationFolder(["file": "x"])
+        try folder.makeFolder("cache")
+        func pointers(_ path: String) throws -> [String] {
+            try folder.write("config.json", #"{ "version": 1, "cache": { "disk": { "path": "\#(path)" } } }"#)
+            let reader = DocumentReader(file: folder.path("config.json"))
+            var configuration = ConfigurationReader(reader)
+            configuration.read()
+            return reader.issues.map(\.pointer)
+        }
+        #expect(try pointers("cache") == [] && pointers("new/cache") == [])
+        #expect(try pointers("file") == ["/cache/disk/path"])
+    }
+
+    @Test("what applies to a host is told to people")
+    func effective() throws {
+        let folder = try ConfigurationFolder([
+            "config.json": #"""
+            { "version": 1, "trustAnchors": { "system": false },
+              "cache": { "shared": false, "disk": { "path": "/var/cache/p", "size": "2GB" } },
+              "hosts": { "a.test": { "cache": { "requestPolicy": "returnCacheDataElseLoad", "rules": [
+                { "path": "/v1/*", "status": 200, "contentType": "a/b", "then": "store", "ttl": "5m",
+                  "removeHeaders": ["Set-Cookie"], "setHeaders": { "X-A": "hidden" }, "maxBytes": "1MB" },
+                { "path": "/live/*", "method": "GET", "requestPolicy": "reloadIgnoringLocalCacheData" },
+                { "then": "skip" } ] } },
+                "b.test": {} } }
+            """#
+        ])
+        let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
+        let sections = EffectivePolicy(try #require(outcome.snapshot, "\(outcome.issues)")).sections
+        func text(_ title: String, _ label: String) -> String? {
+            sections.first { $0.title == title }?.rows.first { $0.label == label }?.text
+        }
+        #expect(text("all hosts", "cache") == "for one user, 64MB in memory, 2GB in /var/cache/p")
+        #expect(
+            text("a.test", "cache rules") == "reloadIgnoringLocalCacheData GET /live/*; else returnCacheDataElseLoad; "
+                + "store /v1/* 200 a/b for 5m without Set-Cookie with X-A up to 1MB; skip"
+        )
+        #expect(text("b.test", "cache rules") == nil)
+    }
+}
