@@ -220,12 +220,15 @@ void pinproxy_block_signals(void) {
     sigset_t set = awaited_signals();
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
+    // A file at the limit of its size (RLIMIT_FSIZE) is a failed write, and no reason to end.
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 void pinproxy_unblock_signals(void) {
     sigset_t set = awaited_signals();
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
 }
 
 int pinproxy_wait_signal(int milliseconds) {

@@ -85,7 +85,8 @@ void pinproxy_name_thread(pthread_t thread, const char *name);
 // the Glibc module does not show.)
 int pinproxy_join_thread(pthread_t thread, uint64_t nanoseconds);
 
-// Blocks the signals that the program waits for (SIGTERM, SIGINT, SIGHUP) in this thread and all it starts; ignores SIGPIPE.
+// Blocks the signals that the program waits for (SIGTERM, SIGINT, SIGHUP) in this thread and all it starts; ignores SIGPIPE
+// and SIGXFSZ.
 void pinproxy_block_signals(void);
 // Undoes that, for a child before exec.
 void pinproxy_unblock_signals(void);

@@ -17,7 +17,7 @@ final class ChildProcess: Sendable {
     /// - Parameters:
     ///   - arguments: the program first.
     ///   - environment: `NAME=value`, all of it.
-    ///   - signalMask: what the program has blocked; SIGPIPE has its default effect again.
+    ///   - signalMask: what the program has blocked; SIGPIPE and SIGXFSZ have their default effect again.
     init(_ arguments: [String], environment: [String], signalMask: sigset_t) throws(SpawnFailure) {
         var attributes = posix_spawnattr_t()
         guard posix_spawnattr_init(&attributes) == 0 else { throw SpawnFailure(code: ENOMEM) }
@@ -26,6 +26,7 @@ final class ChildProcess: Sendable {
         var defaults = sigset_t()
         sigemptyset(&defaults)
         sigaddset(&defaults, SIGPIPE)
+        sigaddset(&defaults, SIGXFSZ)
         posix_spawnattr_setsigmask(&attributes, &mask)
         posix_spawnattr_setsigdefault(&attributes, &defaults)
         posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK) | Int16(POSIX_SPAWN_SETSIGDEF))
