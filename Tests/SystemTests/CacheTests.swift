@@ -1,0 +1,322 @@
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("The cache, through the proxy")
+struct CacheTests {
+    @Test("a fresh answer is stored, and answers without the origin")
+    func hit() throws {
+        let cache = try CacheStage { CacheStage.fresh("body of \($0.target)", ["ETag: \"1\""]) }
+        let first = try cache.get("/a?b=c")
+        #expect(first.status == 200 && first.text == "body of /a?b=c")
+        #expect(first["Cache-Status"]?.hasPrefix("pinproxy; fwd=uri-miss; stored; ttl=") == true, "\(first.fields)")
+        #expect(first["Age"] == nil)
+        let second = try cache.get("/a?b=c")
+        #expect(second.status == 200 && second.text == "body of /a?b=c")
+        #expect(second["Cache-Status"]?.hasPrefix("pinproxy; hit; ttl=") == true, "\(second.fields)")
+        #expect(second["Age"].flatMap { Int($0) } != nil)
+        #expect(second["ETag"] == "\"1\"" && second["Content-Length"] == "14")
+        #expect(second["Via"]?.contains("pinproxy-") == true)
+        #expect(try cache.get("/a").text == "body of /a")
+        #expect(cache.requests.map(\.target) == ["/a?b=c", "/a"])
+        let lines = try cache.proxy.waitForTaskLines(3)
+        #expect(lines.map { $0.string("cache") } == ["miss", "hit", "miss"])
+        #expect(lines[1].integer("bytesReceived") == 14 && lines[1].integer("status") == 200)
+        #expect(lines[1].transactions.isEmpty && lines[1].object("pinning") == nil)
+    }
+
+    @Test("without the key nothing is cached, and no answer speaks of a cache")
+    func off() throws {
+        let stage = try Stage(answering: { _ in CacheStage.fresh("x") })
+        for _ in 0..<2 { #expect(try stage.get()["Cache-Status"] == nil) }
+        #expect(stage.origin.requests.count == 2)
+        #expect(try stage.proxy.waitForTaskLines(2).allSatisfy { $0["cache"] == nil })
+    }
+
+    @Test("every way into the proxy is answered from one cache", arguments: WayIn.allCases)
+    func waysIn(way: WayIn) throws {
+        let folder = try TemporaryFolder()
+        let cache = try CacheStage(
+            [:],
+            {
+                WayIn.addListeners(to: &$0, host: Stage.host, folder: folder)
+                $0.members["workers"] = 2
+            },
+            answering: { _ in CacheStage.fresh("once") }
+        )
+        #expect(try cache.get("/x").text == "once")
+        let answer = try way.get("/x", of: Stage.host, through: cache.proxy)
+        #expect(answer.status == 200 && answer.text == "once")
+        #expect(cache.requests.count == 1)
+    }
+
+    @Test("a client of HTTP/2 is answered, small and large")
+    func http2() throws {
+        let body = String(decoding: patternBytes(600_000).map { $0 & 63 | 64 }, as: UTF8.self)
+        let cache = try CacheStage([:], { $0.listeners[0]["http2"] = true }) { request in
+            CacheStage.fresh(request.target == "/small" ? "small" : body)
+        }
+        for (path, expected) in [("/small", "small"), ("/large", body)] {
+            for _ in 0..<2 {
+                let curl = try Programs.run(
+                    "curl",
+                    ["-sS", "--http2-prior-knowledge", "-H", "Host: \(Stage.host)", "-x", "", "-o", "-"]
+                        + ["--connect-to", "::127.0.0.1:\(cache.proxy.port)", cache.stage.url(path)]
+                )
+                #expect(curl.exitCode == 0 && curl.output == expected, "\(curl.errors)")
+            }
+        }
+        #expect(cache.requests.count == 2)
+        #expect(try cache.outcomes(4) == ["miss", "hit", "miss", "hit"])
+    }
+
+    @Test("a stale answer is validated: 304 makes it fresh, a new one takes its place")
+    func validated() throws {
+        let cache = try CacheStage { request in
+            if request.target == "/same", request["If-None-Match"] == "\"v1\"" {
+                return "HTTP/1.1 304 Not Modified\r\nETag: \"v1\"\r\nX-New: yes\r\nCache-Control: max-age=0\r\n\r\n"
+            }
+            let isAgain = request["If-None-Match"] != nil
+            return OriginAnswer.text(
+                isAgain ? "two" : "one",
+                fields: ["ETag: \(isAgain ? "\"v2\"" : "\"v1\"")", "Cache-Control: max-age=0"]
+            )
+        }
+        #expect(try cache.get("/same").text == "one")
+        let same = try cache.get("/same")
+        #expect(same.status == 200 && same.text == "one" && same["X-New"] == "yes")
+        #expect(same["Cache-Status"]?.hasPrefix("pinproxy; fwd=stale; fwd-status=304") == true, "\(same.fields)")
+        #expect(try cache.get("/other").text == "one")
+        #expect(try cache.get("/other").text == "two")
+        // A client's own condition is answered out of the cache.
+        let own = try cache.get("/same", fields: ["If-None-Match: \"v1\""])
+        #expect(own.status == 304 && own.body.isEmpty)
+        let lines = try cache.proxy.waitForTaskLines(5)
+        #expect(lines.map { $0.string("cache") } == ["miss", "revalidated", "miss", "miss", "revalidated"])
+        #expect(lines[1].integer("status") == 200 && lines[1].transactions.map { $0["status"] as? Int } == [304])
+        // All of it over one connection: a validation leaves it as it was.
+        #expect(cache.origin.connections.count <= 2)
+    }
+
+    @Test("answers are kept apart by what Vary names")
+    func vary() throws {
+        let cache = try CacheStage { request in
+            CacheStage.fresh("for \(request["Accept-Language"] ?? "nobody")", ["Vary: Accept-Language"])
+        }
+        for language in ["de", "en", "de", "en"] {
+            #expect(try cache.get("/", fields: ["Accept-Language: \(language)"]).text == "for \(language)")
+        }
+        #expect(cache.requests.count == 2)
+    }
+
+    @Test("what is private or not to be stored is not, unless the cache is one program's")
+    func kinds() throws {
+        let control = ["/private": "private, max-age=60", "/none": "no-store", "/all": "public, max-age=60"]
+        for isShared in [true, false] {
+            let cache = try CacheStage(["shared": isShared]) { request in
+                OriginAnswer.text("x", fields: ["Cache-Control: \(control[request.target] ?? "")"])
+            }
+            for path in ["/private", "/none", "/all"] {
+                for _ in 0..<2 { #expect(try cache.get(path).status == 200) }
+            }
+            let expected = ["/private": isShared ? 2 : 1, "/none": 2, "/all": 1]
+            let counts = Dictionary(grouping: cache.requests, by: \.target).mapValues(\.count)
+            #expect(counts == expected)
+        }
+    }
+
+    @Test("an answer to credentials is not for others: the client's, and those that the proxy puts in")
+    func credentials() throws {
+        let cache = try CacheStage(
+            [:],
+            {
+                $0.hosts["given.example.com"] = [
+                    "resolve": $0.hosts[Stage.host]?["resolve"] as Any,
+                    "headers": ["request": ["set": ["Authorization": ["env": "SECRET"]]]],
+                ]
+                $0.pinnedDomains["given.example.com"] = $0.pinnedDomains[Stage.host]
+                $0.pinnedDomains["given.example.com"]?["validatesDomainName"] = false
+            },
+            environment: ["SECRET": "Bearer abc"]
+        ) { request in
+            request.target == "/public"
+                ? OriginAnswer.text("x", fields: ["Cache-Control: public, max-age=60"]) : CacheStage.fresh("x")
+        }
+        for path in ["/", "/public"] {
+            for _ in 0..<2 {
+                #expect(try cache.get(path, fields: ["Authorization: Basic YTpi"]).status == 200)
+                #expect(try cache.proxy.get("http://given.example.com\(path)").status == 200)
+            }
+        }
+        let targets = cache.requests.map { "\($0["Host"] ?? "")\($0.target)" }
+        #expect(targets.filter { $0 == "\(Stage.host)/" }.count == 2)
+        #expect(targets.filter { $0 == "given.example.com/" }.count == 2)
+        #expect(targets.filter { $0 == "\(Stage.host)/public" }.count == 1)
+        #expect(targets.filter { $0 == "given.example.com/public" }.count == 1)
+        #expect(!cache.proxy.output.contains("abc"))
+    }
+
+    @Test("an unsafe request goes through and has what is stored go")
+    func invalidation() throws {
+        let cache = try CacheStage { request in
+            request.method == "GET" ? CacheStage.fresh("x") : OriginAnswer.text("done")
+        }
+        #expect(try cache.get("/a").status == 200)
+        #expect(try cache.ask("POST", "/a", body: "new").text == "done")
+        #expect(try cache.get("/a").status == 200)
+        #expect(cache.requests.map(\.method) == ["GET", "POST", "GET"])
+        #expect(cache.requests[1].text == "new")
+        #expect(try cache.outcomes(3) == ["miss", "bypass", "miss"])
+    }
+
+    @Test("only-if-cached is answered with 504 where nothing is stored, and the origin is not asked")
+    func onlyIfCached() throws {
+        let cache = try CacheStage { _ in CacheStage.fresh("x") }
+        let refusal = try cache.get("/", fields: ["Cache-Control: only-if-cached"])
+        #expect(refusal.status == 504 && refusal.problemCode == "not_stored")
+        #expect(refusal["Cache-Status"] == "pinproxy; fwd=uri-miss")
+        #expect(cache.requests.isEmpty)
+        #expect(try cache.get().status == 200)
+        #expect(try cache.get("/", fields: ["Cache-Control: only-if-cached"]).text == "x")
+        #expect(cache.requests.count == 1)
+    }
+
+    @Test("HEAD and ranges are answered out of what a GET has stored")
+    func parts() throws {
+        let cache = try CacheStage { _ in CacheStage.fresh("0123456789", ["ETag: \"v\""]) }
+        #expect(try cache.get().text == "0123456789")
+        let head = try cache.ask("HEAD")
+        #expect(head.status == 200 && head.body.isEmpty && head["Content-Length"] == "10")
+        let part = try cache.get("/", fields: ["Range: bytes=2-4"])
+        #expect(part.status == 206 && part.text == "234" && part["Content-Range"] == "bytes 2-4/10")
+        let behind = try cache.get("/", fields: ["Range: bytes=20-"])
+        #expect(behind.status == 416 && behind["Content-Range"] == "bytes */10")
+        #expect(cache.requests.count == 1)
+    }
+
+    @Test("500 clients that ask for one cold object cause one request")
+    func collapsed() throws {
+        let gate = Monitor(false)
+        let cache = try CacheStage([:], { $0.members["workers"] = 2 }) { connection in
+            while let request = try connection.readRequest() {
+                try gate.wait(for: "the clients") { $0 ? true : nil }
+                try connection.write(CacheStage.fresh("for all \(request.target)"))
+            }
+        }
+        let clients = try (0..<500).map { _ in try cache.proxy.connect() }
+        for client in clients { try client.send(ProxyUnderTest.request("GET", cache.stage.url("/cold"))) }
+        gate.with { $0 = true }
+        for client in clients { #expect(try client.readResponse().text == "for all /cold") }
+        #expect(cache.requests.count == 1)
+        let outcomes = try cache.outcomes(500)
+        #expect(outcomes.filter { $0 == "miss" }.count == 1 && outcomes.filter { $0 == "hit" }.count == 499)
+    }
+
+    @Test("when the client that others wait for goes away, one of them asks in its place")
+    func leaderGone() throws {
+        let isAsked = Monitor(0)
+        let cache = try CacheStage([:], { _ in }) { connection in
+            while try connection.readRequest() != nil {
+                let number = isAsked.with { count in
+                    count += 1
+                    return count
+                }
+                if number == 1 {
+                    // Never answered: the proxy drops the connection when its client has gone.
+                    connection.readToEnd()
+                    return
+                }
+                try connection.write(CacheStage.fresh("second"))
+            }
+        }
+        let leader = try cache.proxy.connect()
+        try leader.send(ProxyUnderTest.request("GET", cache.stage.url("/x")))
+        try isAsked.wait(for: "the first request") { $0 == 1 ? true : nil }
+        let follower = try cache.proxy.connect()
+        try follower.send(ProxyUnderTest.request("GET", cache.stage.url("/x")))
+        leader.reset()
+        #expect(try follower.readResponse().text == "second")
+    }
+
+    @Test("redirects are stored, and followed out of the cache")
+    func redirects() throws {
+        let cache = try CacheStage([:], { $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"] }) { request in
+            guard request.target == "/old" else { return CacheStage.fresh("new") }
+            return OriginAnswer.text(
+                "moved",
+                status: "301 Moved Permanently",
+                fields: ["Location: /new", "Cache-Control: max-age=60"]
+            )
+        }
+        for _ in 0..<2 {
+            let answer = try cache.get("/old")
+            #expect(answer.status == 200 && answer.text == "new")
+        }
+        #expect(cache.requests.map(\.target) == ["/old", "/new"])
+        let line = try #require(try cache.proxy.waitForTaskLines(2).last)
+        #expect(line.string("cache") == "hit" && line.integer("redirectCount") == 1)
+        #expect(line.transactions.map { $0["cache"] as? String } == ["hit", "hit"])
+    }
+
+    @Test("stored answers are rewritten for an upgraded client like those that just came")
+    func rewritten() throws {
+        let cache = try CacheStage { _ in
+            OriginAnswer.text(
+                "",
+                status: "301 Moved Permanently",
+                fields: [
+                    "Location: https://\(Stage.host)/next", "Strict-Transport-Security: max-age=1",
+                    "Cache-Control: max-age=60",
+                ]
+            )
+        }
+        for _ in 0..<2 {
+            let answer = try cache.get()
+            #expect(answer["Location"] == "http://\(Stage.host)/next")
+            #expect(answer["Strict-Transport-Security"] == nil)
+        }
+        // The same for a client that asks for https gets it as it was.
+        #expect(try cache.proxy.get("https://\(Stage.host)/")["Location"] == "https://\(Stage.host)/next")
+        #expect(cache.requests.count == 1)
+    }
+
+    @Test("rules for answers hold for stored ones too")
+    func responseRules() throws {
+        let cache = try CacheStage { _ in CacheStage.fresh("text") }
+        #expect(try cache.get().status == 200)
+        try cache.stage.reload {
+            $0.hosts[Stage.host]?["responses"] = ["rules": [["contentType": "text/plain", "then": "cancel"]]]
+        }
+        let refused = try cache.get()
+        #expect(refused.status == 502 && refused.problemCode == "response_denied")
+        try cache.stage.reload {
+            $0.hosts[Stage.host]?["headers"] = ["response": ["set": ["X-Rule": "yes"]]]
+        }
+        #expect(try cache.get()["X-Rule"] == "yes")
+        #expect(cache.requests.count == 1)
+    }
+
+    @Test("a large stored body reaches a slow reader whole, from memory and from the disk", arguments: [true, false])
+    func slowReader(onDisk: Bool) throws {
+        let folder = try TemporaryFolder()
+        let body = patternBytes(6 << 20)
+        var members: [String: Any] = ["memory": onDisk ? "1MB" : "64MB"]
+        if onDisk { members["disk"] = ["path": "\(folder.path)/cache", "size": "100MB"] }
+        let cache = try CacheStage(members) { connection in
+            while try connection.readRequest() != nil {
+                try connection.write(
+                    "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: \(body.count)\r\n\r\n"
+                )
+                try connection.write(body)
+            }
+        }
+        #expect(try cache.get().body == body)
+        try Patience.poll(for: "the body to be stored") {
+            try cache.get("/", fields: ["Cache-Control: only-if-cached"]).status == 200 ? true : nil
+        }
+        let client = try TestClient(port: cache.proxy.port, receiveBuffer: 4096)
+        try client.send(ProxyUnderTest.request("GET", cache.stage.url()))
+        #expect(try client.readResponse().body == body)
+        #expect(cache.requests.count == 1)
+    }
+}
