@@ -9,9 +9,9 @@ public import FoundationNetworking
 extension HTTPSessionManager {
     /// Carries out a `URLRequest` as `URLSession.data(for:)` does, with this session's server trust.
     ///
-    /// URL, method, header fields and `httpBody` count. The time limits are the session's, as are cache (none) and
-    /// cookies (none): `timeoutInterval`, `cachePolicy` and the like of the request are not looked at. `Content-Length`
-    /// is dropped from the header fields; it is made from `httpBody`.
+    /// URL, method, header fields, `httpBody`, `cachePolicy` and `httpShouldHandleCookies` count; the time limits are the
+    /// session's, and `timeoutInterval` and the like of the request are not looked at. `useProtocolCachePolicy` leaves the
+    /// cache policy to the session. `Content-Length` is dropped from the header fields; it is made from `httpBody`.
     ///
     /// - Throws: `SessionError`; `urlError` turns it into Foundation's. `requestInvalid` for a URL that is no http or
     ///   https, for fields that the session makes itself, and for a body stream.
@@ -43,12 +43,30 @@ extension HTTPSessionManager {
             }
         }
         let response = try await data(
-            for: url.absoluteString,
-            method: method,
-            fields: fields,
-            body: request.httpBody.map { Array($0) }
+            for: HTTPRequest(
+                url: url.absoluteString,
+                method: method,
+                fields: fields,
+                body: request.httpBody.map { .bytes(Array($0)) } ?? .none,
+                handlesCookies: request.httpShouldHandleCookies,
+                cachePolicy: CachePolicy(request.cachePolicy)
+            )
         )
         return (response, url)
+    }
+}
+
+extension CachePolicy {
+    /// nil for Foundation's default, which leaves it to the session.
+    init?(_ policy: NSURLRequest.CachePolicy) {
+        switch policy {
+        case .reloadIgnoringLocalCacheData: self = .reloadIgnoringLocalCacheData
+        case .reloadIgnoringLocalAndRemoteCacheData: self = .reloadIgnoringLocalAndRemoteCacheData
+        case .reloadRevalidatingCacheData: self = .reloadRevalidatingCacheData
+        case .returnCacheDataElseLoad: self = .returnCacheDataElseLoad
+        case .returnCacheDataDontLoad: self = .returnCacheDataDontLoad
+        default: return nil
+        }
     }
 }
 

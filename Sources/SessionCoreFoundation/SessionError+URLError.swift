@@ -26,6 +26,7 @@ extension SessionError {
         case .responseTooLarge: .dataLengthExceedsMaximum
         case .requestInvalid: .badURL
         case .redirectDenied: .redirectToNonExistentLocation
+        case .notStored: .resourceUnavailable
         case .fileFailed: .cannotWriteToFile
         case .cancelled: .cancelled
         case .internal: .unknown

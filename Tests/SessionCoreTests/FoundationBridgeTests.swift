@@ -53,6 +53,33 @@ struct FoundationBridgeTests {
         await manager.invalidateSession(cancelingTasks: false)
     }
 
+    @Test("a URLRequest's cache policy is that of its request, and the default is the session's")
+    func cachePolicy() async throws {
+        let origin = try ScriptedOrigin(Self.server) { _ in
+            OriginAnswer.text("x", fields: ["Cache-Control: max-age=0"])
+        }
+        var configuration = HTTPSessionManager.Configuration()
+        configuration.cache = try SessionCache()
+        let manager = try HTTPSessionManager(
+            configuration: configuration,
+            serverTrust: SessionTrust(anchors: TestSession.pki.anchors)
+        )
+        var request = URLRequest(url: try #require(URL(string: "https://127.0.0.1:\(origin.port)/")))
+        var asked: [Int] = []
+        for policy in [
+            URLRequest.CachePolicy.useProtocolCachePolicy, .returnCacheDataElseLoad, .returnCacheDataDontLoad,
+            .reloadRevalidatingCacheData, .reloadIgnoringLocalCacheData, .reloadIgnoringLocalAndRemoteCacheData,
+        ] {
+            request.cachePolicy = policy
+            let (data, _) = try await manager.data(for: request)
+            #expect(data == Data("x".utf8))
+            asked.append(origin.requests.count)
+        }
+        #expect(asked == [1, 1, 1, 2, 3, 4])
+        #expect(origin.requests.map { $0["Cache-Control"] } == [nil, "no-cache", nil, "no-cache"])
+        await manager.invalidateSession(cancelingTasks: false)
+    }
+
     @Test("a wrong key is an error that Foundation's code understands, and no byte is sent")
     func wrongPin() async throws {
         let origin = try ScriptedOrigin(Self.server) { $0.readToEnd() }

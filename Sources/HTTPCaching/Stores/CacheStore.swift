@@ -94,6 +94,7 @@ public final class CacheStore: @unchecked Sendable {
     ///   - tags: by which it may be purged (`SurrogateKeys.tags(of:)`).
     ///   - length: of the body, where it is known, in bytes.
     ///   - maximumBytes: larger bodies are not stored.
+    ///   - inMemoryOnly: whether nothing of it goes to the disk.
     /// - Returns: nil when neither store takes a body of that length.
     public func insertion(
         for key: CacheKey,
@@ -101,10 +102,11 @@ public final class CacheStore: @unchecked Sendable {
         epoch: UInt64,
         tags: [[UInt8]] = [],
         length: Int? = nil,
-        maximumBytes: Int? = nil
+        maximumBytes: Int? = nil,
+        inMemoryOnly: Bool = false
     ) -> CacheInsertion? {
         if let length, let maximumBytes, length > maximumBytes { return nil }
-        let onDisk = disk?.insertion(for: key, response, tags: tags, length: length)
+        let onDisk = inMemoryOnly ? nil : disk?.insertion(for: key, response, tags: tags, length: length)
         let fitsInMemory = length ?? 0 <= memory.largestBody
         guard onDisk != nil || fitsInMemory else { return nil }
         return CacheInsertion(

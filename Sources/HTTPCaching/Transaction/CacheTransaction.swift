@@ -59,6 +59,9 @@ package final class CacheTransaction: @unchecked Sendable {
     private let digest: PolicyDigest
     /// What the log says; final when the answer's head is known.
     package private(set) var outcome = CacheOutcome.bypass
+    /// Asked of each response that may be stored, before it is, with the fields as they would be; and again of what a
+    /// validation has made of it. Nil: all are stored.
+    package var willStore: ((_ status: Int, _ fields: HTTPFields) -> StoreChange)?
 
     private var completion: ((Step) -> Void)?
     private var found = CacheStore.Found()
@@ -332,14 +335,24 @@ package final class CacheTransaction: @unchecked Sendable {
             return told
         }
         let target = url.target
-        switch StoreVerdict(
+        var verdict = StoreVerdict(
             request,
             target: target.span,
             status: status,
             response: fields,
             rules: rules,
             cache.options
-        ) {
+        )
+        var inMemoryOnly = false
+        if let willStore, case .store(let kept, _, _) = verdict {
+            switch willStore(status, kept) {
+            case .skip: verdict = .skip(.rule)
+            case .store(let changed, let onlyThere):
+                verdict = verdict.revised(changed, request, status: status, cache.options)
+                inMemoryOnly = onlyThere
+            }
+        }
+        switch verdict {
         case .skip(let reason):
             told.reason = reason
         case .store(let kept, let ruleLifetime, let maximumBytes):
@@ -360,7 +373,8 @@ package final class CacheTransaction: @unchecked Sendable {
                 epoch: epoch,
                 tags: SurrogateKeys.tags(of: kept),
                 length: length,
-                maximumBytes: maximumBytes
+                maximumBytes: maximumBytes,
+                inMemoryOnly: inMemoryOnly
             )
             told.isStored = insertion != nil
             if insertion == nil { told.reason = .tooLarge }
@@ -454,7 +468,17 @@ package final class CacheTransaction: @unchecked Sendable {
     /// is. The entry is for this request in any case.
     ///
     /// - Returns: whether the store has it.
-    private func keep(_ response: StoredResponse, in entry: inout CachedEntry) -> Bool {
+    private func keep(_ updated: StoredResponse, in entry: inout CachedEntry) -> Bool {
+        var response = updated
+        if let willStore {
+            switch willStore(updated.status, updated.fields) {
+            case .store(let fields, _): response = updated.with(fields, cache.options)
+            case .skip:
+                cache.store.invalidate(key)
+                entry = CachedEntry(key: key, response: updated, body: entry.body)
+                return false
+            }
+        }
         let asked = CacheRequest(
             method: .get,
             fields: request.fields,

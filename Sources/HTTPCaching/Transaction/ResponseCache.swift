@@ -1,4 +1,4 @@
-import HTTPCore
+package import HTTPCore
 package import IOCore
 import Synchronization
 
@@ -35,6 +35,13 @@ package final class ResponseCache: @unchecked Sendable {
         self.store = store
         options = store.options
         collapsed = CollapsedRequests(patience: patience.nanoseconds, memory: memory.nanoseconds)
+    }
+
+    /// Drops what an answer to an unsafe method makes worthless, where no transaction has seen it (RFC 9111 4.4).
+    package func invalidate(after method: HTTPMethod, of url: AbsoluteURL, status: Int, _ fields: HTTPFields) {
+        for key in Invalidation.keys(after: method, of: url, status: status, response: fields) {
+            store.invalidate(key)
+        }
     }
 
     func makeIdentifier() -> UInt64 {

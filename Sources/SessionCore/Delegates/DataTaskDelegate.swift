@@ -12,6 +12,7 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
         var trailers = HTTPFields()
         var stream: (@Sendable ([UInt8]) -> Void)?
         var response: (@Sendable (DataTask, ResponseHead) -> DataTaskDisposition)?
+        var caching: SessionHooks.WillCache?
     }
 
     /// - Parameter limit: how many bytes are collected at most.
@@ -39,6 +40,13 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
     {
         get { lock.withLock { collected.response } }
         set { lock.withLock { collected.response = newValue } }
+    }
+
+    /// `SessionHooks.dataTaskWillCacheResponse`, of this task: asked in that one's place. On the session's loop; it must
+    /// not block.
+    public var dataTaskWillCacheResponse: SessionHooks.WillCache? {
+        get { lock.withLock { collected.caching } }
+        set { lock.withLock { collected.caching = newValue } }
     }
 
     /// Has `handler` told of the body's progress on `queue`; nil for the session's callback queue.

@@ -213,7 +213,7 @@ final class HTTP2Transfer {
         }
         hasHead = true
         enter(.receiving)
-        if task.delegate.task(task, didReceive: head) == .cancel, !isOver { task.cancel() }
+        if task.received(head) == .cancel, !isOver { task.cancel() }
         return true
     }
 

@@ -15,6 +15,10 @@ public final class LoopSession {
     /// For requests that need both directions at once.
     private(set) lazy var multiplexed = DuplexPool(owner: self, configuration: configuration)
     private let configuration: SessionConfiguration
+    /// nil for none.
+    let cache: SessionCache?
+    /// Of tasks that the cache has a part in, by the identifier of the task.
+    var exchanges: [UInt64: CachedExchange] = [:]
     private var count = 0
     private var invalidated = false
     /// The tasks that were made and not resumed: nobody else here knows of them. They are their makers', who may drop
@@ -39,8 +43,13 @@ public final class LoopSession {
     }
 
     /// - Throws: `SessionError` when libcurl cannot be set up.
-    package init(loop: EventLoop, configuration: SessionConfiguration = SessionConfiguration()) throws(SessionError) {
+    package init(
+        loop: EventLoop,
+        configuration: SessionConfiguration = SessionConfiguration(),
+        cache: SessionCache? = nil
+    ) throws(SessionError) {
         self.loop = loop
+        self.cache = cache
         self.configuration = configuration
         transfers = try TransferPool(loop: loop, configuration: configuration)
         streamTransfers = try TransferPool(loop: loop, configuration: configuration)
@@ -126,6 +135,7 @@ public final class LoopSession {
 
     /// Ends the tasks that are under way.
     func cancelResumed() {
+        for exchange in exchanges.values { exchange.task.cancel() }
         multiplexed.cancelAll()
         streamTransfers.cancelAll()
         transfers.cancelAll()

@@ -48,6 +48,9 @@ public struct SessionHooks: Sendable {
     public typealias TaskChallenge =
         @Sendable (_ task: SessionTask, _ challenge: AuthenticationChallenge) -> ChallengeDisposition
 
+    /// Decides what is stored of a data task's answer.
+    public typealias WillCache = @Sendable (_ task: DataTask, _ proposed: CachedResponse) -> CachedResponse?
+
     /// A new TLS connection: the server's trust, after the security policy has accepted it and before any byte of a
     /// request; and the server's wish for a client certificate, where the policy names none, within the handshake. Not
     /// asked again for later requests on the connection.
@@ -81,6 +84,10 @@ public struct SessionHooks: Sendable {
     /// Bytes of a body, as they come.
     public var dataTaskDidReceiveData: (@Sendable (_ task: DataTask, _ data: [UInt8]) -> Void)?
 
+    /// The answer to a data task is about to be stored in the session's cache: what is stored, with other fields if need
+    /// be; nil to have nothing stored. Asked before any of the body has come, and once more when a validation has changed
+    /// what is stored. Of a request in the background (`stale-while-revalidate`) the task may be complete.
+    public var dataTaskWillCacheResponse: WillCache?
     /// A data task goes on as a download, because its response hook said so: the place to set the download's
     /// `destination`. The data task tells no more.
     public var dataTaskDidBecomeDownloadTask: (@Sendable (_ task: DataTask, _ download: DownloadTask) -> Void)?

@@ -49,7 +49,11 @@ final class SessionThread: @unchecked Sendable {
         self.serverTrust = serverTrust
         ownsHome = home == nil
         if let home { self.home = home } else { self.home = try SessionLoop() }
-        manager = try LoopSession(loop: self.home.loop, configuration: configuration.session)
+        manager = try LoopSession(
+            loop: self.home.loop,
+            configuration: configuration.session,
+            cache: configuration.cache
+        )
     }
 
     var loop: EventLoop { home.loop }

@@ -42,6 +42,10 @@ public final class URLSessionManager: Sendable {
         /// What servers set, and what is sent back to them (RFC 6265); a request with a `Cookie` of its own is left
         /// alone. Nil: cookies are neither taken nor sent.
         public var cookieStorage: CookieStorage?
+        /// Where answers to data tasks are kept for later ones; nil: nowhere. None is shared by itself.
+        public var cache: SessionCache?
+        /// What is wanted of `cache` by requests that do not say it.
+        public var cachePolicy = CachePolicy.useProtocolCachePolicy
         /// What all connections go through; nil for none. Variables of the environment are not looked at.
         public var proxy: SessionProxy?
         /// Whether a task that finds no network waits for one instead of failing with `dnsFailed` or `connectFailed`; at

@@ -11,11 +11,20 @@ public struct TaskMetrics: Sendable {
     public internal(set) var redirectCount = 0
     /// The transaction under way, or the last one.
     public internal(set) var transaction = TransactionMetrics()
-    /// The transactions before it, oldest first: one a redirect.
+    /// The transactions before it, oldest first: one a redirect, and one where a stored answer was found good by asking the
+    /// server.
     public internal(set) var earlierTransactions: [TransactionMetrics] = []
 
     /// Of a task that has not begun.
     public init() {}
+}
+
+/// Where an answer came from, in the terms of `URLSessionTaskMetrics.ResourceFetchType`.
+public enum ResourceFetchType: Sendable, Hashable {
+    /// From the server.
+    case networkLoad
+    /// Out of the session's cache. What the server was asked before, if it was, is a transaction of its own.
+    case localCache
 }
 
 /// One request and its response, in the terms of `URLSessionTaskTransactionMetrics`.
@@ -50,6 +59,8 @@ public struct TransactionMetrics: Sendable {
     /// The answer is whole, or broke off.
     public internal(set) var responseEnd: Int64 = absent
 
+    /// Where the answer came from.
+    public internal(set) var resourceFetchType = ResourceFetchType.networkLoad
     /// The status of the final head; 0 when none came.
     public internal(set) var status = 0
     /// 10, 11 or 20; 0 when no head came.

@@ -13,6 +13,8 @@ public struct RequestSettings: Sendable {
     public var timeouts: TaskTimeouts?
     /// False: the requests neither send nor take cookies, whatever storage the session has.
     public var handlesCookies = true
+    /// What is wanted of the session's cache, for each request that does not say it itself; nil for the session's.
+    public var cachePolicy: CachePolicy?
     /// With these methods parameters go into the URL; with all others into the body.
     public var methodsEncodingParametersInURI: Set<HTTPMethod> = [.get, .head, .delete]
     /// How parameters are turned into bytes before they are escaped. One that extends ASCII: UTF-8, US-ASCII,
@@ -38,6 +40,7 @@ public struct RequestSettings: Sendable {
         var request = request
         request.fields.appendMissing(of: fields)
         request.timeouts = request.timeouts ?? timeouts
+        request.cachePolicy = request.cachePolicy ?? cachePolicy
         request.handlesCookies = request.handlesCookies && handlesCookies
         guard methodsEncodingParametersInURI.contains(request.method) else {
             // Origins expect to be told that there is nothing (RFC 9110, section 8.6), and some answer 411 otherwise.

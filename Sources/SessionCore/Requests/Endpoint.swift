@@ -46,6 +46,9 @@ public final class Endpoint: Sendable {
     let proxy: ProxySetting?
     /// How many connections to the host may be in use at a time; nil for the session's number.
     package let connectionLimit: Int?
+    /// Of `resolve`, for what is kept; empty without.
+    let fixedPlace: [UInt8]
+    let digest = EndpointDigest()
     /// Of host and port, started from a number of this process: a client cannot choose names that collide.
     let laneHash: UInt64
 
@@ -77,6 +80,7 @@ public final class Endpoint: Sendable {
         let name = host.authorityText
         url = OriginURL("\(scheme == .https ? "https" : "http")://\(name):\(port)/")
         connectTo = resolve.map { ConnectTo(host: $0.host, port: $0.port) }
+        fixedPlace = resolve.map { Array("\($0.host.authorityText):\($0.port)".utf8) } ?? []
         self.proxy = proxy.map { ProxySetting($0) }
         self.connectionLimit = connectionLimit
         var hasher = Hasher()

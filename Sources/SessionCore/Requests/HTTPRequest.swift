@@ -16,6 +16,9 @@ public struct HTTPRequest: Sendable {
     public var timeouts: TaskTimeouts?
     /// Whether cookies of the session's storage are sent, and those of the answer taken in.
     public var handlesCookies: Bool
+    /// What is wanted of the session's cache; nil: what the session's configuration says. Downloads neither use the cache
+    /// nor fill it.
+    public var cachePolicy: CachePolicy?
 
     /// A GET without a body, unless told otherwise. Nothing is looked at yet: a request that cannot be sent is refused
     /// by the session, with `requestInvalid`.
@@ -25,7 +28,8 @@ public struct HTTPRequest: Sendable {
         fields: HTTPFields = HTTPFields(),
         body: RequestBody = .none,
         timeouts: TaskTimeouts? = nil,
-        handlesCookies: Bool = true
+        handlesCookies: Bool = true,
+        cachePolicy: CachePolicy? = nil
     ) {
         self.url = url
         self.method = method
@@ -33,6 +37,7 @@ public struct HTTPRequest: Sendable {
         self.body = body
         self.timeouts = timeouts
         self.handlesCookies = handlesCookies
+        self.cachePolicy = cachePolicy
     }
 }
 

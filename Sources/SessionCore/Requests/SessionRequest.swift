@@ -27,6 +27,8 @@ public struct SessionRequest: Sendable {
     public var bodyLength: RequestBodyLength
     /// Instead of the endpoint's, for this request alone; nil for those.
     public var timeouts: TaskTimeouts?
+    /// What is wanted of the session's cache, where it has one; nil: the request passes it by.
+    public var cachePolicy: CachePolicy? = .useProtocolCachePolicy
     /// The body may go on while the answer comes: a stream in both directions, where the server speaks HTTP/2.
     package var isBidirectional = false
 

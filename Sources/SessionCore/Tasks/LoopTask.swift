@@ -24,6 +24,10 @@ public final class LoopTask {
     private(set) var transfer: Transfer?
     /// In its place, for a request that needs both directions at once.
     private var multiplexed: HTTP2Transfer?
+    /// In the place of both, where the session's cache has a part.
+    private var cached: CachedExchange?
+    /// The answer is a stored one.
+    var isAnsweredByCache = false
     /// Of a task that makes a connection and carries nothing on it itself: whom it is for, from its start to its end.
     var stream: LoopStreamTask?
     /// Its place among the session's tasks that were not resumed yet; -1 afterwards.
@@ -59,13 +63,21 @@ public final class LoopTask {
     public var state: TaskState { machine.state }
 
     /// Starts the task, or lets a suspended one go on.
-    public func resume() {
+    public func resume() { resume(as: nil) }
+
+    /// - Parameter exchange: what carries it; nil: what the request asks for.
+    func resume(as exchange: CachedExchange?) {
         switch machine.resume() {
         case .start:
             manager.leaveUnstarted(self)
             metrics.fetchStart = manager.loop.wallClock
             startedAt = manager.loop.now
-            if request.isFullDuplex, manager.multiplexed.serves(request.endpoint) {
+            if let exchange = exchange ?? manager.cachedExchange(for: self) {
+                cached = exchange
+                exchange.start()
+            } else if request.cachePolicy == .returnCacheDataDontLoad {
+                manager.loop.atEndOfTurn { [self] in finish(.notStored) }
+            } else if request.isFullDuplex, manager.multiplexed.serves(request.endpoint) {
                 let multiplexed = HTTP2Transfer(self, pool: manager.multiplexed)
                 self.multiplexed = multiplexed
                 multiplexed.resume()
@@ -76,6 +88,7 @@ public final class LoopTask {
             heldBack = false
             transfer?.holdClock(false)
             multiplexed?.holdClock(false)
+            cached?.hold(false)
             receiveAgain()
         default:
             break
@@ -89,6 +102,7 @@ public final class LoopTask {
         heldBack = true
         transfer?.holdClock(true)
         multiplexed?.holdClock(true)
+        cached?.hold(true)
     }
 
     /// Has libcurl make the exchange.
@@ -158,6 +172,13 @@ public final class LoopTask {
         guard !receivePaused else { return }
         transfer?.continueLater()
         multiplexed?.continueLater()
+        cached?.continueLater()
+    }
+
+    /// The final head, on its way to the delegate.
+    func received(_ head: borrowing ResponseHead) -> ResponseDisposition {
+        if manager.cache != nil { manager.tookAnswer(head, to: request) }
+        return delegate.task(self, didReceive: head)
     }
 
     // MARK: The end
@@ -179,6 +200,11 @@ public final class LoopTask {
             self.multiplexed = nil
             multiplexed.letGo()
         }
+        if let cached {
+            self.cached = nil
+            cached.letGo()
+            cached.collectMetrics(into: &metrics)
+        }
         if startedAt != 0 { metrics.duration = Int64((Clock.monotonic - startedAt) / 1000) }
         bodyBytesGiven = bodyBytesSent
         upload.release()
@@ -194,6 +220,6 @@ public final class LoopTask {
     /// before, and without TLS.
     public var evaluation: TrustEvaluation? {
         metrics.transaction.connection?.evaluation ?? transfer?.evaluation ?? multiplexed?.evaluation
-            ?? error?.evaluation
+            ?? cached?.evaluation ?? error?.evaluation
     }
 }

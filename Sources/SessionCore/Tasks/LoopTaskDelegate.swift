@@ -63,6 +63,17 @@ open class LoopTaskDelegate {
     /// The trailer section (RFC 9110, section 6.5).
     open func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {}
 
+    /// The answer is about to be stored in the session's cache; nothing of its body has come.
+    ///
+    /// - Returns: what is stored: the same, other fields; or nil to have nothing stored.
+    open func task(_ task: LoopTask, willCache response: CachedResponse) -> CachedResponse? { response }
+
+    /// A head of the origin's in whose place a stored answer comes, which it has found good, or which stands in for it.
+    func task(_ task: LoopTask, didReceiveUnused head: borrowing ResponseHead) {}
+
+    /// Of a request that brings what is stored up to date, in the background, when the task may be over.
+    func delegateForRefresh(of task: LoopTask) -> LoopTaskDelegate { RefreshDelegate(self) }
+
     /// The end. `LoopTask.metrics` is complete; the error is nil when the whole answer has been delivered.
     open func taskDidComplete(_ task: LoopTask, error: SessionError?) {}
 }

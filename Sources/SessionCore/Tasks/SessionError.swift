@@ -52,6 +52,8 @@ public struct SessionError: Error, Sendable, CustomStringConvertible {
         case redirectDenied = "redirect_denied"
         /// A download could not be written or moved.
         case fileFailed = "file_failed"
+        /// Nothing that is stored can answer the request, and it says that nobody else is to be asked.
+        case notStored = "not_stored"
         /// As many connections to the host are in use as there may be, and none became free within `timeouts.queue`.
         case limitReached = "limit_reached"
         /// The task was cancelled: by the program, by a hook, or with its session.

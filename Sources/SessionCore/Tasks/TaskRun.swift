@@ -130,8 +130,10 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
             asksForCoding =
                 session.configuration.decodesContent && task is DataTask && ContentCoding.mayBeAskedFor(fields)
             if asksForCoding { try fields.setForRequest("Accept-Encoding", ContentCoding.accepted) }
+            let cachePolicy = try cachePolicy(request, of: task)
+            cachePolicy?.tell(in: &fields)
             try authorize(&fields, place)
-            let sent = SessionRequest(
+            var sent = SessionRequest(
                 endpoint: try session.endpoint(for: place),
                 method: request.method,
                 target: place.target,
@@ -139,6 +141,7 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
                 bodyLength: request.body.length,
                 timeouts: try timeouts(request)
             )
+            sent.cachePolicy = cachePolicy
             task.willSend(request)
             begin(session.manager.dataTask(with: sent, delegate: self))
         } catch {
@@ -208,11 +211,23 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
     }
 
     override func task(_ hop: LoopTask, mayTrust trust: ConnectionTrust) -> SessionError? {
-        hop === self.hop ? judge(trust) : Self.cancelled
+        guard hop === self.hop, let task, let origin = url?.origin else { return Self.cancelled }
+        return ConnectionJudge(task, at: origin).judge(trust)
     }
 
     override func taskNeedsClientIdentity(_ hop: LoopTask) -> ClientIdentityDecision {
-        hop === self.hop ? clientIdentity() : .fail(Self.cancelled)
+        guard hop === self.hop, let task, let origin = url?.origin else { return .fail(Self.cancelled) }
+        return ConnectionJudge(task, at: origin).clientIdentity()
+    }
+
+    override func task(_ hop: LoopTask, willCache response: CachedResponse) -> CachedResponse? {
+        guard hop === self.hop, let task else { return nil }
+        return Self.willCache(response, task, task.willCacheHook)
+    }
+
+    override func delegateForRefresh(of hop: LoopTask) -> LoopTaskDelegate {
+        guard let task, let origin = url?.origin else { return super.delegateForRefresh(of: hop) }
+        return TaskRefreshDelegate(ConnectionJudge(task, at: origin))
     }
 
     // MARK: The answer
@@ -220,13 +235,16 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
     override func task(_ hop: LoopTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition {
         guard let task, hop === self.hop, let url else { return .cancel }
         tellSent(hop)
-        cookieStorage?.take(response.fields, from: url, at: session.loop.wallClock / 1_000_000)
-        switch authenticate(response, at: url, of: task) {
-        case .answer: break
-        case .follow(let again): return drop(response, then: again)
-        case .fail(let error):
-            failure = error
-            return .cancel
+        // What is stored has set its cookies before, and asks nobody who he is.
+        if !hop.isAnsweredByCache {
+            take(cookies: response.fields, from: url)
+            switch authenticate(response, at: url, of: task) {
+            case .answer: break
+            case .follow(let again): return drop(response, then: again)
+            case .fail(let error):
+                failure = error
+                return .cancel
+            }
         }
         switch redirects.take(response, url: url, method: request.method) {
         case .answer:
@@ -246,6 +264,17 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
                 return .cancel
             }
         }
+    }
+
+    override func task(_ hop: LoopTask, didReceiveUnused head: borrowing ResponseHead) {
+        guard let url, hop === self.hop else { return }
+        take(cookies: head.fields, from: url)
+        // A credential that was good is one also where nothing has changed.
+        if let task { _ = authenticate(head, at: url, of: task) }
+    }
+
+    private func take(cookies fields: borrowing HTTPFields, from url: AbsoluteURL) {
+        cookieStorage?.take(copy fields, from: url, at: session.loop.wallClock / 1_000_000)
     }
 
     private func deliver(_ head: ResponseHead, to task: SessionTask) -> ResponseDisposition {
@@ -357,7 +386,9 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
         if metrics.transaction.fetchStart != TransactionMetrics.absent {
             metrics.earlierTransactions.append(metrics.transaction)
         }
-        metrics.transaction = exchange.transaction.later(by: exchange.fetchStart - metrics.fetchStart)
+        let delay = exchange.fetchStart - metrics.fetchStart
+        metrics.earlierTransactions += exchange.earlierTransactions.map { $0.later(by: delay) }
+        metrics.transaction = exchange.transaction.later(by: delay)
     }
 
     func finish(_ error: SessionError?) {

@@ -354,7 +354,7 @@ final class Transfer {
             enter(.receiving)
             // A final answer ends an upload that waits for its client: libcurl would wait with it.
             if task.uploadPaused { continueLater() }
-            if task.delegate.task(task, didReceive: response.head) == .cancel, self.task != nil { task.cancel() }
+            if task.received(response.head) == .cancel, self.task != nil { task.cancel() }
             finishEarly()
             return self.task != nil
         case .failed(let why):

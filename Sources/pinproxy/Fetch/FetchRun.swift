@@ -209,7 +209,7 @@ extension SessionError {
             .certificateHostMismatch, .certificateRevoked, .stapleMissing, .addressDenied, .redirectDenied:
             .refused
         case .dnsFailed: .noHost
-        case .connectFailed: .unavailable
+        case .connectFailed, .notStored: .unavailable
         case .dnsTimeout, .connectTimeout, .responseTimeout, .stalled, .limitReached: .timedOut
         case .tlsHandshakeFailed, .responseInvalid, .responseTruncated, .responseTooLarge: .protocolError
         case .requestInvalid: .usage

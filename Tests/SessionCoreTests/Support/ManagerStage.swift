@@ -18,15 +18,17 @@ final class ManagerStage: Sendable {
 
     /// - Parameters:
     ///   - pinned: hosts whose key is pinned.
+    ///   - successor: whom the origin's second and later connections show.
     ///   - script: the origin's; it serves `host` and `other`, over TLS.
     init(
         pinned: [String] = [],
+        successor: TestServer? = nil,
         plain: ScriptedOrigin? = nil,
         loop: SessionLoop? = nil,
         _ change: (inout URLSessionManager.Configuration) -> Void = { _ in },
         script: @escaping ScriptedOrigin.Script
     ) throws {
-        origin = try ScriptedOrigin(Self.server, script: script)
+        origin = try ScriptedOrigin(Self.server, successor: successor, script: script)
         var configuration = URLSessionManager.Configuration()
         for name in [Self.host, Self.other] {
             configuration.resolve[try Host(name)] = (host: try Host("127.0.0.1"), port: origin.port)

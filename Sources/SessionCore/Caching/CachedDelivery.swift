@@ -1,0 +1,96 @@
+import HTTPCaching
+import HTTPCore
+import IOCore
+
+/// Hands a stored answer to a task, as fast as the task takes it. Belongs to the loop.
+///
+/// `@unchecked Sendable`: threads of the disk hand it back to the loop, and do not touch it.
+final class CachedDelivery: @unchecked Sendable {
+    private let task: LoopTask
+    private let loop: EventLoop
+    private let answer: CacheTransaction.Answer
+    private let disk: DiskStore?
+    private var position: Int
+    private var isReading = false
+    private var isPassing = false
+    private var isOver = false
+    private var transaction = TransactionMetrics()
+
+    private static let pieceSize = 64 << 10
+
+    init(_ answer: CacheTransaction.Answer, from disk: DiskStore?, to task: LoopTask, _ loop: EventLoop) {
+        self.answer = answer
+        self.disk = disk
+        self.task = task
+        self.loop = loop
+        position = answer.head.body.lowerBound
+        transaction.resourceFetchType = .localCache
+        transaction.fetchStart = task.elapsed
+    }
+
+    /// Up to now.
+    var metrics: TransactionMetrics {
+        var metrics = transaction
+        metrics.responseEnd = task.elapsed
+        return metrics
+    }
+
+    /// No more is handed on.
+    func end() { isOver = true }
+
+    func begin() {
+        let stored = answer.head
+        let head = ResponseHead(
+            status: stored.status,
+            fields: stored.fields,
+            contentLength: stored.contentLength,
+            hasBody: task.request.method != .head && stored.status != 204 && stored.status != 304
+        )
+        transaction.status = head.status
+        transaction.responseStart = task.elapsed
+        if task.delegate.task(task, didReceive: head) == .cancel { task.cancel() }
+        continueNow()
+    }
+
+    func continueNow() {
+        guard !isPassing else { return }
+        isPassing = true
+        defer { isPassing = false }
+        while !isOver, !isReading, !task.receivePaused {
+            let end = min(position + Self.pieceSize, answer.head.body.upperBound)
+            guard position < end else { return task.finish(nil) }
+            switch answer.body {
+            case .memory(let bytes):
+                let piece = bytes.span.extracting(position..<end)
+                position = end
+                pass(piece)
+            case .file(let file):
+                read(file, upTo: end)
+            }
+        }
+    }
+
+    private func pass(_ bytes: borrowing Span<UInt8>) {
+        if task.delegate.task(task, didReceive: bytes) == .pause, !isOver { task.pausedByDelegate = true }
+    }
+
+    private func read(_ file: StoredBody, upTo end: Int) {
+        isReading = true
+        let loop = loop
+        guard let disk else { return took(nil, count: end - position) }
+        disk.read(file, at: position, count: end - position, deliver: { loop.submit($0) }) { [self, position] bytes in
+            took(bytes, count: end - position)
+        }
+    }
+
+    private func took(_ bytes: [UInt8]?, count: Int) {
+        isReading = false
+        guard !isOver else { return }
+        guard let bytes, bytes.count == count else {
+            return task.finish(SessionError(.fileFailed, "The stored answer cannot be read to its end. Try again."))
+        }
+        position += count
+        pass(bytes.span)
+        continueNow()
+    }
+}

@@ -1,0 +1,76 @@
+import HTTPCaching
+import HTTPCore
+import IOCore
+import ServerTrust
+
+extension LoopSession {
+    /// What carries the task where the session's cache has a part in it.
+    func cachedExchange(for task: LoopTask) -> CachedExchange? {
+        guard let cache, let exchange = CachedExchange(task, cache, self) else { return nil }
+        exchanges[task.taskIdentifier] = exchange
+        return exchange
+    }
+
+    /// Asks the origin in the background for what a task has been given stale.
+    func refresh(_ task: LoopTask, by transaction: CacheTransaction, asking fields: HTTPFields) {
+        var request = task.request
+        request.method = .get
+        request.fields = fields
+        request.cachePolicy = nil
+        let refresher = makeTask(with: request, delegate: task.delegate.delegateForRefresh(of: task))
+        let exchange = CachedExchange(refresher, refreshing: transaction, asking: fields, self)
+        exchanges[refresher.taskIdentifier] = exchange
+        refresher.resume(as: exchange)
+    }
+
+    func forget(_ exchange: CachedExchange) { exchanges[exchange.task.taskIdentifier] = nil }
+
+    /// The head of an answer that the cache had no part in: what it makes worthless is dropped (RFC 9111, section 4.4).
+    func tookAnswer(_ head: borrowing ResponseHead, to request: borrowing SessionRequest) {
+        guard let cache, !request.method.isSafe else { return }
+        cache.responses.invalidate(after: request.method, of: request.url, status: head.status, head.fields)
+    }
+}
+
+extension SessionRequest {
+    /// As a cache knows it.
+    var url: AbsoluteURL {
+        AbsoluteURL(
+            origin: Origin(
+                scheme: endpoint.scheme == .https ? .https : .http,
+                host: endpoint.host,
+                port: endpoint.port
+            ),
+            rest: target
+        )
+    }
+}
+
+/// The digest of an endpoint's policy, made when a cache first asks.
+///
+/// `@unchecked Sendable`: `digest` is behind `lock`.
+final class EndpointDigest: @unchecked Sendable {
+    private let lock = PosixLock()
+    private var digest: SecurityPolicyDigest?
+
+    func value(_ make: () -> SecurityPolicyDigest) -> SecurityPolicyDigest {
+        lock.withLock {
+            if let digest { return digest }
+            let made = make()
+            digest = made
+            return made
+        }
+    }
+}
+
+extension Endpoint {
+    /// What stored answers were received under: policy, anchors, and the fixed address, if there is one.
+    ///
+    /// - Parameter now: seconds since 1970.
+    /// - Returns: nil when the policy accepts no server any more.
+    func cacheDigest(at now: Int64) -> PolicyDigest? {
+        guard scheme == .https else { return PolicyDigest(fixedPlace) }
+        return digest.value { SecurityPolicyDigest(policy, anchors: anchors, context: fixedPlace) }
+            .bytes(at: now).map { PolicyDigest($0) }
+    }
+}
