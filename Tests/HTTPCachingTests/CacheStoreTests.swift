@@ -147,4 +147,49 @@ struct CacheStoreTests {
         let large = alone.insertion(for: key, try Stage.stored([]), epoch: alone.epoch(of: key), length: 1 << 20)
         #expect(large == nil)
     }
+
+    private func list(host: String? = nil, atMost limit: Int = 100) throws -> [CacheListing] {
+        let answer = Monitor<[CacheListing]?>(nil)
+        store.list(host: host, atMost: limit, deliver: { $0() }, { entries in answer.with { $0 = entries } })
+        return try answer.wait(for: "the list") { $0 }
+    }
+
+    private func insert(_ url: String, _ body: [UInt8], _ response: StoredResponse, tags: [String] = []) throws {
+        let key = try Stage.key(url)
+        let insertion = store.insertion(
+            for: key,
+            response,
+            epoch: store.epoch(of: key),
+            tags: tags.map { Array($0.utf8) }
+        )
+        insertion?.append(body)
+        try #require(insertion?.finish() == true)
+    }
+
+    @Test("what is stored is told, the latest first, each entry once, whichever store it is in")
+    func listing() throws {
+        #expect(try list() == [])
+        try insert(
+            "https://b.example/x?y",
+            [1, 2, 3],
+            Stage.stored([("Cache-Control", "max-age=60"), ("Vary", "Accept")], receivedAt: Stage.now),
+            tags: ["t", "u"]
+        )
+        try insert("http://a.example:443/", DiskStoreStage.bytes(300_000), Stage.stored([], receivedAt: Stage.now + 9))
+        try insert("http://a.example/", [], Stage.stored([], status: 404, receivedAt: Stage.now + 5))
+        try disk.settle()
+        #expect(store.memory.statistics.entries == 2)
+        let all = try list()
+        #expect(all.map(\.url) == ["http://a.example:443/", "http://a.example/", "https://b.example/x?y"])
+        #expect(all.map(\.status) == [200, 404, 200] && all.map(\.length) == [300_000, 0, 3])
+        #expect(all[2].storedAt == Stage.now && all[2].freshUntil == Stage.now + 60)
+        #expect(all[2].tags == ["t", "u"] && all[2].varies == ["accept"] && all[2].partition == "")
+        #expect(try list(host: "b.example") == [all[2]])
+        #expect(try list(atMost: 2) == Array(all[..<2]))
+        #expect(try list(host: "a.example", atMost: 1) == [all[0]])
+        #expect(try list(host: "c.example") == [])
+        // Those that memory has forgotten are on the disk.
+        store.memory.remove(.everything)
+        #expect(try list() == all)
+    }
 }

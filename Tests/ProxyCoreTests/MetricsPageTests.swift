@@ -1,3 +1,4 @@
+import HTTPCaching
 import HTTPCore
 import IOCore
 import ServerTrust
@@ -48,9 +49,60 @@ struct MetricsPageTests {
         return "\"\(name)\": { \"pins\": [\(pins)]\(members) }"
     }
 
+    /// A cache with numbers of its own for everything.
+    private static var cacheFigures: CacheFigures {
+        var figures = CacheFigures(ResponseCache(CacheStore(memory: MemoryStore(capacity: 1000), CacheOptions())))
+        figures.counts.hits = 1
+        figures.counts.stale = 2
+        figures.counts.revalidated = 3
+        figures.counts.misses = 4
+        figures.counts.bypassed = 5
+        figures.counts.stored = 6
+        figures.counts.collapsed = 7
+        figures.memory.entries = 8
+        figures.memory.bytes = 9
+        figures.memory.evictions = 10
+        var disk = DiskStore.Statistics()
+        disk.entries = 11
+        disk.bytes = 12
+        disk.evictions = 13
+        figures.disk = CacheFigures.Disk(path: "/var/cache/p", statistics: disk, capacity: 2000)
+        return figures
+    }
+
+    @Test("the cache is told of where there is one, its disk too, and whether that can be used")
+    func cache() throws {
+        func lines(_ figures: CacheFigures?) throws -> [String] {
+            try page(Self.domain("a.example")) { $0.cache = figures }.split(separator: "\n").map(String.init)
+                .filter { $0.hasPrefix("pinproxy_cache") }
+        }
+        #expect(try lines(nil) == [])
+        var figures = Self.cacheFigures
+        #expect(
+            try lines(figures) == [
+                "pinproxy_cache_requests_total{outcome=\"hit\"} 1",
+                "pinproxy_cache_requests_total{outcome=\"stale\"} 2",
+                "pinproxy_cache_requests_total{outcome=\"revalidated\"} 3",
+                "pinproxy_cache_requests_total{outcome=\"miss\"} 4",
+                "pinproxy_cache_requests_total{outcome=\"bypass\"} 5", "pinproxy_cache_stored_total 6",
+                "pinproxy_cache_collapsed_total 7", "pinproxy_cache_entries{store=\"memory\"} 8",
+                "pinproxy_cache_entries{store=\"disk\"} 11", "pinproxy_cache_bytes{store=\"memory\"} 9",
+                "pinproxy_cache_bytes{store=\"disk\"} 12", "pinproxy_cache_capacity_bytes{store=\"memory\"} 1000",
+                "pinproxy_cache_capacity_bytes{store=\"disk\"} 2000",
+                "pinproxy_cache_evictions_total{store=\"memory\"} 10",
+                "pinproxy_cache_evictions_total{store=\"disk\"} 13", "pinproxy_cache_disk_up 1",
+            ]
+        )
+        figures.disk?.statistics.offBecause = "full"
+        #expect(try lines(figures).last == "pinproxy_cache_disk_up 0")
+        figures.disk = nil
+        #expect(try lines(figures).filter { $0.contains("disk") } == [])
+    }
+
     @Test("every sample belongs to the metric before it, every metric is there once, and no series twice")
     func form() throws {
-        let lines = try page(Self.domain("a.example")).split(separator: "\n").map(String.init)
+        let lines = try page(Self.domain("a.example")) { $0.cache = Self.cacheFigures }
+            .split(separator: "\n").map(String.init)
         var current = ""
         var seen: Set<String> = []
         var series: Set<String> = []

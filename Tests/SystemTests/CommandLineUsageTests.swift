@@ -5,7 +5,8 @@ import Testing
 @Suite("Command line: usage")
 struct CommandLineUsageTests {
     static let commands = [
-        "run", "check", "exec", "pins show", "pins from", "pins verify", "pins diff", "pins learn", "health", "demo",
+        "run", "check", "exec", "pins show", "pins from", "pins verify", "pins diff", "pins learn", "health",
+        "cache stats", "cache list", "cache purge", "demo",
         "version", "help",
     ]
 
@@ -66,6 +67,12 @@ struct CommandLineUsageTests {
             (["exec", "--config", "a", "--"], "CMD [ARGUMENT…] is missing"),
             (["pins", "from"], "FILE is missing"),
             (["pins", "diff"], "OLD is missing"),
+            (["cache"], "cache stats"),
+            (["cache", "purge"], "nothing is named"),
+            (["cache", "purge", "--all", "http://a.example/"], "more than one thing is named"),
+            (["cache", "purge", "http://a.example/", "http://b.example/"], "more than one thing is named"),
+            (["cache", "list", "more"], "one argument too many"),
+            (["cache", "stats", "--admin", "localhost:1"], "takes an address"),
             (["pins", "diff", "a"], "NEW is missing"),
             (["pins", "diff", "a", "b", "c"], "\"c\" is one argument too many"),
             (["pins", "show", "host:port"], "no port"),

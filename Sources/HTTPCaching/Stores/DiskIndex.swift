@@ -429,11 +429,14 @@ final class DiskIndex {
     }
 
     /// Heads of entries, those of the last turns first: for operators.
-    func list(atMost limit: Int) throws -> [CachedEntry] {
+    ///
+    /// - Parameter host: nil for all hosts.
+    func list(host: String?, atMost limit: Int) throws -> [CachedEntry] {
+        let condition = host == nil ? "? IS NULL" : "host = ?"
         let statement = try database.prepare(
-            "SELECT uri, part, head, file, length, checksum FROM entry ORDER BY turn DESC LIMIT ?"
+            "SELECT uri, part, head, file, length, checksum FROM entry WHERE \(condition) ORDER BY turn DESC LIMIT ?"
         )
-        try statement.bind(.integer(Int64(limit)))
+        try statement.bind(host.map { .bytes(Array($0.utf8)) } ?? .null, .integer(Int64(limit)))
         var entries: [CachedEntry] = []
         while try statement.step() {
             guard let (response, tags) = HeadCoding.decode(statement.bytes(2), options) else { continue }

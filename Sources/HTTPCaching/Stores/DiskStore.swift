@@ -80,6 +80,11 @@ public final class DiskStore: @unchecked Sendable {
         public var evictions = 0
         /// Why the store is off; nil while it works.
         public var offBecause: String?
+
+        package init(entries: Int = 0, bytes: Int = 0) {
+            self.entries = entries
+            self.bytes = bytes
+        }
     }
 
     /// Starts the threads; the folder is opened by them, and a failure there is a notice.
@@ -149,6 +154,12 @@ public final class DiskStore: @unchecked Sendable {
         for thread in threads { thread.detach() }
         if lockDescriptor >= 0 { Glibc.close(lockDescriptor) }
     }
+
+    /// Where it is.
+    public var path: String { configuration.folder }
+
+    /// In bytes.
+    public var capacity: Int { configuration.capacity }
 
     public var statistics: Statistics { lock.withLock { numbers } }
 
@@ -285,14 +296,17 @@ public final class DiskStore: @unchecked Sendable {
     }
 
     /// The entries that came last, at most so many, with all bodies as files: for operators.
-    public func list(
+    ///
+    /// - Parameter host: in its normal form; nil for all hosts.
+    func list(
+        host: String?,
         atMost limit: Int,
         deliver: @escaping Delivery,
         _ completion: @escaping @Sendable ([CachedEntry]) -> Void
     ) {
         guard accepts else { return deliver { completion([]) } }
         indexLoop.submit {
-            let entries = self.withIndex { try $0.list(atMost: limit) } ?? []
+            let entries = self.withIndex { try $0.list(host: host, atMost: limit) } ?? []
             deliver { completion(entries) }
         }
     }

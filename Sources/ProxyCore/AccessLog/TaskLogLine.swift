@@ -194,7 +194,7 @@ struct TaskLogLine {
     }
 
     /// The target, with the values of secret query parameters masked.
-    private func writeTarget(_ target: borrowing Span<UInt8>, to line: inout ByteBuffer) {
+    func writeTarget(_ target: borrowing Span<UInt8>, to line: inout ByteBuffer) {
         guard !redacted.isEmpty, let query = target.firstIndex(of: UInt8(ascii: "?")) else {
             line.append(jsonEscaping: target)
             return

@@ -4,8 +4,12 @@ import IOCore
 /// One connection of the admin listener: HTTP/1.1, one request after the other. Requests are few and answers small.
 final class AdminConnection: EventHandler {
     private unowned let server: AdminServer
+    /// By which the server finds it when an answer is there.
+    let number: Int
     private var socket: StreamSocket
     private let isUnix: Bool
+    /// Whether the client is on this machine.
+    private let isLocal: Bool
     private var parser = RequestParser(limits: HeadLimits(headBytes: 16 << 10))
     private var head = RequestHead()
     private var input = ByteBuffer()
@@ -16,6 +20,8 @@ final class AdminConnection: EventHandler {
 
     private enum Phase {
         case reading
+        /// The answer is being made on another thread; no request is looked at before it is there.
+        case waiting
         /// The client does not take its answer fast enough; no request is looked at before it has.
         case writing
         /// All is said; what still comes is dropped, so that the answer is not lost to a reset.
@@ -28,9 +34,11 @@ final class AdminConnection: EventHandler {
     private static let idleTime = TimeSpan.seconds(60)
     private static let lingerTime = TimeSpan.seconds(2)
 
-    init(_ descriptor: Int32, isUnix: Bool, server: AdminServer) {
+    init(_ descriptor: Int32, from address: SocketAddress, number: Int, server: AdminServer) {
         self.server = server
-        self.isUnix = isUnix
+        self.number = number
+        isUnix = address.family == .unix
+        isLocal = isUnix || AddressAndPort(address)?.address.isLoopback == true
         socket = StreamSocket(adopting: descriptor)
         super.init()
         timer = LoopTimer { [unowned self] in close() }
@@ -62,6 +70,7 @@ final class AdminConnection: EventHandler {
         }
         switch phase {
         case .reading: read()
+        case .waiting: break
         case .writing: flush()
         case .lingering: dropInput()
         case .closed: break
@@ -98,7 +107,7 @@ final class AdminConnection: EventHandler {
             case .complete:
                 closesNext = !head.keepAlive || head.framing.hasBody
                 let isOwnName = server.names.contains(head, localAddress: socket.localAddress)
-                answer(AdminRequest(head, isOwnName: isOwnName))
+                answer(AdminRequest(head, isOwnName: isOwnName, isLocal: isLocal))
             case .failed(let fault):
                 closesNext = true
                 answer(AdminRequest(fault))
@@ -117,15 +126,50 @@ final class AdminConnection: EventHandler {
             if source.isReady { write("ready\n") } else { write("draining\n", status: 503) }
         case .metrics:
             write(source.metrics.text, contentType: ExpositionText.contentType)
+        case .cache(let request):
+            guard ask(request) else { return refuse(Self.noCache) }
+            return
         case .refused(let problem):
-            ErrorAnswer.write(
-                problem,
-                to: &output,
-                isHead: head.method == .head,
-                keepAlive: !closesNext,
-                date: server.httpDate.span
-            )
+            return refuse(problem)
         }
+        flush()
+    }
+
+    private static let noCache = Problem(
+        .requestInvalid,
+        status: 404,
+        "This proxy has no cache. Add \"cache\": {} to its configuration."
+    )
+
+    /// - Returns: false without a cache.
+    private func ask(_ request: CacheAdministration.Request) -> Bool {
+        let (server, number) = (server, number)
+        let loop = server.loop
+        let isAsked = server.source.perform(request, deliver: { loop.submit($0) }) { document in
+            server.connection(number)?.answer(document)
+        }
+        guard isAsked else { return false }
+        phase = .waiting
+        loop.modify(socket.descriptor, [])
+        loop.arm(timer, after: Self.idleTime)
+        return true
+    }
+
+    /// The answer that was waited for.
+    private func answer(_ document: String) {
+        guard phase == .waiting else { return }
+        write(document, contentType: "application/json")
+        flush()
+    }
+
+    private func refuse(_ problem: Problem) {
+        ErrorAnswer.write(
+            problem,
+            to: &output,
+            isHead: head.method == .head,
+            keepAlive: !closesNext,
+            date: server.httpDate.span
+        )
         flush()
     }
 
@@ -160,7 +204,7 @@ final class AdminConnection: EventHandler {
                 return
             }
         }
-        let hasWaited = phase == .writing
+        let hasWaited = phase == .writing || phase == .waiting
         server.loop.modify(socket.descriptor, .readable)
         if closesNext {
             phase = .lingering

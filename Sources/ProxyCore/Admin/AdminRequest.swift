@@ -1,14 +1,21 @@
 import HTTPCore
+import IOCore
 
 /// What a request to the admin listener asks for, judged by its head alone.
 enum AdminRequest {
     case live
     case ready
     case metrics
+    case cache(CacheRequest)
     case refused(Problem)
 
-    /// - Parameter isOwnName: whether the request names this listener in Host.
-    init(_ head: borrowing RequestHead, isOwnName: Bool) {
+    /// What is asked of the cache.
+    typealias CacheRequest = CacheAdministration.Request
+
+    /// - Parameters:
+    ///   - isOwnName: whether the request names this listener in Host.
+    ///   - isLocal: whether it comes from this machine.
+    init(_ head: borrowing RequestHead, isOwnName: Bool, isLocal: Bool) {
         guard isOwnName else {
             // Invariant 16: a page of the web must not make a browser read this by a name of its own.
             self = .refused(
@@ -20,28 +27,33 @@ enum AdminRequest {
             )
             return
         }
-        guard head.method == .get || head.method == .head else {
-            self = .refused(Self.methodRefusal)
+        let target = head.target
+        let path = target.extracting(0..<(target.firstIndex(of: UInt8(ascii: "?")) ?? target.count))
+        let isPurge = path.equals("/cache") && head.method == .delete
+        guard isPurge || head.method == .get || head.method == .head else {
+            self = .refused(path.equals("/cache") ? Self.cacheMethodRefusal : Self.methodRefusal)
             return
         }
         guard !head.framing.hasBody else {
             self = .refused(Problem(.requestInvalid, "A request of the admin listener has no body. Send none."))
             return
         }
-        let target = head.target
-        let path = target.extracting(0..<(target.firstIndex(of: UInt8(ascii: "?")) ?? target.count))
         if path.equals("/live") {
             self = .live
         } else if path.equals("/ready") {
             self = .ready
         } else if path.equals("/metrics") {
             self = .metrics
+        } else if path.equals("/cache"), !isPurge {
+            self = .cache(.figures)
+        } else if isPurge || path.equals("/cache/entries") {
+            self = Self.cacheRequest(head, isPurge: isPurge, isLocal: isLocal)
         } else {
             self = .refused(
                 Problem(
                     .requestInvalid,
                     status: 404,
-                    "The admin listener has /live, /ready and /metrics, and nothing else."
+                    "The admin listener has /live, /ready, /metrics, /cache and /cache/entries, and nothing else."
                 )
             )
         }
@@ -52,7 +64,50 @@ enum AdminRequest {
         self = .refused(fault == .methodTrace ? Self.methodRefusal : Problem(fault))
     }
 
+    private static func cacheRequest(
+        _ head: borrowing RequestHead,
+        isPurge: Bool,
+        isLocal: Bool
+    ) -> AdminRequest {
+        guard isLocal else {
+            return .refused(
+                Problem(
+                    .requestInvalid,
+                    status: 403,
+                    "What is in the cache is told to clients of this machine alone, and purged for them alone. Ask from "
+                        + "here, at a loopback address or a Unix socket."
+                )
+            )
+        }
+        // No page of the web, whatever it is called, has a browser throw the cache away.
+        if isPurge, head.fields.first(named: originName.bytes) != nil || head.fields.first(named: siteName.bytes) != nil
+        {
+            return .refused(
+                Problem(
+                    .requestInvalid,
+                    status: 403,
+                    "A browser does not purge the cache: the request has Origin or Sec-Fetch-Site. Use pinproxy cache purge."
+                )
+            )
+        }
+        guard let parameters = QueryParameters(of: head.target) else {
+            return .refused(Problem(.requestInvalid, "The query is not percent-encoded UTF-8."))
+        }
+        do throws(Problem) {
+            return .cache(isPurge ? try .purge(parameters) : try .entries(parameters))
+        } catch {
+            return .refused(error)
+        }
+    }
+
+    private static var originName: StaticString { "origin" }
+    private static var siteName: StaticString { "sec-fetch-site" }
+
     private static var methodRefusal: Problem {
         Problem(.requestInvalid, status: 405, "The admin listener answers GET and HEAD.", allow: "GET, HEAD")
+    }
+
+    private static var cacheMethodRefusal: Problem {
+        Problem(.requestInvalid, status: 405, "/cache answers GET, HEAD and DELETE.", allow: "GET, HEAD, DELETE")
     }
 }

@@ -17,6 +17,7 @@ final class AdminServer: @unchecked Sendable {
     private var acceptor: AdminAcceptor?
     /// In the order in which they came.
     private var connections: [AdminConnection] = []
+    private var lastNumber = 0
     /// Who asks has few connections; with more, the oldest goes, so that nobody can keep a probe out.
     private static let connectionBound = 64
 
@@ -45,12 +46,16 @@ final class AdminServer: @unchecked Sendable {
 
     // MARK: The loop's thread
 
-    func adopt(_ descriptor: Int32, isUnix: Bool) {
+    func adopt(_ descriptor: Int32, from address: SocketAddress) {
         if connections.count >= Self.connectionBound { connections[0].close() }
-        let connection = AdminConnection(descriptor, isUnix: isUnix, server: self)
+        lastNumber += 1
+        let connection = AdminConnection(descriptor, from: address, number: lastNumber, server: self)
         connections.append(connection)
         connection.open()
     }
+
+    /// nil when it is closed.
+    func connection(_ number: Int) -> AdminConnection? { connections.first { $0.number == number } }
 
     func forget(_ connection: AdminConnection) {
         connections.removeAll { $0 === connection }
@@ -83,7 +88,7 @@ private final class AdminAcceptor: EventHandler {
 
     override func ready(_ readiness: Readiness) {
         switch server.socket.accept() {
-        case .connection(let descriptor, let address): server.adopt(descriptor, isUnix: address.family == .unix)
+        case .connection(let descriptor, let address): server.adopt(descriptor, from: address)
         case .wouldBlock: break
         case .exhausted:
             // It would be ready for ever: look again when descriptors may be free.

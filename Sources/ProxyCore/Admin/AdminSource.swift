@@ -1,3 +1,5 @@
+import HTTPCaching
+import HTTPCore
 import IOCore
 import SessionCore
 
@@ -9,6 +11,7 @@ struct AdminSource: Sendable {
     let state: ServerState
     let status: ServerStatus
     let monitor: PinMonitor
+    let cache: CacheHolder
     /// Microseconds since 1970.
     let startTime = ProcessFigures.startTime()
 
@@ -29,8 +32,49 @@ struct AdminSource: Sendable {
             status: status.current,
             verdicts: monitor.verdicts,
             lostReports: monitor.lostReports,
+            cache: cache.current.map { CacheFigures($0) },
             process: .read(),
             startTime: startTime
         )
+    }
+
+    /// Does what is asked of the cache.
+    ///
+    /// - Parameters:
+    ///   - deliver: has the completion called where the caller wants it.
+    ///   - completion: gets the document that answers.
+    /// - Returns: false where there is no cache; then nothing is called.
+    func perform(
+        _ request: CacheAdministration.Request,
+        deliver: @escaping Delivery,
+        _ completion: @escaping @Sendable (String) -> Void
+    ) -> Bool {
+        guard let cache = cache.current else { return false }
+        switch request {
+        case .figures:
+            let figures = CacheFigures(cache)
+            deliver { completion(CacheAdministration.document(figures)) }
+        case .entries(let host, let limit):
+            let masking = TaskLogLine(redacting: status.current.snapshot.configuration.log.redact)
+            cache.store.list(host: host?.authorityText, atMost: limit, deliver: deliver) { entries in
+                completion(CacheAdministration.document(entries, masking: masking))
+            }
+        case .purge(let purges): Self.purge(purges[...], in: cache.store, removed: 0, deliver: deliver, completion)
+        }
+        return true
+    }
+
+    /// One after the other.
+    private static func purge(
+        _ purges: ArraySlice<Purge>,
+        in store: CacheStore,
+        removed: Int,
+        deliver: @escaping Delivery,
+        _ completion: @escaping @Sendable (String) -> Void
+    ) {
+        guard let first = purges.first else { return completion(CacheAdministration.document(removed: removed)) }
+        store.remove(first, deliver: deliver) { count in
+            purge(purges.dropFirst(), in: store, removed: removed + count, deliver: deliver, completion)
+        }
     }
 }

@@ -1,3 +1,4 @@
+import HTTPCaching
 import HTTPCore
 import IOCore
 import ServerTrust
@@ -17,6 +18,8 @@ struct MetricsPage {
     var status: ServerStatus.Values
     var verdicts: [PinLedger.Verdicts]
     var lostReports: [ReportLoss: Int]
+    /// nil without a cache.
+    var cache: CacheFigures?
     var process: ProcessFigures
     /// Microseconds since 1970.
     var startTime: Int64
@@ -28,6 +31,7 @@ struct MetricsPage {
         writeOrigins(&page)
         writePins(&page)
         writeReports(&page)
+        if let cache { write(cache, &page) }
         writePolicy(&page)
         writeProcess(&page)
         return page.text
@@ -146,6 +150,35 @@ struct MetricsPage {
             "Reports of failed pins that were not delivered, by reason; a minute behind at most."
         )
         for loss in ReportLoss.allCases { page.sample(lostReports[loss] ?? 0, ("reason", loss.rawValue)) }
+    }
+
+    private func write(_ cache: CacheFigures, _ page: inout ExpositionText) {
+        page.begin("pinproxy_cache_requests_total", .counter, "Requests that asked the cache, by what became of them.")
+        for request in cache.requests { page.sample(request.count, ("outcome", request.outcome.rawValue)) }
+        page.add("pinproxy_cache_stored_total", .counter, "Answers of origins that were stored.", cache.counts.stored)
+        page.add(
+            "pinproxy_cache_collapsed_total",
+            .counter,
+            "Requests that were answered by another one's answer.",
+            cache.counts.collapsed
+        )
+        func each(_ memory: Int, _ disk: Int?) {
+            page.sample(memory, ("store", "memory"))
+            if let disk { page.sample(disk, ("store", "disk")) }
+        }
+        let disk = cache.disk?.statistics
+        page.begin("pinproxy_cache_entries", .gauge, "Answers that are stored.")
+        each(cache.memory.entries, disk?.entries)
+        page.begin("pinproxy_cache_bytes", .gauge, "Bytes that they take up.")
+        each(cache.memory.bytes, disk?.bytes)
+        page.begin("pinproxy_cache_capacity_bytes", .gauge, "Bytes that they may take up.")
+        each(cache.memoryCapacity, cache.disk?.capacity)
+        page.begin("pinproxy_cache_evictions_total", .counter, "Answers that had to go for others.")
+        each(cache.memory.evictions, disk?.evictions)
+        if let disk {
+            page.begin("pinproxy_cache_disk_up", .gauge, "0 while the disk cannot be used.")
+            page.sample(disk.offBecause == nil)
+        }
     }
 
     private func writePolicy(_ page: inout ExpositionText) {

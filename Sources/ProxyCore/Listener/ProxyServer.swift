@@ -134,7 +134,8 @@ package final class ProxyServer {
             pulse: pulse,
             state: state,
             status: status,
-            monitor: monitor
+            monitor: monitor,
+            cache: cache
         )
         self.admin = try AdminServer(admin, socket: adminSocket, source: source)
     }

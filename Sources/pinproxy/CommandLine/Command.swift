@@ -48,6 +48,6 @@ struct Command: Sendable {
     /// The order in which the help lists them.
     static let all: [Command] = [
         .run, .check, .exec, .pinsShow, .pinsFrom, .pinsVerify, .pinsDiff, .pinsLearn, .fetch, .caInit, .caShow,
-        .health, .demo, .version, .help,
+        .health, .cacheStats, .cacheList, .cachePurge, .demo, .version, .help,
     ]
 }

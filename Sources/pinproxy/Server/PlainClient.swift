@@ -22,13 +22,14 @@ enum PlainClient {
 
     /// Sends one GET in absolute form through the proxy and reads to the end of the connection.
     static func get(host: String, path: String, proxy: SocketAddress) throws(IOFailure) -> Answer {
-        try get("http://\(host)\(path)", host: host, at: proxy, patience: .seconds(20))
+        try ask("GET", "http://\(host)\(path)", host: host, at: proxy, patience: .seconds(20))
     }
 
-    /// Sends one GET and reads to the end of the connection.
+    /// Sends one request without a body and reads to the end of the connection.
     ///
     /// - Parameter patience: for all of it.
-    static func get(
+    static func ask(
+        _ method: String,
         _ target: String,
         host: String,
         at address: SocketAddress,
@@ -48,7 +49,7 @@ enum PlainClient {
         let code = address.withSockaddr { connect(descriptor, $0, $1) == 0 ? 0 : errno } ?? ENAMETOOLONG
         guard code == 0 || code == EINPROGRESS else { throw IOFailure(code: code, during: "connect") }
         var request = ByteBuffer()
-        request.append(text: "GET \(target) HTTP/1.1\r\nHost: \(host)\r\nConnection: close\r\n\r\n")
+        request.append(text: "\(method) \(target) HTTP/1.1\r\nHost: \(host)\r\nConnection: close\r\n\r\n")
         while !request.isEmpty {
             try wait(descriptor, POLLOUT, until: deadline)
             if case .failed(let failure) = socket.write(from: &request) { throw failure }

@@ -1,0 +1,180 @@
+import HTTPCaching
+import HTTPCore
+import IOCore
+import ServerTrust
+
+/// What an operator asks of the cache, and how it is told: JSON documents of one line.
+enum CacheAdministration {
+    enum Request {
+        /// What it has done and holds.
+        case figures
+        /// What is stored, the latest first.
+        case entries(host: Host?, limit: Int)
+        /// To be removed, all of them.
+        case purge([Purge])
+    }
+
+    /// How many entries are told of when nothing is said.
+    static let usualLimit = 100
+    static let largestLimit = 10_000
+
+    // MARK: Answers
+
+    static func document(_ figures: CacheFigures) -> String {
+        var text = ByteBuffer()
+        text.append("{\"shared\":")
+        text.append(figures.isShared ? "true" : "false")
+        text.append(",\"requests\":{")
+        for (index, request) in figures.requests.enumerated() {
+            text.append(index == 0 ? "\"" : ",\"")
+            text.append(request.outcome.text)
+            text.append("\":")
+            text.append(decimal: request.count)
+        }
+        text.append("}")
+        text.append(member: "stored", figures.counts.stored)
+        text.append(member: "collapsed", figures.counts.collapsed)
+        text.append(member: "waiting", figures.waiting)
+        text.append(",\"memory\":{\"entries\":")
+        text.append(decimal: figures.memory.entries)
+        text.append(member: "bytes", figures.memory.bytes)
+        text.append(member: "capacity", figures.memoryCapacity)
+        text.append(member: "evictions", figures.memory.evictions)
+        text.append("}")
+        if let disk = figures.disk {
+            text.append(",\"disk\":{\"path\":")
+            text.append(jsonString: disk.path)
+            text.append(member: "entries", disk.statistics.entries)
+            text.append(member: "bytes", disk.statistics.bytes)
+            text.append(member: "capacity", disk.capacity)
+            text.append(member: "evictions", disk.statistics.evictions)
+            if let reason = disk.statistics.offBecause {
+                text.append(",\"offBecause\":")
+                text.append(jsonString: reason)
+            }
+            text.append("}")
+        }
+        text.append("}\n")
+        return String(copying: text.bytes)
+    }
+
+    /// - Parameter log: masks what the task log masks.
+    static func document(_ entries: [CacheListing], masking log: TaskLogLine) -> String {
+        var text = ByteBuffer()
+        text.append("{\"entries\":[")
+        for (index, entry) in entries.enumerated() {
+            text.append(index == 0 ? "\n{\"url\":\"" : ",\n{\"url\":\"")
+            log.writeTarget(Array(entry.url.utf8).span, to: &text)
+            text.append("\"")
+            if !entry.partition.isEmpty {
+                text.append(",\"user\":")
+                text.append(jsonString: entry.partition)
+            }
+            text.append(member: "status", entry.status)
+            text.append(member: "bytes", entry.length)
+            text.append(member: "stored", time: entry.storedAt)
+            text.append(member: "freshUntil", time: entry.freshUntil)
+            text.append(member: "varies", texts: entry.varies)
+            text.append(member: "tags", texts: entry.tags)
+            text.append("}")
+        }
+        text.append("]}\n")
+        return String(copying: text.bytes)
+    }
+
+    static func document(removed count: Int) -> String { "{\"removed\":\(count)}\n" }
+}
+
+// MARK: - Requests
+
+extension CacheAdministration.Request {
+    /// `?host=a.example&limit=20`, each if wanted.
+    static func entries(_ parameters: QueryParameters) throws(Problem) -> Self {
+        var host: Host?
+        var limit: Int?
+        for (name, value) in parameters.all {
+            switch name {
+            case "host" where host == nil: host = try Self.host(value)
+            case "limit" where limit == nil:
+                guard let number = Int(value), (1...CacheAdministration.largestLimit).contains(number) else {
+                    throw wrong("limit is a number from 1 to \(CacheAdministration.largestLimit).")
+                }
+                limit = number
+            default: throw wrong("/cache/entries takes host and limit, each once; \"\(name)\" is none of them.")
+            }
+        }
+        return .entries(host: host, limit: limit ?? CacheAdministration.usualLimit)
+    }
+
+    /// One of `?url=…`, `?host=…`, `?tag=…` and `?all`.
+    static func purge(_ parameters: QueryParameters) throws(Problem) -> Self {
+        guard parameters.all.count == 1, let (name, value) = parameters.all.first else {
+            throw wrong("Name one thing to purge: url, host, tag or all.")
+        }
+        switch name {
+        case "url": return .purge(try keys(value).map { Purge.uri($0) })
+        case "host": return .purge([.host(try Self.host(value).authorityText)])
+        case "tag":
+            guard !value.isEmpty else { throw wrong("The tag is empty.") }
+            return .purge([.tag(value)])
+        case "all":
+            guard value.isEmpty else { throw wrong("all takes no value.") }
+            return .purge([.everything])
+        default: throw wrong("Name one thing to purge: url, host, tag or all; \"\(name)\" is none of them.")
+        }
+    }
+
+    /// The URL; with http also what it is upgraded to, under which the answer is stored then.
+    private static func keys(_ text: String) throws(Problem) -> [CacheKey] {
+        guard let url = AbsoluteURL(text) else {
+            throw wrong("The url is no http or https URL. Write all of it, as in https://api.example.com/v1/items.")
+        }
+        var origins = [url.origin]
+        if url.origin.scheme == .http {
+            let port = url.origin.port == 80 ? 443 : url.origin.port
+            origins.append(Origin(scheme: .https, host: url.origin.host, port: port))
+        }
+        return origins.map { CacheKey(method: .get, origin: $0, target: url.target.span) }
+    }
+
+    private static func host(_ text: String) throws(Problem) -> Host {
+        do throws(DomainName.Fault) {
+            return try DomainName.host(text)
+        } catch {
+            throw wrong("The host is none: \(error.message).")
+        }
+    }
+
+    private static func wrong(_ details: String) -> Problem { Problem(.requestInvalid, details) }
+}
+
+extension ByteBuffer {
+    /// `,"name":1`
+    fileprivate mutating func append(member name: StaticString, _ value: Int) {
+        begin(name)
+        append(decimal: value)
+    }
+
+    /// - Parameter time: in seconds since 1970.
+    fileprivate mutating func append(member name: StaticString, time: Int) {
+        begin(name)
+        append(jsonString: Timestamp.text(unixSeconds: Int64(time)))
+    }
+
+    /// Nothing where there are none.
+    fileprivate mutating func append(member name: StaticString, texts: [String]) {
+        guard !texts.isEmpty else { return }
+        begin(name)
+        for (index, text) in texts.enumerated() {
+            append(index == 0 ? "[" : ",")
+            append(jsonString: text)
+        }
+        append("]")
+    }
+
+    private mutating func begin(_ name: StaticString) {
+        append(",\"")
+        append(name)
+        append("\":")
+    }
+}

@@ -1,0 +1,38 @@
+import HTTPCaching
+
+/// What a cache has done and holds, in numbers of one moment.
+struct CacheFigures: Sendable {
+    var isShared: Bool
+    var counts: ResponseCache.Counts
+    /// Requests that wait for another one's answer.
+    var waiting: Int
+    var memory: MemoryStore.Statistics
+    /// In bytes.
+    var memoryCapacity: Int
+    /// nil without a disk store.
+    var disk: Disk?
+
+    struct Disk: Sendable {
+        var path: String
+        var statistics: DiskStore.Statistics
+        /// In bytes.
+        var capacity: Int
+    }
+
+    init(_ cache: ResponseCache) {
+        isShared = cache.options.isShared
+        counts = cache.counts
+        waiting = cache.waitingCount
+        memory = cache.store.memory.statistics
+        memoryCapacity = cache.store.memory.capacity
+        disk = cache.store.disk.map { Disk(path: $0.path, statistics: $0.statistics, capacity: $0.capacity) }
+    }
+
+    /// Requests by what became of them, under the words of the task log.
+    var requests: [(outcome: CacheOutcome, count: Int)] {
+        [
+            (.hit, counts.hits), (.stale, counts.stale), (.revalidated, counts.revalidated), (.miss, counts.misses),
+            (.bypass, counts.bypassed),
+        ]
+    }
+}

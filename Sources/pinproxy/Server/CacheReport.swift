@@ -1,0 +1,156 @@
+import ServerTrust
+
+/// What the admin listener tells of the cache, for people.
+enum CacheReport {
+    /// A stored answer.
+    struct Entry {
+        var url: String
+        var user: String?
+        var status: Int
+        /// Of the body.
+        var bytes: Int
+        /// Times by RFC 3339.
+        var stored: String
+        var freshUntil: String
+        var tags: [String]
+        var varies: [String]
+
+        var jsonLine: String {
+            var line = JSONLine()
+            line.add("url", url)
+            if let user { line.add("user", user) }
+            line.add("status", status)
+            line.add("bytes", bytes)
+            line.add("stored", stored)
+            line.add("freshUntil", freshUntil)
+            if !varies.isEmpty { line.add("varies", array: varies.map { JSONString.quoted($0) }) }
+            if !tags.isEmpty { line.add("tags", array: tags.map { JSONString.quoted($0) }) }
+            return line.text
+        }
+    }
+
+    // MARK: Reading
+
+    /// - Parameter body: of `/cache/entries`.
+    static func entries(_ body: String) throws(CommandFailure) -> [Entry] {
+        let elements = try object(body).elements("entries")
+        guard let elements else { throw strange }
+        var entries: [Entry] = []
+        for element in elements {
+            guard let object = element.object(), let url = object.string("url"), let status = number(object, "status"),
+                let bytes = number(object, "bytes"), let stored = object.string("stored"),
+                let freshUntil = object.string("freshUntil")
+            else { throw strange }
+            entries.append(
+                Entry(
+                    url: url,
+                    user: object.string("user"),
+                    status: status,
+                    bytes: bytes,
+                    stored: stored,
+                    freshUntil: freshUntil,
+                    tags: object.strings("tags") ?? [],
+                    varies: object.strings("varies") ?? []
+                )
+            )
+        }
+        return entries
+    }
+
+    /// What an error's document says to people; nil where it is none.
+    static func problem(_ body: String) -> String? {
+        guard let object = try? object(body), let detail = object.string("detail") else { return nil }
+        return TextLayout.printable(detail)
+    }
+
+    private static func object(_ body: String) throws(CommandFailure) -> DocumentObject {
+        guard let object = DocumentReader(JSONDocument(text: body, file: "answer")).rootObject() else { throw strange }
+        return object
+    }
+
+    private static func number(_ object: DocumentObject, _ name: String) -> Int? {
+        object.int(name, in: 0...Int.max)
+    }
+
+    private static var strange: CommandFailure {
+        CommandFailure(
+            .protocolError,
+            "the answer is none of an admin listener's",
+            remedy: "look at what listens there"
+        )
+    }
+
+    // MARK: Text
+
+    static func text(of entries: [Entry]) -> String {
+        guard !entries.isEmpty else { return "" }
+        var rows = [["STATUS", "SIZE", "STORED", "FRESH UNTIL", "URL"]]
+        for entry in entries {
+            rows.append([
+                "\(entry.status)", size(entry.bytes), TextLayout.printable(entry.stored),
+                TextLayout.printable(entry.freshUntil), TextLayout.printable(entry.url),
+            ])
+        }
+        let widths = (0..<4).map { column in rows.map { $0[column].count }.max() ?? 0 }
+        return rows.map { row in
+            zip(row, widths).map { text, width in
+                text + String(repeating: " ", count: width - text.count)
+            }.joined(separator: "  ") + "  \(row[4])\n"
+        }.joined()
+    }
+
+    /// - Parameter body: of `/cache`.
+    static func figures(_ body: String) throws(CommandFailure) -> String {
+        let root = try object(body)
+        guard let requests = root.object("requests"), let stored = number(root, "stored"),
+            let collapsed = number(root, "collapsed"), let memory = root.object("memory")
+        else { throw strange }
+        var counts: [(name: String, count: Int)] = []
+        for name in ["hit", "stale", "revalidated", "miss", "bypass"] {
+            guard let count = number(requests, name) else { throw strange }
+            counts.append((name, count))
+        }
+        let total = counts.reduce(0) { $0 + $1.count }
+        let answered = counts[0].count + counts[1].count + counts[2].count
+        var rows = [
+            ("requests", total == 0 ? "0" : "\(total), \(answered * 100 / total) % of them answered out of the cache")
+        ]
+        for (name, count) in counts { rows.append(("  \(name)", "\(count)")) }
+        rows.append(("stored", "\(stored)"))
+        rows.append(("collapsed", "\(collapsed)"))
+        rows.append(("memory", try store(memory)))
+        if let disk = root.object("disk") {
+            rows.append(
+                ("disk", try store(disk) + (disk.string("path").map { ", in \(TextLayout.printable($0))" } ?? ""))
+            )
+            if let reason = disk.string("offBecause") { rows.append(("", "off: \(TextLayout.printable(reason))")) }
+        }
+        let width = (rows.map(\.0.count).max() ?? 0) + 2
+        return rows.map { label, text in
+            label + String(repeating: " ", count: width - label.count) + text + "\n"
+        }.joined()
+    }
+
+    private static func store(_ object: DocumentObject) throws(CommandFailure) -> String {
+        guard let entries = number(object, "entries"), let bytes = number(object, "bytes"),
+            let capacity = number(object, "capacity"), let evictions = number(object, "evictions")
+        else { throw strange }
+        return
+            "\(entries == 1 ? "1 answer" : "\(entries) answers"), \(size(bytes)) of \(size(capacity)), \(evictions) evicted"
+    }
+
+    /// - Parameter body: of a DELETE.
+    static func removed(_ body: String) throws(CommandFailure) -> String {
+        guard let count = number(try object(body), "removed") else { throw strange }
+        return count == 1 ? "1 answer removed\n" : "\(count) answers removed\n"
+    }
+
+    /// In the largest unit of which there is one at least, with one digit behind the point: `1.5MB`.
+    static func size(_ bytes: Int) -> String {
+        for (unit, shift) in [("GB", 30), ("MB", 20), ("KB", 10)] where bytes >= 1 << shift {
+            let tenths = (bytes >> shift) * 10 + ((bytes & ((1 << shift) - 1)) * 10) >> shift
+            return tenths % 10 == 0 ? "\(tenths / 10)\(unit)" : "\(tenths / 10).\(tenths % 10)\(unit)"
+        }
+        return "\(bytes)B"
+    }
+}

@@ -1,0 +1,90 @@
+import Foundation
+import HTTPCaching
+import HTTPCore
+import TestSupport
+import Testing
+
+@testable import ProxyCore
+
+@Suite("What an operator is told of the cache")
+struct CacheAdministrationTests {
+    private static func cache() throws -> ResponseCache {
+        let options = CacheOptions(isShared: false)
+        let store = CacheStore(memory: MemoryStore(capacity: 1 << 20), options)
+        for (url, partition) in [("https://a.example/x?token=secret&y=%22", ""), ("https://b.example/", "ann")] {
+            var fields = HTTPFields()
+            try fields.append(name: "Cache-Control", value: "max-age=60")
+            let response = StoredResponse(
+                status: 200,
+                response: fields,
+                to: CacheRequest(method: .get, fields: HTTPFields(), policy: .useProtocolCachePolicy),
+                requestTime: 1_800_000_000,
+                responseTime: 1_800_000_000,
+                digest: PolicyDigest([1]),
+                options
+            )
+            let key = try #require(CacheKey(url: url, partition: Array(partition.utf8)))
+            let insertion = store.insertion(
+                for: key,
+                response,
+                epoch: store.epoch(of: key),
+                tags: [Array("tag\"1".utf8)]
+            )
+            insertion?.append([1, 2, 3])
+            try #require(insertion?.finish() == true)
+        }
+        return ResponseCache(store)
+    }
+
+    private func json(_ text: String) throws -> [String: Any] {
+        try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
+    }
+
+    @Test("its figures are one JSON object on one line, with the disk where there is one")
+    func figures() throws {
+        var figures = CacheFigures(try Self.cache())
+        figures.counts.hits = 3
+        figures.counts.bypassed = 4
+        let text = CacheAdministration.document(figures)
+        #expect(text.hasSuffix("}\n") && text.filter { $0 == "\n" }.count == 1)
+        let object = try json(text)
+        #expect(object["shared"] as? Bool == false && object["disk"] == nil)
+        #expect(
+            object["requests"] as? [String: Int] == ["hit": 3, "stale": 0, "revalidated": 0, "miss": 0, "bypass": 4]
+        )
+        let memory = try #require(object["memory"] as? [String: Int])
+        #expect(memory["entries"] == 2 && memory["capacity"] == 1 << 20 && memory["evictions"] == 0)
+        var statistics = DiskStore.Statistics()
+        statistics.offBecause = "it is \"full\""
+        figures.disk = CacheFigures.Disk(path: "/var/cache/p", statistics: statistics, capacity: 5)
+        let disk = try #require(try json(CacheAdministration.document(figures))["disk"] as? [String: Any])
+        #expect(disk["path"] as? String == "/var/cache/p" && disk["offBecause"] as? String == "it is \"full\"")
+        #expect(disk["capacity"] as? Int == 5)
+    }
+
+    @Test("its entries are told with what is to be known of them, and masked as in the task log")
+    func entries() throws {
+        let answer = Monitor<[CacheListing]?>(nil)
+        try Self.cache().store.list(atMost: 9, deliver: { $0() }, { entries in answer.with { $0 = entries } })
+        let listings = try answer.wait(for: "the list") { $0 }.sorted { $0.url < $1.url }
+        let text = CacheAdministration.document(listings, masking: TaskLogLine(redacting: ["token"]))
+        #expect(!text.contains("secret"))
+        let entries = try #require(try json(text)["entries"] as? [[String: Any]])
+        #expect(entries.map { $0["url"] as? String } == ["https://a.example/x?token=***&y=%22", "https://b.example/"])
+        #expect(entries[0]["user"] == nil && entries[1]["user"] as? String == "ann")
+        #expect(entries[0]["status"] as? Int == 200 && entries[0]["bytes"] as? Int == 3)
+        #expect(entries[0]["stored"] as? String == "2027-01-15T08:00:00Z")
+        #expect(entries[0]["freshUntil"] as? String == "2027-01-15T08:01:00Z")
+        #expect(entries[0]["tags"] as? [String] == ["tag\"1"] && entries[0]["varies"] == nil)
+        #expect(try json(CacheAdministration.document([], masking: TaskLogLine(redacting: [])))["entries"] != nil)
+    }
+
+    @Test("the cache that is in use is the latest that was put there")
+    func holder() throws {
+        let holder = CacheHolder()
+        #expect(holder.current == nil)
+        let cache = try Self.cache()
+        holder.current = cache
+        #expect(holder.current === cache)
+    }
+}
