@@ -41,6 +41,13 @@ public enum ChallengeDisposition: Sendable {
     case performDefaultHandling
     /// End the task with the error `cancelled`.
     case cancelAuthenticationChallenge
+    /// HTTP alone: answer when this returns, which may take as long as it wants (`TaskTimeouts.total` goes on). It runs on
+    /// a thread that may block; cancelling the task cancels its Swift task. Meanwhile the connection is free, or held back
+    /// where the 401 has a long body.
+    ///
+    /// Server trust and client certificates are decided within the handshake, which does not wait: there this fails the
+    /// task with `requestInvalid`.
+    case answerLater(@Sendable () async -> ChallengeDisposition)
     /// HTTP: see whether the server has another way, and else take the 401 for the answer. Server trust: refuse the
     /// server. Client certificates: show none.
     case rejectProtectionSpace

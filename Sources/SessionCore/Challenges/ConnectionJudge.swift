@@ -45,6 +45,12 @@ struct ConnectionJudge {
             )
         case .cancelAuthenticationChallenge:
             return TaskRun.cancelled
+        case .answerLater:
+            return SessionError(
+                .requestInvalid,
+                "A hook would judge \(origin.host) later, and the handshake does not wait. Decide at once.",
+                evaluation: trust.evaluation
+            )
         }
     }
 
@@ -57,6 +63,13 @@ struct ConnectionJudge {
         case .useCredential(let chosen): credential = chosen
         case .rejectProtectionSpace: credential = nil
         case .cancelAuthenticationChallenge: return .fail(TaskRun.cancelled)
+        case .answerLater:
+            return .fail(
+                SessionError(
+                    .requestInvalid,
+                    "A hook would choose a client certificate later, and the handshake does not wait. Decide at once."
+                )
+            )
         }
         switch credential?.kind {
         case .identity(let identity): return .show(identity)

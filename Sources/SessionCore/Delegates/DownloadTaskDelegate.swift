@@ -13,6 +13,7 @@ public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
         var finished: (@Sendable (DownloadTask, String) -> String?)?
         var moveFailed: (@Sendable (DownloadTask, SessionError) -> Void)?
         var wrote: (@Sendable (DownloadTask, Int64, Int64, Int64?) -> Void)?
+        var validation: ResponseValidation?
         var resumed: (@Sendable (DownloadTask, Int64, Int64?) -> Void)?
     }
 
@@ -79,6 +80,12 @@ public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
     }
 
     // MARK: For the run
+
+    /// What an answer must be to be written; nil: any is.
+    var validation: ResponseValidation? {
+        get { lock.withLock { download.validation } }
+        set { lock.withLock { download.validation = newValue } }
+    }
 
     var resumedAt: Int64 { lock.withLock { download.resumedAt } }
 

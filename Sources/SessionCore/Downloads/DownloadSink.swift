@@ -95,6 +95,9 @@ final class DownloadSink: BodySink, @unchecked Sendable {
                 return .take
             }
         }
+        if let reason = own.validation?.fault(of: head) {
+            return .end(SessionError(.responseInvalid, "\(reason) Nothing of it was written."))
+        }
         guard head.status != 206 || request.fields.value(for: "Range") != nil else {
             return .end(SessionError(.responseInvalid, "The origin sent a part of the file; the whole was asked for."))
         }

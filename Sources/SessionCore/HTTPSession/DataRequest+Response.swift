@@ -66,37 +66,12 @@ extension DataRequest {
 
     /// Adapts the request, sends it, and waits for its answer.
     private func attempt() async throws(RequestFailure) -> DataResponse {
-        guard !isCancelled else { throw .session(TaskRun.cancelled) }
-        let adapted = try await adapt()
-        let task: DataTask
+        let task = try await carryOut(try await adapt())
+        guard let task = task as? DataTask else { preconditionFailure("a data request's task") }
         do throws(SessionError) {
-            task = try addTask(for: adapted)
+            return try task.dataDelegate.result(of: task).get()
         } catch {
             throw .session(error)
-        }
-        let result = await withCheckedContinuation { continuation in
-            task.delegate.whenComplete { continuation.resume(returning: task.dataDelegate.result(of: task)) }
-        }
-        if let metrics = task.delegate.metrics { manager.tell { $0.request(self, didGather: metrics) } }
-        manager.tell { $0.request(self, didComplete: task, with: task.error) }
-        do throws(SessionError) {
-            return try result.get()
-        } catch {
-            throw .session(error)
-        }
-    }
-
-    private func adapt() async throws(RequestFailure) -> HTTPRequest {
-        guard let interceptor else { return originalRequest }
-        do {
-            let adapted = try await interruptible { try await interceptor.adapt(self.originalRequest, for: self) }
-            took(adapted)
-            manager.tell { $0.request(self, didAdapt: self.originalRequest, to: adapted) }
-            return adapted
-        } catch {
-            if isCancelled { throw .session(TaskRun.cancelled) }
-            manager.tell { $0.request(self, didFailToAdapt: self.originalRequest, with: error) }
-            throw .adaptation(error)
         }
     }
 
@@ -112,29 +87,5 @@ extension DataRequest {
             manager.tell { $0.request(self, didParse: response, failure: .serialization(error)) }
             throw .serialization(error)
         }
-    }
-
-    /// Returns when the request is to be made again.
-    ///
-    /// - Throws: what the request ends with.
-    private func judge(_ failure: RequestFailure) async throws(RequestFailure) {
-        if isCancelled { throw .session(TaskRun.cancelled) }
-        guard let interceptor, failure.mayBeRetried else { throw failure }
-        let verdict: RetryResult
-        do {
-            verdict = try await interruptible { await interceptor.retry(self, dueTo: failure) }
-            switch verdict {
-            case .doNotRetry: throw failure
-            case .doNotRetryWithError(let error): throw RequestFailure.retry(error, original: failure)
-            case .retry: break
-            case .retryWithDelay(let delay): try await interruptible { try await Task.sleep(for: delay) }
-            }
-        } catch let error as RequestFailure {
-            throw error
-        } catch {
-            throw .session(TaskRun.cancelled)
-        }
-        willRetry()
-        manager.tell { $0.requestIsRetrying(self) }
     }
 }

@@ -1,39 +1,17 @@
-public import HTTPCore
+import HTTPCore
 import IOCore
 
-/// One request of an `HTTPSessionManager`, with all that is done for one answer: adaptation, tasks, retries, and the
-/// serialization of what came.
+/// One request of an `HTTPSessionManager` whose answer is collected, and made an object of.
 ///
 /// ```swift
 /// let request = try manager.request(.get, "items", parameters: ["page": 2])
 /// let items = try await request.response(serializer: DecodableResponseSerializer([Item].self)).value
 /// ```
 ///
-/// Safe on any thread. It is carried out once; a second call of `response` fails.
-///
-/// `@unchecked Sendable`: what changes is in `shared`, behind `lock`. Nothing of others is called with it held, but for
-/// `resume`, `suspend` and `cancel` of the task, so that these come in the order of the states.
-public final class DataRequest: @unchecked Sendable {
-    /// As it was made, before any adapter has seen it.
-    public let originalRequest: HTTPRequest
-    /// What carries it out; adapters and retriers may ask it for more.
-    public let manager: HTTPSessionManager
-    let interceptor: (any RequestInterceptor)?
+/// `@unchecked Sendable`: as `Request` is; its own properties do not change.
+public final class DataRequest: Request, @unchecked Sendable {
     private let uploadProgress: ProgressHandler?
     private let downloadProgress: ProgressHandler?
-
-    private let lock = PosixLock()
-    private var shared: Shared
-
-    private struct Shared {
-        var state = RequestState.initialized
-        var hasBegun = false
-        var request: HTTPRequest
-        var tasks: [DataTask] = []
-        var retryCount = 0
-        /// Ends what is waited for between tasks.
-        var interrupt: (@Sendable () -> Void)?
-    }
 
     init(
         _ request: HTTPRequest,
@@ -42,104 +20,12 @@ public final class DataRequest: @unchecked Sendable {
         uploadProgress: ProgressHandler?,
         downloadProgress: ProgressHandler?
     ) {
-        originalRequest = request
-        self.manager = manager
-        self.interceptor = interceptor
         self.uploadProgress = uploadProgress
         self.downloadProgress = downloadProgress
-        shared = Shared(request: request)
+        super.init(request, manager: manager, interceptor: interceptor)
     }
 
-    // MARK: What there is to know
-
-    /// Where the request is in its life.
-    public var state: RequestState { lock.withLock { shared.state } }
-    /// The latest request that was made of `originalRequest`: what the adapters have made of it.
-    public var request: HTTPRequest { lock.withLock { shared.request } }
-    /// One for each attempt, in their order; those of redirects belong to their attempt.
-    public var tasks: [DataTask] { lock.withLock { shared.tasks } }
-    /// That of the latest attempt; nil before the first.
-    public var task: DataTask? { tasks.last }
-    /// How often the request has been made again, because a retrier said so.
-    public var retryCount: Int { lock.withLock { shared.retryCount } }
-    /// The head of the latest answer.
-    public var response: ResponseHead? { task?.response }
-    /// Of the latest attempt that has ended.
-    public var metrics: TaskMetrics? { tasks.last { $0.delegate.metrics != nil }?.delegate.metrics }
-
-    /// A curl(1) command for the latest request; see `HTTPRequest.cURLDescription`.
-    public func cURLDescription(redactingSecrets: Bool = true) -> String {
-        request.cURLDescription(redactingSecrets: redactingSecrets)
-    }
-
-    // MARK: State
-
-    /// Lets it go on, after `suspend`. `response` does that by itself when it was not suspended before.
-    public func resume() {
-        move(to: .resumed, { $0?.resume() }, then: { $0.requestDidResume($1) })
-    }
-
-    /// Holds the request back: reads no more of an answer that is coming, and makes no new attempt go out.
-    public func suspend() {
-        move(to: .suspended, { $0?.suspend() }, then: { $0.requestDidSuspend($1) })
-    }
-
-    /// Ends the request with the error `cancelled`, unless it has ended: its task, an adapter's or a retrier's work, a
-    /// delay between attempts.
-    public func cancel() {
-        let interrupt: (@Sendable () -> Void)? = move(
-            to: .cancelled,
-            { $0?.cancel() },
-            then: { $0.requestDidCancel($1) }
-        )
-        interrupt?()
-    }
-
-    @discardableResult
-    private func move(
-        to state: RequestState,
-        _ change: (DataTask?) -> Void,
-        then tell: @escaping @Sendable (any EventMonitor, DataRequest) -> Void
-    ) -> (@Sendable () -> Void)? {
-        let interrupt: (@Sendable () -> Void)?? = lock.withLock {
-            guard shared.state.mayBecome(state) else { return nil }
-            shared.state = state
-            change(shared.tasks.last)
-            return .some(shared.interrupt)
-        }
-        guard let interrupt else { return nil }
-        manager.tell { tell($0, self) }
-        return interrupt
-    }
-
-    // MARK: For the run
-
-    /// - Throws: `requestInvalid` the second time.
-    func begin() throws(SessionError) {
-        let isFirst = lock.withLock {
-            defer { shared.hasBegun = true }
-            return !shared.hasBegun
-        }
-        guard isFirst else { throw SessionError(.requestInvalid, "The request has been carried out already.") }
-        if state == .initialized { resume() }
-    }
-
-    var isCancelled: Bool { state == .cancelled }
-
-    func took(_ adapted: HTTPRequest) {
-        lock.withLock { shared.request = adapted }
-    }
-
-    func willRetry() {
-        lock.withLock { shared.retryCount += 1 }
-    }
-
-    func finish() {
-        move(to: .finished, { _ in }, then: { $0.requestDidFinish($1) })
-    }
-
-    /// Makes the task of an attempt, and starts it unless the request is suspended.
-    func addTask(for request: HTTPRequest) throws(SessionError) -> DataTask {
+    override func makeTask(for request: HTTPRequest) throws(SessionError) -> SessionTask {
         let task: DataTask
         if request.body.length == .none {
             task = try manager.session.dataTask(with: request)
@@ -153,43 +39,6 @@ public final class DataRequest: @unchecked Sendable {
         if let downloadProgress {
             task.dataDelegate.setProgressHandler(on: downloadProgress.queue, downloadProgress.handler)
         }
-        manager.tell { $0.request(self, didCreate: task) }
-        lock.withLock {
-            shared.tasks.append(task)
-            switch shared.state {
-            case .cancelled: task.cancel()
-            case .resumed: task.resume()
-            default: break
-            }
-        }
         return task
-    }
-
-    /// What `work` gives, unless the request is cancelled before: then `cancelled` is thrown at once, and `work`'s Swift
-    /// task is cancelled.
-    func interruptible<Value: Sendable>(
-        _ work: @escaping @Sendable () async throws -> Value
-    ) async throws -> Value {
-        let outcome = FirstOutcome<Value>()
-        let running = Task(executorPreference: BlockingThreads.shared) {
-            do {
-                outcome.take(.success(try await work()))
-            } catch {
-                outcome.take(.failure(error))
-            }
-        }
-        let isCancelled = lock.withLock {
-            shared.interrupt = {
-                running.cancel()
-                outcome.take(.failure(TaskRun.cancelled))
-            }
-            return shared.state == .cancelled
-        }
-        if isCancelled {
-            running.cancel()
-            outcome.take(.failure(TaskRun.cancelled))
-        }
-        defer { lock.withLock { shared.interrupt = nil } }
-        return try await outcome.value()
     }
 }

@@ -109,12 +109,12 @@ extension HTTPSessionManager {
         }
     }
 
-    private func combined(_ own: (any RequestInterceptor)?) -> (any RequestInterceptor)? {
+    func combined(_ own: (any RequestInterceptor)?) -> (any RequestInterceptor)? {
         guard let own, let interceptor else { return own ?? interceptor }
         return Interceptor(interceptors: [own, interceptor])
     }
 
-    private static func fields(_ headers: [String: String]) throws(SessionError) -> HTTPFields {
+    static func fields(_ headers: [String: String]) throws(SessionError) -> HTTPFields {
         var fields = HTTPFields()
         for (name, value) in headers.sorted(by: { $0.key < $1.key }) { try fields.setForRequest(name, value) }
         return fields

@@ -107,7 +107,7 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
     /// asks for it.
     ///
     /// - Throws: `AuthenticationError`, and what the authenticator throws.
-    public func adapt(_ request: HTTPRequest, for subject: DataRequest) async throws -> HTTPRequest {
+    public func adapt(_ request: HTTPRequest, for subject: Request) async throws -> HTTPRequest {
         var request = request
         var credential: Credential
         if let refresh = lock.withLock({ shared.refresh }) {
@@ -124,7 +124,7 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
 
     /// Asks for another attempt when the authenticator takes the failure for one of the credential: after a refresh, or
     /// at once when the credential has been refreshed since the request was made.
-    public func retry(_ request: DataRequest, dueTo failure: RequestFailure) async -> RetryResult {
+    public func retry(_ request: Request, dueTo failure: RequestFailure) async -> RetryResult {
         let sent = request.request
         guard let response = failure.response?.response,
             authenticator.didRequest(sent, with: response, failDueTo: failure)

@@ -7,27 +7,29 @@ public protocol EventMonitor: Sendable {
     var queue: CallbackQueue? { get }
 
     /// It is under way: at first, and after it was held back.
-    func requestDidResume(_ request: DataRequest)
+    func requestDidResume(_ request: Request)
     /// It is held back.
-    func requestDidSuspend(_ request: DataRequest)
+    func requestDidSuspend(_ request: Request)
     /// It was told to end; `requestDidFinish` follows.
-    func requestDidCancel(_ request: DataRequest)
+    func requestDidCancel(_ request: Request)
     /// Exactly once, the last of its calls.
-    func requestDidFinish(_ request: DataRequest)
+    func requestDidFinish(_ request: Request)
     /// An adapter has made another request of the first; before each attempt.
-    func request(_ request: DataRequest, didAdapt initial: HTTPRequest, to adapted: HTTPRequest)
+    func request(_ request: Request, didAdapt initial: HTTPRequest, to adapted: HTTPRequest)
     /// An adapter has refused; retriers are asked.
-    func request(_ request: DataRequest, didFailToAdapt initial: HTTPRequest, with error: any Error)
+    func request(_ request: Request, didFailToAdapt initial: HTTPRequest, with error: any Error)
     /// The task of an attempt, before it is started.
-    func request(_ request: DataRequest, didCreate task: DataTask)
+    func request(_ request: Request, didCreate task: SessionTask)
     /// An attempt has ended, well or badly.
-    func request(_ request: DataRequest, didGather metrics: TaskMetrics)
+    func request(_ request: Request, didGather metrics: TaskMetrics)
     /// Right behind the metrics.
-    func request(_ request: DataRequest, didComplete task: DataTask, with error: SessionError?)
-    /// An answer has been serialized, or was refused.
-    func request(_ request: DataRequest, didParse response: DataResponse, failure: RequestFailure?)
+    func request(_ request: Request, didComplete task: SessionTask, with error: SessionError?)
+    /// A download is where it belongs.
+    func request(_ request: DownloadRequest, didFinishDownloading response: DownloadResponse)
+    /// The answer to a `DataRequest` has been serialized, or was refused.
+    func request(_ request: Request, didParse response: DataResponse, failure: RequestFailure?)
     /// After the delay, before the next attempt; `retryCount` counts it already.
-    func requestIsRetrying(_ request: DataRequest)
+    func requestIsRetrying(_ request: Request)
 }
 
 extension EventMonitor {
@@ -35,25 +37,27 @@ extension EventMonitor {
     public var queue: CallbackQueue? { nil }
 
     /// Does nothing.
-    public func requestDidResume(_ request: DataRequest) {}
+    public func requestDidResume(_ request: Request) {}
     /// Does nothing.
-    public func requestDidSuspend(_ request: DataRequest) {}
+    public func requestDidSuspend(_ request: Request) {}
     /// Does nothing.
-    public func requestDidCancel(_ request: DataRequest) {}
+    public func requestDidCancel(_ request: Request) {}
     /// Does nothing.
-    public func requestDidFinish(_ request: DataRequest) {}
+    public func requestDidFinish(_ request: Request) {}
     /// Does nothing.
-    public func request(_ request: DataRequest, didAdapt initial: HTTPRequest, to adapted: HTTPRequest) {}
+    public func request(_ request: Request, didAdapt initial: HTTPRequest, to adapted: HTTPRequest) {}
     /// Does nothing.
-    public func request(_ request: DataRequest, didFailToAdapt initial: HTTPRequest, with error: any Error) {}
+    public func request(_ request: Request, didFailToAdapt initial: HTTPRequest, with error: any Error) {}
     /// Does nothing.
-    public func request(_ request: DataRequest, didCreate task: DataTask) {}
+    public func request(_ request: Request, didCreate task: SessionTask) {}
     /// Does nothing.
-    public func request(_ request: DataRequest, didGather metrics: TaskMetrics) {}
+    public func request(_ request: Request, didGather metrics: TaskMetrics) {}
     /// Does nothing.
-    public func request(_ request: DataRequest, didComplete task: DataTask, with error: SessionError?) {}
+    public func request(_ request: Request, didComplete task: SessionTask, with error: SessionError?) {}
     /// Does nothing.
-    public func request(_ request: DataRequest, didParse response: DataResponse, failure: RequestFailure?) {}
+    public func request(_ request: DownloadRequest, didFinishDownloading response: DownloadResponse) {}
     /// Does nothing.
-    public func requestIsRetrying(_ request: DataRequest) {}
+    public func request(_ request: Request, didParse response: DataResponse, failure: RequestFailure?) {}
+    /// Does nothing.
+    public func requestIsRetrying(_ request: Request) {}
 }

@@ -4,7 +4,7 @@ import HTTPCore
 /// it was made at first.
 public protocol RequestAdapter: Sendable {
     /// - Throws: whatever keeps the request from going out; it fails with `RequestFailure.adaptation`.
-    func adapt(_ request: HTTPRequest, for subject: DataRequest) async throws -> HTTPRequest
+    func adapt(_ request: HTTPRequest, for subject: Request) async throws -> HTTPRequest
 }
 
 /// Says whether a request that has failed is made again.
@@ -17,7 +17,7 @@ public protocol RequestRetrier: Sendable {
     /// - Parameters:
     ///   - request: its `retryCount` tells how often it has been made again.
     ///   - failure: of the latest attempt; an answer with a status that the serializer refuses is one.
-    func retry(_ request: DataRequest, dueTo failure: RequestFailure) async -> RetryResult
+    func retry(_ request: Request, dueTo failure: RequestFailure) async -> RetryResult
 }
 
 /// What a retrier says.
@@ -50,38 +50,38 @@ public protocol RequestInterceptor: RequestAdapter, RequestRetrier {}
 
 extension RequestInterceptor {
     /// Leaves the request as it is.
-    public func adapt(_ request: HTTPRequest, for subject: DataRequest) async throws -> HTTPRequest { request }
+    public func adapt(_ request: HTTPRequest, for subject: Request) async throws -> HTTPRequest { request }
 
     /// Lets the request fail.
-    public func retry(_ request: DataRequest, dueTo failure: RequestFailure) async -> RetryResult { .doNotRetry }
+    public func retry(_ request: Request, dueTo failure: RequestFailure) async -> RetryResult { .doNotRetry }
 }
 
 /// A `RequestAdapter` from a closure.
 public struct Adapter: RequestInterceptor {
-    private let closure: @Sendable (HTTPRequest, DataRequest) async throws -> HTTPRequest
+    private let closure: @Sendable (HTTPRequest, Request) async throws -> HTTPRequest
 
     /// An adapter that never retries.
-    public init(_ adapt: @escaping @Sendable (HTTPRequest, DataRequest) async throws -> HTTPRequest) {
+    public init(_ adapt: @escaping @Sendable (HTTPRequest, Request) async throws -> HTTPRequest) {
         closure = adapt
     }
 
     /// What the closure makes of the request.
-    public func adapt(_ request: HTTPRequest, for subject: DataRequest) async throws -> HTTPRequest {
+    public func adapt(_ request: HTTPRequest, for subject: Request) async throws -> HTTPRequest {
         try await closure(request, subject)
     }
 }
 
 /// A `RequestRetrier` from a closure.
 public struct Retrier: RequestInterceptor {
-    private let closure: @Sendable (DataRequest, RequestFailure) async -> RetryResult
+    private let closure: @Sendable (Request, RequestFailure) async -> RetryResult
 
     /// A retrier that adapts nothing.
-    public init(_ retry: @escaping @Sendable (DataRequest, RequestFailure) async -> RetryResult) {
+    public init(_ retry: @escaping @Sendable (Request, RequestFailure) async -> RetryResult) {
         closure = retry
     }
 
     /// What the closure says.
-    public func retry(_ request: DataRequest, dueTo failure: RequestFailure) async -> RetryResult {
+    public func retry(_ request: Request, dueTo failure: RequestFailure) async -> RetryResult {
         await closure(request, failure)
     }
 }
@@ -108,14 +108,14 @@ public struct Interceptor: RequestInterceptor {
     }
 
     /// The request as the last adapter leaves it; the first that throws ends the request.
-    public func adapt(_ request: HTTPRequest, for subject: DataRequest) async throws -> HTTPRequest {
+    public func adapt(_ request: HTTPRequest, for subject: Request) async throws -> HTTPRequest {
         var request = request
         for adapter in adapters { request = try await adapter.adapt(request, for: subject) }
         return request
     }
 
     /// What the first retrier says that says anything but `doNotRetry`.
-    public func retry(_ request: DataRequest, dueTo failure: RequestFailure) async -> RetryResult {
+    public func retry(_ request: Request, dueTo failure: RequestFailure) async -> RetryResult {
         for retrier in retriers {
             let result = await retrier.retry(request, dueTo: failure)
             if case .doNotRetry = result { continue }

@@ -63,7 +63,7 @@ public struct RetryPolicy: RequestInterceptor {
     }
 
     /// `retryWithDelay`, or `doNotRetry`.
-    public func retry(_ request: DataRequest, dueTo failure: RequestFailure) async -> RetryResult {
+    public func retry(_ request: Request, dueTo failure: RequestFailure) async -> RetryResult {
         guard
             let delay = delay(
                 before: request.retryCount,

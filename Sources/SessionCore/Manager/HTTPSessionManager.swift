@@ -26,6 +26,7 @@ public final class HTTPSessionManager: Sendable {
     public let eventMonitors: [any EventMonitor]
     private let base: BaseURL?
     private let serializers = SerializerBox()
+    let requests = RequestTable()
 
     /// - Parameters:
     ///   - baseURL: what URLs are relative to; one with a path is given a slash at its end if it has none. Nil: all URLs
@@ -80,6 +81,38 @@ public final class HTTPSessionManager: Sendable {
             return reference
         }
         return try base.resolve(reference)
+    }
+
+    // MARK: All requests
+
+    /// The `DataRequest`s and `DownloadRequest`s that are under way, or held back; in no order.
+    public var activeRequests: [Request] { requests.all }
+
+    /// Cancels all of `activeRequests`. New ones may be made meanwhile. Tasks without a request (`data`, those made with
+    /// `session`) go on: see `URLSessionManager.cancelAllTasks`.
+    ///
+    /// - Parameters:
+    ///   - queue: where `completion` runs; nil for the session's callback queue.
+    ///   - completion: called when all of them are over; one that was about to end may have ended well.
+    public func cancelAllRequests(
+        queue: CallbackQueue? = nil,
+        completion: (@Sendable () -> Void)? = nil
+    ) {
+        let queue = queue ?? session.thread.callbacks
+        Task(executorPreference: BlockingThreads.shared) { [self, requests = requests.all] in
+            await cancel(requests)
+            if let completion { queue.enqueue(completion) }
+        }
+    }
+
+    /// The same, and returns when all of them are over.
+    public func cancelAllRequests() async { await cancel(requests.all) }
+
+    private func cancel(_ requests: [Request]) async {
+        for request in requests { request.cancel() }
+        for request in requests {
+            await withCheckedContinuation { continuation in request.whenFinished { continuation.resume() } }
+        }
     }
 
     // MARK: Plain requests

@@ -194,6 +194,17 @@ public final class URLSessionManager: Sendable {
         return try downloadTask(try resumption.request(fields), destination, resuming: resumption)
     }
 
+    /// The same for a request that was made anew: its own fields go before those of the first.
+    func downloadTask(
+        with request: HTTPRequest,
+        resuming resumption: ResumeData,
+        destination: DownloadDestination?
+    ) throws(SessionError) -> DownloadTask {
+        var resuming = request
+        resuming.fields = try resumption.request(request.fields).fields
+        return try downloadTask(resuming, destination, resuming: resumption)
+    }
+
     private func downloadTask(
         _ request: HTTPRequest,
         _ destination: DownloadDestination?,
@@ -222,6 +233,11 @@ public final class URLSessionManager: Sendable {
     public var dataTasks: [DataTask] { tasks.compactMap { $0 is UploadTask ? nil : $0 as? DataTask } }
     /// Those of `tasks` that send a body.
     public var uploadTasks: [UploadTask] { tasks.compactMap { $0 as? UploadTask } }
+    /// Cancels all of `tasks`, those that were not resumed among them; new ones may be made.
+    public func cancelAllTasks() {
+        for task in tasks { task.cancel() }
+    }
+
     /// Those of `tasks` that write to a file.
     public var downloadTasks: [DownloadTask] { tasks.compactMap { $0 as? DownloadTask } }
 

@@ -1,7 +1,7 @@
 /// Why an answer is not what a serializer was made for. It bears the answer: head, data and metrics.
 public struct ResponseSerializationError: Error, Sendable, CustomStringConvertible {
     /// What is wrong with the answer.
-    public enum Reason: Sendable {
+    public enum Reason: Sendable, CustomStringConvertible {
         /// The status is none of `acceptableStatusCodes`.
         case unacceptableStatusCode(Int)
         /// - received: the media type of the answer; nil when it names none.
@@ -24,6 +24,24 @@ public struct ResponseSerializationError: Error, Sendable, CustomStringConvertib
         case allSerializersFailed([ResponseSerializationError])
         /// What a serializer of the program's own threw.
         case custom(any Error)
+
+        public var description: String {
+            switch self {
+            case .unacceptableStatusCode(let status): "The status \(status) is not acceptable."
+            case .unacceptableContentType(let received, let acceptable):
+                "The content type \(received ?? "(none)") is none of \(acceptable.joined(separator: ", "))."
+            case .inputDataEmpty: "The answer has no body."
+            case .stringDecodingFailed(let charset): "The body is no text in \(charset)."
+            case .invalidJSON(let fault): "The body is no JSON: \(fault)."
+            case .decodingFailed(let error): "The body does not have the form that was asked for: \(error)"
+            case .invalidPropertyList(let details): "The body is no property list: \(details)"
+            case .invalidXML(let details): "The body is no XML: \(details)"
+            case .invalidImage(let details): "The body is no image: \(details)"
+            case .allSerializersFailed(let errors):
+                "No serializer takes the answer. " + errors.map(\.description).joined(separator: " ")
+            case .custom(let error): "\(error)"
+            }
+        }
     }
 
     /// What is wrong.
@@ -37,21 +55,5 @@ public struct ResponseSerializationError: Error, Sendable, CustomStringConvertib
         self.response = response
     }
 
-    public var description: String {
-        switch reason {
-        case .unacceptableStatusCode(let status): "The status \(status) is not acceptable."
-        case .unacceptableContentType(let received, let acceptable):
-            "The content type \(received ?? "(none)") is none of \(acceptable.joined(separator: ", "))."
-        case .inputDataEmpty: "The answer has no body."
-        case .stringDecodingFailed(let charset): "The body is no text in \(charset)."
-        case .invalidJSON(let fault): "The body is no JSON: \(fault)."
-        case .decodingFailed(let error): "The body does not have the form that was asked for: \(error)"
-        case .invalidPropertyList(let details): "The body is no property list: \(details)"
-        case .invalidXML(let details): "The body is no XML: \(details)"
-        case .invalidImage(let details): "The body is no image: \(details)"
-        case .allSerializersFailed(let errors):
-            "No serializer takes the answer. " + errors.map(\.description).joined(separator: " ")
-        case .custom(let error): "\(error)"
-        }
-    }
+    public var description: String { reason.description }
 }

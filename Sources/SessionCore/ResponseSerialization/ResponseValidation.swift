@@ -21,12 +21,17 @@ public struct ResponseValidation: Sendable {
 
     /// Judges status and content type. Without a body the type is not asked for.
     public func validate(_ response: DataResponse) throws(ResponseSerializationError) {
-        let status = response.response.status
-        if let acceptableStatusCodes, !acceptableStatusCodes.contains(status) {
-            throw ResponseSerializationError(.unacceptableStatusCode(status), response: response)
+        guard let reason = fault(of: response.response, hasBody: !response.data.isEmpty) else { return }
+        throw ResponseSerializationError(reason, response: response)
+    }
+
+    /// What is wrong with an answer by its head; nil for nothing.
+    func fault(of head: ResponseHead, hasBody: Bool = true) -> ResponseSerializationError.Reason? {
+        if let acceptableStatusCodes, !acceptableStatusCodes.contains(head.status) {
+            return .unacceptableStatusCode(head.status)
         }
-        guard let acceptable = acceptableContentTypes, !response.data.isEmpty else { return }
-        let received = response.response.fields.value(for: "Content-Type")
+        guard let acceptable = acceptableContentTypes, hasBody else { return nil }
+        let received = head.fields.value(for: "Content-Type")
         let patterns = acceptable.compactMap { MediaType($0) }
         let isAcceptable =
             if let type = received.flatMap({ MediaType($0) }) {
@@ -34,11 +39,7 @@ public struct ResponseValidation: Sendable {
             } else {
                 patterns.contains { $0.essence == "*/*" }
             }
-        guard !isAcceptable else { return }
-        throw ResponseSerializationError(
-            .unacceptableContentType(received: received, acceptable: acceptable),
-            response: response
-        )
+        return isAcceptable ? nil : .unacceptableContentType(received: received, acceptable: acceptable)
     }
 
     /// Validates, and tells whether the answer has no body and need not have one.

@@ -44,40 +44,54 @@ extension TaskRun {
             if session.authorizers[origin] === sent { session.authorizers[origin] = nil }
         }
         guard authentication.begin() else { return .answer }
-        let response = copy head
-        for offer in offers {
-            let proposed = task.proposedCredential(for: offer.space)
+        return ask(AuthenticationQuestion(response: copy head, url: url, offers: offers[...]), of: task)
+    }
+
+    /// Asks about each way that is left, until one is answered.
+    func ask(_ question: AuthenticationQuestion, of task: SessionTask) -> Step {
+        var question = question
+        while let offer = question.offers.first {
             let challenge = AuthenticationChallenge(
                 offer.space,
-                proposed: proposed,
-                previousFailureCount: authentication.failureCount(at: origin),
-                response: response
+                proposed: task.proposedCredential(for: offer.space),
+                previousFailureCount: authentication.failureCount(at: question.url.origin),
+                response: question.response
             )
-            switch task.challengeHook?(task, challenge) ?? .performDefaultHandling {
-            case .useCredential(let credential):
-                guard credential.answers(offer.space.authenticationMethod) else {
-                    return .fail(
-                        SessionError(
-                            .requestInvalid,
-                            "The hook answered \(offer.space.authenticationMethod) with \(credential)."
-                        )
-                    )
-                }
-                guard offer.space.mayCarry(credential) else { return .fail(Self.needsTLS) }
-                return repeatRequest(offer, with: credential, at: url)
-            case .performDefaultHandling:
-                // Once refused, the same is not tried again.
-                guard challenge.previousFailureCount == 0, let proposed, offer.space.mayCarry(proposed) else {
-                    continue
-                }
-                return repeatRequest(offer, with: proposed, at: url)
-            case .cancelAuthenticationChallenge:
-                return .fail(Self.cancelled)
-            case .rejectProtectionSpace:
-                continue
-            }
+            let disposition = task.challengeHook?(task, challenge) ?? .performDefaultHandling
+            if let step = take(disposition, of: question, task) { return step }
+            question.offers = question.offers.dropFirst()
         }
         return .answer
+    }
+
+    /// What an answer to the first of the question's ways leads to; nil: the next is asked about.
+    func take(_ disposition: ChallengeDisposition, of question: AuthenticationQuestion, _ task: SessionTask) -> Step? {
+        guard let offer = question.offers.first else { return .answer }
+        switch disposition {
+        case .useCredential(let credential):
+            guard credential.answers(offer.space.authenticationMethod) else {
+                return .fail(
+                    SessionError(
+                        .requestInvalid,
+                        "The hook answered \(offer.space.authenticationMethod) with \(credential)."
+                    )
+                )
+            }
+            guard offer.space.mayCarry(credential) else { return .fail(Self.needsTLS) }
+            return repeatRequest(offer, with: credential, at: question.url)
+        case .performDefaultHandling:
+            // Once refused, the same is not tried again.
+            guard authentication.failureCount(at: question.url.origin) == 0,
+                let proposed = task.proposedCredential(for: offer.space), offer.space.mayCarry(proposed)
+            else { return nil }
+            return repeatRequest(offer, with: proposed, at: question.url)
+        case .cancelAuthenticationChallenge:
+            return .fail(Self.cancelled)
+        case .rejectProtectionSpace:
+            return nil
+        case .answerLater(let answer):
+            return .wait(question, answer)
+        }
     }
 
     private static let needsTLS = SessionError(.requestInvalid, "A bearer token is not sent without TLS. Write https.")

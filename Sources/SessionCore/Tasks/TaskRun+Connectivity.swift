@@ -38,14 +38,10 @@ extension TaskRun {
             return false
         }
         waiting = wait
-        if let total = (request.timeouts ?? session.configuration.timeouts).total {
-            let spent = UInt64(max(0, session.loop.freshWallClock - metrics.fetchStart)) * 1000
+        if let left = remainingTime {
             let timer = LoopTimer { [weak self] in self?.giveUpWaiting() }
             wait.timer = timer
-            session.loop.arm(
-                timer,
-                after: TimeSpan(nanoseconds: total.nanoseconds > spent ? total.nanoseconds - spent : 1)
-            )
+            session.loop.arm(timer, after: left)
         }
         return true
     }

@@ -6,6 +6,8 @@ extension TaskRun {
         case follow(HTTPRequest)
         case answer
         case fail(SessionError)
+        /// A hook answers later.
+        case wait(AuthenticationQuestion, @Sendable () async -> ChallengeDisposition)
     }
 
     func decide(on hop: RedirectMachine.Hop, after head: ResponseHead, of task: SessionTask) -> Step {

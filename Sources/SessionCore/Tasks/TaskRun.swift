@@ -7,7 +7,7 @@ import ServerTrust
 /// `@unchecked Sendable`: it is handed to the loop's work by way of its task, and touched there alone.
 final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
     /// Gone when the run is over.
-    private(set) var task: SessionTask?
+    var task: SessionTask?
     let session: SessionThread
     private(set) var request: HTTPRequest
     private var redirects = RedirectMachine()
@@ -18,25 +18,26 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
     private(set) var url: AbsoluteURL?
     var authentication = TaskAuthentication()
     var waiting: ConnectivityWait?
+    var deferred: DeferredAnswer?
     private var feed: BodyFeed?
-    private var sink: BodySink?
+    var sink: BodySink?
     /// The session has asked for content codings: it undoes them, too.
-    private var asksForCoding = false
-    private var coding: ContentCoding?
+    var asksForCoding = false
+    var coding: ContentCoding?
     private var toldSent: Int64 = 0
     /// What is made of the exchange's answer when it is over; nil: it is the task's answer.
-    private var next: HTTPRequest?
+    var next: HTTPRequest?
     /// How much of an answer that is not delivered has come.
     private var dropped = 0
-    private var failure: SessionError?
+    var failure: SessionError?
     private var isCancelled = false
     private var isFinishing = false
     /// Suspended by the task.
-    private var isHeld = false
+    private(set) var isHeld = false
 
     /// An answer that is not delivered is read to its end, so that the connection serves the next hop; a longer one is
     /// cut off.
-    private static let dropLimit = 64 << 10
+    static let dropLimit = 64 << 10
 
     init(_ task: SessionTask) {
         self.task = task
@@ -89,6 +90,7 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
         guard let task, !isFinishing else { return }
         isCancelled = true
         if sink == nil { sink = makeSink(task) }
+        endDeferral()
         if let hop { hop.cancel() } else { finish(Self.cancelled) }
     }
 
@@ -101,7 +103,8 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
 
     func fail(_ error: SessionError) {
         failure = failure ?? error
-        hop?.cancel()
+        endDeferral()
+        if let hop { hop.cancel() } else if !isFinishing { finish(failure) }
     }
 
     func receiveAgain() { hop?.resumeReceiving() }
@@ -177,13 +180,19 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
     /// What is left of the time that the whole task has.
     private func timeouts(_ request: HTTPRequest) throws(SessionError) -> TaskTimeouts {
         var timeouts = request.timeouts ?? session.configuration.timeouts
-        guard let total = timeouts.total else { return timeouts }
-        let spent = UInt64(max(0, session.loop.wallClock - metrics.fetchStart)) * 1000
-        guard spent < total.nanoseconds else {
+        guard let total = timeouts.total, let left = remainingTime else { return timeouts }
+        guard left.nanoseconds > 1 else {
             throw SessionError(.stalled, "The task took longer than its limit of \(total.milliseconds) ms.")
         }
-        timeouts.total = TimeSpan(nanoseconds: total.nanoseconds - spent)
+        timeouts.total = left
         return timeouts
+    }
+
+    /// At least a nanosecond; nil where there is no limit to the whole.
+    var remainingTime: TimeSpan? {
+        guard let total = (request.timeouts ?? session.configuration.timeouts).total else { return nil }
+        let spent = UInt64(max(0, session.loop.freshWallClock - metrics.fetchStart)) * 1000
+        return TimeSpan(nanoseconds: total.nanoseconds > spent ? total.nanoseconds - spent : 1)
     }
 
     override func taskNeedsBodyData(_ hop: LoopTask) {
@@ -244,6 +253,9 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
             case .fail(let error):
                 failure = error
                 return .cancel
+            case .wait(let question, let answer):
+                wait(for: answer, to: question)
+                return .allow
             }
         }
         switch redirects.take(response, url: url, method: request.method) {
@@ -262,6 +274,7 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
             case .fail(let error):
                 failure = error
                 return .cancel
+            case .wait: return .allow
             }
         }
     }
@@ -277,81 +290,21 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
         cookieStorage?.take(copy fields, from: url, at: session.loop.wallClock / 1_000_000)
     }
 
-    private func deliver(_ head: ResponseHead, to task: SessionTask) -> ResponseDisposition {
-        coding = asksForCoding ? ContentCoding(head) : nil
-        let expected = expectedLength(head)
-        if let coding, let plain = sink {
-            guard let decoding = DecodingSink(plain, coding) else {
-                failure = SessionError(.internal, "There is no memory to decode the answer's body in.")
-                return .cancel
-            }
-            sink = decoding
-        }
-        task.delegate.reset()
-        task.delegate.noteResponse(at: session.loop.wallClock - metrics.fetchStart)
-        task.didReceive(head, expected: expected.map { Int64($0) })
-        switch sink?.receive(head, expected: expected) ?? .take {
-        case .take: return .allow
-        case .ask(let request): return drop(head, then: request)
-        case .end(let error):
-            failure = error
-            return .cancel
-        case .becomeDownload: return becomeDownload(head, expected, task)
-        }
-    }
-
-    /// Has the answer read to its end, or cut off, and goes on with another request.
-    private func drop(_ head: borrowing ResponseHead, then following: HTTPRequest) -> ResponseDisposition {
-        next = following
-        if case .length(let count) = head.framing, count > Self.dropLimit { return .cancel }
-        return .allow
-    }
-
-    private func becomeDownload(_ head: ResponseHead, _ expected: Int?, _ task: SessionTask) -> ResponseDisposition {
-        guard let data = task as? DataTask, let machine = data.handOver() else { return .cancel }
-        let download = DownloadTask(
-            takingOver: data,
-            machine,
-            delegate: DownloadTaskDelegate(callbacks: session.callbacks)
-        )
-        download.adopt(self)
-        session.table.insert(download)
-        session.table.remove(data)
-        self.task = download
-        let file = DownloadSink(download, run: self)
-        let sink: BodySink = coding.flatMap { DecodingSink(file, $0) } ?? file
-        self.sink = sink
-        download.delegate.noteResponse(at: session.loop.wallClock - metrics.fetchStart)
-        download.didReceive(head, expected: expected.map { Int64($0) })
-        session.hookBox.hooks.dataTaskDidBecomeDownloadTask?(data, download)
-        let error = SessionError(.cancelled, "The task goes on as download task \(download.taskIdentifier).")
-        data.replaced(error)
-        data.delegate.finish(error, metrics)
-        data.delegate.release()
-        _ = sink.receive(head, expected: expected)
-        // What is on the disk is not what a range would be of.
-        file.mayBeResumed = coding == nil
-        return .allow
-    }
-
-    private func expectedLength(_ head: ResponseHead) -> Int? {
-        guard coding == nil else { return nil }
-        return switch head.framing {
-        case .none: 0
-        case .length(let count): count
-        default: nil
-        }
-    }
-
     override func task(_ hop: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
-        guard hop === self.hop, let sink, !isCancelled else { return .proceed }
+        guard hop === self.hop, sink != nil, !isCancelled else { return .proceed }
+        if let deferred { return hold(data, of: deferred) ? .proceed : .pause }
         guard next == nil else {
             dropped += data.count
             if dropped > Self.dropLimit { hop.cancel() }
             return .proceed
         }
-        switch sink.take(data) {
-        case .more: return .proceed
+        return passOn(data)
+    }
+
+    @discardableResult
+    func passOn(_ data: borrowing Span<UInt8>) -> BodyFlow {
+        switch sink?.take(data) {
+        case .more, nil: return .proceed
         case .pause: return .pause
         case .failed(let error):
             fail(error)
@@ -359,8 +312,23 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
         }
     }
 
+    func passOn(_ trailers: HTTPFields) { sink?.take(trailers: trailers) }
+
+    /// The answer that comes is none of the task's.
+    var isDropping: Bool { next != nil }
+
+    /// An answer that was kept gives way to that of another request.
+    func followed(by following: HTTPRequest) {
+        next = following
+        if let hop { hop.cancel() } else { exchangeEnded(nil) }
+    }
+
     override func task(_ hop: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {
         guard hop === self.hop, next == nil else { return }
+        if let deferred {
+            deferred.trailers = copy trailers
+            return
+        }
         sink?.take(trailers: copy trailers)
     }
 
@@ -373,6 +341,10 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
         feed = nil
         self.hop = nil
         collect(hop.metrics)
+        if let deferred { deferred.end = .some(error) } else { exchangeEnded(error) }
+    }
+
+    func exchangeEnded(_ error: SessionError?) {
         if let next, failure == nil, !isCancelled {
             request = next
             startHop()
@@ -395,6 +367,7 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
         guard task != nil, !isFinishing else { return }
         isFinishing = true
         endWaiting()
+        endDeferral()
         guard let sink else { return conclude(error) }
         sink.finish(error) { [self] error in conclude(error) }
     }

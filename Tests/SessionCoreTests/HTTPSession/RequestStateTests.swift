@@ -10,10 +10,10 @@ struct RequestStateTests {
         let entries = Monitor<[String]>([])
         private func note(_ entry: String) { entries.with { $0.append(entry) } }
 
-        func requestDidResume(_ request: DataRequest) { note("resume") }
-        func requestDidSuspend(_ request: DataRequest) { note("suspend") }
-        func requestDidCancel(_ request: DataRequest) { note("cancel") }
-        func requestDidFinish(_ request: DataRequest) { note("finish") }
+        func requestDidResume(_ request: Request) { note("resume") }
+        func requestDidSuspend(_ request: Request) { note("suspend") }
+        func requestDidCancel(_ request: Request) { note("cancel") }
+        func requestDidFinish(_ request: Request) { note("finish") }
     }
 
     @Test("resuming, suspending and cancelling again and again is told once each time that it changes something")

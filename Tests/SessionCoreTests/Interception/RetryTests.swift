@@ -58,6 +58,28 @@ struct RetryTests {
         await stage.end()
     }
 
+    @Test("a file is adapted, sent, and sent again")
+    func files() async throws {
+        let folder = try TemporaryFolder()
+        let content = patternBytes(200_000)
+        let path = try folder.write(bytes: content, as: "file")
+        let adapter = Adapter { request, _ in
+            var request = request
+            try request.fields.set(name: "X-Adapted", value: "yes")
+            return request
+        }
+        let answers = [HTTPStage.status("503 Service Unavailable"), HTTPStage.status("200 OK")]
+        let stage = try HTTPStage(
+            interceptor: Interceptor(adapters: [adapter], retriers: [Self.policy]),
+            answering: HTTPStage.inTurn(answers)
+        )
+        let request = HTTPRequest(url: try stage.manager.url("x"), method: .put, body: .source(try .file(path)))
+        _ = try await stage.manager.response(for: request, serializer: JSONResponseSerializer())
+        let isSame = stage.origin.requests.map { $0.body == content && $0["X-Adapted"] == "yes" }
+        #expect(isSame == [true, true])
+        await stage.end()
+    }
+
     @Test("a connection that was closed without an answer is a reason to try again")
     func lostConnection() async throws {
         let stage = try HTTPStage(interceptor: RetryPolicy.connectionLost(retryLimit: 5)) { connection in
@@ -220,25 +242,25 @@ struct RetryTests {
 
         private func note(_ entry: String) { entries.with { $0.append(entry) } }
 
-        func requestDidResume(_ request: DataRequest) { note("resume") }
-        func requestDidSuspend(_ request: DataRequest) { note("suspend") }
-        func requestDidCancel(_ request: DataRequest) { note("cancel") }
-        func requestDidFinish(_ request: DataRequest) { note("finish") }
-        func request(_ request: DataRequest, didAdapt initial: HTTPRequest, to adapted: HTTPRequest) { note("adapt") }
-        func request(_ request: DataRequest, didFailToAdapt initial: HTTPRequest, with error: any Error) {
+        func requestDidResume(_ request: Request) { note("resume") }
+        func requestDidSuspend(_ request: Request) { note("suspend") }
+        func requestDidCancel(_ request: Request) { note("cancel") }
+        func requestDidFinish(_ request: Request) { note("finish") }
+        func request(_ request: Request, didAdapt initial: HTTPRequest, to adapted: HTTPRequest) { note("adapt") }
+        func request(_ request: Request, didFailToAdapt initial: HTTPRequest, with error: any Error) {
             note("no adapt")
         }
-        func request(_ request: DataRequest, didCreate task: DataTask) { note("task") }
-        func request(_ request: DataRequest, didGather metrics: TaskMetrics) {
+        func request(_ request: Request, didCreate task: SessionTask) { note("task") }
+        func request(_ request: Request, didGather metrics: TaskMetrics) {
             note("metrics \(metrics.transaction.status)")
         }
-        func request(_ request: DataRequest, didComplete task: DataTask, with error: SessionError?) {
+        func request(_ request: Request, didComplete task: SessionTask, with error: SessionError?) {
             note("complete \(error?.code.rawValue ?? "")")
         }
-        func request(_ request: DataRequest, didParse response: DataResponse, failure: RequestFailure?) {
+        func request(_ request: Request, didParse response: DataResponse, failure: RequestFailure?) {
             note(failure == nil ? "parsed" : "not parsed")
         }
-        func requestIsRetrying(_ request: DataRequest) { note("retry \(request.retryCount)") }
+        func requestIsRetrying(_ request: Request) { note("retry \(request.retryCount)") }
     }
 
     @Test("monitors are told of everything in its order")

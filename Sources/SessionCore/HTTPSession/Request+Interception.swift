@@ -1,0 +1,45 @@
+import HTTPCore
+import IOCore
+
+/// What interceptors have to say, for requests of either kind.
+extension Request {
+    /// What goes out in the next attempt.
+    func adapt() async throws(RequestFailure) -> HTTPRequest {
+        guard !isCancelled else { throw .session(TaskRun.cancelled) }
+        guard let interceptor else { return originalRequest }
+        do {
+            let adapted = try await interruptible { try await interceptor.adapt(self.originalRequest, for: self) }
+            took(adapted)
+            manager.tell { $0.request(self, didAdapt: self.originalRequest, to: adapted) }
+            return adapted
+        } catch {
+            if isCancelled { throw .session(TaskRun.cancelled) }
+            manager.tell { $0.request(self, didFailToAdapt: self.originalRequest, with: error) }
+            throw .adaptation(error)
+        }
+    }
+
+    /// Returns when the request is to be made again.
+    ///
+    /// - Throws: what the request ends with.
+    func judge(_ failure: RequestFailure) async throws(RequestFailure) {
+        if isCancelled { throw .session(TaskRun.cancelled) }
+        guard let interceptor, failure.mayBeRetried else { throw failure }
+        let verdict: RetryResult
+        do {
+            verdict = try await interruptible { await interceptor.retry(self, dueTo: failure) }
+            switch verdict {
+            case .doNotRetry: throw failure
+            case .doNotRetryWithError(let error): throw RequestFailure.retry(error, original: failure)
+            case .retry: break
+            case .retryWithDelay(let delay): try await interruptible { try await Task.sleep(for: delay) }
+            }
+        } catch let error as RequestFailure {
+            throw error
+        } catch {
+            throw .session(TaskRun.cancelled)
+        }
+        willRetry()
+        manager.tell { $0.requestIsRetrying(self) }
+    }
+}
