@@ -15,7 +15,7 @@ import report
 from origin import Certificates, Origin
 from peers import PEERS, Peer
 from processes import BenchError, progress, raise_descriptor_limit
-from workloads import LEFT_OUT, WORKLOADS, Settings, check_peer, verifies_origin
+from workloads import WORKLOADS, Settings, check_cache, check_peer, verifies_origin
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 RESULTS = REPOSITORY / "Benchmarks" / "results"
@@ -112,8 +112,11 @@ def measure_all(results: report.Results, peers: dict[str, str], chosen: list[str
                 peer: Peer = PEERS[name](path, origin, origin.certificates.ca)
                 own = folder / f"{workload.name}-{turn}-{name}"
                 try:
-                    peer.start(own, workload.clients)
-                    results.tls.setdefault(workload.name, {})[name] = check_peer(peer, workload.host)
+                    peer.start(own, workload.clients, workload.caches)
+                    if workload.caches:
+                        check_cache(peer, workload.host)
+                    else:
+                        results.tls.setdefault(workload.name, {})[name] = check_peer(peer, workload.host)
                     figures = workload.measure(peer, own, settings)
                 except (BenchError, OSError) as error:
                     origin.server.check_alive()
@@ -144,7 +147,7 @@ def run(arguments: argparse.Namespace) -> int:
     if load > 0.5:
         progress(f"the load average is {load:.2f}: something else runs; trust CPU time and ratios, not throughput")
     results = report.Results()
-    notes = list(LEFT_OUT)
+    notes: list[str] = []
     folder = Path(tempfile.mkdtemp(prefix="pinproxy-bench-"))
     # Squid, started by root, becomes a user of its own, which must reach its folder below this one.
     folder.chmod(0o711)

@@ -28,6 +28,7 @@ class Peer:
         self.origin = origin
         self.ca = ca
         self.ports: dict[str, int] = {}
+        self.caches = False
         self.server: Server | None = None
 
     @classmethod
@@ -45,9 +46,11 @@ class Peer:
         """The request target that makes this proxy fetch `path` from `host`."""
         return path
 
-    def start(self, folder: Path, clients: int) -> None:
-        """Starts in the new folder `folder`, ready for `clients` connections at a time."""
+    def start(self, folder: Path, clients: int, caches: bool = False) -> None:
+        """Starts in the new folder `folder`, ready for `clients` connections at a time; `caches`: every answer is kept
+        for an hour, whatever it says."""
         folder.mkdir()
+        self.caches = caches
         self.ports = {host: free_port() for host in HOSTS}
         self.server = self.launch(folder, clients)
         self.server.wait_until_listening(sorted(set(self.ports.values())))
@@ -84,6 +87,7 @@ class Nginx(Peer):
             proxy_set_header Host {host};
             proxy_set_header Connection "{"" if host == KEPT_HOST else "close"}";
             proxy_ssl_name {host};
+            {"proxy_cache kept; proxy_cache_valid 200 1h;" if self.caches else ""}
         }}
     }}""" for host, port in self.ports.items())
         configuration = folder / "nginx.conf"
@@ -104,7 +108,8 @@ http {{
     keepalive_requests 1000000000;
     tcp_nodelay on;
     # Streams only: a body never goes through a temporary file.
-    proxy_max_temp_file_size 0;
+    {f"proxy_cache_path {folder}/cache levels=1:2 keys_zone=kept:10m max_size=1g;" if self.caches
+     else "proxy_max_temp_file_size 0;"}
     proxy_ssl_verify on;
     proxy_ssl_verify_depth 2;
     proxy_ssl_trusted_certificate {self.ca};
@@ -128,6 +133,9 @@ listen {host}
     bind 127.0.0.1:{port} backlog 4096
     http-request set-header Host {host}
     http-reuse {"always" if host == KEPT_HOST else "never"}
+    {"http-request cache-use kept" if self.caches else ""}
+    {"http-response set-header Cache-Control max-age=3600" if self.caches else ""}
+    {"http-response cache-store kept" if self.caches else ""}
     {"" if host == KEPT_HOST else "option http-server-close"}
     server origin 127.0.0.1:{self.origin.ports[host]} ssl verify required ca-file {self.ca} """ + (
             f"sni str({host}) verifyhost {host} alpn http/1.1 pool-max-conn {UPSTREAM_IDLE_CONNECTIONS} pool-low-conn 0"
@@ -151,6 +159,10 @@ defaults
     timeout http-request 60s
     timeout server 600s
     maxconn {clients + 512}
+{"cache kept" if self.caches else ""}
+{"    total-max-size 64" if self.caches else ""}
+{"    max-object-size 1000000" if self.caches else ""}
+{"    max-age 3600" if self.caches else ""}
 {sections}
 """)
         return Server(self.name, [self.binary, "-db", "-f", str(configuration)], folder / "error.log",
@@ -178,14 +190,17 @@ class Squid(Peer):
                 f"cache_peer_access origin-{host} allow to-{host}",
                 f"cache_peer_access origin-{host} deny all",
             ]
+        # Not `cache deny all`: with it Squid 5.7 keeps some 25 KB of each answer.
+        kept = """\
+cache_mem 64 MB
+maximum_object_size_in_memory 1 MB
+refresh_pattern . 60 100% 60 override-expire override-lastmod ignore-reload
+""" if self.caches else "store_miss deny all\ncache_mem 0 MB\n"
         configuration = folder / "squid.conf"
         configuration.write_text("\n".join(lines) + f"""
 http_access allow all
 never_direct allow all
-# Not `cache deny all`: with it Squid 5.7 keeps some 25 KB of each answer.
-store_miss deny all
-cache_mem 0 MB
-access_log stdio:{folder}/access.log
+{kept}access_log stdio:{folder}/access.log
 buffered_logs on
 cache_log {folder}/error.log
 pid_filename {folder}/squid.pid
@@ -219,6 +234,8 @@ class Pinproxy(Peer):
                            {"spki-sha256": certificates.backup_pin, "backup": True}]}
         (folder / "pins" / "bench.json").write_text(json.dumps(
             {"version": 1, "pinnedDomains": {host: domain for host in HOSTS}}, indent=2))
+        cached = {"cache": {},
+                  "defaults": {"timeouts": {"idle": "10m"}, "cache": {"rules": [{"then": "store", "ttl": "1h"}]}}}
         (folder / "config.json").write_text(json.dumps({
             "version": 1,
             "workers": 1,
@@ -229,7 +246,7 @@ class Pinproxy(Peer):
             "limits": {"connections": clients + 512},
             "defaults": {"timeouts": {"idle": "10m"}},
             "hosts": {host: {"upgrade": True, "resolve": f"127.0.0.1:{self.origin.ports[host]}"} for host in HOSTS},
-        }, indent=2))
+        } | (cached if self.caches else {}), indent=2))
         server = Server(self.name, [self.binary, "run", "--config", str(folder / "config.json")], folder / "error.log")
         try:
             port = self._announced_port(server)

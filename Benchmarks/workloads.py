@@ -39,6 +39,8 @@ class Workload:
     ratios: tuple[str, ...]
     """figures compared with nginx"""
     needs_wrk: bool = True
+    caches: bool = False
+    """whether the peers keep answers"""
 
 
 # Before the measurement: does the peer do what the workload is about?
@@ -63,6 +65,19 @@ def check_peer(peer: Peer, host: str) -> str:
     if host == CLOSING_HOST and any(int(answer[0]) != 1 or answer[1] != "." for answer in answers):
         raise BenchError(f"{peer.name} did not make a full handshake for each request: {answers}")
     return " ".join(answers[0][2:])
+
+
+def check_cache(peer: Peer, host: str) -> None:
+    """The origin tells how many requests its connection has carried: the same number twice is an answer that was kept."""
+    client = http.client.HTTPConnection("127.0.0.1", peer.ports[host], timeout=15)
+    try:
+        answers = {_get(client, peer, host, "/probe") for _ in range(3)}
+    except (OSError, http.client.HTTPException) as error:
+        raise BenchError(f"{peer.name} does not answer as it should: {error!r}") from None
+    finally:
+        client.close()
+    if len(answers) != 1:
+        raise BenchError(f"{peer.name} does not keep answers")
 
 
 def verifies_origin(peer: Peer) -> bool:
@@ -271,6 +286,10 @@ WORKLOADS = {workload.name: workload for workload in (
     Workload("1k", "1 KB, miss", _requests(KEPT_HOST, "/1k"), KEPT_HOST, 512, _REQUEST_COLUMNS, _REQUEST_RATIOS),
     Workload("100k", "100 KB, miss", _requests(KEPT_HOST, "/100k"), KEPT_HOST, 512, _REQUEST_COLUMNS,
              _REQUEST_RATIOS),
+    Workload("1k-hit", "1 KB, cache hit", _requests(KEPT_HOST, "/1k"), KEPT_HOST, 512, _REQUEST_COLUMNS,
+             _REQUEST_RATIOS, caches=True),
+    Workload("100k-hit", "100 KB, cache hit", _requests(KEPT_HOST, "/100k"), KEPT_HOST, 512, _REQUEST_COLUMNS,
+             _REQUEST_RATIOS, caches=True),
     Workload("tls", "1 KB, new TLS connection a request (P-256, full handshake)", _requests(CLOSING_HOST, "/1k"),
              CLOSING_HOST, 512, _REQUEST_COLUMNS, _REQUEST_RATIOS),
     Workload("1g", "1 GB body, one client", _large_body, KEPT_HOST, 512,
@@ -287,5 +306,3 @@ WORKLOADS = {workload.name: workload for workload in (
                                 ("clientsLost", "lost")),
              (f"rssAnon{IDLE_CLIENTS[-1]}ClientsBytes",)),
 )}
-
-LEFT_OUT = ("1 KB, cache hit: left out, pinproxy has no cache yet",)
