@@ -67,10 +67,27 @@ public enum ReuseDecision {
     ) -> CacheUse {
         guard request.method == .get || request.method == .head else { return .forward(.method, validates: false) }
         guard request.isAnswerable else { return .forward(.bypass, validates: false) }
-        guard let stored else {
-            let reason: ForwardReason = hasVariants ? .varyMiss : .uriMiss
-            return elsewhere(request, reason, validates: hasVariants)
-        }
+        guard let stored else { return decide(request, hasVariants: hasVariants) }
+        return decide(request, stored, now: now)
+    }
+
+    /// The same for what a store has found, of which nothing is copied.
+    static func decide(_ request: borrowing CacheRequest, _ found: borrowing CacheStore.Found, now: Int) -> CacheUse {
+        guard request.method == .get || request.method == .head else { return .forward(.method, validates: false) }
+        guard request.isAnswerable else { return .forward(.bypass, validates: false) }
+        guard let index = found.selected else { return decide(request, hasVariants: !found.entries.isEmpty) }
+        return decide(request, found.entries[index].response, now: now)
+    }
+
+    private static func decide(_ request: borrowing CacheRequest, hasVariants: Bool) -> CacheUse {
+        elsewhere(request, hasVariants ? .varyMiss : .uriMiss, validates: hasVariants)
+    }
+
+    private static func decide(
+        _ request: borrowing CacheRequest,
+        _ stored: borrowing StoredResponse,
+        now: Int
+    ) -> CacheUse {
         let freshness = stored.freshness(now: now)
         let terms = stored.terms
         switch request.policy {
@@ -97,8 +114,8 @@ public enum ReuseDecision {
     }
 
     private static func decideStale(
-        _ request: CacheRequest,
-        _ stored: StoredResponse,
+        _ request: borrowing CacheRequest,
+        _ stored: borrowing StoredResponse,
         _ freshness: Freshness
     ) -> CacheUse {
         let terms = stored.terms
@@ -137,7 +154,7 @@ public enum ReuseDecision {
         return true
     }
 
-    private static func elsewhere(_ request: CacheRequest, _ reason: ForwardReason, validates: Bool) -> CacheUse {
+    private static func elsewhere(_ request: borrowing CacheRequest, _ reason: ForwardReason, validates: Bool) -> CacheUse {
         if request.control.onlyIfCached || request.policy == .returnCacheDataDontLoad { return .gatewayTimeout }
         return .forward(reason, validates: validates)
     }

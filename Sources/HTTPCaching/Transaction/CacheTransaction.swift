@@ -142,14 +142,7 @@ package final class CacheTransaction: @unchecked Sendable {
     }
 
     private func decide(mayWait: Bool) {
-        let use = ReuseDecision.decide(
-            request,
-            stored: found.entry?.response,
-            hasVariants: !found.entries.isEmpty,
-            now: now,
-            cache.options
-        )
-        switch use {
+        switch ReuseDecision.decide(request, found, now: now) {
         case .answer(let reuse):
             answer(reuse, isCollapsed ? .forward(reason) : .hit) { [self] answer in
                 guard let answer else { return decide(mayWait: mayWait) }
@@ -504,10 +497,10 @@ package final class CacheTransaction: @unchecked Sendable {
 
     /// A cookie that came with a validation is for the client whose request it was, and was not stored.
     private func withCookies(of notModified: HTTPFields, _ head: CacheAnswer) -> CacheAnswer {
-        guard notModified.contains(.setCookie), !head.fields.contains(.setCookie) else { return head }
+        guard notModified.contains(.setCookie), !head.keptFields.contains(.setCookie) else { return head }
         var head = head
         for index in 0..<notModified.count where notModified.id(at: index) == .setCookie {
-            head.fields.append(contentsOf: notModified, at: index)
+            head.keptFields.append(contentsOf: notModified, at: index)
         }
         return head
     }

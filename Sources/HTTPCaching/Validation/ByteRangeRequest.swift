@@ -13,7 +13,7 @@ public enum ByteRangeRequest: Hashable, Sendable {
     /// - Parameters:
     ///   - request: the fields of a GET.
     ///   - length: of the body, in bytes.
-    public init(_ request: HTTPFields, of stored: StoredResponse, length: Int) {
+    public init(_ request: HTTPFields, of stored: borrowing StoredResponse, length: Int) {
         self = .whole
         guard stored.status == 200, request.count(of: .range) == 1, let index = request.first(.range) else { return }
         guard Self.isWanted(request, stored) else { return }
@@ -49,7 +49,7 @@ public enum ByteRangeRequest: Hashable, Sendable {
     }
 
     /// If-Range (RFC 9110 13.1.5): a strong entity tag that is the stored one's, or a date that is a strong validator.
-    private static func isWanted(_ request: HTTPFields, _ stored: StoredResponse) -> Bool {
+    private static func isWanted(_ request: HTTPFields, _ stored: borrowing StoredResponse) -> Bool {
         guard let index = request.first(.ifRange) else { return true }
         guard request.count(of: .ifRange) == 1 else { return false }
         let value = request.value(at: index)

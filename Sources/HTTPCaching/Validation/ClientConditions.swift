@@ -7,7 +7,7 @@ public enum ClientConditions {
     /// If-Match and If-Unmodified-Since are the origin's alone; If-Range belongs to `ByteRangeRequest`.
     ///
     /// - Parameter request: the fields of a GET or HEAD.
-    public static func areMet(_ request: HTTPFields, by stored: StoredResponse) -> Bool {
+    public static func areMet(_ request: HTTPFields, by stored: borrowing StoredResponse) -> Bool {
         guard stored.status == 200 else { return false }
         if request.contains(.ifNoneMatch) { return matchesTag(request, stored) }
         guard let since = CacheDate.value(.ifModifiedSince, in: request, now: stored.responseTime) else { return false }
@@ -19,7 +19,7 @@ public enum ClientConditions {
     }
 
     /// The weak comparison of RFC 9110 13.1.2, with any member of the list.
-    private static func matchesTag(_ request: HTTPFields, _ stored: StoredResponse) -> Bool {
+    private static func matchesTag(_ request: HTTPFields, _ stored: borrowing StoredResponse) -> Bool {
         var found = false
         EntityTagList.forEach(in: request, .ifNoneMatch) { tag in
             switch tag {

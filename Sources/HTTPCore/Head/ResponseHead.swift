@@ -18,17 +18,14 @@ public struct ResponseHead: Sendable {
     /// The head of an answer that did not come from a connection just now.
     ///
     /// - Parameters:
-    ///   - fields: without those of a connection and of framing.
+    ///   - fields: without those of a connection and of framing, Content-Length among them.
     ///   - contentLength: what Content-Length says; nil for none.
     ///   - hasBody: whether as many bytes follow.
     package init(status: Int, fields: HTTPFields, contentLength: Int?, hasBody: Bool) {
         self.status = status
         self.fields = fields
         self.contentLength = contentLength
-        if let contentLength {
-            self.fields.append(.contentLength, decimal: contentLength)
-            if hasBody { framing = .length(contentLength) }
-        }
+        if let contentLength, hasBody { framing = .length(contentLength) }
     }
 
     /// Empties it for the next response and keeps the memory.

@@ -9,16 +9,13 @@ extension Exchange {
 
     /// Looks for a stored answer, and asks the origin where there is none.
     ///
-    /// - Parameters:
-    ///   - isRepeated: whether what was kept of the request's body goes out again.
-    ///   - send: asks the origin.
+    /// - Parameter givesCredentials: whether the configuration puts some in.
     func ask(
         _ responses: ResponseCache,
         _ terms: CacheTerms,
         _ digest: PolicyDigest,
         _ request: SessionRequest,
-        givesCredentials: Bool,
-        _ send: @escaping (SessionRequest) -> Void
+        givesCredentials: Bool
     ) {
         let asked = CacheRequest(
             method: request.method,
@@ -39,16 +36,21 @@ extension Exchange {
         )
         let cache = self.cache ?? ExchangeCache(transaction, request)
         if self.cache == nil { self.cache = cache } else { cache.begin(transaction, request) }
-        transaction.begin { [unowned self] step in
+        transaction.begin { [unowned self, unowned cache] step in
             switch step {
-            case .forward(let fields):
-                var request = request
-                request.fields = fields
-                send(request)
+            case .forward(let fields): forward(fields, cache)
             case .answer(let answer): serve(answer, cache)
             case .gatewayTimeout(let status): notStored(status, cache)
             }
         }
+    }
+
+    private func forward(_ fields: HTTPFields, _ cache: ExchangeCache) {
+        guard let generation else { return }
+        var request = cache.request
+        request.fields = fields
+        cache.phase = .asking
+        dispatch(request, generation)
     }
 
     private func notStored(_ status: CacheStatus, _ cache: ExchangeCache) {
@@ -182,12 +184,7 @@ extension Exchange {
     private func replace(_ step: CacheTransaction.HeadStep, _ cache: ExchangeCache) {
         switch step {
         case .answer(let answer): serve(answer, cache)
-        case .again(let fields):
-            var request = cache.request
-            request.fields = fields
-            cache.phase = .asking
-            guard let generation else { return }
-            dispatch(request, generation)
+        case .again(let fields): forward(fields, cache)
         case .gatewayTimeout(let status): notStored(status, cache)
         // What is relayed is in the origin's own place.
         case .relay: fail(Problem(.internal, "The cache relays an answer that is over."))
@@ -201,10 +198,11 @@ extension Exchange {
         if answer.refreshes { CacheRefresh.begin(cache.transaction, like: cache.request, for: self) }
         cache.phase = .serving
         cache.status = answer.status
+        cache.storedAge = answer.head.age
         cache.stored = CachedBytes(source: answer.body, range: answer.head.body)
         let head = ResponseHead(
             status: answer.head.status,
-            fields: answer.head.fields,
+            fields: answer.head.keptFields,
             contentLength: answer.head.contentLength,
             hasBody: !answer.head.body.isEmpty
         )

@@ -28,6 +28,9 @@ final class ExchangeCache {
     /// What Cache-Status says of the answer.
     var status: CacheStatus?
 
+    /// The value of Age, of a stored answer.
+    var storedAge: Int?
+
     /// The origin's head and the beginning of its body, while the cache decides.
     var heldHead = ResponseHead()
     var held = ByteBuffer()
@@ -56,6 +59,7 @@ final class ExchangeCache {
         self.request = request
         phase = .asking
         status = nil
+        storedAge = nil
         dropped = 0
         endIsSure = true
         stored = CachedBytes()

@@ -18,6 +18,8 @@ struct AnswerContext {
     var base: AbsoluteURL?
     /// What the cache has done; nil where nothing is cached.
     var cacheStatus: CacheStatus?
+    /// Of an answer out of the cache: the value of Age, which is not among its fields, and neither is Content-Length.
+    var storedAge: Int?
 }
 
 /// The answer to one request as it goes to the client: its head, the framing of its body, its end.
@@ -65,6 +67,15 @@ struct ClientAnswer {
         if !hasDate {
             output.append("Date: ")
             output.append(context.worker.httpDate)
+            output.append("\r\n")
+        }
+        if let age = context.storedAge {
+            output.append("Age: ")
+            output.append(decimal: age)
+            if let length = response.contentLength {
+                output.append("\r\nContent-Length: ")
+                output.append(decimal: length)
+            }
             output.append("\r\n")
         }
         context.cacheStatus?.writeField(to: &output)

@@ -183,16 +183,18 @@ final class Exchange: LoopTaskDelegate {
         guard let responses = worker.cache, let route, let terms = route.cache,
             let digest = terms.digest(at: startedWall / 1_000_000)
         else { return dispatch(request, generation) }
-        ask(responses, terms, digest, request, givesCredentials: route.hooks?.givesCredentials ?? false) {
-            [unowned self] in dispatch($0, generation)
-        }
+        ask(responses, terms, digest, request, givesCredentials: route.hooks?.givesCredentials ?? false)
     }
 
     /// Sends a request to its origin.
     func dispatch(_ request: SessionRequest, _ generation: Generation) {
         let task = generation.manager.dataTask(with: request, delegate: self)
         self.task = task
-        if body.isComplete { task.finishSending() }
+        if let hooks, hooks.hasFollowed {
+            sendAgain(hooks, to: task)
+        } else if body.isComplete {
+            task.finishSending()
+        }
         task.resume()
     }
 
@@ -425,7 +427,8 @@ final class Exchange: LoopTaskDelegate {
             // Behind an offer to switch protocols bytes of the other one may be under way.
             requestIsWhole: body.isComplete && relay == nil,
             base: hooks?.base,
-            cacheStatus: cache?.status
+            cacheStatus: cache?.status,
+            storedAge: cache?.storedAge
         )
     }
 

@@ -169,27 +169,18 @@ extension Exchange {
                 let digest = terms.digest(at: worker.loop.wallClock / 1_000_000)
             else {
                 cache = nil
-                return dispatch(request, generation, keepsBody: hop.keepsBody, hooks)
+                return dispatch(request, generation)
             }
-            ask(responses, terms, digest, request, givesCredentials: route.hooks?.givesCredentials ?? false) {
-                [unowned self] in dispatch($0, generation, keepsBody: hop.keepsBody, hooks)
-            }
+            ask(responses, terms, digest, request, givesCredentials: route.hooks?.givesCredentials ?? false)
         }
     }
 
-    private func dispatch(
-        _ request: SessionRequest,
-        _ generation: Generation,
-        keepsBody: Bool,
-        _ hooks: ExchangeHooks
-    ) {
-        let task = generation.manager.dataTask(with: request, delegate: self)
-        self.task = task
-        if keepsBody { hooks.kept?.replay(to: task) }
+    /// Gives the request of a hop what was kept of the client's body; a hop without one has let go of that.
+    func sendAgain(_ hooks: ExchangeHooks, to task: LoopTask) {
+        hooks.kept?.replay(to: task)
         if body.isComplete, hooks.kept?.isReplaying != true {
             task.finishSending(trailers: hooks.trailers ?? HTTPFields())
         }
-        task.resume()
     }
 
     private func fields(of plan: RedirectHook.Plan, on route: Route, _ hooks: ExchangeHooks) -> HTTPFields {
