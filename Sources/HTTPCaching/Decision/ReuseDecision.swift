@@ -154,7 +154,9 @@ public enum ReuseDecision {
         return true
     }
 
-    private static func elsewhere(_ request: borrowing CacheRequest, _ reason: ForwardReason, validates: Bool) -> CacheUse {
+    private static func elsewhere(_ request: borrowing CacheRequest, _ reason: ForwardReason, validates: Bool)
+        -> CacheUse
+    {
         if request.control.onlyIfCached || request.policy == .returnCacheDataDontLoad { return .gatewayTimeout }
         return .forward(reason, validates: validates)
     }
