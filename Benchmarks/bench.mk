@@ -6,6 +6,7 @@
 # make soak         100,000 requests, good ones and faults of both sides; nothing is left of them (SOAK_REQUESTS=10000)
 # make slowhttptest slow clients of all kinds: others are served meanwhile, and the slow are sent away
 # make bench-cache  what the cache costs a request, the sockets aside
+# make bench-cache-start  from the start to the first answer with 10 GB on the disk (CACHE_BYTES=1073741824), below TMPDIR
 # make bench-policy what a security policy costs beyond OpenSSL's verification, and the lookup of a host
 #
 # Included by the Makefile at the top, and good alone: make -f Benchmarks/bench.mk bench
@@ -22,7 +23,7 @@ BENCH_SWIFT ?= swift
 
 SOAK_REQUESTS ?= 100000
 
-.PHONY: bench bench-cache bench-connections bench-download bench-policy bench-session bench-peers soak slowhttptest
+.PHONY: bench bench-cache bench-cache-start bench-connections bench-download bench-policy bench-session bench-peers soak slowhttptest
 
 bench:
 	$(BENCH_BUILD)
@@ -47,6 +48,13 @@ bench-policy:
 bench-cache:
 	PINPROXY_EXTRA_TARGET=cache-benchmark $(BENCH_SWIFT) build $(BENCH_POLICY_FLAGS) --product cache-benchmark
 	.build/release/cache-benchmark
+
+CACHE_BYTES ?= 10737418240
+
+bench-cache-start:
+	PINPROXY_EXTRA_TARGET=cache-benchmark $(BENCH_SWIFT) build $(BENCH_POLICY_FLAGS) --product cache-benchmark
+	folder=$$(mktemp -d) && .build/release/cache-benchmark --start $$folder/cache $(CACHE_BYTES); \
+	    status=$$?; rm -rf $$folder; exit $$status
 
 bench-download:
 	PINPROXY_EXTRA_TARGET=download-benchmark $(BENCH_SWIFT) build $(BENCH_POLICY_FLAGS) --product download-benchmark

@@ -15,6 +15,11 @@ func fields(_ pairs: [(String, String)]) throws -> HTTPFields {
     return fields
 }
 
+if CommandLine.arguments.count == 4, CommandLine.arguments[1] == "--start", let bytes = Int(CommandLine.arguments[3]) {
+    try DiskStart(folder: CommandLine.arguments[2], bytes: bytes).run()
+    exit(0)
+}
+
 /// CPU nanoseconds a round: the median of nine runs.
 func measure(_ name: String, rounds: Int, _ body: () throws -> Void) rethrows {
     var runs: [Double] = []
@@ -60,14 +65,7 @@ func insert(_ target: [UInt8], _ more: [(String, String)] = []) throws {
 
 /// As the proxy does it: key, lookup, selection, decision, and the answer's fields.
 func hit(_ target: [UInt8]) -> Int {
-    let key = CacheKey(
-        method: .get,
-        scheme: .https,
-        host: origin.host.bytes.span,
-        isIPv6: false,
-        port: 443,
-        target: target.span
-    )
+    let key = CacheKey(method: .get, origin: origin, target: target.span)
     let request = CacheRequest(method: .get, fields: asked)
     let entries = store.entries(for: key)
     guard let index = CachedEntry.select(among: entries, for: request, under: digest, options) else { return 0 }
