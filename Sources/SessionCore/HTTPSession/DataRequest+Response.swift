@@ -46,20 +46,19 @@ extension DataRequest {
         _ serializer: Serializer,
         _ box: HandOver<Result<SerializedResponse<Serializer.Output>, RequestFailure>>
     ) async {
+        do throws(SessionError) { try begin() } catch { return box.put(.failure(.session(error))) }
+        defer { finish() }
         do throws(RequestFailure) {
-            do throws(SessionError) { try begin() } catch { throw .session(error) }
             while true {
                 do throws(RequestFailure) {
                     let response = try await attempt()
                     let value = try serialize(response, serializer)
-                    finish()
                     return box.put(.success(SerializedResponse(value: value, response: response)))
                 } catch {
                     try await judge(error)
                 }
             }
         } catch {
-            finish()
             box.put(.failure(error))
         }
     }

@@ -115,26 +115,27 @@ public final class DownloadRequest: Request, @unchecked Sendable {
     private func run() async -> Result<DownloadResponse, RequestFailure> {
         do throws(SessionError) { try begin() } catch { return .failure(.session(error)) }
         defer { finish() }
-        while true {
-            do throws(RequestFailure) {
+        do throws(RequestFailure) {
+            while true {
                 do throws(RequestFailure) {
-                    let response = try await attempt()
-                    manager.tell { $0.request(self, didFinishDownloading: response) }
-                    return .success(response)
+                    return .success(try await attempt())
                 } catch {
                     try await judge(error)
                 }
-            } catch {
-                return .failure(error)
             }
+        } catch {
+            return .failure(error)
         }
     }
 
-    private func attempt() async throws(RequestFailure) -> DownloadResponse {
+    /// One attempt, to the file where it belongs.
+    func attempt() async throws(RequestFailure) -> DownloadResponse {
         let task = try await carryOut(try await adapt())
         guard let task = task as? DownloadTask else { preconditionFailure("a download's task") }
         do throws(SessionError) {
-            return try task.downloadDelegate.result(of: task).get()
+            let response = try task.downloadDelegate.result(of: task).get()
+            manager.tell { $0.request(self, didFinishDownloading: response) }
+            return response
         } catch {
             throw failure(of: task, error)
         }

@@ -26,7 +26,7 @@ public protocol EventMonitor: Sendable {
     func request(_ request: Request, didComplete task: SessionTask, with error: SessionError?)
     /// A download is where it belongs.
     func request(_ request: DownloadRequest, didFinishDownloading response: DownloadResponse)
-    /// The answer to a `DataRequest` has been serialized, or was refused.
+    /// An answer, or the file of a download, has been serialized, or was refused.
     func request(_ request: Request, didParse response: DataResponse, failure: RequestFailure?)
     /// After the delay, before the next attempt; `retryCount` counts it already.
     func requestIsRetrying(_ request: Request)

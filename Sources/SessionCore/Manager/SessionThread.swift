@@ -6,7 +6,7 @@ import ServerTrust
 /// The inside of a `URLSessionManager`: its tasks, and the `LoopSession` that carries them out. It lives as long as a
 /// task, or the manager.
 ///
-/// `@unchecked Sendable`: `manager`, `isClosing` and `authorizers` are touched by work that `loop` runs, on its one thread; before the
+/// `@unchecked Sendable`: `manager`, `isClosing`, `cancelsUnstarted` and `authorizers` are touched by work that `loop` runs, on its one thread; before the
 /// first such work nobody else has the object. `gate` is touched with `lock` held, and all else is immutable.
 final class SessionThread: @unchecked Sendable {
     /// What several threads see.
@@ -31,6 +31,7 @@ final class SessionThread: @unchecked Sendable {
     private(set) var manager: LoopSession!
     /// For the loop.
     private var isClosing = false
+    private var cancelsUnstarted = false
     private let lock = PosixLock()
     /// Behind `lock`.
     private var gate = Gate()
@@ -192,6 +193,7 @@ final class SessionThread: @unchecked Sendable {
     private func close(cancelingTasks: Bool) {
         guard let manager else { return }
         isClosing = true
+        if cancelingTasks { cancelsUnstarted = true }
         manager.sessionDidBecomeInvalid = { [self] in end() }
         // Those that were made in `perform`.
         if cancelingTasks { manager.cancelResumed() }
@@ -201,7 +203,7 @@ final class SessionThread: @unchecked Sendable {
     /// On the loop.
     private func closeWhenEmpty() {
         guard isClosing, table.isEmpty else { return }
-        manager?.invalidateSession(cancelingTasks: false)
+        manager?.invalidateSession(cancelingTasks: cancelsUnstarted)
     }
 
     /// On the loop: a task is complete.

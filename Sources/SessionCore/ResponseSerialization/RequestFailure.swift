@@ -12,6 +12,9 @@ public indirect enum RequestFailure: Error, Sendable, CustomStringConvertible {
     /// The answer, when there was one.
     public var response: DataResponse? { serializationError?.response }
 
+    /// Of the latest attempt; nil where none went out.
+    public var metrics: TaskMetrics? { sessionError?.metrics ?? response?.metrics }
+
     /// Of the latest attempt.
     public var sessionError: SessionError? {
         switch self {

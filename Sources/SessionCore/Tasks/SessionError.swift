@@ -68,6 +68,22 @@ public struct SessionError: Error, Sendable, CustomStringConvertible {
     public let details: String
     /// What the security policy found, when it is the policy that refused.
     public let evaluation: TrustEvaluation?
+    /// What was done before the task failed; nil where nothing was, and in errors that belong to no task.
+    public var metrics: TaskMetrics? { kept?.metrics }
+    private var kept: KeptMetrics?
+
+    /// Apart, so that an error stays small.
+    private final class KeptMetrics: Sendable {
+        let metrics: TaskMetrics
+
+        init(_ metrics: TaskMetrics) { self.metrics = metrics }
+    }
+
+    func with(_ metrics: TaskMetrics) -> SessionError {
+        var error = self
+        error.kept = KeptMetrics(metrics)
+        return error
+    }
 
     /// An error of the program's own, for an adapter or a body's source to throw; `details` is for people to read.
     public init(_ code: Code, _ details: String, evaluation: TrustEvaluation? = nil) {

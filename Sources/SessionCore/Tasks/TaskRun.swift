@@ -376,7 +376,11 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
         guard let task else { return }
         self.task = nil
         sink = nil
-        if metrics.fetchStart != 0 { metrics.duration = max(0, session.loop.freshWallClock - metrics.fetchStart) }
+        var error = error
+        if metrics.fetchStart != 0 {
+            metrics.duration = max(0, session.loop.freshWallClock - metrics.fetchStart)
+            error = error?.with(metrics)
+        }
         task.complete(error)
         task.delegate.finish(error, metrics)
         let own = task.delegate.taskDidComplete

@@ -171,6 +171,51 @@ struct DownloadRequestTests {
         await stage.end()
     }
 
+    @Test("a serializer makes an object of the file, which stays; what it refuses is put to the retriers")
+    func serializers() async throws {
+        let answers = [
+            OriginAnswer.text("{", fields: ["Content-Type: application/json"]),
+            OriginAnswer.text("{\"a\": 1}", fields: ["Content-Type: application/json"]),
+        ]
+        let retrier = Retrier { request, failure in
+            failure.serializationError != nil && request.retryCount == 0 ? .retry : .doNotRetry
+        }
+        let stage = try stage(interceptor: retrier, answering: HTTPStage.inTurn(answers))
+        let download = try stage.manager.download(.get, "x", to: target)
+        let answer = try await download.response(serializer: DecodableResponseSerializer([String: Int].self))
+        #expect(answer.value == ["a": 1])
+        #expect(try text(answer.response.path) == "{\"a\": 1}")
+        #expect(download.retryCount == 1)
+        let told = Monitor<String?>(nil)
+        try stage.manager.download(.get, "x", to: target).response(serializer: StringResponseSerializer()) { result in
+            if case .success(let answer) = result { told.with { $0 = answer.value } }
+        }
+        try await eventually("the handler") { told.with { $0 } == "{\"a\": 1}" }
+        let wrong = try stage.manager.download(.get, "x", to: target)
+        await #expect {
+            _ = try await wrong.response(serializer: DecodableResponseSerializer([Int].self))
+        } throws: {
+            ($0 as? RequestFailure)?.serializationError != nil
+        }
+        #expect(wrong.retryCount == 1 && wrong.state == .finished)
+        #expect(try text(folder.path + "/target") == "{\"a\": 1}")
+        await stage.end()
+        let path = folder.path
+        let small = try HTTPStage({
+            $0.maximumBodySize = 3
+            $0.temporaryFolder = path
+        }) { connection in
+            while try connection.readRequest() != nil { try connection.answer("four") }
+        }
+        let large = try small.manager.download(.get, "x", to: target)
+        await #expect {
+            _ = try await large.response(serializer: StringResponseSerializer())
+        } throws: {
+            ($0 as? RequestFailure)?.sessionError?.code == .responseTooLarge
+        }
+        await small.end()
+    }
+
     @Test("what was cancelled is gone on with by another request")
     func resumption() async throws {
         let body = patternBytes(500_000)

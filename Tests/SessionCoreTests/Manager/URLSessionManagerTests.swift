@@ -308,6 +308,44 @@ struct URLSessionManagerTests {
         #expect(second.log.with { $0 } == ["cancelled", "cancelled"])
     }
 
+    @Test("cancelling ends tasks of the loop that were never resumed, also behind an end that waits for them")
+    func unstarted() async throws {
+        for waitsFirst in [false, true] {
+            let stage = try ManagerStage { $0.readToEnd() }
+            let endpoint = try stage.manager.endpoint(for: Self.url)
+            stage.manager.perform { [stage] session in
+                guard let request = try? SessionRequest(endpoint: endpoint, method: .get, target: "/") else { return }
+                let delegate = Holding { error in stage.note(error?.code.rawValue ?? "fine") }
+                delegate.task = session.dataTask(with: request, delegate: delegate)
+                stage.note("made")
+            }
+            _ = try await stage.wait(for: "made")
+            async let ended: Void = waitsFirst ? stage.manager.invalidateSession(cancelingTasks: false) : ()
+            if waitsFirst { try await eventually("the closing") { !stage.manager.perform { _ in } } }
+            await stage.manager.invalidateSession(cancelingTasks: true)
+            await ended
+            #expect(stage.log.with { $0 } == ["made", "cancelled"])
+        }
+    }
+
+    @Test("what a task throws tells how far it came")
+    func failureMetrics() async throws {
+        let stage = try ManagerStage { connection in
+            guard try connection.readRequest() != nil else { return }
+            try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+        }
+        let task = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        let error = await #expect(throws: SessionError.self) { try await task.value() }
+        let metrics = try #require(error?.metrics)
+        #expect(metrics.transaction.status == 200 && metrics.transaction.responseBodyBytesReceived == 4)
+        #expect(metrics.duration >= metrics.transaction.responseStart && metrics.transaction.responseStart > 0)
+        #expect(task.error?.metrics != nil)
+        let idle = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        idle.cancel()
+        await #expect { _ = try await idle.value() } throws: { ($0 as? SessionError)?.metrics == nil }
+        await stage.end()
+    }
+
     @Test("two sessions share a thread, and the end of one leaves the other alone")
     func sharedLoop() async throws {
         let loop = try SessionLoop()
@@ -337,5 +375,18 @@ struct URLSessionManagerTests {
         }
         #expect(stage.manager.tasks.isEmpty)
         await stage.end()
+    }
+}
+
+/// Keeps its task until that is over.
+private final class Holding: LoopTaskDelegate {
+    var task: LoopTask?
+    private let tell: (SessionError?) -> Void
+
+    init(_ tell: @escaping (SessionError?) -> Void) { self.tell = tell }
+
+    override func taskDidComplete(_ task: LoopTask, error: SessionError?) {
+        tell(error)
+        self.task = nil
     }
 }
