@@ -216,6 +216,36 @@ struct DownloadRequestTests {
         await small.end()
     }
 
+    /// Removes what was downloaded before anybody can read it.
+    private struct Remover: EventMonitor {
+        let queue: CallbackQueue? = CallbackQueue { work in work() }
+
+        func request(_ request: DownloadRequest, didFinishDownloading response: DownloadResponse) {
+            try? FileManager.default.removeItem(atPath: response.path)
+        }
+    }
+
+    @Test("a file that is gone before it is read is an error of the request, as is an empty one for what needs bytes")
+    func unreadableFiles() async throws {
+        let stage = try stage(monitors: [Remover()]) { _ in OriginAnswer.text("x") }
+        let gone = try stage.manager.download(.get, "x", to: target)
+        await #expect {
+            _ = try await gone.response(serializer: StringResponseSerializer())
+        } throws: {
+            ($0 as? RequestFailure)?.sessionError?.code == .fileFailed
+        }
+        await stage.end()
+        let other = try self.stage { _ in OriginAnswer.text("", fields: ["Content-Type: application/json"]) }
+        let empty = try other.manager.download(.get, "x", to: target)
+        await #expect {
+            _ = try await empty.response(serializer: JSONResponseSerializer())
+        } throws: {
+            guard case .inputDataEmpty? = ($0 as? RequestFailure)?.serializationError?.reason else { return false }
+            return true
+        }
+        await other.end()
+    }
+
     @Test("what was cancelled is gone on with by another request")
     func resumption() async throws {
         let body = patternBytes(500_000)
