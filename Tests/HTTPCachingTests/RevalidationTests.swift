@@ -41,6 +41,28 @@ struct RevalidationTests {
         #expect(unselected.value(for: "If-Modified-Since") == nil)
     }
 
+    @Test("4.3.1: what was chosen for other codings than the client takes is neither asked about nor updated")
+    func codings() throws {
+        let vary = ("Vary", "Accept-Encoding, A")
+        let plain = try Stage.stored([("ETag", "\"a\""), vary], to: [("A", "1")])
+        let packed = try Stage.stored(
+            [("ETag", "\"a\""), ("Content-Encoding", "gzip"), vary],
+            to: [("Accept-Encoding", "gzip"), ("A", "1")]
+        )
+        let other = try Stage.stored([("ETag", "\"b\""), vary], to: [("Accept-Encoding", "GZIP"), ("A", "2")])
+        // Many origins have one tag for all codings, and answer 304 whatever the client takes.
+        #expect(try fields([("A", "3")], [packed, other], selected: nil) == nil)
+        let sent = try #require(try fields([("A", "1")], [plain, packed, other]))
+        #expect(sent.value(for: "If-None-Match") == "\"a\"")
+        let request = [("Accept-Encoding", "gzip"), ("A", "3")]
+        #expect(
+            try #require(try fields(request, [packed, other], selected: nil)).value(for: "If-None-Match")
+                == "\"a\", \"b\""
+        )
+        #expect(try outcome([("ETag", "\"a\"")], request: [("A", "1")], [plain, packed]) == .update([0]))
+        #expect(try outcome([("ETag", "\"a\"")], request: [("A", "3")], [packed], selected: nil) == .askAgain)
+    }
+
     @Test("4.3.1: without a validator the request goes as it is")
     func none() throws {
         #expect(try fields([], [Stage.stored([])]) == nil)

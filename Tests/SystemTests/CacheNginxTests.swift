@@ -12,7 +12,7 @@ struct CacheNginxTests {
         let origin = try NginxOrigin(
             server,
             directives: [
-                "expires \(expires)", "gzip on", "gzip_proxied any", "gzip_min_length 100", "gzip_types text/plain",
+                "expires \(expires)", "gzip on", "gzip_proxied any", "gzip_min_length 100", "gzip_types *",
                 "gzip_vary on",
             ],
             files: files

@@ -46,6 +46,14 @@ public struct SelectingFields: Hashable, Sendable {
         return true
     }
 
+    /// Whether `request` takes the same codings, as far as they have had a part in the choice.
+    func areCodings(of request: HTTPFields) -> Bool {
+        for field in fields where field.name.span.equals("accept-encoding") {
+            return Self.normalized(field.name, in: request) == field.value
+        }
+        return true
+    }
+
     /// The names that Vary lists, in lower case, sorted.
     static func names(_ response: HTTPFields) -> [[UInt8]] {
         var names: [[UInt8]] = []

@@ -5,8 +5,9 @@ import IOCore
 public enum Revalidation {
     /// The fields of the request with the validators of what is stored (4.3.1).
     ///
-    /// If-None-Match names the entity tags of all variants of the key, and those of the client with them; If-Modified-Since
-    /// bears the date of the one response that the request selects, where one was selected. A client's Range stays: the
+    /// If-None-Match names the entity tags of the variants of the key, and those of the client with them, but not of
+    /// variants that were chosen for other codings than this request's: too many origins have one tag for all codings.
+    /// If-Modified-Since bears the date of the one response that the request selects, where one was selected. A client's Range stays: the
     /// origin looks at it only after it has found that what is stored does not hold.
     ///
     /// - Parameters:
@@ -20,7 +21,7 @@ public enum Revalidation {
         variants: [StoredResponse]
     ) -> HTTPFields? {
         var tags: [EntityTag] = []
-        for variant in variants {
+        for variant in variants where variant.selecting.areCodings(of: request.fields) {
             if let tag = variant.etag, !tags.contains(tag) { tags.append(tag) }
         }
         let dated = selected.flatMap { variants[$0].lastModified == nil ? nil : $0 }
@@ -95,7 +96,10 @@ public enum Revalidation {
         if let tag, !tag.isWeak {
             // A strong tag names one representation among all of the resource, whichever request it answers.
             let latest = variants.indices.sorted { variants[$0].date > variants[$1].date }
-            let matching = latest.filter { variants[$0].etag.map(tag.matchesStrongly) ?? false }
+            let matching = latest.filter {
+                variants[$0].etag.map(tag.matchesStrongly) == true
+                    && variants[$0].selecting.areCodings(of: request.fields)
+            }
             guard !matching.isEmpty else { return none }
             // The one that the request selects stands first, if it is among them.
             return .update(matching.filter { $0 == selected } + matching.filter { $0 != selected })
@@ -136,7 +140,9 @@ public enum Revalidation {
         _ variants: [StoredResponse]
     ) -> Bool {
         guard !request.fields.contains(.ifNoneMatch) else { return false }
-        for index in variants.indices where index != selected && variants[index].etag != nil { return false }
+        for index in variants.indices where index != selected && variants[index].etag != nil {
+            if variants[index].selecting.areCodings(of: request.fields) { return false }
+        }
         return true
     }
 }
