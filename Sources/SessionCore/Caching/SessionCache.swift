@@ -31,7 +31,8 @@ public final class SessionCache: Sendable {
     ///   - diskPath: the folder, which is made if need be; its contents belong to the cache. Given where `diskCapacity`
     ///     is.
     ///   - isShared: false: one user's cache, as `URLCache` is; it keeps what is `private`, and answers to requests with
-    ///     `Authorization`. Whoever acts for several users gives each a cache, or says true.
+    ///     `Authorization`. Whoever acts for several users gives each a cache, or says true; but clients that show
+    ///     certificates chosen by hooks or credentials have caches of their own in any case, since no field tells them apart.
     ///   - notice: told, in words for people and at most once a minute, when the folder cannot be used and when it can
     ///     again; until then memory serves alone. It is called on a thread of the cache.
     /// - Throws: `requestInvalid` when capacity and folder do not go together, `internal` when the system has no more

@@ -63,7 +63,7 @@ public struct TransactionMetrics: Sendable {
     public internal(set) var resourceFetchType = ResourceFetchType.networkLoad
     /// The status of the final head; 0 when none came.
     public internal(set) var status = 0
-    /// 10, 11 or 20; 0 when no head came.
+    /// 10, 11 or 20; 0 when no head came, and for a stored answer.
     public internal(set) var protocolVersion = 0
     /// Whether the request went out on a connection that was there already.
     public internal(set) var isReusedConnection = false

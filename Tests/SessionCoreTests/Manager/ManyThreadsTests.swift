@@ -47,18 +47,40 @@ struct ManyThreadsTests {
         }
     }
 
-    @Test("32 threads make, hold, release and cancel tasks: each ends once, and none is left")
-    func turmoil() async throws {
+    @Test(
+        "32 threads make, hold, release and cancel tasks: each ends once, and none is left",
+        arguments: [false, true]
+    )
+    func turmoil(isCached: Bool) async throws {
         let folder = try TemporaryFolder()
+        // Small bodies in memory, these in files.
+        let cache =
+            isCached
+            ? try SessionCache(memoryCapacity: 100_000, diskCapacity: 1 << 24, diskPath: folder.path + "/cache") : nil
+        let fields = [
+            "Cache-Control: max-age=60", "Cache-Control: max-age=0", "Cache-Control: no-store",
+            "Cache-Control: max-age=0, stale-while-revalidate=600",
+        ]
         let stage = try Stage {
             $0.session.connectionsPerHost = 6
             $0.temporaryFolder = folder.path
+            $0.cache = cache
         } script: { connection in
-            while try connection.readRequest() != nil {
-                try connection.answer(String(repeating: "x", count: 30_000))
+            while let request = try connection.readRequest() {
+                if request["If-None-Match"] == "\"v\"" {
+                    try connection.write("HTTP/1.1 304 Not Modified\r\nETag: \"v\"\r\n\r\n")
+                    continue
+                }
+                let length = request.target.hasSuffix("0") ? 100 : 30_000
+                let control = fields[request.target.utf8.reduce(0) { $0 + Int($1) } % fields.count]
+                try connection.answer(String(repeating: "x", count: length), fields: ["ETag: \"v\"", control])
             }
         }
         let account = Monitor(Account())
+        let stored = Monitor(0)
+        stage.manager.taskDidFinishCollectingMetrics = { _, metrics in
+            if metrics.transaction.resourceFetchType == .localCache { stored.with { $0 += 1 } }
+        }
         stage.manager.taskDidComplete = { task, _ in
             account.with { $0.completions[task.taskIdentifier, default: 0] += 1 }
         }
@@ -95,7 +117,18 @@ struct ManyThreadsTests {
             #expect(account.completions.values.allSatisfy { $0 == 1 })
             #expect(account.handlers.values.allSatisfy { $0 == 1 })
         }
+        // Requests in the background come to their end, too.
+        let left = Monitor(-1)
+        try await eventually("nothing to be left on the loop") {
+            manager.perform { session in
+                let count = session.taskCount + session.exchanges.count
+                left.with { $0 = count }
+            }
+            return left.with { $0 } == 0
+        }
+        #expect((stored.with { $0 } > 0) == isCached)
         await stage.end()
+        await cache?.close()
     }
 
     @Test("sessions are invalidated while others make tasks: each task is refused or ends")
