@@ -102,6 +102,31 @@ struct CacheTrustTests {
         await cached.end()
     }
 
+    @Test(
+        "when a pin set has expired that lets nobody in, nothing stored is used; a fixed address is a place of its own"
+    )
+    func expiry() throws {
+        var configuration = SecurityPolicy.Configuration()
+        configuration.pinningMode = .publicKey
+        configuration.pins = [Pin(ManagerStage.server.pin), Pin(.unrelated(8))]
+        configuration.expiration = CalendarDate("2027-01-31")
+        let last: Int64 = 1_801_439_999
+        func endpoint(_ scheme: Endpoint.Scheme = .https, port: UInt16 = 1) throws -> Endpoint {
+            try TestSession.endpoint(port: port, scheme: scheme, policy: SecurityPolicy(configuration))
+        }
+        let enforced = try endpoint()
+        #expect(enforced.cacheDigest(at: last) != nil)
+        #expect(enforced.cacheDigest(at: last) == enforced.cacheDigest(at: 0))
+        #expect(enforced.cacheDigest(at: last + 1) == nil)
+        #expect(try endpoint().cacheDigest(at: last) == enforced.cacheDigest(at: last))
+        #expect(try endpoint(port: 2).cacheDigest(at: last) != enforced.cacheDigest(at: last))
+        #expect(try endpoint(.http).cacheDigest(at: last) != endpoint(.http, port: 2).cacheDigest(at: last))
+        configuration.onExpiration = .unpinned
+        let falling = try endpoint()
+        #expect(falling.cacheDigest(at: last + 1) != nil)
+        #expect(falling.cacheDigest(at: last + 1) != falling.cacheDigest(at: last))
+    }
+
     @Test("an answer is stored only where the policy passed in full")
     func reportOnly() async throws {
         let cached = try CacheStage(answering: CacheStage.counting("Cache-Control: max-age=60"))
