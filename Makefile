@@ -53,6 +53,7 @@ help:
 	@echo 'make bench-connections  h2load and wrk at 1,000 connections: no error, none starves'
 	@echo 'make bench-download  2 GB through a download task, with a restart in the middle'
 	@echo 'make bench-cache   what the cache costs a request, the sockets aside'
+	@echo 'make bench-cache-start  how soon a cache with 10 GB on the disk answers'
 	@echo 'make bench-policy what a security policy costs beyond the verification that OpenSSL makes anyway'
 	@echo 'make clean        removes what was built'
 
