@@ -39,6 +39,22 @@ struct StorabilityTests {
         #expect(try judge("max-age=60", status: status) == .notStorable(.status))
     }
 
+    @Test("6585: what speaks of one request or one client alone is not stored, whatever lifetime it has")
+    func aboutOneRequest() throws {
+        for status in [401, 407, 408, 411, 412, 413, 416, 417, 421, 425, 428, 429, 431, 511] {
+            #expect(try judge("public, max-age=60", status: status) == .notStorable(.status))
+            #expect(try judge("private, max-age=60", status: status, isShared: false) == .notStorable(.status))
+        }
+    }
+
+    @Test("4.1: a Vary that names more fields than any request has counts as everything")
+    func manyNames() throws {
+        let names = (0..<64).map { "x\($0)" }
+        let list = names.joined(separator: ",")
+        #expect(try judge("max-age=60", response: ("Vary", list + "," + list)) == .storable)
+        #expect(try judge("max-age=60", response: ("Vary", list + ",y")) == .notStorable(.variesOnEverything))
+    }
+
     @Test("3: without a lifetime only statuses that stand for one are stored")
     func lifetimes() throws {
         for status in [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501] {

@@ -54,7 +54,19 @@ public struct SelectingFields: Hashable, Sendable {
         return true
     }
 
-    /// The names that Vary lists, in lower case, sorted.
+    /// A Vary that names more counts as `*`: comparing requests by it would cost more than it could save.
+    static let namesAtMost = 64
+
+    /// Whether it holds values that are not to be written down.
+    var hasSecrets: Bool {
+        fields.contains { field in
+            field.value != nil && Self.secretNames.contains(field.name)
+        }
+    }
+
+    private static let secretNames = ["authorization", "proxy-authorization", "cookie"].map { Array($0.utf8) }
+
+    /// The names that Vary lists, in lower case, sorted; of too many the first, one more than may be.
     static func names(_ response: HTTPFields) -> [[UInt8]] {
         var names: [[UInt8]] = []
         var place = response.first(.vary)
@@ -65,7 +77,7 @@ public struct SelectingFields: Hashable, Sendable {
                 guard !range.isEmpty else { continue }
                 var name = [UInt8](copying: value.extracting(range))
                 for index in name.indices { name[index] = ASCII.lowercased(name[index]) }
-                if !names.contains(name) { names.append(name) }
+                if names.count <= namesAtMost, !names.contains(name) { names.append(name) }
             }
             place = response.next(.vary, after: index)
         }

@@ -9,7 +9,8 @@ public enum Storability: Hashable, Sendable {
     public enum Reason: Hashable, Sendable {
         /// Only answers to GET are stored.
         case method
-        /// An interim response, or one to be joined with what is stored (206, 304).
+        /// An interim response, one to be joined with what is stored (206, 304), or one about its request alone (412, 416,
+        /// 429 and the like).
         case status
         /// `must-understand` on a status whose meaning for caches is not known here (RFC 9111 5.2.2.3).
         case statusNotUnderstood
@@ -23,7 +24,7 @@ public enum Storability: Hashable, Sendable {
         case authorization
         /// No lifetime, no `public`, and a status that does not stand for one.
         case noLifetime
-        /// `Vary: *`: no later request ever matches (4.1).
+        /// `Vary: *`, or a Vary that names more fields than any request has: no later request ever matches (4.1).
         case variesOnEverything
         /// A Cache-Control that could not be read in full: what it forbids is not known.
         case malformedCacheControl
@@ -73,7 +74,9 @@ public enum Storability: Hashable, Sendable {
     ) -> Storability {
         guard request.method == .get else { return .notStorable(.method) }
         guard !request.hasBody else { return .notStorable(.requestBody) }
-        guard status >= 200, status != 206, status != 304 else { return .notStorable(.status) }
+        guard status >= 200, status != 206, status != 304, !isAboutTheRequest(status) else {
+            return .notStorable(.status)
+        }
 
         let governing = GoverningControl(response, options)
         let control = governing.control
@@ -94,6 +97,9 @@ public enum Storability: Hashable, Sendable {
             }
         }
         if response.hasMember("*", of: .vary) { return .notStorable(.variesOnEverything) }
+        if response.contains(.vary), SelectingFields.names(response).count > SelectingFields.namesAtMost {
+            return .notStorable(.variesOnEverything)
+        }
         if response.count(of: .etag) > 1 { return .notStorable(.contradiction) }
 
         let hasExpires = !governing.isTargeted && response.contains(.expires)
@@ -102,6 +108,15 @@ public enum Storability: Hashable, Sendable {
             || (options.isShared && control.sharedMaxAge != nil) || (!options.isShared && control.isPrivate != nil)
         guard saysSo || Freshness.isHeuristicallyCacheable(status) else { return .notStorable(.noLifetime) }
         return .storable
+    }
+
+    /// Statuses that speak of one request: its credentials, conditions, range, framing, size, or its client's habits. For
+    /// the next client they would be wrong; RFC 6585 forbids to store 428, 429, 431 and 511.
+    private static func isAboutTheRequest(_ status: Int) -> Bool {
+        switch status {
+        case 401, 407, 408, 411, 412, 413, 416, 417, 421, 425, 428, 429, 431, 511: true
+        default: false
+        }
     }
 
     /// The statuses of RFC 9110 whose meaning for a cache is no more than that of the message.

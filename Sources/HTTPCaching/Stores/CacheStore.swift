@@ -106,7 +106,10 @@ public final class CacheStore: @unchecked Sendable {
         inMemoryOnly: Bool = false
     ) -> CacheInsertion? {
         if let length, let maximumBytes, length > maximumBytes { return nil }
-        let onDisk = inMemoryOnly ? nil : disk?.insertion(for: key, response, tags: tags, length: length)
+        // Credentials and cookies of clients are not written to a disk.
+        let onDisk =
+            inMemoryOnly || response.selecting.hasSecrets
+            ? nil : disk?.insertion(for: key, response, tags: tags, length: length)
         let fitsInMemory = length ?? 0 <= memory.largestBody
         guard onDisk != nil || fitsInMemory else { return nil }
         return CacheInsertion(
@@ -125,7 +128,11 @@ public final class CacheStore: @unchecked Sendable {
     /// Stores an entry after a validation, and gives it back with its new head.
     @discardableResult
     public func update(_ entry: CachedEntry, by response: StoredResponse) -> CachedEntry {
-        disk?.update(entry, by: response)
+        if !response.selecting.hasSecrets {
+            disk?.update(entry, by: response)
+        } else if !entry.response.selecting.hasSecrets {
+            disk?.remove(.uri(entry.key), deliver: { $0() }, { _ in })
+        }
         return memory.replace(entry, by: response)
     }
 
@@ -171,7 +178,10 @@ public final class CacheInsertion {
     private var bytes: [UInt8] = []
     private var isInMemory: Bool
     private var length = 0
-    private var isOver = false
+    /// Of what is in flight to memory, in bytes.
+    private var reserved = 0
+    /// It was finished or given up.
+    private(set) var isOver = false
 
     init(
         _ store: CacheStore,
@@ -193,7 +203,8 @@ public final class CacheInsertion {
         limit = min(maximumBytes ?? Int.max, length ?? Int.max)
         self.disk = disk
         isInMemory = inMemory
-        if inMemory, let length { bytes.reserveCapacity(length) }
+        // No more than may come at once: a length is a promise.
+        if inMemory, let length { bytes.reserveCapacity(min(length, 256 << 10)) }
     }
 
     deinit { abort() }
@@ -208,11 +219,12 @@ public final class CacheInsertion {
         guard length <= limit else { return abort() }
         disk?.append([UInt8](copying: span))
         guard isInMemory else { return }
-        if length <= store.memory.largestBody {
+        if length <= store.memory.largestBody, store.memory.reserve(span.count) {
+            reserved += span.count
             bytes.append(span)
         } else {
             isInMemory = false
-            bytes = []
+            letGo()
             if disk == nil { abort() }
         }
     }
@@ -232,7 +244,7 @@ public final class CacheInsertion {
             // What was taken in reserve is given back.
             if bytes.capacity > bytes.count + bytes.count / 4 + 1024 { bytes = bytes.map { $0 } }
             store.memory.insert(CachedEntry(key: key, response: response, body: .memory(bytes), tags: tags))
-            bytes = []
+            letGo()
         } else {
             // An earlier, smaller one must not outlive it.
             store.memory.remove(sameAs: key, response)
@@ -245,7 +257,13 @@ public final class CacheInsertion {
     public func abort() {
         guard !isOver else { return }
         isOver = true
-        bytes = []
+        letGo()
         disk?.abort()
+    }
+
+    private func letGo() {
+        bytes = []
+        if reserved > 0 { store.memory.release(reserved) }
+        reserved = 0
     }
 }

@@ -32,6 +32,7 @@ struct DiskFolder: Sendable {
         try FileMove.makeFolders(above: path)
         for folder in [path, partial, bodies] {
             if mkdir(folder, 0o700) != 0, errno != EEXIST { throw IOFailure(code: errno, during: "mkdir") }
+            try Self.judge(folder, followsLink: folder == path)
         }
         let descriptor = Glibc.open("\(path)/lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw IOFailure(code: errno, during: "open") }
@@ -43,6 +44,31 @@ struct DiskFolder: Sendable {
         // What an earlier process did not finish.
         for name in Self.names(in: partial) { unlink("\(partial)/\(name)") }
         return descriptor
+    }
+
+    /// Who can write here says what pinned servers are supposed to have answered.
+    private static func judge(_ folder: String, followsLink: Bool) throws(IOFailure) {
+        var status = stat()
+        guard (followsLink ? stat(folder, &status) : lstat(folder, &status)) == 0 else {
+            throw IOFailure(code: errno, during: "stat")
+        }
+        guard status.st_mode & S_IFMT == S_IFDIR else {
+            throw IOFailure(code: ENOTDIR, during: "the folder, or one inside it, is none")
+        }
+        guard status.st_uid == geteuid() else {
+            throw IOFailure(code: EPERM, during: "the folder, or one inside it, belongs to another user")
+        }
+        guard status.st_mode & (S_IWGRP | S_IWOTH) == 0 else {
+            throw IOFailure(code: EPERM, during: "others may write to the folder (chmod 700 ends that)")
+        }
+    }
+
+    /// Has the index be a file that nobody else reads, whatever the folder's mode.
+    func secureIndex() throws(IOFailure) {
+        let descriptor = Glibc.open(index, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else { throw IOFailure(code: errno, during: "open") }
+        defer { close(descriptor) }
+        guard fchmod(descriptor, 0o600) == 0 else { throw IOFailure(code: errno, during: "fchmod") }
     }
 
     /// Makes a complete body stand under its name.

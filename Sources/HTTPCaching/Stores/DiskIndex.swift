@@ -276,7 +276,11 @@ final class DiskIndex {
     func insert(_ key: CacheKey, _ response: StoredResponse, tags: [[UInt8]], body: Body) throws {
         let head = HeadCoding.encode(response, tags: tags)
         let cost = body.length + head.count + key.uri.count * 2 + key.partition.count + Self.overhead
-        let replaced = try entries(for: key).filter { $0.entry.response.selecting == response.selecting }
+        let variants = try entries(for: key)
+        var replaced = variants.filter { $0.entry.response.selecting == response.selecting }
+        // A lookup reads all variants of its key: there are as few of them as in memory, and the oldest go.
+        let others = variants.filter { $0.entry.response.selecting != response.selecting }.sorted { $0.row < $1.row }
+        replaced += others.prefix(max(0, others.count + 1 - MemoryStore.variantsAtMost))
         var gone: [UInt64] = []
         filter.insert([UInt64(bitPattern: hash(key))])
         try inTransaction {

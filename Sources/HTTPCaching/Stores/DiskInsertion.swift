@@ -123,6 +123,7 @@ private final class FileInsertion: @unchecked Sendable {
     func finish(_ key: CacheKey, _ response: StoredResponse, _ tags: [[UInt8]]) {
         loop.submit {
             guard let writer = self.writer, !self.hasFailed.load(ordering: .relaxed) else { return }
+            guard !self.store.isGone else { return self.drop() }
             self.store.commit(key, response, tags: tags, .file(writer.finish()))
             self.writer = nil
             self.store.release(self.reserved)

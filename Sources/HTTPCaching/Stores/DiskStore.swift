@@ -70,6 +70,8 @@ public final class DiskStore: @unchecked Sendable {
     /// Of bodies that are being written, in bytes.
     private var inFlight = 0
     private var isClosed = false
+    /// The folder was given up: it may be another's by now.
+    private var hasLeft = false
 
     /// Numbers about a store.
     public struct Statistics: Hashable, Sendable {
@@ -122,7 +124,8 @@ public final class DiskStore: @unchecked Sendable {
         for loop in bodyLoops { loop.submit { isOpen.wait() } }
     }
 
-    /// Waits until what was asked for before is done, and ends the threads. What is asked afterwards is a miss.
+    /// Waits until what was asked for before is done, and gives up the folder. What is asked afterwards is a miss; but a
+    /// body that is open can be read to its end: the threads for that end with the store.
     public func close() {
         let wasClosed = lock.withLock {
             defer { isClosed = true }
@@ -132,13 +135,14 @@ public final class DiskStore: @unchecked Sendable {
         // Bodies first: what they finish goes to the index.
         for loop in bodyLoops { waitForAll(loop) }
         indexLoop.submit {
+            self.lock.withLock { (self.isOn, self.hasLeft) = (false, true) }
             self.index = nil
             if self.lockDescriptor >= 0 { Glibc.close(self.lockDescriptor) }
             self.lockDescriptor = -1
         }
         waitForAll(indexLoop)
-        for loop in [indexLoop] + bodyLoops { loop.stop() }
-        for thread in threads { thread.join() }
+        indexLoop.stop()
+        threads[0].join()
     }
 
     private func waitForAll(_ loop: EventLoop) {
@@ -147,11 +151,13 @@ public final class DiskStore: @unchecked Sendable {
         latch.wait()
     }
 
-    /// A store that was not closed lets its threads end by themselves.
+    /// The threads that are left end by themselves.
     deinit {
+        for loop in bodyLoops { loop.stop() }
+        for thread in threads[1...] { thread.detach() }
         guard !isClosed else { return }
-        for loop in [indexLoop] + bodyLoops { loop.stop() }
-        for thread in threads { thread.detach() }
+        indexLoop.stop()
+        threads[0].detach()
         if lockDescriptor >= 0 { Glibc.close(lockDescriptor) }
     }
 
@@ -162,6 +168,9 @@ public final class DiskStore: @unchecked Sendable {
     public var capacity: Int { configuration.capacity }
 
     public var statistics: Statistics { lock.withLock { numbers } }
+
+    /// Whether nothing can be stored any more.
+    var isGone: Bool { lock.withLock { hasLeft } }
 
     private var accepts: Bool { lock.withLock { !isClosed } }
 
@@ -231,7 +240,6 @@ public final class DiskStore: @unchecked Sendable {
         deliver: @escaping Delivery,
         _ completion: @escaping @Sendable ([UInt8]?) -> Void
     ) {
-        guard accepts else { return deliver { completion(nil) } }
         someBodyLoop().submit {
             let bytes = body.read(at: offset, count: count)
             deliver { completion(bytes) }
@@ -334,9 +342,10 @@ public final class DiskStore: @unchecked Sendable {
     // MARK: - The index thread
 
     private func openIndex() {
-        guard index == nil, Clock.monotonic >= nextAttempt else { return }
+        guard index == nil, !isGone, Clock.monotonic >= nextAttempt else { return }
         do {
             if lockDescriptor < 0 { lockDescriptor = try folder.open() }
+            try folder.secureIndex()
             // An eighth is left for bodies that are being written.
             let capacity = configuration.capacity - configuration.capacity / 8
             let opened = try DiskIndex(folder, capacity: capacity, options)

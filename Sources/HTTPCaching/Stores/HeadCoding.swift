@@ -5,6 +5,8 @@ import IOCore
 /// name and value is judged anew.
 enum HeadCoding {
     private static let version: UInt8 = 1
+    /// Seconds, and times in seconds, beyond which nothing is reckoned with.
+    private static let farthest = 1 << 40
 
     static func encode(_ response: StoredResponse, tags: [[UInt8]]) -> [UInt8] {
         var writer = Writer()
@@ -46,7 +48,8 @@ enum HeadCoding {
             let responseTime = reader.number(), let initialAge = reader.number(), let lifetime = reader.number(),
             let flags = reader.number(), let digest = reader.run(), let fields = reader.fields(),
             let selecting = reader.selecting(), let tags = reader.tags(), reader.isAtEnd,
-            (200...599).contains(status), initialAge >= 0
+            (200...599).contains(status), (0...farthest).contains(initialAge), (0...farthest).contains(responseTime),
+            (0...farthest).contains(requestTime), lifetime <= farthest
         else { return nil }
         let response = StoredResponse(
             status: status,

@@ -1,4 +1,5 @@
 import IOCore
+import Synchronization
 
 /// Stored responses in memory, bounded by bytes.
 ///
@@ -15,6 +16,11 @@ public final class MemoryStore: @unchecked Sendable {
     /// Bodies that are larger are not taken, in bytes.
     public let largestBody: Int
 
+    /// Bytes of bodies that are on their way: half as much again as what is stored at most, so that many slow transfers
+    /// at a time cannot take up memory without a bound.
+    private let inFlight = Atomic<Int>(0)
+    private let inFlightAtMost: Int
+
     private let lock = PosixLock()
     // Behind `lock`.
     private var table = KeyTable()
@@ -25,7 +31,7 @@ public final class MemoryStore: @unchecked Sendable {
     private var evictions = 0
 
     /// How many variants of one key are kept; the oldest goes.
-    private static let variantsAtMost = 32
+    static let variantsAtMost = 32
 
     /// - Parameters:
     ///   - capacity: in bytes, heads and a share of bookkeeping included.
@@ -33,7 +39,18 @@ public final class MemoryStore: @unchecked Sendable {
     public init(capacity: Int, largestBody: Int? = nil) {
         self.capacity = capacity
         self.largestBody = min(largestBody ?? capacity / 8, capacity)
+        inFlightAtMost = max(capacity / 2, self.largestBody)
     }
+
+    /// Whether so many bytes more may be held of bodies that have not ended yet.
+    func reserve(_ count: Int) -> Bool {
+        let held = inFlight.wrappingAdd(count, ordering: .relaxed).newValue
+        if held <= inFlightAtMost { return true }
+        release(count)
+        return false
+    }
+
+    func release(_ count: Int) { inFlight.wrappingSubtract(count, ordering: .relaxed) }
 
     /// All variants that are stored for the key.
     public func entries(for key: CacheKey) -> [CachedEntry] {

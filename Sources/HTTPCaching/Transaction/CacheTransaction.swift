@@ -36,7 +36,8 @@ package final class CacheTransaction: @unchecked Sendable {
     package enum HeadStep {
         /// The origin's answer is dropped, and this takes its place.
         case answer(Answer)
-        /// The origin's answer goes to the client; its body is shown to `body` on the way.
+        /// The origin's answer goes to the client; its body is shown to `body` on the way. In the background there is none,
+        /// and only a body that `isStoring` is wanted.
         case relay(CacheStatus)
         /// The origin's answer is dropped, and it is asked again with these fields.
         case again(HTTPFields)
@@ -72,6 +73,10 @@ package final class CacheTransaction: @unchecked Sendable {
     private var validates = false
     private var isLeader = false
     private var isCollapsed = false
+    /// Whether the end of the origin's body can be told from its being cut short.
+    private var endIsSure = true
+    /// Asked in the background: nobody waits for an answer.
+    private var isBackground = false
     private var insertion: CacheInsertion?
     private var timer: LoopTimer?
     private var isOver = false
@@ -282,14 +287,17 @@ package final class CacheTransaction: @unchecked Sendable {
     /// - Parameters:
     ///   - length: of its body, where that is known, in bytes.
     ///   - mayStore: false where the evaluation of the server did not pass in full (a failed pin that was only reported).
+    ///   - endIsSure: false where the body's end could be its being cut short (RFC 9112 8): it is not stored.
     ///   - completion: is called once, perhaps before this returns, and not after `cancel`.
     package func originAnswered(
         status: Int,
         _ fields: HTTPFields,
         length: Int?,
         mayStore: Bool,
+        endIsSure: Bool = true,
         _ completion: @escaping (HeadStep) -> Void
     ) {
+        self.endIsSure = endIsSure
         if status == 304, validates { return notModified(fields, mayStore: mayStore, completion) }
         if status >= 500, mayStore,
             case .answer(let reuse)? = ReuseDecision.decide(
@@ -323,7 +331,7 @@ package final class CacheTransaction: @unchecked Sendable {
         }
         if request.method == .head, mayStore { headAnswered(status, fields) }
         guard request.method == .get else { return told }
-        guard mayStore else {
+        guard mayStore, endIsSure else {
             release(.notForOthers)
             return told
         }
@@ -337,6 +345,7 @@ package final class CacheTransaction: @unchecked Sendable {
             cache.options
         )
         var inMemoryOnly = false
+        var isForOthers = false
         if let willStore, case .store(let kept, _, _) = verdict {
             switch willStore(status, kept) {
             case .skip: verdict = .skip(.rule)
@@ -367,15 +376,26 @@ package final class CacheTransaction: @unchecked Sendable {
                 tags: SurrogateKeys.tags(of: kept),
                 length: length,
                 maximumBytes: maximumBytes,
-                inMemoryOnly: inMemoryOnly
+                // What Vary names may be what this program puts in: a secret.
+                inMemoryOnly: inMemoryOnly || (request.hasCredentials && !response.selecting.isEmpty)
             )
+            isForOthers = insertion != nil && answersOthers(response)
             told.isStored = insertion != nil
             if insertion == nil { told.reason = .tooLarge }
             let freshness = response.freshness(now: now)
             told.timeToLive = freshness.lifetime - freshness.age
         }
-        if insertion == nil { release(.notForOthers) }
+        if !isForOthers { release(.notForOthers) }
         return told
+    }
+
+    /// Whether somebody who asks for the same could be answered by it without a question to the origin. Where not, nobody
+    /// is kept waiting for the end of a body that is not for them: it may be that of an endless stream.
+    private func answersOthers(_ response: StoredResponse) -> Bool {
+        let plain = CacheRequest(method: .get, fields: HTTPFields())
+        let use = ReuseDecision.decide(plain, stored: response, hasVariants: true, now: now, cache.options)
+        if case .answer = use { return true }
+        return false
     }
 
     private func headAnswered(_ status: Int, _ fields: HTTPFields) {
@@ -431,12 +451,19 @@ package final class CacheTransaction: @unchecked Sendable {
                 mayStay = keep(response, in: &found.entries[index]) && mayStay
             }
             found.selected = indices[0]
+            if isBackground {
+                self.outcome = .revalidated
+                cache.count(.revalidated)
+                release(mayStay ? .stored : .notForOthers)
+                return completion(.relay(CacheStatus(.forward(reason))))
+            }
             let freshness = found.entries[indices[0]].response.freshness(now: now)
             answer(Reuse(freshness: freshness, revalidates: false), .forward(reason)) { [self] answer in
                 guard let answer else { return askAgain(completion) }
                 self.outcome = .revalidated
                 cache.count(.revalidated)
-                release(mayStay ? .stored : .notForOthers)
+                let isForOthers = mayStay && found.entry.map { answersOthers($0.response) } == true
+                release(isForOthers ? .stored : .notForOthers)
                 var told = answer.status
                 told.forwardStatus = 304
                 let head = withCookies(of: fields, answer.head)
@@ -540,7 +567,17 @@ package final class CacheTransaction: @unchecked Sendable {
     }
 
     /// A piece of the origin's body, on its way to the client.
-    package func body(_ bytes: borrowing Span<UInt8>) { insertion?.append(bytes) }
+    package func body(_ bytes: borrowing Span<UInt8>) {
+        guard let insertion else { return }
+        insertion.append(bytes)
+        guard insertion.isOver else { return }
+        // Too large after all: nobody waits for its end any longer.
+        self.insertion = nil
+        release(.notForOthers)
+    }
+
+    /// Whether the body that comes is being stored.
+    package var isStoring: Bool { insertion != nil }
 
     /// The origin's answer has ended.
     ///
@@ -599,6 +636,7 @@ package final class CacheTransaction: @unchecked Sendable {
         )
         guard cache.leads(refreshing, now: loop.now) else { return nil }
         refreshing.isLeader = true
+        refreshing.isBackground = true
         refreshing.found = CacheStore.Found(entries: [entry], selected: 0)
         refreshing.reason = .stale
         refreshing.outcome = .miss

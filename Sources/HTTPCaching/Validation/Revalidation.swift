@@ -3,6 +3,9 @@ import IOCore
 
 /// Asking the origin whether stored responses still hold (RFC 9111 4.3).
 public enum Revalidation {
+    /// More bytes of entity tags than this could be more than an origin takes: then only the selected one is named.
+    private static let tagBytesAtMost = 4096
+
     /// The fields of the request with the validators of what is stored (4.3.1).
     ///
     /// If-None-Match names the entity tags of the variants of the key, and those of the client with them, but not of
@@ -23,6 +26,9 @@ public enum Revalidation {
         var tags: [EntityTag] = []
         for variant in variants where variant.selecting.areCodings(of: request.fields) {
             if let tag = variant.etag, !tags.contains(tag) { tags.append(tag) }
+        }
+        if tags.reduce(0, { $0 + $1.bytes.count }) > tagBytesAtMost {
+            tags = selected.flatMap { variants[$0].etag }.map { [$0] } ?? []
         }
         let dated = selected.flatMap { variants[$0].lastModified == nil ? nil : $0 }
         guard !tags.isEmpty || dated != nil else { return nil }

@@ -72,10 +72,11 @@ final class CacheRefresh: LoopTaskDelegate {
             status: response.status,
             response.fields,
             length: length,
-            mayStore: ExchangeCache.mayStore(task)
+            mayStore: ExchangeCache.mayStore(task),
+            endIsSure: endIsSure
         ) { [unowned self] step in
             switch step {
-            case .relay: phase = .storing
+            case .relay: if transaction.isStoring { phase = .storing }
             case .again(let fields): phase = .again(fields)
             // What was stored is fresh again, or stays as it is.
             case .answer, .gatewayTimeout: break
@@ -87,7 +88,10 @@ final class CacheRefresh: LoopTaskDelegate {
     override func task(_ task: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
         bytesReceived += data.count
         switch phase {
-        case .storing: transaction.body(data)
+        case .storing:
+            transaction.body(data)
+            // There is no client for what is not stored, and it may have no end.
+            if !transaction.isStoring { task.cancel() }
         case .dropping, .again:
             if bytesReceived > 64 << 10 { task.cancel() }
         case .asking: break

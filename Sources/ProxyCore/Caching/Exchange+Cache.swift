@@ -81,7 +81,8 @@ extension Exchange {
             status: response.status,
             response.fields,
             length: length,
-            mayStore: ExchangeCache.mayStore(task)
+            mayStore: ExchangeCache.mayStore(task),
+            endIsSure: cache.endIsSure
         ) { [unowned self] step in
             if isLate { self.decided(step, cache) } else { decided = step }
         }
@@ -235,7 +236,22 @@ extension Exchange {
     private static let storedPiece = 128 << 10
 
     private func hand(_ bytes: borrowing Span<UInt8>, _ cache: ExchangeCache) {
-        if case .pause = take(body: bytes) { cache.stored.isPaused = true }
+        guard case .pause = take(body: bytes), !isOver else { return }
+        cache.stored.isPaused = true
+        let timeouts = cache.request.timeouts ?? cache.request.endpoint.timeouts
+        var patience = timeouts.stall
+        if let total = timeouts.total {
+            let spent = min(total.nanoseconds, worker.loop.now - startedAt)
+            patience = min(patience, TimeSpan(nanoseconds: total.nanoseconds - spent))
+        }
+        cache.wait(for: patience, on: worker.loop) { [unowned self] in
+            fail(
+                Problem(
+                    .stalled,
+                    "The client has taken nothing of a stored answer within timeouts.stall, or not all of it within timeouts.total."
+                )
+            )
+        }
     }
 
     private func read(_ file: StoredBody, at offset: Int, count: Int, _ cache: ExchangeCache) {
@@ -267,6 +283,7 @@ extension Exchange {
         task?.resumeReceiving()
         if let cache, cache.stored.isPaused {
             cache.stored.isPaused = false
+            cache.stopWaiting()
             pump(cache)
         }
     }

@@ -39,10 +39,11 @@ final class ExchangeCache {
     /// How much of an answer that is replaced has come.
     private var dropped = 0
     /// Whether the end of the origin's body is known to be its end.
-    private var endIsSure = true
+    private(set) var endIsSure = true
 
     /// What is left of a stored body.
     var stored = CachedBytes()
+    private var waiting: (timer: LoopTimer, loop: EventLoop)?
 
     /// An answer that is not delivered is read to its end, so that the connection serves the next request; a longer one
     /// is cut off.
@@ -95,7 +96,23 @@ final class ExchangeCache {
     func ended(_ error: SessionError?) { transaction.ended(isWhole: error == nil && endIsSure) }
 
     /// The exchange is over.
-    func end() { transaction.cancel() }
+    func end() {
+        stopWaiting()
+        transaction.cancel()
+    }
+
+    /// Whoever takes a stored body has no room: no origin's clock runs, and this one does in its place.
+    func wait(for patience: TimeSpan, on loop: EventLoop, _ isOver: @escaping () -> Void) {
+        stopWaiting()
+        let timer = LoopTimer(isOver)
+        loop.arm(timer, after: patience)
+        waiting = (timer, loop)
+    }
+
+    func stopWaiting() {
+        if let (timer, loop) = waiting { loop.remove(timer) }
+        waiting = nil
+    }
 
     /// Whether an answer may be kept: its server has passed in full. What was only let by is not.
     static func mayStore(_ task: LoopTask) -> Bool {

@@ -171,7 +171,8 @@ extension Exchange {
                 cache = nil
                 return dispatch(request, generation)
             }
-            ask(responses, terms, digest, request, givesCredentials: route.hooks?.givesCredentials ?? false)
+            let givesCredentials = route.hooks?.givesCredentials == true || plan.changes?.givesCredentials == true
+            ask(responses, terms, digest, request, givesCredentials: givesCredentials)
         }
     }
 

@@ -302,6 +302,11 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
 
     private func pass(_ data: borrowing Span<UInt8>) -> BodyFlow {
         transaction.body(data)
+        // Nobody is to get what is asked for in the background: what is not stored is not read, it may have no end.
+        if refreshment != nil, !transaction.isStoring {
+            asker?.cancel()
+            return .proceed
+        }
         guard task.delegate.task(task, didReceive: data) == .pause, !isOver else { return .proceed }
         task.pausedByDelegate = true
         return .pause

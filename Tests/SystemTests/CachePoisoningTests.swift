@@ -1,0 +1,175 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// What one client, or one answer, must not do to the answers of others.
+@Suite("Attacks on the cache: what others get")
+struct CachePoisoningTests {
+    @Test(
+        "an answer about one request (its range, conditions, credentials, size, pace) is not kept, whatever it says",
+        arguments: [401, 407, 408, 411, 412, 413, 416, 417, 421, 425, 428, 429, 431, 511]
+    )
+    func aboutOneRequest(status: Int) throws {
+        let cache = try CacheStage { request in
+            let isOdd = request["X-Odd"] != nil
+            return OriginAnswer.text(
+                isOdd ? "not you" : "good",
+                status: isOdd ? "\(status) No" : "200 OK",
+                fields: ["Cache-Control: public, max-age=3600"]
+            )
+        }
+        #expect(try cache.get("/", fields: ["X-Odd: 1", "Range: bytes=900-"]).status == status)
+        #expect(try cache.get().text == "good")
+        #expect(cache.requests.count == 2)
+    }
+
+    @Test("a Host that the request line overrides, and other odd heads, neither reach the origin nor the key")
+    func unkeyedHost() throws {
+        let cache = try CacheStage { CacheStage.fresh("\($0["Host"] ?? "") \($0.target)") }
+        let good = "\(Stage.host) /p"
+        for (line, host) in [
+            ("http://\(Stage.host)/p", "evil.example.com"), ("http://\(Stage.host):80/p", Stage.host),
+            ("https://API.EXAMPLE.COM:443/p", "x"), ("http://\(Stage.host)/p", Stage.host),
+        ] {
+            let answer = try cache.proxy.exchange("GET \(line) HTTP/1.1\r\nHost: \(host)\r\n\r\n")
+            #expect(answer.status >= 400 || answer.text == good, "\(line) \(host): \(answer)")
+        }
+        for line in ["http://\(Stage.host)/p#x", "http://user@\(Stage.host)/p", "http://\(Stage.host)\\@evil/p"] {
+            #expect(try cache.proxy.exchange("GET \(line) HTTP/1.1\r\nHost: \(Stage.host)\r\n\r\n").status == 400)
+        }
+        #expect(try cache.get("/p").text == good)
+        #expect(cache.requests.allSatisfy { $0["Host"] == Stage.host && $0.target == "/p" })
+    }
+
+    @Test("a Connection field takes nothing from under the cache, in memory or on the disk")
+    func connectionNamesTerms() throws {
+        let folder = try TemporaryFolder()
+        let cache = try CacheStage(["disk": ["path": "\(folder.path)/cache", "size": "100MB"]]) { _ in
+            OriginAnswer.text(
+                "x",
+                fields: [
+                    "Connection: Cache-Control", "Cache-Control: no-cache", "ETag: \"v\"",
+                    "Expires: Fri, 01 Jan 2100 00:00:00 GMT",
+                ]
+            )
+        }
+        #expect(try cache.get().text == "x")
+        // Out of the disk it would be fresh for decades.
+        let proxy = try CacheStage.restart(cache.proxy, with: cache.stage.settings)
+        #expect(try proxy.get(cache.stage.url())["Cache-Status"]?.contains("hit") == false)
+        #expect(cache.requests.count == 2)
+    }
+
+    @Test("a Vary of thousands of names costs little and is stored by nobody")
+    func varyOfThousands() throws {
+        let names = (0..<10_000).map { String($0, radix: 36) }.joined(separator: ",")
+        let cache = try CacheStage { _ in CacheStage.fresh("x", ["Vary: \(names)"]) }
+        let begin = Date()
+        for _ in 0..<3 {
+            #expect(try cache.get()["Cache-Status"]?.contains("detail=vary-everything") == true)
+        }
+        #expect(Date().timeIntervalSince(begin) < 20)
+        #expect(cache.requests.count == 3)
+    }
+
+    @Test("thousands of variants of one URL leave a few, in memory and on the disk, and lookups fast")
+    func variants() throws {
+        let folder = try TemporaryFolder()
+        let cache = try CacheStage(["disk": ["path": "\(folder.path)/cache", "size": "100MB"]]) { request in
+            CacheStage.fresh("for \(request["X"] ?? "")", ["Vary: X", "ETag: \"\(request["X"] ?? "")\""])
+        }
+        let client = try cache.proxy.connect()
+        for number in 0..<300 {
+            try client.send(ProxyUnderTest.request("GET", cache.stage.url(), fields: ["X: \(number)"]))
+            #expect(try client.readResponse().text == "for \(number)")
+        }
+        // The latest are there, and no request names more entity tags than that.
+        let proxy = try CacheStage.restart(cache.proxy, with: cache.stage.settings)
+        #expect(try proxy.get(cache.stage.url(), fields: ["X: 299"]).text == "for 299")
+        #expect(cache.requests.count == 300)
+        let asked = cache.requests.map { ($0["If-None-Match"] ?? "").split(separator: ",").count }
+        #expect(try #require(asked.max()) <= 32)
+        #expect(try proxy.get(cache.stage.url(), fields: ["X: 0"]).text == "for 0")
+        #expect(cache.requests.count == 301)
+        #expect((cache.requests.last?["If-None-Match"] ?? "").split(separator: ",").count <= 32)
+    }
+
+    @Test("credentials that a redirect rule gives a request keep its answer from those who ask without")
+    func credentialsOfRedirectRules() throws {
+        let second = "second.example.com"
+        let server = try Stage.pki.server(second)
+        let other = try ScriptedOrigin(server) { request in
+            CacheStage.fresh(request["X-Api-Key"] == nil ? "for everybody" : "for the key")
+        }
+        let cache = try CacheStage(
+            [:],
+            {
+                $0.serve(second, server, at: other.port)
+                $0.hosts[Stage.host]?["redirects"] = [
+                    "policy": "return",
+                    "rules": [
+                        ["to": second, "then": "rewrite", "host": second, "addHeaders": ["X-Api-Key": ["env": "KEY"]]]
+                    ],
+                ]
+            },
+            environment: ["KEY": "s3cret"]
+        ) { _ in OriginAnswer.text("", status: "302 Found", fields: ["Location: https://\(second)/"]) }
+        #expect(try cache.get().text == "for the key")
+        #expect(try cache.proxy.get("https://\(second)/").text == "for everybody")
+    }
+
+    @Test("users of a cache that is not shared have one each")
+    func partitions() throws {
+        let cache = try CacheStage(
+            ["shared": false],
+            { settings in
+                // The digests of "one" and "two".
+                settings.files["tokens.txt"] = """
+                    alice:7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed
+                    bob:3fc4ccfe745870e2c0d99f71f30ff0656c8dedd41cc1d7d3d376b0dbe685e2f3
+
+                    """
+                settings.members["authentication"] = ["bearer": ["file": "tokens.txt"]]
+            },
+            answering: { request in
+                OriginAnswer.text(request["Cookie"] ?? "", fields: ["Cache-Control: private, max-age=60"])
+            }
+        )
+        func get(_ token: String, _ name: String) throws -> HTTPMessage {
+            try cache.get("/me", fields: ["Proxy-Authorization: Bearer \(token)", "Cookie: \(name)"])
+        }
+        #expect(try get("one", "alice").text == "alice")
+        #expect(try get("two", "bob").text == "bob")
+        #expect(try get("one", "alice")["Cache-Status"]?.contains("hit") == true)
+        #expect(try get("two", "bob").text == "bob")
+        #expect(cache.requests.count == 2)
+    }
+
+    @Test("a redirect out of the cache is judged by the rules that hold now: leaving pins and leaving TLS are refused")
+    func cachedRedirects() throws {
+        let second = "second.example.com"
+        let server = try Stage.pki.server(second)
+        let other = try ScriptedOrigin(server) { _ in CacheStage.fresh("followed") }
+        let cache = try CacheStage(
+            [:],
+            {
+                $0.serve(second, server, at: other.port)
+                $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"]
+            }
+        ) { _ in
+            OriginAnswer.text(
+                "",
+                status: "301 Moved Permanently",
+                fields: ["Location: https://\(second)/", "Cache-Control: max-age=3600"]
+            )
+        }
+        #expect(try cache.get().text == "followed")
+        #expect(try cache.get().text == "followed")
+        try cache.stage.reload { $0.pinnedDomains[second] = nil }
+        let unpinned = try cache.get()
+        #expect(unpinned.status == 403 && unpinned.problemCode == "redirect_denied")
+        try cache.stage.reload { $0.members["access"] = ["denyHosts": [second]] }
+        #expect(try cache.get().problemCode == "host_denied")
+        #expect(cache.requests.count == 1 && other.requests.count == 1)
+    }
+}

@@ -1,0 +1,294 @@
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+/// Streams without an end, readers without haste, and folders that others prepared.
+@Suite("Attacks on the cache: what it holds on to")
+struct CacheStrainTests {
+    @Test(
+        "nobody waits for the end of an answer that would not be for them: an endless stream, one without a lifetime",
+        arguments: ["", "Cache-Control: no-cache\r\nETag: \"v\"\r\n", "Age: 99999999999999999999\r\n"]
+    )
+    func endlessStream(fields: String) throws {
+        let gate = Gate()
+        let cache = try CacheStage { connection in
+            guard try connection.readRequest() != nil else { return }
+            try connection.write("HTTP/1.1 200 OK\r\n\(fields)Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n")
+            try gate.pass()
+            try connection.write("0\r\n\r\n")
+        }
+        let clients = try (0..<3).map { _ in try cache.proxy.connect() }
+        let begin = Date()
+        for client in clients { try client.send(ProxyUnderTest.request("GET", cache.stage.url("/events"))) }
+        for client in clients { #expect(try client.readResponseHead().status == 200) }
+        // A request that waits goes alone after five seconds.
+        #expect(Date().timeIntervalSince(begin) < 4)
+        gate.open()
+    }
+
+    @Test("nobody waits for a body that has grown too large to be stored")
+    func grownTooLarge() throws {
+        let gate = Gate()
+        let number = Monitor(0)
+        let cache = try CacheStage(["memory": "1MB"]) { connection in
+            guard try connection.readRequest() != nil else { return }
+            let isFirst = number.with { count in
+                count += 1
+                return count == 1
+            }
+            try connection.write("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nTransfer-Encoding: chunked\r\n\r\n")
+            let piece = "4000\r\n" + String(repeating: "x", count: 0x4000) + "\r\n"
+            if isFirst {
+                for _ in 0..<20 { try connection.write(piece) }
+                try gate.pass()
+            }
+            try connection.write("0\r\n\r\n")
+        }
+        let leader = try cache.proxy.connect()
+        try leader.send(ProxyUnderTest.request("GET", cache.stage.url("/large")))
+        try number.wait(for: "the first request") { $0 == 1 ? true : nil }
+        let begin = Date()
+        #expect(try cache.get("/large").status == 200)
+        #expect(Date().timeIntervalSince(begin) < 4)
+        gate.open()
+    }
+
+    @Test("an answer over plain HTTP whose end is not sure is not said to be stored, and is waited for by nobody")
+    func endIsNotSure() throws {
+        let gate = Gate()
+        let plain = try ScriptedOrigin(nil) { connection in
+            guard try connection.readRequest() != nil else { return }
+            try connection.write("HTTP/1.0 200 OK\r\nCache-Control: max-age=60\r\n\r\nx")
+            try gate.pass()
+        }
+        let cache = try CacheStage([:], { $0.resolve("plain.example.com", to: plain.port) }) { _ in "" }
+        let begin = Date()
+        let clients = try (0..<3).map { _ in try cache.proxy.connect() }
+        for client in clients { try client.send(ProxyUnderTest.request("GET", "http://plain.example.com/")) }
+        for client in clients {
+            let head = try client.readResponseHead()
+            #expect(head["Cache-Status"] == "pinproxy; fwd=uri-miss", "\(head.fields)")
+        }
+        #expect(Date().timeIntervalSince(begin) < 4)
+        gate.open()
+    }
+
+    @Test("a background request is given up when its answer is not to be stored, or has no end")
+    func endlessRefresh() throws {
+        let number = Monitor(0)
+        let cache = try CacheStage(["memory": "1MB"]) { connection in
+            while let request = try connection.readRequest() {
+                let count = number.with { count in
+                    count += 1
+                    return count
+                }
+                let stale = "Cache-Control: max-age=0, stale-while-revalidate=600\r\n"
+                if count == 1 {
+                    try connection.write("HTTP/1.1 200 OK\r\n\(stale)Content-Length: 1\r\n\r\nx")
+                    continue
+                }
+                let control = request.target == "/kept" ? stale : "Cache-Control: no-store\r\n"
+                try connection.write("HTTP/1.1 200 OK\r\n\(control)Transfer-Encoding: chunked\r\n\r\n")
+                let piece = "4000\r\n" + String(repeating: "y", count: 0x4000) + "\r\n"
+                // Until the proxy has enough.
+                while true { try connection.write(piece) }
+            }
+        }
+        for path in ["/kept", "/dropped"] {
+            number.with { $0 = 0 }
+            #expect(try cache.get(path).text == "x")
+            #expect(try cache.get(path).text == "x")
+            let line = try Patience.poll(for: "the background request to be given up") {
+                cache.proxy.taskLines.first {
+                    $0.string("client") == "cache" && $0.string("url")?.hasSuffix(path) == true
+                }
+            }
+            #expect(try #require(line.integer("bytesReceived")) < 2 << 20)
+        }
+    }
+
+    @Test("timeouts.stall ends a client that does not read a stored answer", arguments: [true, false])
+    func readerWithoutHaste(onDisk: Bool) throws {
+        let folder = try TemporaryFolder()
+        let body = patternBytes(8 << 20)
+        var members: [String: Any] = ["memory": onDisk ? "1MB" : "128MB"]
+        if onDisk { members["disk"] = ["path": "\(folder.path)/cache", "size": "200MB"] }
+        let cache = try CacheStage(members, { $0.setTimeouts(["stall": "500ms"]) }) { connection in
+            while try connection.readRequest() != nil {
+                try connection.write(
+                    "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: \(body.count)\r\n\r\n"
+                )
+                try connection.write(body)
+            }
+        }
+        #expect(try cache.get().body == body)
+        try Patience.poll(for: "the body to be stored") {
+            try cache.get("/", fields: ["Cache-Control: only-if-cached"]).status == 200 ? true : nil
+        }
+        let before = cache.proxy.taskLines.count
+        let client = try TestClient(port: cache.proxy.port, receiveBuffer: 4096)
+        try client.send(ProxyUnderTest.request("GET", cache.stage.url()))
+        let line = try Patience.poll(for: "the client to be given up") {
+            cache.proxy.taskLines.dropFirst(before).first { $0.string("error") == "stalled" }
+        }
+        #expect(line.string("cache") == "hit" && line.string("errorDetails")?.contains("timeouts.stall") == true)
+        #expect(cache.requests.count == 1)
+    }
+
+    @Test("bodies that are on their way take up no more memory than the cache may have")
+    func manyTransfers() throws {
+        let gate = Gate()
+        let size = 100_000
+        let most = String(repeating: "x", count: size - 1000)
+        let cache = try CacheStage(["memory": "1MB"]) { connection in
+            while let request = try connection.readRequest() {
+                guard request["Cache-Control"] == nil else { return }
+                try connection.write(
+                    "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: \(size)\r\n\r\n\(most)"
+                )
+                try gate.pass()
+                try connection.write(String(repeating: "x", count: 1000))
+            }
+        }
+        let clients = try (0..<30).map { _ in try cache.proxy.connect() }
+        for (number, client) in clients.enumerated() {
+            try client.send(ProxyUnderTest.request("GET", cache.stage.url("/\(number)")))
+        }
+        var received = [Int](repeating: 0, count: clients.count)
+        for (number, client) in clients.enumerated() {
+            while received[number] < size - 1000 { received[number] += try Self.some(client) }
+        }
+        gate.open()
+        for (number, client) in clients.enumerated() {
+            while received[number] < size { received[number] += try Self.some(client) }
+        }
+        var kept = 0
+        for number in 0..<30 {
+            let answer = try cache.get("/\(number)", fields: ["Cache-Control: only-if-cached"])
+            if answer.status == 200 { kept += 1 }
+        }
+        // Half of the capacity is for what is on its way: five whole bodies.
+        #expect((1...7).contains(kept), "\(kept)")
+    }
+
+    private static func some(_ client: TestClient) throws -> Int {
+        let count = try client.receive().count
+        try #require(count > 0)
+        return count
+    }
+
+    @Test("a reload that changes the cache lets what is being read out of the old one go on to its end")
+    func reloadUnderReader() throws {
+        let folder = try TemporaryFolder()
+        let body = patternBytes(8 << 20)
+        let disk: [String: Any] = ["path": "\(folder.path)/cache", "size": "200MB"]
+        let cache = try CacheStage(["memory": "1MB", "disk": disk]) { connection in
+            while try connection.readRequest() != nil {
+                try connection.write(
+                    "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: \(body.count)\r\n\r\n"
+                )
+                try connection.write(body)
+            }
+        }
+        #expect(try cache.get().body == body)
+        try Patience.poll(for: "the body to be stored") {
+            try cache.get("/", fields: ["Cache-Control: only-if-cached"]).status == 200 ? true : nil
+        }
+        let client = try TestClient(port: cache.proxy.port, receiveBuffer: 4096)
+        try client.send(ProxyUnderTest.request("GET", cache.stage.url()))
+        var all = try client.receive(upTo: 1000)
+        try cache.stage.reload { $0.members["cache"] = ["memory": "2MB", "disk": disk] }
+        try cache.stage.reload { $0.members["cache"] = nil }
+        let end = try #require(String(decoding: all, as: UTF8.self).range(of: "\r\n\r\n"))
+        let head = String(decoding: all, as: UTF8.self)[..<end.upperBound].utf8.count
+        while all.count < head + body.count {
+            let piece = try client.receive()
+            if piece.isEmpty { break }
+            all += piece
+        }
+        #expect(Array(all.dropFirst(head)) == body)
+        #expect(try cache.proxy.terminate().exitCode == 0)
+    }
+
+    // MARK: The folder
+
+    @Test("a folder that others may write to, or that is another's, is not used: its answers could be anybody's")
+    func foreignFolder() throws {
+        let folder = try TemporaryFolder()
+        let path = "\(folder.path)/cache"
+        mkdir(path, 0o700)
+        chmod(path, 0o777)
+        let cache = try CacheStage(["disk": ["path": path, "size": "100MB"]]) { _ in CacheStage.fresh("x") }
+        #expect(try cache.get().text == "x")
+        let event = try cache.proxy.waitForEvent("warning") { $0.string("code") == "cache_disk" }
+        #expect(event.string("message")?.contains("others may write") == true)
+        #expect(!FileManager.default.fileExists(atPath: "\(path)/index.sqlite"))
+        // Memory serves alone.
+        #expect(try cache.get()["Cache-Status"]?.contains("hit") == true)
+    }
+
+    @Test("links inside the folder are not followed")
+    func links() throws {
+        let folder = try TemporaryFolder()
+        try folder.write("precious", as: "victim")
+        let path = "\(folder.path)/cache"
+        mkdir(path, 0o700)
+        symlink("\(folder.path)/victim", "\(path)/index.sqlite")
+        let cache = try CacheStage(["disk": ["path": path, "size": "100MB"]]) { _ in CacheStage.fresh("x") }
+        #expect(try cache.get().text == "x")
+        _ = try cache.proxy.waitForEvent("warning") { $0.string("code") == "cache_disk" }
+        #expect(try String(contentsOfFile: "\(folder.path)/victim", encoding: .utf8) == "precious")
+    }
+
+    @Test("what is on the disk is for the proxy's user alone, and has no credentials of clients in it")
+    func secrets() throws {
+        let folder = try TemporaryFolder()
+        let path = "\(folder.path)/cache"
+        // As somebody has made it who did not think of it.
+        mkdir(path, 0o755)
+        chmod(path, 0o755)
+        let cache = try CacheStage(["disk": ["path": path, "size": "100MB"]]) { request in
+            OriginAnswer.text(
+                String(repeating: "b", count: request.target == "/large" ? 100_000 : 10),
+                fields: ["Cache-Control: public, max-age=60"]
+                    + (request.target == "/vary" ? ["Vary: Authorization, Cookie"] : [])
+            )
+        }
+        for path in ["/large", "/vary"] {
+            for _ in 0..<2 {
+                let fields = ["Authorization: Bearer s3cret-token", "Cookie: id=s3cret-cookie"]
+                #expect(try cache.get(path, fields: fields).status == 200)
+            }
+        }
+        // Both were hits the second time, from memory.
+        #expect(cache.requests.count == 2)
+        _ = try cache.proxy.terminate()
+        var count = 0
+        for case let name as String in try #require(FileManager.default.enumerator(atPath: path)) {
+            let attributes = try FileManager.default.attributesOfItem(atPath: "\(path)/\(name)")
+            let mode = try #require(attributes[.posixPermissions] as? Int)
+            #expect(mode & 0o077 == 0, "\(name) has \(String(mode, radix: 8))")
+            guard attributes[.type] as? FileAttributeType == .typeRegular else { continue }
+            count += 1
+            let bytes = try Data(contentsOf: URL(fileURLWithPath: "\(path)/\(name)"))
+            #expect(bytes.range(of: Data("s3cret".utf8)) == nil, "\(name)")
+        }
+        #expect(count >= 2)
+    }
+
+    @Test("two proxies with one folder: the second has memory alone, says so, and is not hindered")
+    func twoProxies() throws {
+        let folder = try TemporaryFolder()
+        let cache = try CacheStage(["disk": ["path": "\(folder.path)/cache", "size": "100MB"]]) { _ in
+            CacheStage.fresh("x")
+        }
+        #expect(try cache.get().text == "x")
+        let second = try ProxyUnderTest(cache.stage.settings)
+        for _ in 0..<2 { #expect(try second.get(cache.stage.url()).text == "x") }
+        _ = try second.waitForEvent("warning") { $0.string("code") == "cache_disk" }
+        #expect(cache.requests.count == 2)
+        #expect(try second.terminate().exitCode == 0)
+        #expect(try cache.get()["Cache-Status"]?.contains("hit") == true)
+    }
+}
