@@ -328,7 +328,7 @@ struct CacheTransactionTests {
         leader.ended(isWhole: true)
         for _ in 0..<100 where answers.count < 499 { loop.turn(waitingAtMost: .milliseconds(100)) }
         #expect(answers.count == 499)
-        #expect(answers.allSatisfy { $0 == "pinproxy; fwd=uri-miss; collapsed; ttl=60" })
+        #expect(answers.allSatisfy { $0.hasPrefix("pinproxy; fwd=uri-miss; collapsed; ttl=") })
         #expect(cache.counts.collapsed == 499 && cache.waitingCount == 0)
     }
 

@@ -172,4 +172,28 @@ struct CachePoisoningTests {
         #expect(try cache.get().problemCode == "host_denied")
         #expect(cache.requests.count == 1 && other.requests.count == 1)
     }
+
+    @Test("when a background request meets another server, nothing stale is served on")
+    func refusedInBackground() throws {
+        let server = try Stage.pki.server(Stage.host)
+        let other = try Stage.pki.server(Stage.host)
+        let origin = try ScriptedOrigin(server, successor: other) { connection in
+            _ = try connection.readRequest()
+            let fields = ["Cache-Control: max-age=0, stale-while-revalidate=600", "ETag: \"v\"", "Connection: close"]
+            try connection.write(OriginAnswer.text("good", fields: fields))
+        }
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.serve(Stage.host, server, at: origin.port)
+        settings.members["cache"] = [String: Any]()
+        let proxy = try ProxyUnderTest(settings)
+        let url = "http://\(Stage.host)/"
+        for _ in 0..<2 { #expect(try proxy.get(url).text == "good") }
+        let line = try Patience.poll(for: "the background request") {
+            proxy.taskLines.first { $0.string("client") == "cache" }
+        }
+        #expect(line.string("error") == "pin_mismatch")
+        let refused = try proxy.get(url)
+        #expect(refused.status == 502 && refused.problemCode == "pin_mismatch", "\(refused)")
+        #expect(origin.connections.dropFirst().allSatisfy { $0.applicationBytes == 0 })
+    }
 }

@@ -211,6 +211,104 @@ struct CacheStrainTests {
         #expect(try cache.proxy.terminate().exitCode == 0)
     }
 
+    @Test("a failing origin's body that never ends does not hold up the stale answer in its place")
+    func endlessFailure() throws {
+        let gate = Gate()
+        let cache = try CacheStage { connection in
+            guard let request = try connection.readRequest() else { return }
+            if request["If-None-Match"] == nil {
+                let fields = ["Cache-Control: max-age=0, stale-if-error=60", "ETag: \"v\"", "Connection: close"]
+                try connection.write(OriginAnswer.text("good", fields: fields))
+                return
+            }
+            try connection.write("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 100\r\n\r\nfive")
+            try gate.pass()
+        }
+        #expect(try cache.get().text == "good")
+        let begin = Date()
+        let stale = try cache.get()
+        #expect(stale.status == 200 && stale.text == "good" && Date().timeIntervalSince(begin) < 20)
+        gate.open()
+    }
+
+    @Test("pipelined requests are answered in their order, behind a hit and behind one that waits for another's answer")
+    func pipelined() throws {
+        let gate = Gate()
+        let cache = try CacheStage { connection in
+            while let request = try connection.readRequest() {
+                if request.target == "/slow" { try gate.pass() }
+                let answer = "\(request.method) \(request.target) \(request.text)"
+                try connection.write(request.method == "GET" ? CacheStage.fresh(answer) : OriginAnswer.text(answer))
+            }
+        }
+        #expect(try cache.get("/hit").status == 200)
+        let leader = try cache.proxy.connect()
+        try leader.send(ProxyUnderTest.request("GET", cache.stage.url("/slow")))
+        try cache.origin.wait(for: "the first request") {
+            $0.contains { $0.requests.contains { $0.target == "/slow" } } ? true : nil
+        }
+        let client = try cache.proxy.connect()
+        let requests = [("GET", "/hit"), ("HEAD", "/hit"), ("GET", "/slow"), ("GET", "/hit"), ("PUT", "/hit")]
+        let text = requests.map { method, path in
+            ProxyUnderTest.request(
+                method,
+                cache.stage.url(path),
+                fields: method == "PUT" ? ["Content-Length: 4"] : []
+            ) + (method == "PUT" ? "body" : "")
+        }
+        try client.send(text.joined())
+        for (method, path) in requests {
+            if path == "/slow" { gate.open() }
+            let answer = try client.readResponse(to: method)
+            #expect(answer.status == 200)
+            let sent = method == "PUT" ? "body" : ""
+            #expect(method == "HEAD" || answer.text == "\(method) \(path) \(sent)", "\(answer)")
+        }
+        #expect(try leader.readResponse().text == "GET /slow ")
+        #expect(cache.requests.count == 3)
+    }
+
+    @Test("the end of the program comes in each phase: asked, waiting, in the background, and read slowly")
+    func shutdown() throws {
+        let folder = try TemporaryFolder()
+        let body = patternBytes(8 << 20)
+        let cache = try CacheStage(
+            ["memory": "1MB", "disk": ["path": "\(folder.path)/cache", "size": "200MB"]],
+            { $0.setTimeouts(["drain": "300ms"]) }
+        ) { connection in
+            while let request = try connection.readRequest() {
+                switch request.target {
+                case "/large":
+                    let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: \(body.count)\r\n\r\n"
+                    try connection.write(head)
+                    try connection.write(body)
+                case "/stale" where request["If-None-Match"] == nil:
+                    let fields = ["Cache-Control: max-age=0, stale-while-revalidate=60", "ETag: \"v\""]
+                    try connection.write(OriginAnswer.text("x", fields: fields))
+                default:
+                    connection.readToEnd()
+                    return
+                }
+            }
+        }
+        #expect(try cache.get("/large").body == body)
+        try Patience.poll(for: "the body to be stored") {
+            try cache.get("/large", fields: ["Cache-Control: only-if-cached"]).status == 200 ? true : nil
+        }
+        for _ in 0..<2 { #expect(try cache.get("/stale").text == "x") }
+        let reader = try TestClient(port: cache.proxy.port, receiveBuffer: 4096)
+        try reader.send(ProxyUnderTest.request("GET", cache.stage.url("/large")))
+        _ = try reader.receive(upTo: 10)
+        let waiting = try (0..<3).map { _ in try cache.proxy.connect() }
+        for client in waiting { try client.send(ProxyUnderTest.request("GET", cache.stage.url("/cold"))) }
+        try cache.origin.wait(for: "the first request") {
+            $0.contains { $0.requests.contains { $0.target == "/cold" } } ? true : nil
+        }
+        let begin = Date()
+        #expect(try cache.proxy.terminate().exitCode == 0)
+        #expect(Date().timeIntervalSince(begin) < 20)
+    }
+
     // MARK: The folder
 
     @Test("a folder that others may write to, or that is another's, is not used: its answers could be anybody's")

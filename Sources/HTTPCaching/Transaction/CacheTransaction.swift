@@ -546,6 +546,7 @@ package final class CacheTransaction: @unchecked Sendable {
     /// - Parameter completion: gets nil where the failure itself is the answer.
     package func originFailed(_ failure: OriginFailure, _ completion: @escaping (HeadStep?) -> Void) {
         release(.failed)
+        if failure == .untrusted { doubt() }
         let use = ReuseDecision.decide(
             afterFailure: failure,
             request,
@@ -564,6 +565,17 @@ package final class CacheTransaction: @unchecked Sendable {
         case .gatewayTimeout?: completion(.gatewayTimeout(CacheStatus(.forward(reason))))
         case .forward?, nil: completion(nil)
         }
+    }
+
+    /// Somebody else answers in the origin's place: what is stale is not used by anybody before the origin has said that it
+    /// holds (`stale-while-revalidate` would go on without a word of it).
+    private func doubt() {
+        guard let entry = found.entry, !entry.response.freshness(now: now).isFresh, !entry.response.isMarkedStale else {
+            return
+        }
+        var stale = entry.response
+        stale.markStale()
+        cache.store.update(entry, by: stale)
     }
 
     /// A piece of the origin's body, on its way to the client.

@@ -104,7 +104,8 @@ final class CacheRefresh: LoopTaskDelegate {
         worker.log(self, task)
         switch phase {
         case .asking:
-            if let error { transaction.originFailed(ExchangeCache.failure(error)) { _ in } }
+            // One that was given up says nothing of the server.
+            if let error, error.code != .cancelled { transaction.originFailed(ExchangeCache.failure(error)) { _ in } }
             transaction.cancel()
         case .storing: transaction.ended(isWhole: error == nil && endIsSure)
         case .again(let fields):

@@ -99,8 +99,16 @@ extension Exchange {
             return nil
         case let step?:
             cache.phase = .replacing(step)
-            return cache.drops(response) ? .allow : .cancel
+            guard cache.drops(response) else { return .cancel }
+            if case .none = response.framing { return .allow }
+            waitForEnd(cache)
+            return .allow
         }
+    }
+
+    /// The rest of an answer that is dropped is not worth much of the client's time.
+    private func waitForEnd(_ cache: ExchangeCache) {
+        cache.wait(for: Self.dropTime, on: worker.loop) { [unowned self] in task?.cancel() }
     }
 
     private func request(of cache: ExchangeCache) -> HTTPMethod { cache.request.method }
@@ -112,7 +120,9 @@ extension Exchange {
         guard case .relay(let status) = step else {
             cache.held.release()
             cache.phase = .replacing(step)
-            if end != nil { replace(step, cache) } else { task?.resumeReceiving() }
+            if end != nil { return replace(step, cache) }
+            waitForEnd(cache)
+            task?.resumeReceiving()
             return
         }
         cache.status = status
@@ -167,6 +177,7 @@ extension Exchange {
             cache.heldEnd = .some(error)
             return true
         case .replacing(let step):
+            cache.stopWaiting()
             replace(step, cache)
             return true
         case .relaying:
@@ -234,6 +245,7 @@ extension Exchange {
     }
 
     private static let storedPiece = 128 << 10
+    private static let dropTime = TimeSpan.seconds(1)
 
     private func hand(_ bytes: borrowing Span<UInt8>, _ cache: ExchangeCache) {
         guard case .pause = take(body: bytes), !isOver else { return }

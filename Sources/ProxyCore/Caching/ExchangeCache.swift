@@ -101,7 +101,8 @@ final class ExchangeCache {
         transaction.cancel()
     }
 
-    /// Whoever takes a stored body has no room: no origin's clock runs, and this one does in its place.
+    /// Whoever takes a stored body has no room, and no origin's clock runs; or an answer is dropped that may be long in
+    /// coming: this clock runs in its place.
     func wait(for patience: TimeSpan, on loop: EventLoop, _ isOver: @escaping () -> Void) {
         stopWaiting()
         let timer = LoopTimer(isOver)
