@@ -201,6 +201,7 @@ public final class StoredBody: Sendable {
     /// - Returns: `count` bytes, or what is left of them before the end; nil when the disk failed.
     func read(at offset: Int, count: Int) -> [UInt8]? {
         let wanted = max(0, min(count, length - offset))
+        guard wanted > 0 else { return [] }
         var isBroken = false
         let bytes = [UInt8](unsafeUninitializedCapacity: wanted) { buffer, filled in
             while filled < wanted {

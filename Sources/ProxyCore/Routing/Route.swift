@@ -118,12 +118,3 @@ struct RouteCache {
 
     private static let seed = UInt64.random(in: .min ... .max)
 }
-
-extension Array<UInt8> {
-    init(copying span: borrowing Span<UInt8>) {
-        self.init(unsafeUninitializedCapacity: span.count) { room, count in
-            for index in span.indices { room.initializeElement(at: index, to: span[index]) }
-            count = span.count
-        }
-    }
-}
