@@ -123,12 +123,7 @@ struct CachePoisoningTests {
         let cache = try CacheStage(
             ["shared": false],
             { settings in
-                // The digests of "one" and "two".
-                settings.files["tokens.txt"] = """
-                    alice:7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed
-                    bob:3fc4ccfe745870e2c0d99f71f30ff0656c8dedd41cc1d7d3d376b0dbe685e2f3
-
-                    """
+                settings.files["tokens.txt"] = Self.tokens
                 settings.members["authentication"] = ["bearer": ["file": "tokens.txt"]]
             },
             answering: { request in
@@ -196,4 +191,68 @@ struct CachePoisoningTests {
         #expect(refused.status == 502 && refused.problemCode == "pin_mismatch", "\(refused)")
         #expect(origin.connections.dropFirst().allSatisfy { $0.applicationBytes == 0 })
     }
+
+    @Test("users of a cache that is not shared have one each behind an intercepted CONNECT, too")
+    func partitionsBehindConnect() throws {
+        let folder = try TemporaryFolder()
+        let made = try Programs.run(
+            try Programs.built("pinproxy"),
+            ["ca", "init", "--dir", folder.path, Stage.host]
+        )
+        try #require(made.exitCode == 0, "\(made.errors)")
+        let cache = try CacheStage(
+            ["shared": false],
+            { settings in
+                settings.files["tokens.txt"] = Self.tokens
+                settings.members["authentication"] = ["bearer": ["file": "tokens.txt"]]
+                settings.members["interception"] = [
+                    "certificate": "\(folder.path)/pinproxy-ca.pem", "key": "\(folder.path)/pinproxy-ca.key",
+                ]
+                settings.hosts[Stage.host]?["connect"] = "intercept"
+            },
+            answering: { request in
+                OriginAnswer.text(request["Cookie"] ?? "", fields: ["Cache-Control: private, max-age=60"])
+            }
+        )
+        for (token, name) in [("one", "alice"), ("two", "bob"), ("one", "alice"), ("two", "bob")] {
+            let curl = try Programs.run(
+                "curl",
+                ["-sS", "-x", "http://127.0.0.1:\(cache.proxy.port)", "--cacert", "\(folder.path)/pinproxy-ca.pem"]
+                    + ["--proxy-header", "Proxy-Authorization: Bearer \(token)", "-H", "Cookie: \(name)"]
+                    + ["https://\(Stage.host)/me"]
+            )
+            #expect(curl.exitCode == 0 && curl.output == name, "\(curl)")
+        }
+        #expect(cache.requests.count == 2)
+    }
+
+    @Test("an answer that began under one policy and ended under another is the first one's alone")
+    func reloadedMeanwhile() throws {
+        let gate = Gate()
+        let cache = try CacheStage { connection in
+            guard try connection.readRequest() != nil else { return }
+            try connection.write("HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: 8\r\n\r\nhalf")
+            try gate.pass()
+            try connection.write("half")
+        }
+        let client = try cache.proxy.connect()
+        try client.send(ProxyUnderTest.request("GET", cache.stage.url(), fields: ["Connection: close"]))
+        #expect(try client.readResponseHead().status == 200)
+        try cache.stage.reload { $0.pin(Stage.host, to: .unrelated(3)) }
+        gate.open()
+        #expect(String(decoding: try client.readToEnd(), as: UTF8.self) == "halfhalf")
+        let refused = try cache.get()
+        #expect(refused.status == 502 && refused.problemCode == "pin_mismatch")
+        try cache.stage.reload { _ in }
+        let kept = try cache.get("/", fields: ["Cache-Control: only-if-cached"])
+        #expect(kept.status == 200 && kept.text == "halfhalf")
+        #expect(cache.requests.count == 1)
+    }
+
+    /// Those whose digests these are: "one" and "two".
+    private static let tokens = """
+        alice:7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed
+        bob:3fc4ccfe745870e2c0d99f71f30ff0656c8dedd41cc1d7d3d376b0dbe685e2f3
+
+        """
 }

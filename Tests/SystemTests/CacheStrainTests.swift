@@ -136,6 +136,28 @@ struct CacheStrainTests {
         #expect(cache.requests.count == 1)
     }
 
+    @Test("the same for a stream of HTTP/2 whose window stays shut; the connection goes on")
+    func streamWithoutHaste() throws {
+        let body = String(repeating: "x", count: 4 << 20)
+        let cache = try CacheStage(
+            [:],
+            {
+                $0.setTimeouts(["stall": "500ms"])
+                $0.listeners[0]["http2"] = true
+            }
+        ) { CacheStage.fresh($0.target == "/small" ? "small" : body) }
+        for path in ["/large", "/small"] { #expect(try cache.get(path).status == 200) }
+        let peer = try HTTP2Peer(cache.proxy.connect(), window: 1000)
+        _ = try peer.request("GET", "/large", authority: Stage.host)
+        let line = try Patience.poll(for: "the stream to be given up") {
+            cache.proxy.taskLines.first { $0.string("error") == "stalled" }
+        }
+        #expect(line.string("cache") == "hit")
+        let small = try peer.finish(try peer.request("GET", "/small", authority: Stage.host))
+        #expect(small.text == "small")
+        #expect(cache.requests.count == 2)
+    }
+
     @Test("bodies that are on their way take up no more memory than the cache may have")
     func manyTransfers() throws {
         let gate = Gate()
