@@ -144,7 +144,7 @@ struct AttackTestsDesynchronisation {
         stage.proxy.signal(SIGTERM)
         usleep(100_000)
         let answer = try client.readResponse()
-        #expect(answer.body == body)
+        #expect(firstDifference(answer.body, body) == nil)
         #expect(try stage.proxy.waitForExit().exitCode == 0)
     }
 }

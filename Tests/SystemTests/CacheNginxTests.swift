@@ -30,9 +30,9 @@ struct CacheNginxTests {
     func fresh() throws {
         let body = patternBytes(200_000)
         let (origin, proxy) = try stage("1h", ["blob": body])
-        #expect(try proxy.get(url("/files/blob")).body == body)
+        #expect(try firstDifference(proxy.get(url("/files/blob")).body, body) == nil)
         let before = try origin.requestCount()
-        #expect(try proxy.get(url("/files/blob")).body == body)
+        #expect(try firstDifference(proxy.get(url("/files/blob")).body, body) == nil)
         let part = try proxy.get(url("/files/blob"), fields: ["Range: bytes=1000-1999"])
         #expect(part.status == 206 && part.body == Array(body[1000..<2000]))
         let tag = try #require(part["ETag"])

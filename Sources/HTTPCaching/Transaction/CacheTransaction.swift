@@ -53,33 +53,33 @@ package final class CacheTransaction: @unchecked Sendable {
     let identifier: UInt64
     package let key: CacheKey
     let loop: EventLoop
-    private let cache: ResponseCache
-    private let url: AbsoluteURL
-    private let request: CacheRequest
-    private let rules: [CacheRule]
-    private let digest: PolicyDigest
+    let cache: ResponseCache
+    let url: AbsoluteURL
+    let request: CacheRequest
+    let rules: [CacheRule]
+    let digest: PolicyDigest
     /// What the log says; final when the answer's head is known.
-    package private(set) var outcome = CacheOutcome.bypass
+    package internal(set) var outcome = CacheOutcome.bypass
     /// Asked of each response that may be stored, before it is, with the fields as they would be; and again of what a
     /// validation has made of it. Nil: all are stored.
     package var willStore: ((_ status: Int, _ fields: HTTPFields) -> StoreChange)?
 
-    private var completion: ((Step) -> Void)?
-    private var found = CacheStore.Found()
-    private var reason = ForwardReason.bypass
-    private var epoch: UInt64 = 0
-    private var requestTime = 0
+    var completion: ((Step) -> Void)?
+    var found = CacheStore.Found()
+    var reason = ForwardReason.bypass
+    var epoch: UInt64 = 0
+    var requestTime = 0
     /// Whether the request bears the validators of what is stored.
-    private var validates = false
-    private var isLeader = false
-    private var isCollapsed = false
+    var validates = false
+    var isLeader = false
+    var isCollapsed = false
     /// Whether the end of the origin's body can be told from its being cut short.
-    private var endIsSure = true
+    var endIsSure = true
     /// Asked in the background: nobody waits for an answer.
-    private var isBackground = false
-    private var insertion: CacheInsertion?
-    private var timer: LoopTimer?
-    private var isOver = false
+    var isBackground = false
+    var insertion: CacheInsertion?
+    var timer: LoopTimer?
+    var isOver = false
 
     /// - Parameters:
     ///   - url: of the request as the origin gets it.
@@ -112,7 +112,7 @@ package final class CacheTransaction: @unchecked Sendable {
     package var forwarded: CacheStatus { CacheStatus(.forward(reason)) }
 
     /// Seconds since 1970.
-    private var now: Int { Int(loop.wallClock / 1_000_000) }
+    var now: Int { Int(loop.wallClock / 1_000_000) }
 
     // MARK: - Before the origin
 
@@ -128,7 +128,7 @@ package final class CacheTransaction: @unchecked Sendable {
         lookUp(mayWait: true)
     }
 
-    private func lookUp(mayWait: Bool) {
+    func lookUp(mayWait: Bool) {
         let loop = loop
         let lookup = cache.store.find(
             key,
@@ -140,13 +140,13 @@ package final class CacheTransaction: @unchecked Sendable {
         if case .found(let found) = lookup { lookedUp(found, mayWait: mayWait) }
     }
 
-    private func lookedUp(_ found: CacheStore.Found, mayWait: Bool) {
+    func lookedUp(_ found: CacheStore.Found, mayWait: Bool) {
         guard !isOver else { return }
         self.found = found
         decide(mayWait: mayWait)
     }
 
-    private func decide(mayWait: Bool) {
+    func decide(mayWait: Bool) {
         switch ReuseDecision.decide(request, found, now: now) {
         case .answer(let reuse):
             answer(reuse, isCollapsed ? .forward(reason) : .hit) { [self] answer in
@@ -171,7 +171,7 @@ package final class CacheTransaction: @unchecked Sendable {
     /// Builds the answer out of the selected entry, whose body is opened where it is a file.
     ///
     /// - Parameter completion: gets nil when the body is not there any more; then the entry is not selected any more.
-    private func answer(_ reuse: Reuse, _ told: CacheStatus.Outcome, _ completion: @escaping (Answer?) -> Void) {
+    func answer(_ reuse: Reuse, _ told: CacheStatus.Outcome, _ completion: @escaping (Answer?) -> Void) {
         guard let entry = found.entry else { return completion(nil) }
         var status = CacheStatus(told, timeToLive: reuse.timeToLive)
         status.isCollapsed = isCollapsed
@@ -191,391 +191,25 @@ package final class CacheTransaction: @unchecked Sendable {
     }
 
     /// What waits for a body to be opened.
-    private var pending: ((StoredBody?) -> Void)?
+    var pending: ((StoredBody?) -> Void)?
 
-    private func opened(_ body: StoredBody?) {
+    func opened(_ body: StoredBody?) {
         let waiting = pending
         pending = nil
         guard !isOver else { return }
         waiting?(body)
     }
 
-    private func forget(_ entry: CachedEntry, _ completion: (Answer?) -> Void) {
+    func forget(_ entry: CachedEntry, _ completion: (Answer?) -> Void) {
         found.entries.removeAll { $0 === entry }
         found.selected = nil
         completion(nil)
     }
 
-    private func finish(_ step: Step) {
+    func finish(_ step: Step) {
         let completion = completion
         self.completion = nil
         completion?(step)
-    }
-
-    // MARK: - Waiting for another one's answer
-
-    private static let ownConditions: FieldNameSet = [.ifNoneMatch, .ifModifiedSince, .range, .ifRange]
-
-    /// Whether the answer to this request is likely to be for others, and theirs for this one.
-    private var isCollapsible: Bool {
-        request.method == .get && request.policy == .useProtocolCachePolicy && !request.hasCredentials
-            && !request.control.noStore && request.control.noCache == nil
-            && !request.fields.containsAny(of: Self.ownConditions)
-    }
-
-    private func wait() {
-        switch cache.join(self, now: loop.now) {
-        case .lead:
-            isLeader = true
-            forward()
-        case .goAlone:
-            forward()
-        case .wait(let until):
-            let timer = LoopTimer { [weak self] in
-                guard let self else { return }
-                cache.expire(key, now: max(loop.now, until))
-            }
-            self.timer = timer
-            loop.arm(timer, at: until)
-        }
-    }
-
-    func wake(_ wake: Wake) {
-        stopTimer()
-        guard !isOver else {
-            // It has gone in between: the next one leads.
-            if wake == .lead { cache.ended(self, .failed, now: loop.now) }
-            return
-        }
-        switch wake {
-        case .goAlone: forward()
-        case .lead:
-            isLeader = true
-            forward()
-        case .lookUp:
-            isCollapsed = true
-            lookUp(mayWait: false)
-        }
-    }
-
-    private func stopTimer() {
-        if let timer { loop.remove(timer) }
-        timer = nil
-    }
-
-    // MARK: - The origin
-
-    private func forward() {
-        epoch = cache.store.epoch(of: key)
-        requestTime = now
-        isCollapsed = false
-        var fields = request.fields
-        if validates {
-            let conditional = Revalidation.fields(
-                of: request,
-                selected: found.selected,
-                variants: found.entries.map(\.response)
-            )
-            validates = conditional != nil
-            fields = conditional ?? fields
-        }
-        finish(.forward(fields))
-    }
-
-    /// The origin's final head is there.
-    ///
-    /// - Parameters:
-    ///   - length: of its body, where that is known, in bytes.
-    ///   - mayStore: false where the evaluation of the server did not pass in full (a failed pin that was only reported).
-    ///   - endIsSure: false where the body's end could be its being cut short (RFC 9112 8): it is not stored.
-    ///   - completion: is called once, perhaps before this returns, and not after `cancel`.
-    package func originAnswered(
-        status: Int,
-        _ fields: HTTPFields,
-        length: Int?,
-        mayStore: Bool,
-        endIsSure: Bool = true,
-        _ completion: @escaping (HeadStep) -> Void
-    ) {
-        self.endIsSure = endIsSure
-        if status == 304, validates { return notModified(fields, mayStore: mayStore, completion) }
-        if status >= 500, mayStore,
-            case .answer(let reuse)? = ReuseDecision.decide(
-                afterFailure: .serverError(status),
-                request,
-                stored: found.entry?.response,
-                now: now,
-                cache.options
-            )
-        {
-            release(.failed)
-            return answer(reuse, .forward(reason)) { [self] answer in
-                guard let answer else { return completion(.relay(relay(status, fields, length, mayStore: false))) }
-                outcome = .stale
-                cache.count(outcome)
-                var told = answer.status
-                told.forwardStatus = status
-                let stale = Answer(head: answer.head, body: answer.body, status: told, refreshes: false)
-                completion(.answer(stale))
-            }
-        }
-        completion(.relay(relay(status, fields, length, mayStore: mayStore)))
-    }
-
-    /// What the origin's own answer does to the cache, on its way to the client.
-    private func relay(_ status: Int, _ fields: HTTPFields, _ length: Int?, mayStore: Bool) -> CacheStatus {
-        cache.count(outcome)
-        var told = CacheStatus(.forward(reason))
-        for key in Invalidation.keys(after: request.method, of: url, status: status, response: fields) {
-            cache.store.invalidate(key)
-        }
-        if request.method == .head, mayStore { headAnswered(status, fields) }
-        guard request.method == .get else { return told }
-        guard mayStore, endIsSure else {
-            release(.notForOthers)
-            return told
-        }
-        let target = url.target
-        var verdict = StoreVerdict(
-            request,
-            target: target.span,
-            status: status,
-            response: fields,
-            rules: rules,
-            cache.options
-        )
-        var inMemoryOnly = false
-        var isForOthers = false
-        if let willStore, case .store(let kept, _, _) = verdict {
-            switch willStore(status, kept) {
-            case .skip: verdict = .skip(.rule)
-            case .store(let changed, let onlyThere):
-                verdict = verdict.revised(changed, request, status: status, cache.options)
-                inMemoryOnly = onlyThere
-            }
-        }
-        switch verdict {
-        case .skip(let reason):
-            told.reason = reason
-        case .store(let kept, let ruleLifetime, let maximumBytes):
-            let response = StoredResponse(
-                status: status,
-                response: kept,
-                to: request,
-                requestTime: requestTime,
-                responseTime: now,
-                digest: digest,
-                ruleLifetime: ruleLifetime,
-                siblings: found.entries.map(\.response),
-                cache.options
-            )
-            insertion = cache.store.insertion(
-                for: key,
-                response,
-                epoch: epoch,
-                tags: SurrogateKeys.tags(of: kept),
-                length: length,
-                maximumBytes: maximumBytes,
-                // What Vary names may be what this program puts in: a secret.
-                inMemoryOnly: inMemoryOnly || (request.hasCredentials && !response.selecting.isEmpty)
-            )
-            isForOthers = insertion != nil && answersOthers(response)
-            told.isStored = insertion != nil
-            if insertion == nil { told.reason = .tooLarge }
-            let freshness = response.freshness(now: now)
-            told.timeToLive = freshness.lifetime - freshness.age
-        }
-        if !isForOthers { release(.notForOthers) }
-        return told
-    }
-
-    /// Whether somebody who asks for the same could be answered by it without a question to the origin. Where not, nobody
-    /// is kept waiting for the end of a body that is not for them: it may be that of an endless stream.
-    private func answersOthers(_ response: StoredResponse) -> Bool {
-        let plain = CacheRequest(method: .get, fields: HTTPFields())
-        let use = ReuseDecision.decide(plain, stored: response, hasVariants: true, now: now, cache.options)
-        if case .answer = use { return true }
-        return false
-    }
-
-    private func headAnswered(_ status: Int, _ fields: HTTPFields) {
-        for index in found.entries.indices {
-            let entry = found.entries[index]
-            guard entry.response.answers(request, under: digest, cache.options) else { continue }
-            let update = HeadUpdate(
-                changedByRule(fields, of: entry),
-                status: status,
-                about: entry.response,
-                length: entry.body.count,
-                to: request,
-                requestTime: requestTime,
-                responseTime: now,
-                cache.options
-            )
-            switch update {
-            case .update(let response)?: _ = keep(response, in: &found.entries[index])
-            case .stale(let response)?: cache.store.update(entry, by: response)
-            case nil: break
-            }
-        }
-    }
-
-    private func notModified(
-        _ fields: HTTPFields,
-        mayStore: Bool,
-        _ completion: @escaping (HeadStep) -> Void
-    ) {
-        let outcome = Revalidation.outcome(
-            fields,
-            to: request,
-            selected: found.selected,
-            variants: found.entries.map(\.response)
-        )
-        switch outcome {
-        case .forClient:
-            completion(.relay(relay(304, fields, nil, mayStore: mayStore)))
-        case .askAgain:
-            askAgain(completion)
-        case .update(let indices):
-            guard mayStore else { return askAgain(completion) }
-            var mayStay = true
-            for index in indices {
-                let entry = found.entries[index]
-                let response = entry.response.updated(
-                    by: changedByRule(fields, of: entry),
-                    to: request,
-                    requestTime: requestTime,
-                    responseTime: now,
-                    cache.options
-                )
-                mayStay = keep(response, in: &found.entries[index]) && mayStay
-            }
-            found.selected = indices[0]
-            if isBackground {
-                self.outcome = .revalidated
-                cache.count(.revalidated)
-                release(mayStay ? .stored : .notForOthers)
-                return completion(.relay(CacheStatus(.forward(reason))))
-            }
-            let freshness = found.entries[indices[0]].response.freshness(now: now)
-            answer(Reuse(freshness: freshness, revalidates: false), .forward(reason)) { [self] answer in
-                guard let answer else { return askAgain(completion) }
-                self.outcome = .revalidated
-                cache.count(.revalidated)
-                let isForOthers = mayStay && found.entry.map { answersOthers($0.response) } == true
-                release(isForOthers ? .stored : .notForOthers)
-                var told = answer.status
-                told.forwardStatus = 304
-                let head = withCookies(of: fields, answer.head)
-                completion(.answer(Answer(head: head, body: answer.body, status: told, refreshes: false)))
-            }
-        }
-    }
-
-    /// What the rule that let a response in does to the fields of its update.
-    private func changedByRule(_ fields: HTTPFields, of entry: CachedEntry) -> HTTPFields {
-        guard !rules.isEmpty else { return fields }
-        let target = url.target
-        let stored = entry.response
-        let rule = rules.first {
-            $0.fits(method: .get, target: target.span, status: stored.status, response: stored.fields)
-        }
-        return rule?.changed(fields) ?? fields
-    }
-
-    /// Has an updated response take its entry's place, if it still may be stored. What forbids it now (`no-store`,
-    /// `private`) has the whole of the key go; what is only so for this request (its credentials) leaves the store as it
-    /// is. The entry is for this request in any case.
-    ///
-    /// - Returns: whether the store has it.
-    private func keep(_ updated: StoredResponse, in entry: inout CachedEntry) -> Bool {
-        var response = updated
-        if let willStore {
-            switch willStore(updated.status, updated.fields) {
-            case .store(let fields, _): response = updated.with(fields, cache.options)
-            case .skip:
-                cache.store.invalidate(key)
-                entry = CachedEntry(key: key, response: updated, body: entry.body)
-                return false
-            }
-        }
-        let asked = CacheRequest(
-            method: .get,
-            fields: request.fields,
-            hasInjectedCredentials: request.hasCredentials
-        )
-        let verdict = Storability.judge(
-            asked,
-            status: response.status,
-            response: response.fields,
-            cache.options,
-            hasRuleLifetime: response.ruleLifetime != nil
-        )
-        switch verdict {
-        case .storable:
-            entry = cache.store.update(entry, by: response)
-            return true
-        case .notStorable(.authorization), .notStorable(.requestNoStore): break
-        case .notStorable: cache.store.invalidate(key)
-        }
-        entry = CachedEntry(key: key, response: response, body: entry.body)
-        return false
-    }
-
-    /// A cookie that came with a validation is for the client whose request it was, and was not stored.
-    private func withCookies(of notModified: HTTPFields, _ head: CacheAnswer) -> CacheAnswer {
-        guard notModified.contains(.setCookie), !head.keptFields.contains(.setCookie) else { return head }
-        var head = head
-        for index in 0..<notModified.count where notModified.id(at: index) == .setCookie {
-            head.keptFields.append(contentsOf: notModified, at: index)
-        }
-        return head
-    }
-
-    /// What is stored was not meant, or is gone: the origin is asked for the whole.
-    private func askAgain(_ completion: (HeadStep) -> Void) {
-        validates = false
-        found.selected = nil
-        requestTime = now
-        epoch = cache.store.epoch(of: key)
-        completion(.again(request.fields))
-    }
-
-    /// The origin gave no answer.
-    ///
-    /// - Parameter completion: gets nil where the failure itself is the answer.
-    package func originFailed(_ failure: OriginFailure, _ completion: @escaping (HeadStep?) -> Void) {
-        release(.failed)
-        if failure == .untrusted { doubt() }
-        let use = ReuseDecision.decide(
-            afterFailure: failure,
-            request,
-            stored: found.entry?.response,
-            now: now,
-            cache.options
-        )
-        switch use {
-        case .answer(let reuse)?:
-            answer(reuse, .forward(reason)) { [self] answer in
-                guard let answer else { return completion(nil) }
-                outcome = .stale
-                cache.count(outcome)
-                completion(.answer(answer))
-            }
-        case .gatewayTimeout?: completion(.gatewayTimeout(CacheStatus(.forward(reason))))
-        case .forward?, nil: completion(nil)
-        }
-    }
-
-    /// Somebody else answers in the origin's place: what is stale is not used by anybody before the origin has said that it
-    /// holds (`stale-while-revalidate` would go on without a word of it).
-    private func doubt() {
-        guard let entry = found.entry, !entry.response.freshness(now: now).isFresh, !entry.response.isMarkedStale else {
-            return
-        }
-        var stale = entry.response
-        stale.markStale()
-        cache.store.update(entry, by: stale)
     }
 
     /// A piece of the origin's body, on its way to the client.
@@ -619,43 +253,9 @@ package final class CacheTransaction: @unchecked Sendable {
         release(.failed)
     }
 
-    private func release(_ ending: ResponseCache.Ending) {
+    func release(_ ending: ResponseCache.Ending) {
         guard isLeader else { return }
         isLeader = false
         cache.ended(self, ending, now: loop.now)
-    }
-
-    // MARK: - In the background
-
-    /// The request that asks the origin in the background, after an answer that `refreshes`; there is no client for it.
-    ///
-    /// - Parameter completion: gets the fields to ask with.
-    /// - Returns: nil where another one asks already.
-    package func refresh(_ completion: (HTTPFields) -> Void) -> CacheTransaction? {
-        guard let entry = found.entry else { return nil }
-        let fields = Revalidation.backgroundFields(of: request, stored: entry.response)
-        var plain = fields
-        plain.remove(.ifNoneMatch)
-        plain.remove(.ifModifiedSince)
-        let refreshing = CacheTransaction(
-            cache,
-            url: url,
-            CacheRequest(method: .get, fields: plain, hasInjectedCredentials: request.hasCredentials),
-            partition: key.partition,
-            rules: rules,
-            digest: digest,
-            loop: loop
-        )
-        guard cache.leads(refreshing, now: loop.now) else { return nil }
-        refreshing.isLeader = true
-        refreshing.isBackground = true
-        refreshing.found = CacheStore.Found(entries: [entry], selected: 0)
-        refreshing.reason = .stale
-        refreshing.outcome = .miss
-        refreshing.validates = entry.response.hasValidator
-        refreshing.epoch = cache.store.epoch(of: key)
-        refreshing.requestTime = now
-        completion(fields)
-        return refreshing
     }
 }

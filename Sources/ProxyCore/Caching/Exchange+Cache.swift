@@ -141,6 +141,8 @@ extension Exchange {
             _ = take(body: held.bytes)
         }
         guard !isOver else { return }
+        if let trailers = cache.heldTrailers, answer.hasBegun { answer.add(trailers) }
+        cache.heldTrailers = nil
         if let end { cacheEnded(end, cache) } else { task?.resumeReceiving() }
     }
 
@@ -159,6 +161,19 @@ extension Exchange {
             cache.transaction.body(data)
             return nil
         case .asking, .serving: return nil
+        }
+    }
+
+    /// Takes what follows the origin's body.
+    ///
+    /// - Returns: false when it goes on to the client.
+    func holds(_ trailers: borrowing HTTPFields, _ cache: ExchangeCache) -> Bool {
+        switch cache.phase {
+        case .deciding:
+            cache.heldTrailers = copy trailers
+            return true
+        case .replacing: return true
+        case .asking, .relaying, .serving: return false
         }
     }
 

@@ -34,6 +34,7 @@ final class ExchangeCache {
     /// The origin's head and the beginning of its body, while the cache decides.
     var heldHead = ResponseHead()
     var held = ByteBuffer()
+    var heldTrailers: HTTPFields?
     /// The origin's answer has ended meanwhile, well or not.
     var heldEnd: SessionError??
     /// How much of an answer that is replaced has come.
@@ -60,6 +61,7 @@ final class ExchangeCache {
         self.request = request
         phase = .asking
         status = nil
+        heldTrailers = nil
         storedAge = nil
         dropped = 0
         endIsSure = true

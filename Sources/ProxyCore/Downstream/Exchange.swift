@@ -466,8 +466,9 @@ final class Exchange: LoopTaskDelegate {
     }
 
     override func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {
-        guard !isOver, answer.hasBegun else { return }
-        answer.add(trailers)
+        guard !isOver else { return }
+        if let cache, holds(trailers, cache) { return }
+        if answer.hasBegun { answer.add(trailers) }
     }
 
     override func taskDidComplete(_ task: LoopTask, error: SessionError?) {

@@ -67,8 +67,8 @@ struct InflaterTests {
         var generator = SeededGenerator(seed: 7)
         let noise = (0..<300_000).map { _ in UInt8.random(in: 0...255, using: &generator) }
         let body = noise + [UInt8](repeating: 0, count: 2_000_000)
-        #expect(try decode(CodedBody.deflated(body), .deflate) == body)
-        #expect(try decode(CodedBody.deflated(body), .deflate, by: 5000) == body)
+        #expect(try firstDifference(decode(CodedBody.deflated(body), .deflate), body) == nil)
+        #expect(try firstDifference(decode(CodedBody.deflated(body), .deflate, by: 5000), body) == nil)
     }
 
     @Test("a body that ends too early is not whole", arguments: [1, 9, 20, 40])

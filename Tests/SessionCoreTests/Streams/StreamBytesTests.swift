@@ -59,7 +59,7 @@ struct StreamBytesTests {
             stream.resumeReceiving()
             try session.run(until: "more") { delegate.body.count > before || delegate.isComplete }
         }
-        #expect(delegate.body == data)
+        #expect(firstDifference(delegate.body, data) == nil)
         #expect(delegate.error == nil && delegate.isReadClosed)
         #expect(stream.bytesReceived == 8 << 20)
         #expect(pauses >= 128)
@@ -136,7 +136,7 @@ struct StreamBytesTests {
         session.open(delegate, try endpoint(wire, origin))
         try session.finish(delegate)
         #expect(delegate.error == nil)
-        #expect(delegate.body == data)
+        #expect(firstDifference(delegate.body, data) == nil)
     }
 
     @Test("what an origin says first of all is delivered", arguments: Wire.allCases)

@@ -1,0 +1,54 @@
+import HTTPCore
+import IOCore
+
+/// Waiting for another request's answer.
+extension CacheTransaction {
+    private static let ownConditions: FieldNameSet = [.ifNoneMatch, .ifModifiedSince, .range, .ifRange]
+
+    /// Whether the answer to this request is likely to be for others, and theirs for this one.
+    var isCollapsible: Bool {
+        request.method == .get && request.policy == .useProtocolCachePolicy && !request.hasCredentials
+            && !request.control.noStore && request.control.noCache == nil
+            && !request.fields.containsAny(of: Self.ownConditions)
+    }
+
+    func wait() {
+        switch cache.join(self, now: loop.now) {
+        case .lead:
+            isLeader = true
+            forward()
+        case .goAlone:
+            forward()
+        case .wait(let until):
+            let timer = LoopTimer { [weak self] in
+                guard let self else { return }
+                cache.expire(key, now: max(loop.now, until))
+            }
+            self.timer = timer
+            loop.arm(timer, at: until)
+        }
+    }
+
+    func wake(_ wake: Wake) {
+        stopTimer()
+        guard !isOver else {
+            // It has gone in between: the next one leads.
+            if wake == .lead { cache.ended(self, .failed, now: loop.now) }
+            return
+        }
+        switch wake {
+        case .goAlone: forward()
+        case .lead:
+            isLeader = true
+            forward()
+        case .lookUp:
+            isCollapsed = true
+            lookUp(mayWait: false)
+        }
+    }
+
+    func stopTimer() {
+        if let timer { loop.remove(timer) }
+        timer = nil
+    }
+}

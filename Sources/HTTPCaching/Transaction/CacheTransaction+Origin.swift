@@ -1,0 +1,197 @@
+package import HTTPCore
+import IOCore
+
+/// Asking the origin, and what its answer does to the cache.
+extension CacheTransaction {
+    func forward() {
+        epoch = cache.store.epoch(of: key)
+        requestTime = now
+        isCollapsed = false
+        var fields = request.fields
+        if validates {
+            let conditional = Revalidation.fields(
+                of: request,
+                selected: found.selected,
+                variants: found.entries.map(\.response)
+            )
+            validates = conditional != nil
+            fields = conditional ?? fields
+        }
+        finish(.forward(fields))
+    }
+
+    /// The origin's final head is there.
+    ///
+    /// - Parameters:
+    ///   - length: of its body, where that is known, in bytes.
+    ///   - mayStore: false where the evaluation of the server did not pass in full (a failed pin that was only reported).
+    ///   - endIsSure: false where the body's end could be its being cut short (RFC 9112 8): it is not stored.
+    ///   - completion: is called once, perhaps before this returns, and not after `cancel`.
+    package func originAnswered(
+        status: Int,
+        _ fields: HTTPFields,
+        length: Int?,
+        mayStore: Bool,
+        endIsSure: Bool = true,
+        _ completion: @escaping (HeadStep) -> Void
+    ) {
+        self.endIsSure = endIsSure
+        if status == 304, validates { return notModified(fields, mayStore: mayStore, completion) }
+        if status >= 500, mayStore,
+            case .answer(let reuse)? = ReuseDecision.decide(
+                afterFailure: .serverError(status),
+                request,
+                stored: found.entry?.response,
+                now: now,
+                cache.options
+            )
+        {
+            release(.failed)
+            return answer(reuse, .forward(reason)) { [self] answer in
+                guard let answer else { return completion(.relay(relay(status, fields, length, mayStore: false))) }
+                outcome = .stale
+                cache.count(outcome)
+                var told = answer.status
+                told.forwardStatus = status
+                let stale = Answer(head: answer.head, body: answer.body, status: told, refreshes: false)
+                completion(.answer(stale))
+            }
+        }
+        completion(.relay(relay(status, fields, length, mayStore: mayStore)))
+    }
+
+    /// What the origin's own answer does to the cache, on its way to the client.
+    func relay(_ status: Int, _ fields: HTTPFields, _ length: Int?, mayStore: Bool) -> CacheStatus {
+        cache.count(outcome)
+        var told = CacheStatus(.forward(reason))
+        for key in Invalidation.keys(after: request.method, of: url, status: status, response: fields) {
+            cache.store.invalidate(key)
+        }
+        if request.method == .head, mayStore { headAnswered(status, fields) }
+        guard request.method == .get else { return told }
+        guard mayStore, endIsSure else {
+            release(.notForOthers)
+            return told
+        }
+        let target = url.target
+        var verdict = StoreVerdict(
+            request,
+            target: target.span,
+            status: status,
+            response: fields,
+            rules: rules,
+            cache.options
+        )
+        var inMemoryOnly = false
+        var isForOthers = false
+        if let willStore, case .store(let kept, _, _) = verdict {
+            switch willStore(status, kept) {
+            case .skip: verdict = .skip(.rule)
+            case .store(let changed, let onlyThere):
+                verdict = verdict.revised(changed, request, status: status, cache.options)
+                inMemoryOnly = onlyThere
+            }
+        }
+        switch verdict {
+        case .skip(let reason):
+            told.reason = reason
+        case .store(let kept, let ruleLifetime, let maximumBytes):
+            let response = StoredResponse(
+                status: status,
+                response: kept,
+                to: request,
+                requestTime: requestTime,
+                responseTime: now,
+                digest: digest,
+                ruleLifetime: ruleLifetime,
+                siblings: found.entries.map(\.response),
+                cache.options
+            )
+            insertion = cache.store.insertion(
+                for: key,
+                response,
+                epoch: epoch,
+                tags: SurrogateKeys.tags(of: kept),
+                length: length,
+                maximumBytes: maximumBytes,
+                // What Vary names may be what this program puts in: a secret.
+                inMemoryOnly: inMemoryOnly || (request.hasCredentials && !response.selecting.isEmpty)
+            )
+            isForOthers = insertion != nil && answersOthers(response)
+            told.isStored = insertion != nil
+            if insertion == nil { told.reason = .tooLarge }
+            let freshness = response.freshness(now: now)
+            told.timeToLive = freshness.lifetime - freshness.age
+        }
+        if !isForOthers { release(.notForOthers) }
+        return told
+    }
+
+    /// Whether somebody who asks for the same could be answered by it without a question to the origin. Where not, nobody
+    /// is kept waiting for the end of a body that is not for them: it may be that of an endless stream.
+    func answersOthers(_ response: StoredResponse) -> Bool {
+        let plain = CacheRequest(method: .get, fields: HTTPFields())
+        let use = ReuseDecision.decide(plain, stored: response, hasVariants: true, now: now, cache.options)
+        if case .answer = use { return true }
+        return false
+    }
+
+    func headAnswered(_ status: Int, _ fields: HTTPFields) {
+        for index in found.entries.indices {
+            let entry = found.entries[index]
+            guard entry.response.answers(request, under: digest, cache.options) else { continue }
+            let update = HeadUpdate(
+                changedByRule(fields, of: entry),
+                status: status,
+                about: entry.response,
+                length: entry.body.count,
+                to: request,
+                requestTime: requestTime,
+                responseTime: now,
+                cache.options
+            )
+            switch update {
+            case .update(let response)?: _ = keep(response, in: &found.entries[index])
+            case .stale(let response)?: cache.store.update(entry, by: response)
+            case nil: break
+            }
+        }
+    }
+
+    /// The origin gave no answer.
+    ///
+    /// - Parameter completion: gets nil where the failure itself is the answer.
+    package func originFailed(_ failure: OriginFailure, _ completion: @escaping (HeadStep?) -> Void) {
+        release(.failed)
+        if failure == .untrusted { doubt() }
+        let use = ReuseDecision.decide(
+            afterFailure: failure,
+            request,
+            stored: found.entry?.response,
+            now: now,
+            cache.options
+        )
+        switch use {
+        case .answer(let reuse)?:
+            answer(reuse, .forward(reason)) { [self] answer in
+                guard let answer else { return completion(nil) }
+                outcome = .stale
+                cache.count(outcome)
+                completion(.answer(answer))
+            }
+        case .gatewayTimeout?: completion(.gatewayTimeout(CacheStatus(.forward(reason))))
+        case .forward?, nil: completion(nil)
+        }
+    }
+
+    /// Somebody else answers in the origin's place: what is stale is not used by anybody before the origin has said that it
+    /// holds (`stale-while-revalidate` would go on without a word of it).
+    func doubt() {
+        guard let entry = found.entry, !entry.response.freshness(now: now).isFresh, !entry.response.isMarkedStale else {
+            return
+        }
+        var stale = entry.response
+        stale.markStale()
+        cache.store.update(entry, by: stale)
+    }
+}

@@ -1,0 +1,37 @@
+package import HTTPCore
+import IOCore
+
+/// Asking the origin when nobody waits.
+extension CacheTransaction {
+    /// The request that asks the origin in the background, after an answer that `refreshes`; there is no client for it.
+    ///
+    /// - Parameter completion: gets the fields to ask with.
+    /// - Returns: nil where another one asks already.
+    package func refresh(_ completion: (HTTPFields) -> Void) -> CacheTransaction? {
+        guard let entry = found.entry else { return nil }
+        let fields = Revalidation.backgroundFields(of: request, stored: entry.response)
+        var plain = fields
+        plain.remove(.ifNoneMatch)
+        plain.remove(.ifModifiedSince)
+        let refreshing = CacheTransaction(
+            cache,
+            url: url,
+            CacheRequest(method: .get, fields: plain, hasInjectedCredentials: request.hasCredentials),
+            partition: key.partition,
+            rules: rules,
+            digest: digest,
+            loop: loop
+        )
+        guard cache.leads(refreshing, now: loop.now) else { return nil }
+        refreshing.isLeader = true
+        refreshing.isBackground = true
+        refreshing.found = CacheStore.Found(entries: [entry], selected: 0)
+        refreshing.reason = .stale
+        refreshing.outcome = .miss
+        refreshing.validates = entry.response.hasValidator
+        refreshing.epoch = cache.store.epoch(of: key)
+        refreshing.requestTime = now
+        completion(fields)
+        return refreshing
+    }
+}
