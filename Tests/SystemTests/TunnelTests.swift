@@ -70,7 +70,8 @@ struct TunnelTests {
         #expect(line.string("method") == "CONNECT")
         #expect(line.string("url") == "\(Self.host):443")
         #expect(line.integer("status") == 200)
-        #expect(line.string("error") == nil, "\(line.text)")
+        // curl does not wait for the origin's last words, and its close is a reset when they come all the same.
+        #expect([nil, "client_closed"].contains(line.string("error")), "\(line.text)")
         #expect(line.object("pinning") == nil)
         #expect(try #require(line.integer("bytesSent")) > 300)
         #expect(try #require(line.integer("bytesReceived")) > 500)

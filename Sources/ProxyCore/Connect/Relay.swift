@@ -157,6 +157,8 @@ class Relay: LoopStreamTaskDelegate {
             close()
             return .pause
         }
+        // After a short write the kernel has not said that it is full, and would not tell of room.
+        if !output.isEmpty, !transport.isWriteBlocked { transport.flushLater() }
         guard output.count >= Self.highWater else { return .proceed }
         isHeldBack = true
         return .pause

@@ -294,7 +294,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         phase = .lingering
         worker.loop.arm(timer, after: Self.lingerTime)
         let session = session!
-        if !session.output.isEmpty, !transport.isWriteBlocked {
+        while !session.output.isEmpty, !transport.isWriteBlocked {
             if case .failed = transport.write(from: &session.output) { return close() }
         }
         if session.output.isEmpty { beginLinger() }
