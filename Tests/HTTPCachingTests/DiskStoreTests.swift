@@ -229,45 +229,64 @@ struct DiskStoreTests {
         #expect(try stage.body("http://a.example/") == Self.large)
     }
 
+    /// What the store delivers, handed over behind a lock.
+    private static func delivered<Value: Sendable>(_ ask: (@escaping @Sendable (Value) -> Void) -> Void) throws -> Value
+    {
+        let box = Monitor<Value?>(nil)
+        ask { value in box.with { $0 = .some(value) } }
+        return try box.wait(for: "the store") { $0 }
+    }
+
     @Test("readers and writers at the same time see whole bodies alone")
-    func concurrency() async throws {
+    func concurrency() throws {
         let stage = try DiskStoreStage(capacity: 4_000_000)
         let store = stage.store
         let bodies = (0..<20).map { DiskStoreStage.bytes($0 * 5000, seed: UInt64($0)) }
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            for thread in 0..<4 {
-                group.addTask {
-                    var generator = SeededGenerator(seed: UInt64(thread))
-                    for _ in 0..<80 {
-                        let number = Int.random(in: 0..<20, using: &generator)
-                        let key = try Stage.key("http://a.example/\(number)")
-                        if Int.random(in: 0..<3, using: &generator) == 0 {
-                            let response = try Stage.stored([])
-                            let insertion = store.insertion(for: key, response, tags: [], length: nil)
-                            insertion?.append(bodies[number])
-                            insertion?.finish()
-                            continue
-                        }
-                        let found = await withCheckedContinuation { waiting in
-                            store.entries(for: key, deliver: { $0() }, { waiting.resume(returning: $0) })
-                        }
-                        guard let entry = found.first else { continue }
-                        switch entry.body {
-                        case .memory(let bytes): #expect(bytes == bodies[number])
-                        case .file(let file):
-                            let body = await withCheckedContinuation { waiting in
-                                store.open(file, deliver: { $0() }, { waiting.resume(returning: $0) })
-                            }
-                            // Nil when it was replaced between the two.
-                            if let body { #expect(body.read(at: 0, count: 1 << 20) == bodies[number]) }
-                        }
+        let faults = Monitor<[String]>([])
+        let ended = Latch(count: 4)
+        for thread in 0..<4 {
+            Thread.detachNewThread {
+                defer { ended.countDown() }
+                do {
+                    for fault in try Self.readAndWrite(store, bodies, seed: UInt64(thread)) {
+                        faults.with { $0.append(fault) }
                     }
+                } catch {
+                    faults.with { $0.append("\(error)") }
                 }
             }
-            try await group.waitForAll()
         }
+        ended.wait()
+        #expect(faults.with { $0 }.isEmpty)
         try stage.settle()
         #expect(store.statistics.offBecause == nil)
+    }
+
+    /// - Returns: what was read and never written.
+    private static func readAndWrite(_ store: DiskStore, _ bodies: [[UInt8]], seed: UInt64) throws -> [String] {
+        var faults: [String] = []
+        var generator = SeededGenerator(seed: seed)
+        for _ in 0..<80 {
+            let number = Int.random(in: 0..<20, using: &generator)
+            let key = try Stage.key("http://a.example/\(number)")
+            if Int.random(in: 0..<3, using: &generator) == 0 {
+                let insertion = store.insertion(for: key, try Stage.stored([]), tags: [], length: nil)
+                insertion?.append(bodies[number])
+                insertion?.finish()
+                continue
+            }
+            let found = try delivered { store.entries(for: key, deliver: { $0() }, $0) }
+            switch found.first?.body {
+            case nil: break
+            case .memory(let bytes)?: faults += [firstDifference(bytes, bodies[number])].compactMap { $0 }
+            case .file(let file)?:
+                // Nil when it was replaced between the two.
+                if let body = try delivered({ store.open(file, deliver: { $0() }, $0) }) {
+                    faults += [firstDifference(body.read(at: 0, count: 1 << 20), bodies[number])].compactMap { $0 }
+                }
+            }
+        }
+        return faults
     }
 
     @Test("kill -9 in the middle of writing, 200 times: no wrong byte, and no entry without its body")
