@@ -347,7 +347,7 @@ struct FullDuplexTests {
         let session = try TestSession()
         let endpoint = try TestSession.endpoint(port: nginx.port, httpVersion: .http2)
         let delegate = RecordingDelegate()
-        delegate.onData = { _ in delegate.dataCalls == 1 ? .pause : .proceed }
+        delegate.onData = { [unowned delegate] _ in delegate.dataCalls == 1 ? .pause : .proceed }
         let task = try session.start(delegate, endpoint, target: "/files/blob", fields: callFields)
         try session.run(until: "the first piece") { delegate.dataCalls == 1 }
         session.settle(50)
