@@ -62,6 +62,8 @@ class Budget:
 BUDGETS = (
     Budget("1k", "cpuMicrosecondsPerRequest", 1.25, "CPU a request"),
     Budget("100k", "cpuMicrosecondsPerRequest", 0.7, "CPU a request"),
+    Budget("1k-hit", "cpuMicrosecondsPerRequest", 0.8, "CPU a hit"),
+    Budget("100k-hit", "cpuMicrosecondsPerRequest", 1.0, "CPU a hit"),
     Budget("tls", "cpuMicrosecondsPerRequest", 1.5, "CPU a request"),
     Budget("1g", "seconds", 1.0, "time"),
     Budget("1g", "rssAnonGrowthBytes", 5 * MEBIBYTE, "memory over idle", is_ratio=False),
