@@ -275,9 +275,21 @@ struct CacheTransactionTests {
         }
     }
 
+    @Test("what could never answer, without lifetime and validator, is not kept in a cache for all")
+    func worthless() throws {
+        for fields: Stage.Pairs in [[], [("Cache-Control", "max-age=0")], [("Cache-Control", "no-cache")]] {
+            let transaction = try transaction()
+            _ = try forwarded(transaction)
+            let status = try relayed(try origin(transaction, 200, fields))
+            #expect(!status.isStored && status.reason == .noLifetime)
+            transaction.cancel()
+        }
+        try store([7], [("ETag", "\"a\"")])
+    }
+
     @Test("must-revalidate and a lost origin give 504; only-if-cached gives 504 without asking")
     func gatewayTimeout() throws {
-        try store([7], [("Cache-Control", "max-age=0, must-revalidate")])
+        try store([7], [("Cache-Control", "max-age=0, must-revalidate"), ("ETag", "\"a\"")])
         let transaction = try transaction()
         _ = try forwarded(transaction)
         let isTimeout: Bool = try result { done in

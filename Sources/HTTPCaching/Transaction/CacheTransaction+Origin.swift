@@ -107,6 +107,10 @@ extension CacheTransaction {
                 siblings: found.entries.map(\.response),
                 cache.options
             )
+            guard isWorthKeeping(response) else {
+                told.reason = .noLifetime
+                break
+            }
             insertion = cache.store.insertion(
                 for: key,
                 response,
@@ -125,6 +129,18 @@ extension CacheTransaction {
         }
         if !isForOthers { release(.notForOthers) }
         return told
+    }
+
+    /// Whether a response could ever answer by the protocol. One without lifetime and validator, as most answers of APIs
+    /// are, would only wear the disk of a cache for all; a policy that takes what is old, and a program's own cache, may
+    /// have a use for it.
+    private func isWorthKeeping(_ response: StoredResponse) -> Bool {
+        guard cache.options.isShared, request.policy == .useProtocolCachePolicy, found.entries.isEmpty else {
+            return true
+        }
+        let terms = response.terms
+        return response.hasValidator || terms.lifetime > 0 || terms.staleWhileRevalidate > 0 || terms.staleIfError > 0
+            || cache.options.staleWhenDisconnected > 0
     }
 
     /// Whether somebody who asks for the same could be answered by it without a question to the origin. Where not, nobody
