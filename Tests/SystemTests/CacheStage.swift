@@ -58,7 +58,7 @@ struct CacheStage {
         try proxy.waitForTaskLines(count).map { $0.string("cache") ?? "-" }
     }
 
-    /// Waits until all that was stored is on the disk: the log is written last.
+    /// Ends a proxy, which has its disk take what waits for it, and starts another.
     static func restart(_ proxy: ProxyUnderTest, with settings: ProxySettings) throws -> ProxyUnderTest {
         _ = try proxy.terminate()
         return try ProxyUnderTest(settings)

@@ -71,12 +71,32 @@ struct CacheTrustTests {
         #expect(cache.requests.count == 1)
     }
 
-    @Test("what a server has sent that was only let by is not stored")
-    func reportOnly() throws {
-        let cache = try CacheStage([:], { $0.pin(Stage.host, to: .unrelated(3), with: ["enforcePinning": false]) }) {
-            _ in
-            CacheStage.fresh("x")
-        }
+    @Test("what came from another place is not used: after a reload with another address the origin there is asked")
+    func otherPlace() throws {
+        let cache = try CacheStage { _ in CacheStage.fresh("here") }
+        let there = try ScriptedOrigin(cache.stage.server) { _ in CacheStage.fresh("there") }
+        for _ in 0..<2 { #expect(try cache.get().text == "here") }
+        try cache.stage.reload { $0.resolve(Stage.host, to: there.port) }
+        #expect(try cache.get().text == "there")
+        try cache.stage.reload { _ in }
+        try cache.stage.reload { $0.members["access"] = ["denyAddresses": ["metadata"]] }
+        #expect(try cache.get().text == "here")
+        #expect(cache.requests.count == 2 && there.requests.count == 1)
+    }
+
+    @Test("what a server has sent that was only let by is not stored", arguments: [true, false])
+    func onlyLetBy(isReported: Bool) throws {
+        let cache = try CacheStage(
+            [:],
+            {
+                if isReported {
+                    $0.pin(Stage.host, to: .unrelated(3), with: ["enforcePinning": false])
+                } else {
+                    $0.pinnedDomains[Stage.host] = ["pinningMode": "none", "validatesDomainName": false]
+                }
+            },
+            answering: { _ in CacheStage.fresh("x") }
+        )
         for _ in 0..<2 { #expect(try cache.get().status == 200) }
         #expect(cache.requests.count == 2)
     }

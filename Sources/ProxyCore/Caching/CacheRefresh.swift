@@ -14,7 +14,6 @@ final class CacheRefresh: LoopTaskDelegate {
     private var request: SessionRequest
     private let startedWall: Int64
     private var phase = Phase.asking
-    private var endIsSure = true
     private(set) var status = 0
     private(set) var bytesReceived = 0
     private(set) var error: SessionError?
@@ -62,9 +61,6 @@ final class CacheRefresh: LoopTaskDelegate {
 
     override func task(_ task: LoopTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition {
         status = response.status
-        if case .untilClose = response.framing {
-            endIsSure = request.endpoint.scheme == .https || response.majorVersion >= 2
-        }
         var length: Int?
         if case .length(let count) = response.framing { length = count }
         phase = .dropping
@@ -72,8 +68,8 @@ final class CacheRefresh: LoopTaskDelegate {
             status: response.status,
             response.fields,
             length: length,
-            mayStore: ExchangeCache.mayStore(task),
-            endIsSure: endIsSure
+            mayStore: task.mayKeepAnswer,
+            endIsSure: request.endIsSure(response)
         ) { [unowned self] step in
             switch step {
             case .relay: if transaction.isStoring { phase = .storing }
@@ -93,7 +89,7 @@ final class CacheRefresh: LoopTaskDelegate {
             // There is no client for what is not stored, and it may have no end.
             if !transaction.isStoring { task.cancel() }
         case .dropping, .again:
-            if bytesReceived > 64 << 10 { task.cancel() }
+            if bytesReceived > ExchangeCache.dropLimit { task.cancel() }
         case .asking: break
         }
         return .proceed
@@ -105,14 +101,13 @@ final class CacheRefresh: LoopTaskDelegate {
         switch phase {
         case .asking:
             // One that was given up says nothing of the server.
-            if let error, error.code != .cancelled { transaction.originFailed(ExchangeCache.failure(error)) { _ in } }
+            if let error, error.code != .cancelled { transaction.originFailed(error.originFailure) { _ in } }
             transaction.cancel()
-        case .storing: transaction.ended(isWhole: error == nil && endIsSure)
+        case .storing: transaction.ended(isWhole: error == nil)
         case .again(let fields):
             guard error == nil else { return transaction.cancel() }
             request.fields = fields
             bytesReceived = 0
-            endIsSure = true
             send()
         case .dropping: transaction.cancel()
         }

@@ -70,10 +70,9 @@ extension Exchange {
     func decide(_ response: borrowing ResponseHead, _ task: LoopTask, _ cache: ExchangeCache) -> ResponseDisposition? {
         var decided: CacheTransaction.HeadStep?
         var isLate = false
-        cache.note(response)
         let length: Int? =
             switch response.framing {
-            case .none: request(of: cache) == .head ? nil : 0
+            case .none: cache.request.method == .head ? nil : 0
             case .length(let count): count
             case .chunked, .untilClose: nil
             }
@@ -81,8 +80,8 @@ extension Exchange {
             status: response.status,
             response.fields,
             length: length,
-            mayStore: ExchangeCache.mayStore(task),
-            endIsSure: cache.endIsSure
+            mayStore: task.mayKeepAnswer,
+            endIsSure: cache.request.endIsSure(response)
         ) { [unowned self] step in
             if isLate { self.decided(step, cache) } else { decided = step }
         }
@@ -110,8 +109,6 @@ extension Exchange {
     private func waitForEnd(_ cache: ExchangeCache) {
         cache.wait(for: Self.dropTime, on: worker.loop) { [unowned self] in task?.cancel() }
     }
-
-    private func request(of cache: ExchangeCache) -> HTTPMethod { cache.request.method }
 
     /// The cache knows what to do, later than the head came.
     private func decided(_ step: CacheTransaction.HeadStep, _ cache: ExchangeCache) {
@@ -184,7 +181,7 @@ extension Exchange {
         switch cache.phase {
         case .asking:
             guard let error else { return false }
-            cache.transaction.originFailed(ExchangeCache.failure(error)) { [unowned self] step in
+            cache.transaction.originFailed(error.originFailure) { [unowned self] step in
                 if let step { replace(step, cache) } else { answerEnded(task, error) }
             }
             return true
@@ -196,14 +193,14 @@ extension Exchange {
             replace(step, cache)
             return true
         case .relaying:
-            cache.ended(error)
+            cache.transaction.ended(isWhole: error == nil)
             return false
         case .serving: return false
         }
     }
 
     private func cacheEnded(_ error: SessionError?, _ cache: ExchangeCache) {
-        cache.ended(error)
+        cache.transaction.ended(isWhole: error == nil)
         answerEnded(task, error)
     }
 

@@ -1,7 +1,6 @@
 import HTTPCaching
 import HTTPCore
 import IOCore
-import ServerTrust
 import SessionCore
 
 /// What the cache has to do with one exchange; there is none where nothing is cached.
@@ -39,8 +38,6 @@ final class ExchangeCache {
     var heldEnd: SessionError??
     /// How much of an answer that is replaced has come.
     private var dropped = 0
-    /// Whether the end of the origin's body is known to be its end.
-    private(set) var endIsSure = true
 
     /// What is left of a stored body.
     var stored = CachedBytes()
@@ -48,7 +45,7 @@ final class ExchangeCache {
 
     /// An answer that is not delivered is read to its end, so that the connection serves the next request; a longer one
     /// is cut off.
-    private static let dropLimit = 64 << 10
+    static let dropLimit = 64 << 10
 
     init(_ transaction: CacheTransaction, _ request: SessionRequest) {
         self.transaction = transaction
@@ -64,7 +61,6 @@ final class ExchangeCache {
         heldTrailers = nil
         storedAge = nil
         dropped = 0
-        endIsSure = true
         stored = CachedBytes()
     }
 
@@ -73,14 +69,6 @@ final class ExchangeCache {
 
     /// What the log says.
     var outcome: CacheOutcome { transaction.outcome }
-
-    /// The origin's head has come.
-    func note(_ response: borrowing ResponseHead) {
-        // Over plain HTTP a body that ends with the connection may have been cut short. TLS says that it ends, and so
-        // does HTTP/2.
-        guard case .untilClose = response.framing else { return }
-        endIsSure = request.endpoint.scheme == .https || response.majorVersion >= 2
-    }
 
     /// Whether the rest of an answer that is replaced is read.
     func drops(_ response: borrowing ResponseHead) -> Bool {
@@ -93,9 +81,6 @@ final class ExchangeCache {
         dropped += count
         return dropped <= Self.dropLimit
     }
-
-    /// The relayed answer has ended.
-    func ended(_ error: SessionError?) { transaction.ended(isWhole: error == nil && endIsSure) }
 
     /// The exchange is over.
     func end() {
@@ -115,26 +100,6 @@ final class ExchangeCache {
     func stopWaiting() {
         if let (timer, loop) = waiting { loop.remove(timer) }
         waiting = nil
-    }
-
-    /// Whether an answer may be kept: its server has passed in full. What was only let by is not.
-    static func mayStore(_ task: LoopTask) -> Bool {
-        guard task.request.endpoint.scheme == .https else { return true }
-        return switch task.evaluation?.verdict {
-        case .pass, .notPinned, .expired: true
-        case .fail, .reportOnly, .unverified, nil: false
-        }
-    }
-
-    /// What a failure means to the cache. Nothing stale stands in for a server that was refused, or that could not be
-    /// understood; in doubt it is that.
-    static func failure(_ error: SessionError) -> OriginFailure {
-        switch error.code {
-        case .dnsFailed, .dnsTimeout, .connectFailed, .connectTimeout, .responseTimeout, .responseTruncated, .stalled,
-            .limitReached:
-            .unreachable
-        default: .untrusted
-        }
     }
 }
 

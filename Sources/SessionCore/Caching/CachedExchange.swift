@@ -223,19 +223,11 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
             status: head.status,
             head.fields,
             length: head.framing.knownLength,
-            mayStore: mayStore(asker)
+            mayStore: asker.mayKeepAnswer,
+            endIsSure: task.request.endIsSure(head)
         ) { [self] step in decided(step) }
         isInHead = false
         return state == .replacing && head.framing.hasBody ? .cancel : .allow
-    }
-
-    /// Whether the server was found to be whom the policy wants, in full.
-    private func mayStore(_ asker: LoopTask) -> Bool {
-        guard task.request.endpoint.scheme == .https else { return true }
-        return switch asker.evaluation?.verdict {
-        case .pass, .notPinned: true
-        default: false
-        }
     }
 
     /// What becomes of the origin's answer; within its head, or later.
@@ -334,15 +326,13 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
         }
     }
 
-    /// Without a length, over plain HTTP, nobody can tell a whole body from one that was cut off.
     private func conclude(_ error: SessionError?) {
-        let isDelimited = head.framing != .untilClose || task.request.endpoint.scheme == .https
-        transaction.ended(isWhole: error == nil && isDelimited)
+        transaction.ended(isWhole: error == nil)
         task.finish(error)
     }
 
     private func failed(_ error: SessionError) {
-        transaction.originFailed(error.code.meansUnreachable ? .unreachable : .untrusted) { [self] step in
+        transaction.originFailed(error.originFailure) { [self] step in
             guard !isOver else { return }
             if case .answer(let answer)? = step { deliver(answer) } else { task.finish(error) }
         }
@@ -365,15 +355,4 @@ extension SessionError {
         .notStored,
         "Nothing that is stored can answer the request, and its cache policy lets nobody else be asked."
     )
-}
-
-extension SessionError.Code {
-    /// Whether a stale answer may stand in (RFC 9111, section 4.2.4): the origin could not be reached or was not heard to
-    /// the end of a head. What was refused here is no such thing, nor is a handshake that somebody may have spoilt.
-    var meansUnreachable: Bool {
-        switch self {
-        case .dnsFailed, .dnsTimeout, .connectFailed, .connectTimeout, .responseTimeout, .responseTruncated: true
-        default: false
-        }
-    }
 }
