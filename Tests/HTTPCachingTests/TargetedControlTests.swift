@@ -52,6 +52,37 @@ struct TargetedControlTests {
         #expect(try control(text)?.maxAge == 0)
     }
 
+    @Test(
+        "9213 2.1: a directive of the wrong type may have forbidden something: nothing is stored",
+        arguments: [
+            "max-age=\"10000\"", "max-age=tomorrow", "max-age=10000.5", "s-maxage=\"60\", max-age=60", "max-age",
+            "max-age=60, no-store=1", "max-age=60, must-revalidate=\"x\"", "max-age=60, private=7",
+            "max-age=60, no-cache=token",
+        ]
+    )
+    func wrongTypeIsNotStored(text: String) throws {
+        let expected = Storability.notStorable(.malformedCacheControl)
+        #expect(try judge([("Pinproxy-Cache-Control", text), ("Cache-Control", "no-store")]) == expected)
+        #expect(try judge([("Pinproxy-Cache-Control", text)]) == expected)
+        // The same directives with values of their types.
+        #expect(try judge([("Pinproxy-Cache-Control", "max-age=10000"), ("Cache-Control", "no-store")]) == .storable)
+        // A directive that is not known may have any value.
+        #expect(try judge([("Pinproxy-Cache-Control", "max-age=9, color=\"red\"")]) == .storable)
+    }
+
+    @Test("9213 2.1: a field with more members than are read may have forbidden something: nothing is stored")
+    func tooManyMembers() throws {
+        let members = (0..<1023).map { "a\($0)" }.joined(separator: ",")
+        #expect(try judge([("Pinproxy-Cache-Control", "max-age=9," + members)]) == .storable)
+        #expect(
+            try judge([("Pinproxy-Cache-Control", "max-age=9," + members + ",no-store")])
+                == .notStorable(.malformedCacheControl)
+        )
+        // A key that comes again is no member of its own (RFC 8941 4.2.2).
+        let again = [String](repeating: "max-age=8", count: 3000).joined(separator: ",")
+        #expect(try control(again + ",max-age=7")?.maxAge == 7)
+    }
+
     @Test("9213 2.2: the first valid field of the target list governs, and Cache-Control and Expires are ignored")
     func precedence() throws {
         let both = CacheOptions(targets: [CacheOptions.ownTarget, CacheOptions.gatewayTarget])

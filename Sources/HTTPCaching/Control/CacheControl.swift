@@ -89,6 +89,29 @@ public struct CacheControl: Hashable, Sendable {
         takeSeconds(name, argument)
     }
 
+    /// What a directive of a response has for an argument (RFC 9111 5.2.2, RFC 5861, RFC 8246).
+    enum ArgumentType {
+        case none, seconds
+        /// Field names, or nothing.
+        case names
+
+        /// - Parameter directive: in lower case.
+        /// - Returns: nil for a directive that is not known.
+        init?(of directive: [UInt8]) {
+            switch String(decoding: directive, as: UTF8.self) {
+            case "no-store", "no-transform", "only-if-cached", "must-revalidate", "proxy-revalidate", "must-understand",
+                "public", "immutable":
+                self = .none
+            case "max-age", "s-maxage", "stale-while-revalidate", "stale-if-error", "min-fresh", "max-stale":
+                self = .seconds
+            case "no-cache", "private": self = .names
+            default: return nil
+            }
+        }
+    }
+
+    mutating func noteMalformed() { isMalformed = true }
+
     /// Takes a directive that a targeted field gives (RFC 9213 2.1).
     mutating func take(_ name: [UInt8], argument: [UInt8]?) {
         takeFlag(name.span, argument)

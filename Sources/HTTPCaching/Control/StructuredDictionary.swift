@@ -19,10 +19,16 @@ struct StructuredDictionary {
 
     /// In the order of their first keys; of two members with one key, the later value (RFC 8941 4.2.2).
     private(set) var members: [Member] = []
+    /// Whether there were more members than `membersAtMost`: those behind are not read.
+    private(set) var isCutShort = false
+
+    /// As many as RFC 8941 3.2 wants to be read at least.
+    private static let membersAtMost = 1024
 
     /// - Returns: nil when some byte does not fit the grammar: then the whole field counts for nothing.
     init?(_ text: [UInt8]) {
         var reader = Reader(text: text)
+        var places: [[UInt8]: Int] = [:]
         reader.skip { $0 == UInt8(ascii: " ") }
         while !reader.isAtEnd {
             guard let key = reader.key() else { return nil }
@@ -32,10 +38,14 @@ struct StructuredDictionary {
                 value = read
             }
             guard reader.parameters() else { return nil }
-            if let known = members.firstIndex(where: { $0.key == key }) {
+            if let known = places[key] {
                 members[known].value = value
-            } else {
+            } else if members.count < Self.membersAtMost {
+                places[key] = members.count
                 members.append(Member(key: key, value: value))
+            } else {
+                isCutShort = true
+                return
             }
             reader.skip(ASCII.isBlank)
             if reader.isAtEnd { return }
@@ -162,8 +172,8 @@ struct StructuredDictionary {
 extension CacheControl {
     /// What a targeted field says (RFC 9213 2.1).
     ///
-    /// A value of the wrong type is not coerced: it is read as strictly as can be (a lifetime of none, a restriction of
-    /// the whole response).
+    /// A value of the wrong type is not coerced. The directive may have been meant to forbid something: the control is
+    /// malformed, and nothing is stored. The same holds for a field of more members than are read.
     ///
     /// - Parameter name: in lower case.
     /// - Returns: nil when there is no such field, or it is empty or no dictionary: it is as if it were not there.
@@ -176,14 +186,21 @@ extension CacheControl {
         }
         guard let dictionary = StructuredDictionary(text), !dictionary.members.isEmpty else { return nil }
         self.init(HTTPFields())
-        for member in dictionary.members {
-            switch member.value {
-            case .boolean(false): continue
-            case .boolean(true): take(member.key, argument: nil)
-            case .integer(let number): take(member.key, argument: number < 0 ? [] : Array(String(number).utf8))
-            case .string(let text), .token(let text): take(member.key, argument: text)
-            case .other: take(member.key, argument: [])
-            }
+        if dictionary.isCutShort { noteMalformed() }
+        for member in dictionary.members { take(member) }
+    }
+
+    private mutating func take(_ member: StructuredDictionary.Member) {
+        switch (ArgumentType(of: member.key), member.value) {
+        case (nil, _), (.none?, .boolean(false)), (.names?, .boolean(false)): break
+        case (.none?, .boolean(true)), (.names?, .boolean(true)): take(member.key, argument: nil)
+        case (.seconds?, .integer(let number)):
+            take(member.key, argument: number < 0 ? [] : Array(String(number).utf8))
+        case (.names?, .string(let text)): take(member.key, argument: text)
+        default:
+            noteMalformed()
+            // As strict as can be, besides: no lifetime, and a restriction of the whole response.
+            take(member.key, argument: [])
         }
     }
 }
