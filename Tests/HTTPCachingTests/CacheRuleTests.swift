@@ -49,6 +49,40 @@ struct CacheRuleTests {
         #expect(reason(try verdict(rules, target: "/v2", status: 500, [])) == .noLifetime)
     }
 
+    @Test(
+        "a path with dot segments fits no rule that stores, and every rule for paths that skips",
+        arguments: [
+            "/static/../account", "/static/./x", "/static/%2e%2e/account", "/static/%2E./account", "/static/..",
+            "/static/.", "/static/..;/account", "/static/..;v=1/account", "/static/..%2faccount",
+            "/static/..%5Caccount", "/static/..\\account", "/static%2f..%2faccount", "/static/%2e%2e%3bx/account?a=b",
+            "/static/x/%252e%252e/account",
+        ]
+    )
+    func dotSegments(target: String) throws {
+        let rules = [CacheRule(path: PathPattern("/static/*"), action: .store(lifetime: 300))]
+        #expect(try #require(stored(try verdict(rules, target: target, []))).1 == nil)
+        let forAll = [CacheRule(action: .store(lifetime: 300))]
+        #expect(try #require(stored(try verdict(forAll, target: target, []))).1 == nil)
+        let skips = [CacheRule(path: PathPattern("/account*"), action: .skip)] + rules
+        #expect(reason(try verdict(skips, target: target, [("Cache-Control", "max-age=60")])) == .rule)
+        // What the origin itself allows is stored where no rule is about paths.
+        #expect(stored(try verdict([], target: target, [("Cache-Control", "max-age=60")])) != nil)
+    }
+
+    @Test(
+        "dots that are no segment of their own change nothing",
+        arguments: [
+            "/static/a..b", "/static/...", "/static/.well-known", "/static/x?y=/../z", "/static/..a", "/static/x.",
+        ]
+    )
+    func ordinaryDots(target: String) throws {
+        let rules = [
+            CacheRule(path: PathPattern("/account*"), action: .skip),
+            CacheRule(path: PathPattern("/static/*"), action: .store(lifetime: 300)),
+        ]
+        #expect(stored(try verdict(rules, target: target, []))?.1 == 300)
+    }
+
     @Test("a rule gives a lifetime in place of the response's own, and to statuses that have none")
     func lifetime() throws {
         let rule = CacheRule(statuses: [200, 503], action: .store(lifetime: 300))

@@ -11,7 +11,8 @@ public struct CacheRule: Hashable, Sendable {
         case skip
     }
 
-    /// Of the target's path, without its query; nil for every target.
+    /// Of the target's path, without its query; nil for every target. A path with dot segments fits no `store` rule, and
+    /// every `skip` rule.
     public var path: PathPattern?
     /// nil for every status; a `store` rule then means those that may be stored without a lifetime (RFC 9110 15.1).
     public var statuses: StatusCodes?
@@ -71,7 +72,13 @@ public struct CacheRule: Hashable, Sendable {
         } else if stores, !Freshness.isHeuristicallyCacheable(status) {
             return false
         }
-        if let path, !path.matches(target) { return false }
+        if path != nil || stores, PathPattern.hasDotSegments(target) {
+            // The origin may take the path for another one (cache deception): no rule has it stored, and none that would
+            // skip the other path is got round.
+            if stores { return false }
+        } else if let path, !path.matches(target) {
+            return false
+        }
         guard let contentTypes else { return true }
         return stores ? contentTypes.takeInOnly(response) : contentTypes.takeInSome(response)
     }

@@ -33,6 +33,48 @@ public struct PathPattern: Hashable, Sendable {
         return takesIn(Self.normal(path).span)
     }
 
+    /// Whether the path of a target has a segment `.` or `..`, or one that some servers take for it: percent-encoded
+    /// (also twice), between encoded or backward slashes, or with a parameter behind it (`..;x`). Such a path may name
+    /// another resource at the origin than its text says.
+    ///
+    /// - Parameter target: path and query in origin form.
+    package static func hasDotSegments(_ target: borrowing Span<UInt8>) -> Bool {
+        var position = 0
+        var dots = 0
+        // Dots alone have come since the last slash, and perhaps a parameter behind them.
+        var isOnlyDots = false
+        var isInParameter = false
+        while position < target.count {
+            guard target[position] != ASCII.questionMark, target[position] != ASCII.numberSign else { break }
+            let (byte, length) = decoded(target, at: position)
+            position += length
+            switch byte {
+            case ASCII.slash, ASCII.backslash:
+                if isOnlyDots, dots == 1 || dots == 2 { return true }
+                (dots, isOnlyDots, isInParameter) = (0, true, false)
+            case _ where isInParameter: break
+            case UInt8(ascii: "."): dots += 1
+            case UInt8(ascii: ";"): isInParameter = true
+            default: isOnlyDots = false
+            }
+        }
+        return isOnlyDots && (dots == 1 || dots == 2)
+    }
+
+    /// The byte that stands there when percent-encoding is undone, as often as it was done.
+    private static func decoded(_ text: borrowing Span<UInt8>, at position: Int) -> (byte: UInt8, length: Int) {
+        var byte = text[position]
+        var length = 1
+        while byte == UInt8(ascii: "%"), position + length + 1 < text.count,
+            let upper = ASCII.hexadecimalValue(text[position + length]),
+            let lower = ASCII.hexadecimalValue(text[position + length + 1])
+        {
+            byte = upper << 4 | lower
+            length += 2
+        }
+        return (byte, length)
+    }
+
     /// - Parameter path: in its normal form.
     private func takesIn(_ path: borrowing Span<UInt8>) -> Bool {
         let first = pieces[0]
