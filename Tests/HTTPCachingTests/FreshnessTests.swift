@@ -37,6 +37,17 @@ struct FreshnessTests {
         #expect(freshness(fields, isShared: false).lifetime == 30)
     }
 
+    @Test("4.2.3: a clock that was set back behind the arrival of a response makes it stale, whatever its lifetime")
+    func clockSetBack() throws {
+        let fields = try makeFields(("Date", Self.date), ("Cache-Control", "max-age=86400, stale-while-revalidate=600"))
+        #expect(!freshness(fields, after: -3600).isFresh)
+        // How old it is nobody knows: it is not a little stale either.
+        #expect(freshness(fields, after: -3600).staleness > 86_400 * 365)
+        // The clocks of two threads are read at different moments.
+        #expect(freshness(fields, after: -2).isFresh)
+        #expect(freshness(fields, after: 3600).isFresh)
+    }
+
     @Test("4.2: a response is fresh while its lifetime exceeds its age")
     func boundary() throws {
         let fields = try makeFields(("Date", Self.date), ("Cache-Control", "max-age=30"))

@@ -50,13 +50,27 @@ public struct Freshness: Hashable, Sendable {
             options
         )
         let initialAge = Self.initialAge(fields, requestTime: requestTime, responseTime: responseTime)
-        self.init(lifetime: lifetime, source: source, age: initialAge + max(0, now - responseTime))
+        self.init(
+            lifetime: lifetime,
+            source: source,
+            age: initialAge + Self.residentTime(since: responseTime, now: now)
+        )
     }
 
     init(lifetime: Int, source: Source, age: Int) {
         self.lifetime = lifetime
         self.source = source
         self.age = age
+    }
+
+    /// How long a response has been stored, in seconds (`resident_time` of RFC 9111 4.2.3).
+    ///
+    /// One that seems to have come in the future was stored before the clock was set back: nothing says how long ago that
+    /// is, and it counts as older than anything. Clocks that two threads have read at different moments may disagree by
+    /// some seconds.
+    static func residentTime(since responseTime: Int, now: Int) -> Int {
+        guard now < responseTime else { return now - responseTime }
+        return responseTime - now <= 5 ? 0 : 2_147_483_648
     }
 
     /// The statuses whose responses may be stored without an explicit lifetime (RFC 9110 15.1).

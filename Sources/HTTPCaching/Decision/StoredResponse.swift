@@ -125,7 +125,7 @@ public struct StoredResponse: Sendable {
         Freshness(
             lifetime: terms.lifetime,
             source: terms.source,
-            age: initialAge + max(0, now - responseTime)
+            age: initialAge + Freshness.residentTime(since: responseTime, now: now)
         )
     }
 
