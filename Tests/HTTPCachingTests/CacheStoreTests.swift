@@ -1,4 +1,5 @@
 import HTTPCore
+import IOCore
 import TestSupport
 import Testing
 
@@ -192,5 +193,33 @@ struct CacheStoreTests {
         // Those that memory has forgotten are on the disk.
         store.memory.remove(.everything)
         #expect(try list() == all)
+    }
+
+    @Test(
+        "a body that is still on its way to the disk when its URI is removed is not stored",
+        arguments: [false, true]
+    )
+    func overtakenRemoval(isPurge: Bool) throws {
+        let url = "http://a.example/large"
+        let key = try Stage.key(url)
+        // Too large for memory: only the disk has it.
+        let body = DiskStoreStage.bytes(2_000_000)
+        // The disk is busy: what is finished now is committed after the removal was asked for.
+        let gate = Latch(count: 1)
+        for _ in 0..<2 { disk.store.someBodyLoop().submit { gate.wait() } }
+        #expect(try insert(url, body))
+        if isPurge {
+            store.remove(.everything, deliver: { $0() }, { _ in })
+        } else {
+            store.invalidate(key)
+        }
+        gate.countDown()
+        try disk.settle()
+        #expect(try disk.entries(url).isEmpty)
+        #expect(disk.files().isEmpty && disk.files("partial").isEmpty)
+        // The same without a removal.
+        #expect(try insert(url, body))
+        try disk.settle()
+        #expect(try disk.body(url) == body)
     }
 }

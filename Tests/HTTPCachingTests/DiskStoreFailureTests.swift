@@ -115,7 +115,61 @@ struct DiskStoreFailureTests {
         #expect(stage.notices.with { $0.count } == 1)
     }
 
-    @Test("a full disk turns the store off for a while and ends nothing")
+    @Test("a disk without room stores nothing for a while, and what is stored is still read")
+    func readingOnAFullDisk() throws {
+        let stage = try DiskStoreStage { $0.pause = 3600 }
+        for number in 0..<30 { try stage.insert("http://a.example/\(number)", Self.large) }
+        try stage.settle()
+        stage.store.bodyFailed(IOFailure(code: ENOSPC, during: "write"))
+        #expect(try stage.body("http://a.example/29") == Self.large)
+        #expect(stage.store.statistics.offBecause?.contains("write") == true)
+        // The oldest have made room.
+        #expect(try stage.body("http://a.example/0") == nil)
+        for body in [Self.large, Array(Self.large[..<1000])] {
+            try stage.insert("http://a.example/new", body)
+            try stage.settle()
+            #expect(try stage.body("http://a.example/new") == nil)
+        }
+        #expect(stage.files("partial").isEmpty)
+        // A removal is carried out meanwhile.
+        #expect(try stage.remove(.uri(try Stage.key("http://a.example/28"))) == 1)
+        #expect(try stage.body("http://a.example/28") == nil)
+    }
+
+    @Test("a disk that has room again is stored on again")
+    func roomAgain() throws {
+        let stage = try DiskStoreStage()
+        stage.store.bodyFailed(IOFailure(code: EDQUOT, during: "write"))
+        try stage.insert("http://a.example/", Self.large)
+        try stage.settle()
+        #expect(try stage.body("http://a.example/") == Self.large)
+        #expect(stage.store.statistics.offBecause == nil)
+        #expect(stage.notices.with { $0.last }?.contains("stores again") == true)
+    }
+
+    @Test("what is removed while the store is off is not there when it is on again")
+    func removalWhileOff() throws {
+        let stage = try DiskStoreStage()
+        for name in ["kept", "gone"] { try stage.insert("http://a.example/\(name)", Self.large) }
+        try stage.settle()
+        stage.store.bodyFailed(IOFailure(code: EIO, during: "write"))
+        #expect(try stage.remove(.uri(try Stage.key("http://a.example/gone"))) <= 1)
+        #expect(try stage.body("http://a.example/gone") == nil)
+        #expect(try stage.body("http://a.example/kept") == Self.large)
+
+        // Off for longer: the removal is owed.
+        let folder = try TemporaryFolder()
+        let paused = try DiskStoreStage(folder) { $0.pause = 3600 }
+        for name in ["kept", "gone"] { try paused.insert("http://a.example/\(name)", Self.large) }
+        try paused.settle()
+        paused.store.bodyFailed(IOFailure(code: EIO, during: "write"))
+        _ = try paused.remove(.uri(try Stage.key("http://a.example/gone")))
+        paused.store.tryAgainAtOnce()
+        #expect(try paused.body("http://a.example/gone") == nil)
+        #expect(try paused.body("http://a.example/kept") == Self.large)
+    }
+
+    @Test("a full disk stops the storing for a while and ends nothing")
     func fullDisk() throws {
         let folder = try TemporaryFolder()
         // A small file system of its own, in name spaces of its own.
@@ -125,11 +179,11 @@ struct DiskStoreFailureTests {
             ["--user", "--map-root-user", "--mount", "/bin/sh", "-c", script]
                 + [try Programs.built("CacheWriter"), folder.path + "/cache", "5", "64000000"]
         )
-        _ = try child.waitForErrors("the store to be off") { errors in
-            errors.contains("is off: ") ? true : nil
+        _ = try child.waitForErrors("the store to stop storing") { errors in
+            errors.contains("stores nothing: ") ? true : nil
         }
-        _ = try child.waitForErrors("the store to be on again") { errors in
-            errors.contains("is on again") ? true : nil
+        _ = try child.waitForErrors("the store to store again") { errors in
+            errors.contains("stores again") ? true : nil
         }
         #expect(child.exitCode == nil)
     }

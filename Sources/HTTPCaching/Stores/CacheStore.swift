@@ -69,7 +69,7 @@ public final class CacheStore: @unchecked Sendable {
         let before = epoch(of: key)
         disk.entries(for: key, deliver: deliver) { [self] entries in
             let found = selection(among: entries, request, digest)
-            if let entry = found.entry, epoch(of: key) == before { memory.insert(entry) }
+            if let entry = found.entry { insert(entry, unlessRemovedSince: before) }
             completion(found)
         }
         return .pending
@@ -109,7 +109,8 @@ public final class CacheStore: @unchecked Sendable {
         // Credentials and cookies of clients are not written to a disk.
         let onDisk =
             inMemoryOnly || response.selecting.hasSecrets
-            ? nil : disk?.insertion(for: key, response, tags: tags, length: length)
+            ? nil
+            : disk?.insertion(for: key, response, tags: tags, length: length) { [self] in self.epoch(of: key) == epoch }
         let fitsInMemory = length ?? 0 <= memory.largestBody
         guard onDisk != nil || fitsInMemory else { return nil }
         return CacheInsertion(
@@ -134,6 +135,16 @@ public final class CacheStore: @unchecked Sendable {
             disk?.remove(.uri(entry.key), deliver: { $0() }, { _ in })
         }
         return memory.replace(entry, by: response)
+    }
+
+    /// Has memory keep an entry, unless its key was removed since the epoch was that.
+    ///
+    /// A removal counts the epoch first and takes what is in memory then. So one that the look behind the insertion does
+    /// not see finds the entry.
+    fileprivate func insert(_ entry: CachedEntry, unlessRemovedSince epoch: UInt64) {
+        guard self.epoch(of: entry.key) == epoch else { return }
+        memory.insert(entry)
+        if self.epoch(of: entry.key) != epoch { memory.remove(sameAs: entry.key, entry.response) }
     }
 
     // MARK: - Removing
@@ -243,7 +254,10 @@ public final class CacheInsertion {
         if isInMemory {
             // What was taken in reserve is given back.
             if bytes.capacity > bytes.count + bytes.count / 4 + 1024 { bytes = bytes.map { $0 } }
-            store.memory.insert(CachedEntry(key: key, response: response, body: .memory(bytes), tags: tags))
+            store.insert(
+                CachedEntry(key: key, response: response, body: .memory(bytes), tags: tags),
+                unlessRemovedSince: epoch
+            )
             letGo()
         } else {
             // An earlier, smaller one must not outlive it.

@@ -11,6 +11,7 @@ package final class DiskInsertion {
     private let response: StoredResponse
     private let tags: [[UInt8]]
     private let expected: Int?
+    private let isWanted: @Sendable () -> Bool
     private var length = 0
     /// What has come, until it is too much to be kept in the index.
     private var small: [UInt8] = []
@@ -19,12 +20,22 @@ package final class DiskInsertion {
 
     private static let waitingAtMost = 8 << 20
 
-    init(_ store: DiskStore, _ key: CacheKey, _ response: StoredResponse, tags: [[UInt8]], length: Int?) {
+    /// - Parameter isWanted: whether the response may still be found; asked on the store's thread just before it is. A
+    ///   removal that comes later than that finds it there.
+    init(
+        _ store: DiskStore,
+        _ key: CacheKey,
+        _ response: StoredResponse,
+        tags: [[UInt8]],
+        length: Int?,
+        isWanted: @escaping @Sendable () -> Bool
+    ) {
         self.store = store
         self.key = key
         self.response = response
         self.tags = tags
         expected = length
+        self.isWanted = isWanted
     }
 
     deinit { abort() }
@@ -54,9 +65,9 @@ package final class DiskInsertion {
         guard expected == nil || expected == length else { return abort() }
         isOver = true
         if let file {
-            file.finish(key, response, tags)
+            file.finish(key, response, tags, isWanted)
         } else {
-            store.commit(key, response, tags: tags, .small(small))
+            store.commit(key, response, tags: tags, .small(small), isWanted)
             small = []
         }
     }
@@ -120,11 +131,16 @@ private final class FileInsertion: @unchecked Sendable {
         reserved = 0
     }
 
-    func finish(_ key: CacheKey, _ response: StoredResponse, _ tags: [[UInt8]]) {
+    func finish(
+        _ key: CacheKey,
+        _ response: StoredResponse,
+        _ tags: [[UInt8]],
+        _ isWanted: @escaping @Sendable () -> Bool
+    ) {
         loop.submit {
             guard let writer = self.writer, !self.hasFailed.load(ordering: .relaxed) else { return }
             guard !self.store.isGone else { return self.drop() }
-            self.store.commit(key, response, tags: tags, .file(writer.finish()))
+            self.store.commit(key, response, tags: tags, .file(writer.finish()), isWanted)
             self.writer = nil
             self.store.release(self.reserved)
             self.reserved = 0

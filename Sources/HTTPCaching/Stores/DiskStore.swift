@@ -12,8 +12,9 @@ import IOCore
 /// Nothing here waits for the disk on the caller's thread: the index has a thread of its own, bodies have two, and answers
 /// are delivered as the caller says.
 ///
-/// When the disk fails (full, not writable, the index corrupt) the store is off: everything is a miss and nothing is
-/// stored, until an attempt a while later succeeds.
+/// When the disk has no room, nothing is stored for a while, and what is stored is still read. When it fails otherwise (not
+/// writable, the index corrupt) the store is off: everything is a miss and nothing is stored, until an attempt a while
+/// later succeeds.
 ///
 /// `@unchecked Sendable`: what threads share is behind `lock`, the one lock of the store; `index` and what belongs to it
 /// are touched on the index thread alone.
@@ -56,6 +57,8 @@ public final class DiskStore: @unchecked Sendable {
     private var nextAttempt: UInt64 = 0
     private var noticedAt: UInt64?
     private var hasSwept = false
+    /// Of entries that could not be removed when they were to be.
+    private var owedRemovals: [Purge] = []
 
     private let lock = PosixLock()
     // Behind `lock`.
@@ -64,6 +67,8 @@ public final class DiskStore: @unchecked Sendable {
     private var numbers = Statistics()
     /// Whether the folder is ours and the index is open.
     private var isOn = false
+    /// When the disk may have room again, on the monotonic clock; 0 while it has.
+    private var storesAgain: UInt64 = 0
     /// What the index has, nearly, and the seed of its hashes.
     private var filter: HashFilter?
     private var filterSeed: UInt64 = 0
@@ -80,7 +85,7 @@ public final class DiskStore: @unchecked Sendable {
         public var bytes = 0
         /// How many had to go for others since the start.
         public var evictions = 0
-        /// Why the store is off; nil while it works.
+        /// Why the store is off, or stores nothing; nil while it works.
         public var offBecause: String?
 
         package init(entries: Int = 0, bytes: Int = 0) {
@@ -257,25 +262,36 @@ public final class DiskStore: @unchecked Sendable {
 
     /// Begins to store a body.
     ///
-    /// - Parameter length: of the body, where it is known, in bytes.
+    /// - Parameters:
+    ///   - length: of the body, where it is known, in bytes.
+    ///   - isWanted: whether the response may still be found; asked on the index thread just before it is.
     /// - Returns: nil when it is too large or the store is closed.
     package func insertion(
         for key: CacheKey,
         _ response: StoredResponse,
         tags: [[UInt8]],
-        length: Int?
+        length: Int?,
+        isWanted: @escaping @Sendable () -> Bool = { true }
     ) -> DiskInsertion? {
         guard accepts, length ?? 0 <= configuration.largestBody else { return nil }
-        return DiskInsertion(self, key, response, tags: tags, length: length)
+        return DiskInsertion(self, key, response, tags: tags, length: length, isWanted: isWanted)
     }
 
     /// Has a complete body be found from now on. Called on any thread.
-    func commit(_ key: CacheKey, _ response: StoredResponse, tags: [[UInt8]], _ body: DiskIndex.Body) {
+    func commit(
+        _ key: CacheKey,
+        _ response: StoredResponse,
+        tags: [[UInt8]],
+        _ body: DiskIndex.Body,
+        _ isWanted: @escaping @Sendable () -> Bool
+    ) {
         indexLoop.submit {
-            let isStored: Void? = self.withIndex { index in
-                try index.insert(key, response, tags: tags, body: body)
+            // Removals pass this thread too: what is asked here and removed later is found by the removal.
+            if self.stores, isWanted() {
+                let isStored: Void? = self.withIndex { try $0.insert(key, response, tags: tags, body: body) }
+                if isStored != nil { return self.noteStored() }
             }
-            guard isStored == nil, case .file(let file) = body else { return }
+            guard case .file(let file) = body else { return }
             // Wherever it was left.
             unlink(self.folder.partialBody(file.number))
             self.folder.remove(file.number)
@@ -285,7 +301,10 @@ public final class DiskStore: @unchecked Sendable {
     /// Gives a stored response another head, after a validation.
     package func update(_ entry: CachedEntry, by response: StoredResponse) {
         guard accepts else { return }
-        indexLoop.submit { self.withIndex { try $0.update(entry, by: response) } }
+        indexLoop.submit {
+            guard self.stores else { return }
+            self.withIndex { try $0.update(entry, by: response) }
+        }
     }
 
     /// Removes what `purge` names; what is asked for later does not find it any more.
@@ -298,7 +317,7 @@ public final class DiskStore: @unchecked Sendable {
     ) {
         guard accepts else { return deliver { completion(0) } }
         indexLoop.submit {
-            let count = self.withIndex { try $0.remove(purge) } ?? 0
+            let count = self.remove(purge)
             deliver { completion(count) }
         }
     }
@@ -323,7 +342,9 @@ public final class DiskStore: @unchecked Sendable {
     /// store is off.
     func reserve(_ count: Int) -> Bool {
         lock.withLock {
-            guard isOn, inFlight + count <= configuration.capacity / 8 else { return false }
+            guard isOn, storesAgain == 0 || Clock.monotonic >= storesAgain,
+                inFlight + count <= configuration.capacity / 8
+            else { return false }
             inFlight += count
             return true
         }
@@ -334,8 +355,19 @@ public final class DiskStore: @unchecked Sendable {
     /// A body could not be written. Called on any thread.
     func bodyFailed(_ failure: IOFailure) {
         indexLoop.submit {
-            if failure.code == ENOSPC || failure.code == EDQUOT { try? self.index?.shrink() }
-            self.turnOff("\(failure)")
+            if failure.code == ENOSPC || failure.code == EDQUOT {
+                self.stopStoring("\(failure)")
+            } else {
+                self.turnOff("\(failure)")
+            }
+        }
+    }
+
+    /// Ends the pause after a failure.
+    func tryAgainAtOnce() {
+        indexLoop.submit {
+            self.nextAttempt = 0
+            self.lock.withLock { self.storesAgain = min(self.storesAgain, 1) }
         }
     }
 
@@ -349,6 +381,11 @@ public final class DiskStore: @unchecked Sendable {
             // An eighth is left for bodies that are being written.
             let capacity = configuration.capacity - configuration.capacity / 8
             let opened = try DiskIndex(folder, capacity: capacity, options)
+            // What could not be removed before must not be found now.
+            while let purge = owedRemovals.last {
+                _ = try opened.remove(purge)
+                owedRemovals.removeLast()
+            }
             let totals = try opened.totals()
             index = opened
             let wasOff = lock.withLock {
@@ -392,8 +429,9 @@ public final class DiskStore: @unchecked Sendable {
                 indexLoop.submit { self.countRows() }
             }
             return result
+        } catch let failure as SQLiteFailure where failure.isFull {
+            stopStoring("\(failure)")
         } catch let failure as SQLiteFailure {
-            if failure.isFull { try? index.shrink() }
             self.index = nil
             if failure.isCorruption {
                 folder.removeIndex()
@@ -404,6 +442,42 @@ public final class DiskStore: @unchecked Sendable {
             turnOff("\(error)")
         }
         return nil
+    }
+
+    /// Removes what is named, now or, when the index cannot be had, before it is used again.
+    ///
+    /// - Returns: how many entries that was.
+    private func remove(_ purge: Purge) -> Int {
+        if let count = withIndex({ try $0.remove(purge) }) { return count }
+        // Too many are owed to be kept: all go.
+        if owedRemovals.count < 10_000 { owedRemovals.append(purge) } else { owedRemovals = [.everything] }
+        if index != nil { turnOff("an entry could not be removed") }
+        return 0
+    }
+
+    // MARK: - Without room
+
+    private var stores: Bool { lock.withLock { storesAgain == 0 || Clock.monotonic >= storesAgain } }
+
+    /// There is no room on the disk: what is stored is still used, the oldest of it goes, and nothing is added for a
+    /// while.
+    private func stopStoring(_ reason: String) {
+        try? index?.shrink()
+        lock.withLock {
+            storesAgain = Clock.monotonic + UInt64(configuration.pause * 1e9)
+            numbers.offBecause = reason
+        }
+        tell("the cache in \(configuration.folder) stores nothing: \(reason)")
+    }
+
+    private func noteStored() {
+        let wasFull = lock.withLock {
+            guard storesAgain != 0 else { return false }
+            storesAgain = 0
+            numbers.offBecause = nil
+            return true
+        }
+        if wasFull { tell("the cache in \(configuration.folder) stores again") }
     }
 
     private func turnOff(_ reason: String) {
