@@ -48,6 +48,11 @@ package struct CertificateBuilder: Sendable {
     /// The same for IP addresses: an address and a mask, as in `10.0.0.0/255.0.0.0`.
     package var permittedAddresses: [String] = []
     package var excludedAddresses: [String] = []
+    /// E-mail addresses' hosts, and hosts of URIs, that a CA's certificates may hold; empty says nothing of them.
+    package var permittedEmailHosts: [String] = []
+    package var permittedURIHosts: [String] = []
+    /// The name constraints as DER, in the place of all these: what no list of names can say.
+    package var rawNameConstraints: [UInt8]?
     /// `nil` draws 127 random bits.
     package var serialNumber: UInt64?
     package var signatureDigest = "SHA256"
@@ -175,7 +180,12 @@ package struct CertificateBuilder: Sendable {
         let constraints =
             permittedNames.map { "permitted;DNS:\($0)" } + excludedNames.map { "excluded;DNS:\($0)" }
             + permittedAddresses.map { "permitted;IP:\($0)" } + excludedAddresses.map { "excluded;IP:\($0)" }
-        if !constraints.isEmpty {
+            + permittedEmailHosts.map { "permitted;email:\($0)" } + permittedURIHosts.map { "permitted;URI:\($0)" }
+        if let rawNameConstraints {
+            let digits = Array("0123456789ABCDEF".utf8)
+            let text = rawNameConstraints.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }
+            try add(NID_name_constraints, "critical,DER:" + String(decoding: text, as: UTF8.self), draft, issuer)
+        } else if !constraints.isEmpty {
             try add(NID_name_constraints, "critical," + constraints.joined(separator: ","), draft, issuer)
         }
         try add(NID_subject_key_identifier, "hash", draft, issuer)

@@ -97,7 +97,25 @@ struct ChainVerification {
             )
         }
         let chain = CertificateStack.certificates(in: X509_STORE_CTX_get0_chain(context))
-        return chain.isEmpty ? Outcome(error: X509_V_ERR_UNSPECIFIED) : Outcome(error: X509_V_OK, chain: chain)
+        if chain.isEmpty { return Outcome(error: X509_V_ERR_UNSPECIFIED) }
+        return objection(in: chain) ?? Outcome(error: X509_V_OK, chain: chain)
+    }
+
+    /// Asks the CAs of a validated chain about the host itself, whom a wildcard may have brought past their name
+    /// constraints.
+    private func objection(in chain: [Certificate]) -> Outcome? {
+        guard let host else { return nil }
+        for authority in chain.dropFirst() {
+            guard let objection = NameConstraints.objection(of: authority, to: host) else { continue }
+            let error =
+                switch objection {
+                case .notPermitted: X509_V_ERR_PERMITTED_VIOLATION
+                case .excluded: X509_V_ERR_EXCLUDED_VIOLATION
+                case .unreadable: X509_V_ERR_UNSUPPORTED_CONSTRAINT_SYNTAX
+                }
+            return Outcome(error: error, failedSubject: authority.subject)
+        }
+        return nil
     }
 
     /// The verification parameters, each set anew (X509_VERIFY_PARAM_set_flags(3)).

@@ -20,6 +20,17 @@ struct VerifyError {
         }
     }
 
+    /// Whether the name constraints of a CA stand against the certificate, or against the host that it is for.
+    private var isOfNameConstraints: Bool {
+        switch code {
+        case X509_V_ERR_PERMITTED_VIOLATION, X509_V_ERR_EXCLUDED_VIOLATION, X509_V_ERR_SUBTREE_MINMAX,
+            X509_V_ERR_UNSUPPORTED_CONSTRAINT_TYPE, X509_V_ERR_UNSUPPORTED_CONSTRAINT_SYNTAX,
+            X509_V_ERR_UNSUPPORTED_NAME_SYNTAX:
+            true
+        default: false
+        }
+    }
+
     var failure: TrustFailure {
         switch code {
         case X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED:
@@ -44,7 +55,9 @@ struct VerifyError {
         case X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH:
             return "the certificate is not made out to \(host)"
         default:
-            return subject.map { "\(said), at \"\($0)\"" } ?? said
+            let words = subject.map { "\(said), at \"\($0)\"" } ?? said
+            return isOfNameConstraints
+                ? "the name constraints of a CA in the chain do not allow the certificate for \(host): \(words)" : words
         }
     }
 
@@ -57,6 +70,7 @@ struct VerifyError {
                 ? "have the server use another certificate" : "refresh the files under revocation.crlFiles"
         case .certificateUntrusted where isMissingPath:
             "have the server send its whole chain, or name its CA under trustAnchors"
+        case _ where isOfNameConstraints: "have the certificate issued by a CA that may vouch for the host"
         default: "have the certificate reissued by the rules for TLS servers"
         }
     }

@@ -184,7 +184,8 @@ struct PinModesDocumentTests {
             | word | what has to hold |
             | --- | --- |
             | chain | the chain is valid to the trust anchors |
-            | name | the certificate is made out to the host |
+            | name | the certificate is made out to the host, and no CA of the verified chain has name constraints that leave the \
+            host out |
             | dates | the certificate is within its validity |
             | pin (any place) | a pinned key or certificate is in the chain that was verified: the server's own, or a CA's |
             | pin (leaf) | the server's own certificate is, or holds, a pinned one: a CA's does not count |

@@ -1,0 +1,122 @@
+import COpenSSL
+package import HTTPCore
+
+/// The name constraints of a CA (RFC 5280, section 4.2.1.10), asked about a host.
+///
+/// OpenSSL asks them about the names in a certificate. A wildcard is such a name, and is in another subtree than the host
+/// that it matches: `*.example.com` is not in the excluded subtree `secret.example.com` (Go's CVE-2025-61727). So the host
+/// itself is judged as well, by the same rules as OpenSSL's: a name's subtree is the name and all below it, with a dot in
+/// front only what is below it; the empty name has all in it.
+package enum NameConstraints {
+    /// Why a CA may not vouch for a host.
+    package enum Objection: Hashable, Sendable {
+        /// There are permitted subtrees of its kind, and it is in none of them.
+        case notPermitted
+        /// It is in an excluded subtree.
+        case excluded
+        /// The extension, or an excluded subtree, cannot be understood.
+        case unreadable
+    }
+
+    /// Costs a look at the extensions of a certificate that has no name constraints, and nothing else.
+    ///
+    /// - Returns: nil when the CA may vouch for the host.
+    package static func objection(of authority: Certificate, to host: Host) -> Objection? {
+        guard X509_get_ext_by_NID(authority.pointer, NID_name_constraints, -1) >= 0 else { return nil }
+        return OpenSSLError.keepingQueueClean { () -> Objection? in
+            guard let decoded = X509_get_ext_d2i(authority.pointer, NID_name_constraints, nil, nil) else {
+                return .unreadable
+            }
+            let constraints = decoded.assumingMemoryBound(to: NAME_CONSTRAINTS.self)
+            defer { NAME_CONSTRAINTS_free(constraints) }
+            let name = Name(host)
+            for subtree in subtrees(constraints.pointee.excludedSubtrees) {
+                switch name.isWithin(subtree) {
+                case .yes: return .excluded
+                case .unknown: return .unreadable
+                case .no, .otherKind: break
+                }
+            }
+            var isBound = false
+            for subtree in subtrees(constraints.pointee.permittedSubtrees) {
+                switch name.isWithin(subtree) {
+                case .yes: return nil
+                case .no, .unknown: isBound = true
+                case .otherKind: break
+                }
+            }
+            return isBound ? .notPermitted : nil
+        }
+    }
+
+    /// Lent by the decoded extension.
+    private static func subtrees(_ stack: OpaquePointer?) -> [UnsafePointer<GENERAL_SUBTREE>] {
+        guard let stack else { return [] }
+        return (0..<OPENSSL_sk_num(stack)).compactMap { index in
+            OPENSSL_sk_value(stack, index).map { UnsafePointer($0.assumingMemoryBound(to: GENERAL_SUBTREE.self)) }
+        }
+    }
+
+    /// A host as names in certificates are.
+    private struct Name {
+        private let kind: Int32
+        private let bytes: [UInt8]
+
+        enum Answer {
+            case yes
+            case no
+            /// The subtree is one of another kind of names.
+            case otherKind
+            case unknown
+        }
+
+        init(_ host: Host) {
+            kind = host.address == nil ? GEN_DNS : GEN_IPADD
+            bytes = host.address?.networkOrder ?? host.bytes
+        }
+
+        func isWithin(_ subtree: UnsafePointer<GENERAL_SUBTREE>) -> Answer {
+            var found: Int32 = 0
+            guard let base = subtree.pointee.base, let value = GENERAL_NAME_get0_value(base, &found) else {
+                return .unknown
+            }
+            guard found == kind else { return .otherKind }
+            // RFC 5280 leaves a minimum and a maximum unused.
+            guard subtree.pointee.maximum == nil,
+                subtree.pointee.minimum.map({ ASN1_INTEGER_get($0) == 0 }) ?? true
+            else { return .unknown }
+            let string = value.assumingMemoryBound(to: ASN1_STRING.self)
+            let bytes = Array(
+                UnsafeBufferPointer(start: ASN1_STRING_get0_data(string), count: Int(ASN1_STRING_length(string)))
+            )
+            return kind == GEN_DNS ? isBelow(bytes) : isInRange(bytes)
+        }
+
+        private func isBelow(_ base: [UInt8]) -> Answer {
+            if base.isEmpty { return .yes }
+            let hasDot = base.first == UInt8(ascii: ".")
+            let name = hasDot ? base.dropFirst() : base[...]
+            // `*.example.com` and the like: what was meant is not what it says.
+            guard let text = try? Host(normalizing: Array(name).span), text.kind == .name,
+                text.bytes.count == name.count
+            else { return .unknown }
+            if bytes == text.bytes { return hasDot ? .no : .yes }
+            guard bytes.count > text.bytes.count, bytes.hasSuffix(text.bytes),
+                bytes[bytes.count - text.bytes.count - 1] == UInt8(ascii: ".")
+            else { return .no }
+            return .yes
+        }
+
+        /// An address and a mask (RFC 5280, section 4.2.1.10).
+        private func isInRange(_ base: [UInt8]) -> Answer {
+            guard base.count == 8 || base.count == 32 else { return .unknown }
+            guard base.count == 2 * bytes.count else { return .no }
+            let isWithin = bytes.indices.allSatisfy { (bytes[$0] ^ base[$0]) & base[bytes.count + $0] == 0 }
+            return isWithin ? .yes : .no
+        }
+    }
+}
+
+extension [UInt8] {
+    fileprivate func hasSuffix(_ end: [UInt8]) -> Bool { count >= end.count && suffix(end.count).elementsEqual(end) }
+}
