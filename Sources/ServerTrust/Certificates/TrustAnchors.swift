@@ -13,12 +13,14 @@ public final class TrustAnchors: @unchecked Sendable {
     public let count: Int
     /// SHA-256 over the anchors, whatever their order: equal for equal sets.
     package let digest: [UInt8]
+    private let keys: Set<PublicKeyPin>
 
     /// Anchors from certificates: roots, or any certificate that is trusted for itself (`X509_V_FLAG_PARTIAL_CHAIN`).
     public init(certificates: [Certificate]) {
         guard let store = X509_STORE_new() else { fatalError("out of memory") }
         self.store = store
         count = certificates.count
+        keys = Set(certificates.map(\.publicKeyPin))
         digest = SecretDigest.sha256(
             Set(certificates.map { SecretDigest.sha256($0.derBytes) }).sorted { $0.lexicographicallyPrecedes($1) }
                 .flatMap { $0 }
@@ -29,6 +31,9 @@ public final class TrustAnchors: @unchecked Sendable {
     }
 
     deinit { X509_STORE_free(store) }
+
+    /// Whether an anchor has that key.
+    func holds(_ key: PublicKeyPin) -> Bool { keys.contains(key) }
 
     /// The anchors of the system: see `TrustAnchorLibrary`. Blocking disk I/O, some milliseconds: never on a loop.
     public static func system() throws(CertificateFault) -> TrustAnchors {

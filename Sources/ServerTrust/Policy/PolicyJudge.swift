@@ -61,6 +61,7 @@ struct PolicyJudge {
             mismatch(&findings, verifyError: second.error)
             return findings
         }
+        if isForbidden(&findings, in: second.chain) { return findings }
         age(&findings, by: second.chain)
         findings.matchedPin = match.publicKeyPin
         findings.verdict = .pass
@@ -197,10 +198,18 @@ struct PolicyJudge {
         return verification.verify(presented, anchors: .stack(stack.pointer), alone: isLeafPinned)
     }
 
-    /// A path up to a certificate with a pinned key: one that was sent or given in the pin file, taken as the anchor,
-    /// or one on the way to the trust anchors.
+    /// A path up to a certificate with a pinned key: one given in the pin file or sent, taken as the anchor, or one on
+    /// the way to the trust anchors.
+    ///
+    /// Whoever has a CA's key can make another certificate for it, without the constraints of the real one. So where the
+    /// pin file or the trust anchors hold a certificate of the key, no other one is taken for it.
     private func verifyUpToPinnedKey(sent: [Certificate]) -> ChainVerification.Outcome {
-        let candidates = (sent.dropFirst() + policy.pinnedCertificates).filter { certificate in
+        let known = policy.pinnedCertificates
+        let others = sent.dropFirst().filter { certificate in
+            !anchors.holds(certificate.publicKeyPin)
+                && !known.contains { $0.publicKeyPin == certificate.publicKeyPin }
+        }
+        let candidates = (known + others).filter { certificate in
             policy.pins.contains { $0.key == certificate.publicKeyPin && $0.counts(at: 1) }
         }
         let verification = verification(ignoringDates: true)
@@ -245,9 +254,10 @@ struct PolicyJudge {
         }
     }
 
-    /// Whether a forbidden key stands in the chain; the findings then say so.
-    private func isForbidden(_ findings: inout Findings) -> Bool {
-        for (depth, certificate) in findings.chain.enumerated() {
+    /// Whether a forbidden key stands in the chain; the findings then say so. It is refused whatever is enforced: a list of
+    /// keys that are known to be bad leaves nothing to try out.
+    private func isForbidden(_ findings: inout Findings, in chain: [Certificate]? = nil) -> Bool {
+        for (depth, certificate) in (chain ?? findings.chain).enumerated() {
             guard
                 let pin = settings.forbiddenPins.first(where: {
                     $0.key == certificate.publicKeyPin && $0.counts(at: depth)
@@ -256,7 +266,7 @@ struct PolicyJudge {
             findings.failure = .pinForbidden
             findings.reason = "the key \(pin.key) of \"\(certificate.subject)\" is forbidden"
             findings.remedy = "have the server use another key; the pin file's forbiddenPins names this one"
-            findings.verdict = settings.enforcePinning ? .fail : .reportOnly
+            findings.verdict = .fail
             return true
         }
         return false

@@ -42,10 +42,13 @@ public final class SecurityPolicy: Sendable {
     }
 
     /// The policy for the ports that a domain's `ports` does not list: chain and host checks, with the domain's
-    /// anchors and TLS version.
+    /// anchors, TLS version and forbidden keys, of which is reported as on the others.
     func forOtherPorts() -> SecurityPolicy {
         var configuration = Configuration()
         configuration.domain = self.configuration.domain
+        configuration.includesSubdomains = self.configuration.includesSubdomains
+        configuration.forbiddenPins = self.configuration.forbiddenPins
+        if !configuration.forbiddenPins.isEmpty { configuration.reportUris = self.configuration.reportUris }
         configuration.trustAnchors = self.configuration.trustAnchors
         configuration.minTLSVersion = self.configuration.minTLSVersion
         return SecurityPolicy(unpinned: configuration)

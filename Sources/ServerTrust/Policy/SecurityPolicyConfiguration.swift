@@ -17,7 +17,8 @@ extension SecurityPolicy {
         public var pins: [Pin] = []
         /// The certificates of mode `certificate`; in mode `publicKey` their keys count as pins.
         public var pinnedCertificates: [Certificate] = []
-        /// Keys that are refused wherever they stand in the chain that is judged.
+        /// Keys that are refused wherever they stand in the chain that is judged: in every mode, enforced or not, expired
+        /// or not.
         public var forbiddenPins: [Pin] = []
         /// The last day on which the pins hold, in UTC.
         public var expiration: CalendarDate?
@@ -89,8 +90,12 @@ extension SecurityPolicy {
             if expiration != nil {
                 fault("expiration", "mode none has no pins that could expire", "take it out")
             }
-            if !enforcePinning, forbiddenPins.isEmpty {
-                fault("enforcePinning", "mode none has no pins to report on", "take it out")
+            if !enforcePinning {
+                fault(
+                    "enforcePinning",
+                    "mode none has no pins to report on, and forbidden keys are always refused",
+                    "take it out"
+                )
             }
             if !reportUris.isEmpty, forbiddenPins.isEmpty {
                 fault("reportUris", "mode none has no pins to report on", "take it out, or pin the host")

@@ -78,6 +78,27 @@ struct PinnedDomainsTests {
         #expect(other.configuration.minTLSVersion == .tls13)
     }
 
+    @Test("52 a forbidden key is refused on the ports that are not listed, too")
+    func forbiddenOnOtherPorts() throws {
+        let pki = try TestPKI()
+        let server = try pki.server("a.example")
+        func verdict(_ forbidden: String, port: UInt16) throws -> TrustEvaluation? {
+            let domains = try load(
+                """
+                "a.example": { "pins": [\(Self.a), "\(server.pin)"], "ports": [443], "forbiddenPins": [\(forbidden)],
+                               "reportUris": ["https://reports.example/"] }
+                """
+            ).domains
+            let host = try Host("a.example")
+            return domains.policy(host: host, port: port)?
+                .evaluate(chain: server.chain, host: host, anchors: pki.anchors, at: Self.now)
+        }
+        let forbidden = "\"\(pki.intermediate.key.pin)\""
+        #expect(try verdict(forbidden, port: 443)?.failure == .pinForbidden)
+        #expect(try verdict(forbidden, port: 8443)?.failure == .pinForbidden)
+        #expect(try verdict("", port: 8443)?.verdict == .notPinned)
+    }
+
     @Test("46 to 48 upper case, a trailing dot and U-labels in the file are one name")
     func spellings() throws {
         let domains = try load("\"API.Example.COM.\": { \(Self.pins) }, \"Bücher.example\": { \(Self.pins) }").domains

@@ -302,6 +302,42 @@ struct ModeTableTests {
         try expect(scenario, .pinMismatch, mended: mended)
     }
 
+    @Test("with invalid allowed, a forged certificate of a pinned CA's key does not stand in for the one in the files")
+    func forgedAuthority() throws {
+        // The holder of a constrained CA's key makes a certificate of its own for that key, without the constraints.
+        var builder = CertificateBuilder.authority("constrained", validity: TestPKI.validity)
+        builder.permittedNames = ["own.example"]
+        let real = try builder.identity()
+        func shown(_ name: String, _ host: String) throws -> TestServer {
+            let authority = CertificateBuilder.authority(name, validity: TestPKI.validity)
+            let forged = Identity(certificate: try authority.certificate(for: real.key), key: real.key)
+            let leaf = try CertificateBuilder.server(hosts: [host], validity: TestPKI.validity).identity(issuer: forged)
+            return TestServer(identity: leaf, chain: [leaf.certificate, forged.certificate])
+        }
+        for name in ["constrained", "another name"] {
+            let bare = try Scenario(shown(name, Scenario.host), pki)
+                .pinning(real.key.pin).with { $0.configuration.allowInvalidCertificates = true }
+            // With the key alone nobody knows what the real certificate says.
+            #expect(try bare.evaluation().verdict == .pass)
+            let own = try CertificateBuilder.server(hosts: ["own.example"], validity: TestPKI.validity)
+                .identity(issuer: real)
+            for inFiles in [
+                bare.with { $0.configuration.pinnedCertificates = [real.certificate] },
+                bare.with { $0.configuration.trustAnchors = TrustAnchors(certificates: [real.certificate]) },
+                bare.with { $0.anchors = TrustAnchors(certificates: [real.certificate, pki.root.certificate]) },
+            ] {
+                let refused = try inFiles.evaluation()
+                #expect(refused.verdict == .fail, "\(name): \(refused)")
+                let mended = inFiles.with {
+                    $0.chain = [own.certificate]
+                    $0.host = "own.example"
+                }
+                let accepted = try mended.evaluation()
+                #expect(accepted.verdict == .pass, "\(name): \(accepted)")
+            }
+        }
+    }
+
     @Test("in publicKey mode with invalid allowed, an expired path to a pinned root among the anchors counts")
     func expiredPathToAnchor() throws {
         var builder = CertificateBuilder.server(hosts: [Scenario.host], validity: TestPKI.validity)

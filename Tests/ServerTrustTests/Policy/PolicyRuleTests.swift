@@ -53,6 +53,50 @@ struct PolicyRuleTests {
         )
     }
 
+    @Test("a forbidden key is refused also where pins are only reported, and after they have expired")
+    func forbiddenWhateverIsEnforced() throws {
+        let forbid: (inout Scenario) -> Void = { [self] in
+            $0.configuration.forbiddenPins = [Pin(pki.intermediate.key.pin)]
+        }
+        for pinned in [base.pinning(server.pin), base.pinning(.unrelated(1)), byCertificate(base)] {
+            let reporting = pinned.with { $0.configuration.enforcePinning = false }
+            let expired = reporting.with { $0.configuration.expiration = CalendarDate("2026-05-14") }
+            let unpinned = pinned.with {
+                $0.configuration.expiration = CalendarDate("2026-05-14")
+                $0.configuration.onExpiration = .unpinned
+            }
+            for scenario in [reporting, expired, unpinned, unpinned.with { $0.configuration.enforcePinning = false }] {
+                let report = try scenario.with(forbid).evaluation()
+                #expect(report.verdict == .fail && report.failure == .pinForbidden, "\(report)")
+                #expect(try scenario.evaluation().isAccepted)
+            }
+        }
+    }
+
+    @Test("a forbidden key is refused in the second chain of mode certificate, too")
+    func forbiddenInPinnedChain() throws {
+        // The intermediate's key has two certificates: one is an anchor, the other leads to the pinned authority by way of
+        // the forbidden key.
+        let pinned = try CertificateBuilder.authority("pinned", validity: TestPKI.validity).identity()
+        let forbidden = try CertificateBuilder.authority("forbidden", validity: TestPKI.validity).identity(
+            issuer: pinned
+        )
+        var cross = CertificateBuilder.authority("pinproxy test intermediate", validity: TestPKI.validity)
+        cross.serialNumber = 77
+        let crossed = try cross.certificate(for: pki.intermediate.key, issuer: forbidden)
+        let scenario = base.with {
+            $0.chain = [server.certificate, crossed, forbidden.certificate]
+            $0.anchors = TrustAnchors(certificates: [pki.intermediate.certificate])
+            $0.configuration.pinningMode = .certificate
+            $0.configuration.pinnedCertificates = [pinned.certificate]
+        }
+        try expect(
+            scenario.with { $0.configuration.forbiddenPins = [Pin(forbidden.key.pin)] },
+            .pinForbidden,
+            mended: scenario
+        )
+    }
+
     @Test("76 and 77 reporting only lets a wrong pin pass, and never a bad chain")
     func reportOnly() throws {
         let reporting = base.pinning(.unrelated(1)).with { $0.configuration.enforcePinning = false }
