@@ -48,6 +48,55 @@ struct LocalAuthorityTests {
         #expect(text.contains("Public Key Algorithm: id-ecPublicKey"))
     }
 
+    @Test("its key signs for TLS servers alone: openssl takes no client, no mail and no code from it")
+    func isForServersAlone() throws {
+        let identity = try Self.authority("example.com")
+        let folder = try TemporaryFolder()
+        let authority = try folder.write(identity.certificate.pem, as: "ca.pem")
+        func verify(_ purpose: String, _ usages: [String], _ names: [CertificateBuilder.Name]) throws -> Int32 {
+            var builder = CertificateBuilder(validity: Self.year)
+            builder.subject = [("CN", "example.com")]
+            builder.names = names
+            builder.extendedKeyUsage = usages
+            let leaf = try folder.write(try builder.identity(issuer: identity).certificate.pem, as: "leaf.pem")
+            return try Programs.run(
+                "openssl",
+                ["verify", "-attime", "\(Self.now)", "-purpose", purpose, "-CAfile", authority, leaf]
+            ).exitCode
+        }
+        let host = [CertificateBuilder.Name.dns("example.com")]
+        #expect(try verify("sslserver", ["serverAuth"], host) == 0)
+        for purpose in ["sslclient", "smimesign", "smimeencrypt"] {
+            #expect(try verify(purpose, [], host) != 0, "\(purpose)")
+            #expect(try verify(purpose, ["clientAuth", "emailProtection", "serverAuth"], host) != 0, "\(purpose)")
+        }
+        // And names that it is not for, whatever the purpose.
+        for name in [
+            CertificateBuilder.Name.email("a@example.com"), .uri("https://example.com/"),
+            .uri("spiffe://example.com/a"),
+            .ip("192.0.2.1"), .ip("2001:db8::1"),
+        ] {
+            #expect(try verify("any", [], [name]) != 0, "\(name)")
+            #expect(try verify("sslserver", ["serverAuth"], host + [name]) != 0, "\(name)")
+        }
+    }
+
+    @Test("one that was made before it was bound to servers is read, and known for what it is")
+    func isBoundToServers() throws {
+        #expect(try Self.authority("example.com").certificate.isBoundToServers)
+        var older = CertificateBuilder.authority("pinproxy local CA old", validity: Self.year)
+        older.pathLength = 0
+        older.permittedNames = ["example.com"]
+        older.excludedAddresses = ["0.0.0.0/0.0.0.0", "::/::"]
+        let identity = try older.identity()
+        let read = try LocalAuthority(
+            certificate: Array(identity.certificate.pem.utf8),
+            privateKey: Array(identity.key.privateKeyPEM.utf8)
+        )
+        #expect(!read.certificate.isBoundToServers)
+        #expect(try read.objection(to: try Host("example.com"), at: Self.now) == nil)
+    }
+
     @Test("after its end, and before its beginning, clients object")
     func ends() throws {
         let authority = try LocalAuthority(try Self.authority("example.com"))

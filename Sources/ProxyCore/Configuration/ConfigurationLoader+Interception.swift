@@ -74,6 +74,14 @@ extension ConfigurationLoader {
                     "the local CA may sign for any host",
                     remedy: "make one that is bound to the hosts to be intercepted: pinproxy ca init"
                 )
+            } else if !authority.certificate.isBoundToServers {
+                files.certificate.warn(
+                    "the local CA may sign for more than TLS servers: client and mail certificates of its key are valid "
+                        + "to programs that trust it",
+                    remedy:
+                        "make another (move the files away, then pinproxy ca init --config FILE), and have clients trust it "
+                        + "in the place of this one"
+                )
             }
             return authority
         } catch {

@@ -5,7 +5,8 @@ package import HTTPCore
 /// clients in the place of an origin.
 ///
 /// Its key is worth as much as the trust that clients put in it. So it can sign for the hosts alone that are to be
-/// intercepted (name constraints, RFC 5280, section 4.2.1.10), and for no further authority (a path length of 0).
+/// intercepted (name constraints, RFC 5280, section 4.2.1.10), for TLS servers alone (an extended key usage, which
+/// verifiers demand of the whole path), and for no further authority (a path length of 0).
 package final class LocalAuthority: Sendable {
     package let certificate: Certificate
     /// The key of all that it is asked to sign: made here, and gone with this object.
@@ -52,17 +53,24 @@ package final class LocalAuthority: Sendable {
     package static func make(for hosts: [Host], name: String, validity: Range<Int64>) throws(OpenSSLError) -> Identity {
         var builder = CertificateBuilder.authority("pinproxy local CA \(name)", validity: validity)
         builder.pathLength = 0
+        builder.extendedKeyUsage = ["serverAuth"]
         builder.permittedNames = hosts.filter { $0.kind == .name }.map(\.description)
         let addresses = hosts.compactMap(\.address)
         builder.permittedAddresses = addresses.map {
             "\($0)/\($0.isIPv4 ? "255.255.255.255" : "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")"
         }
         // A kind of name that nothing is said of would be permitted whole. (A name that cannot be: RFC 6761, section 6.4.)
-        if builder.permittedNames.isEmpty { builder.permittedNames = ["none.invalid"] }
+        // To exclude all e-mail addresses, or all URIs, OpenSSL has no form. Directory names are left alone: Go's verifier
+        // refuses critical constraints that speak of them.
+        if builder.permittedNames.isEmpty { builder.permittedNames = [nobody] }
+        builder.permittedEmailHosts = [nobody]
+        builder.permittedURIHosts = [nobody]
         if !addresses.contains(where: \.isIPv4) { builder.excludedAddresses.append("0.0.0.0/0.0.0.0") }
         if !addresses.contains(where: { !$0.isIPv4 }) { builder.excludedAddresses.append("::/::") }
         return try builder.identity()
     }
+
+    private static let nobody = "none.invalid"
 
     /// A server certificate for a host.
     ///
@@ -133,6 +141,32 @@ extension Certificate {
             else { return nil }
             return Certificate.constraint(base)
         }
+    }
+
+    /// Whether all that a CA signs is for TLS servers: its extended key usage says so, and its name constraints leave no
+    /// room for e-mail addresses and URIs, which clients and users are named by.
+    package var isBoundToServers: Bool {
+        OpenSSLError.keepingQueueClean {
+            guard X509_get_ext_by_NID(pointer, NID_ext_key_usage, -1) >= 0,
+                X509_get_extended_key_usage(pointer) & ~UInt32(XKU_SSL_SERVER) == 0
+            else { return false }
+            let kinds = constrainedKinds
+            return kinds.contains(GEN_EMAIL) && kinds.contains(GEN_URI)
+        }
+    }
+
+    /// The kinds of names that its name constraints permit in part.
+    private var constrainedKinds: Set<Int32> {
+        guard let decoded = X509_get_ext_d2i(pointer, NID_name_constraints, nil, nil) else { return [] }
+        let constraints = decoded.assumingMemoryBound(to: NAME_CONSTRAINTS.self)
+        defer { NAME_CONSTRAINTS_free(constraints) }
+        guard let subtrees = constraints.pointee.permittedSubtrees else { return [] }
+        var kinds: Set<Int32> = []
+        for index in 0..<OPENSSL_sk_num(subtrees) {
+            let subtree = OPENSSL_sk_value(subtrees, index)?.assumingMemoryBound(to: GENERAL_SUBTREE.self)
+            if let base = subtree?.pointee.base { kinds.insert(base.pointee.type) }
+        }
+        return kinds
     }
 
     private static func constraint(_ name: UnsafePointer<GENERAL_NAME>) -> String? {

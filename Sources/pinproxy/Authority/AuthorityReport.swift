@@ -16,6 +16,12 @@ struct AuthorityReport {
             "signs for",
             names.isEmpty ? "ANY HOST: make one with pinproxy ca init" : names.joined(separator: ", ")
         )
+        text += row(
+            "purpose",
+            certificate.isBoundToServers
+                ? "TLS servers alone"
+                : "MORE THAN TLS SERVERS: an older pinproxy made it; make one with pinproxy ca init"
+        )
         text += row("valid from", date(certificate.notBefore))
         text += row("until", date(certificate.notAfter))
         text += "\nPrograms have to trust it. For one user or one program:\n\n"
