@@ -275,6 +275,112 @@ struct CacheTransactionTests {
         }
     }
 
+    private func fail(_ transaction: CacheTransaction, _ failure: OriginFailure) throws -> Bool {
+        let step: DiskStoreStage.Box<Bool> = try result { done in
+            transaction.originFailed(failure) { step in
+                if case .answer? = step { done(.init(true)) } else { done(.init(false)) }
+            }
+        }
+        return step.value
+    }
+
+    @Test(
+        "a failed pin puts the whole origin in doubt: nothing stale of it is used until a trusted server has answered"
+    )
+    func doubtedOrigin() throws {
+        let terms = ("Cache-Control", "max-age=0, stale-while-revalidate=60, stale-if-error=60")
+        let urls = ["http://a.example/1", "http://a.example/2"]
+        for url in urls {
+            for language in ["de", "fr"] {
+                let miss = try transaction(url, [("Accept-Language", language)])
+                _ = try forwarded(miss)
+                _ = try origin(miss, 200, [terms, ("ETag", "\"a\""), ("Vary", "Accept-Language")])
+                miss.ended(isWhole: true)
+            }
+        }
+        let served = try transaction(urls[0], [("Accept-Language", "de")])
+        #expect(try answered(served).refreshes)
+        let refreshing = try #require(served.refresh { _ in })
+        #expect(try !fail(refreshing, .untrusted))
+        refreshing.cancel()
+        // Other URLs and variants of the origin go to it, too, and nothing stale stands in for it.
+        for (url, language) in [(urls[0], "de"), (urls[0], "fr"), (urls[1], "de"), (urls[1], "fr")] {
+            let doubted = try transaction(url, [("Accept-Language", language), ("Cache-Control", "max-stale")])
+            #expect(try forwarded(doubted).value(for: "If-None-Match") == "\"a\"")
+            #expect(try !fail(doubted, .unreachable))
+            doubted.cancel()
+        }
+        let offline = try transaction(
+            urls[1],
+            [("Accept-Language", "fr"), ("Cache-Control", "only-if-cached, max-stale")]
+        )
+        guard case .gatewayTimeout = try result({ offline.begin($0) }) else { throw TimedOut("504") }
+        // A server that only passed because its failed pin is reported says nothing for the origin.
+        let reported = try transaction("http://a.example/3")
+        _ = try forwarded(reported)
+        _ = try origin(reported, 200, [], mayStore: false)
+        reported.ended(isWhole: true)
+        _ = try forwarded(try transaction(urls[1], [("Accept-Language", "fr")]))
+        // One that passes does, whatever it answers.
+        let trusted = try transaction("http://a.example/3")
+        _ = try forwarded(trusted)
+        _ = try origin(trusted, 404, [])
+        trusted.ended(isWhole: true)
+        #expect(try answered(try transaction(urls[1], [("Accept-Language", "fr")])).refreshes)
+    }
+
+    @Test("a failure that says nothing of the server lets nothing stale stand in, and puts no origin in doubt")
+    func undoubtedOrigin() throws {
+        try store([7], [("Cache-Control", "max-age=0, stale-while-revalidate=60, stale-if-error=60")])
+        let refreshing = try #require(
+            try {
+                let served = try transaction(); _ = try answered(served); return served
+            }().refresh { _ in }
+        )
+        #expect(try !fail(refreshing, .other))
+        refreshing.cancel()
+        #expect(try answered(try transaction()).refreshes)
+    }
+
+    @Test("the answer to an unsafe method waits until the disk has let go of what it makes worthless")
+    func invalidationOnDisk() throws {
+        let disk = try DiskStoreStage()
+        let cache = ResponseCache(CacheStore(memory: MemoryStore(capacity: 1 << 20), disk: disk.store, Stage.shared))
+        let first = try transaction(in: cache)
+        _ = try forwarded(first)
+        _ = try origin(first)
+        first.body([UInt8]([1, 2, 3]).span)
+        first.ended(isWhole: true)
+        try disk.settle()
+        let post = try transaction(method: .post, in: cache)
+        _ = try forwarded(post)
+        // The disk is busy.
+        let gate = Latch(count: 1)
+        disk.store.entries(
+            for: try Stage.key("http://b.example/"),
+            deliver: { done in
+                gate.wait(); done()
+            },
+            { _ in }
+        )
+        var isRelayed = false
+        post.originAnswered(status: 201, HTTPFields(), length: nil, mayStore: true) { step in
+            if case .relay = step { isRelayed = true }
+        }
+        for _ in 0..<3 { loop.turn(waitingAtMost: .milliseconds(1)) }
+        #expect(!isRelayed)
+        gate.countDown()
+        for _ in 0..<1000 where !isRelayed { loop.turn(waitingAtMost: .milliseconds(100)) }
+        #expect(isRelayed)
+        #expect(disk.store.statistics.entries == 0)
+        // There is nothing to wait for where nothing is stored.
+        let again = try transaction(method: .post, in: cache)
+        _ = try forwarded(again)
+        var isRelayedAtOnce = false
+        again.originAnswered(status: 201, HTTPFields(), length: nil, mayStore: true) { _ in isRelayedAtOnce = true }
+        #expect(isRelayedAtOnce)
+    }
+
     @Test("what could never answer, without lifetime and validator, is not kept in a cache for all")
     func worthless() throws {
         for fields: Stage.Pairs in [[], [("Cache-Control", "max-age=0")], [("Cache-Control", "no-cache")]] {

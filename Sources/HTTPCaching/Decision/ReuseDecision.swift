@@ -47,8 +47,11 @@ public enum OriginFailure: Hashable, Sendable {
     case unreachable
     /// An answer with one of RFC 5861's statuses: 500, 502, 503, 504.
     case serverError(Int)
-    /// The connection was refused here: a pin, the certificate, an access rule. Nothing stale stands in for that.
+    /// The server was refused for its key or its certificate. Nothing stale stands in for that, and the origin is in doubt
+    /// until a server that passes has answered for it.
     case untrusted
+    /// Another failure, such as an access rule, a limit or an invalid response. Nothing stale stands in for that either.
+    case other
 }
 
 public enum ReuseDecision {
@@ -58,25 +61,33 @@ public enum ReuseDecision {
     ///   - stored: the selected response (`StoredResponse.select`).
     ///   - hasVariants: whether something is stored for the URI at all.
     ///   - now: in seconds since 1970.
+    ///   - isDoubted: whether a server has failed its check for this origin, and none has passed since: then nothing stale is
+    ///     used.
     public static func decide(
         _ request: CacheRequest,
         stored: StoredResponse?,
         hasVariants: Bool,
         now: Int,
+        isDoubted: Bool = false,
         _ options: CacheOptions
     ) -> CacheUse {
         guard request.method == .get || request.method == .head else { return .forward(.method, validates: false) }
         guard request.isAnswerable else { return .forward(.bypass, validates: false) }
         guard let stored else { return decide(request, hasVariants: hasVariants) }
-        return decide(request, stored, now: now)
+        return decide(request, stored, now: now, isDoubted: isDoubted)
     }
 
     /// The same for what a store has found, of which nothing is copied.
-    static func decide(_ request: borrowing CacheRequest, _ found: borrowing CacheStore.Found, now: Int) -> CacheUse {
+    static func decide(
+        _ request: borrowing CacheRequest,
+        _ found: borrowing CacheStore.Found,
+        now: Int,
+        isDoubted: Bool
+    ) -> CacheUse {
         guard request.method == .get || request.method == .head else { return .forward(.method, validates: false) }
         guard request.isAnswerable else { return .forward(.bypass, validates: false) }
         guard let index = found.selected else { return decide(request, hasVariants: !found.entries.isEmpty) }
-        return decide(request, found.entries[index].response, now: now)
+        return decide(request, found.entries[index].response, now: now, isDoubted: isDoubted)
     }
 
     private static func decide(_ request: borrowing CacheRequest, hasVariants: Bool) -> CacheUse {
@@ -86,15 +97,17 @@ public enum ReuseDecision {
     private static func decide(
         _ request: borrowing CacheRequest,
         _ stored: borrowing StoredResponse,
-        now: Int
+        now: Int,
+        isDoubted: Bool
     ) -> CacheUse {
         let freshness = stored.freshness(now: now)
         let terms = stored.terms
+        let mayBeStale = !terms.mustRevalidate && !isDoubted
         switch request.policy {
         case .reloadIgnoringLocalCacheData:
             return elsewhere(request, .bypass, validates: false)
         case .returnCacheDataElseLoad, .returnCacheDataDontLoad:
-            let isForbidden = terms.needsValidation || (!freshness.isFresh && terms.mustRevalidate)
+            let isForbidden = terms.needsValidation || (!freshness.isFresh && !mayBeStale)
             guard isForbidden else { return .answer(Reuse(freshness: freshness, revalidates: false)) }
             return elsewhere(request, terms.needsValidation ? .request : .stale, validates: stored.hasValidator)
         case .useProtocolCachePolicy:
@@ -110,6 +123,7 @@ public enum ReuseDecision {
             }
             return .answer(Reuse(freshness: freshness, revalidates: false))
         }
+        guard mayBeStale else { return elsewhere(request, .stale, validates: stored.hasValidator) }
         return decideStale(request, stored, freshness)
     }
 
@@ -121,7 +135,7 @@ public enum ReuseDecision {
         let terms = stored.terms
         let control = request.control
         // What has been found changed is not used without a look at the origin.
-        guard !terms.mustRevalidate, !stored.isMarkedStale else {
+        guard !stored.isMarkedStale else {
             return elsewhere(request, .stale, validates: stored.hasValidator)
         }
         let staleness = freshness.staleness
@@ -169,6 +183,7 @@ public enum ReuseDecision {
         _ request: CacheRequest,
         stored: StoredResponse?,
         now: Int,
+        isDoubted: Bool = false,
         _ options: CacheOptions
     ) -> CacheUse? {
         guard let stored, request.isAnswerable else { return nil }
@@ -176,7 +191,7 @@ public enum ReuseDecision {
         let terms = stored.terms
         var limit = terms.staleIfError
         switch failure {
-        case .untrusted:
+        case .untrusted, .other:
             return nil
         case .serverError(let status):
             guard [500, 502, 503, 504].contains(status) else { return nil }
@@ -186,7 +201,7 @@ public enum ReuseDecision {
             if !terms.impliesRevalidation { limit = max(limit, options.staleWhenDisconnected) }
         }
         guard !terms.mustRevalidate, !terms.needsValidation, request.control.noCache == nil else { return nil }
-        guard !stored.isMarkedStale else { return nil }
+        guard !stored.isMarkedStale, !isDoubted else { return nil }
         if !terms.impliesRevalidation, let asked = request.control.staleIfError { limit = max(limit, asked) }
         guard freshness.staleness <= limit, limit > 0 || freshness.isFresh else { return nil }
         return .answer(Reuse(freshness: freshness, revalidates: false))

@@ -156,6 +156,28 @@ public final class CacheStore: @unchecked Sendable {
         disk?.remove(.uri(key), deliver: { $0() }, { _ in })
     }
 
+    /// The same for several, and tells when the disk has let go of them.
+    ///
+    /// - Parameter completion: is called once the last of them is gone, and only where this returns true.
+    /// - Returns: whether there is something to wait for.
+    func invalidate(
+        _ keys: [CacheKey],
+        deliver: @escaping Delivery,
+        _ completion: @escaping @Sendable () -> Void
+    ) -> Bool {
+        for key in keys {
+            lock.withLock { epochs[Int(key.hash & 4095)] += 1 }
+            memory.remove(.uri(key))
+        }
+        guard let disk else { return false }
+        let stored = keys.filter { disk.mayHave($0) }
+        guard let last = stored.last else { return false }
+        // The disk removes them in this order.
+        for key in stored.dropLast() { disk.remove(.uri(key), deliver: { $0() }, { _ in }) }
+        disk.remove(.uri(last), deliver: deliver) { _ in completion() }
+        return true
+    }
+
     /// Removes what `purge` names, for an operator.
     ///
     /// - Parameter completion: gets how many entries went, counted by the level that had more of them.

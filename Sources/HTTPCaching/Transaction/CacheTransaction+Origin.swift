@@ -36,6 +36,7 @@ extension CacheTransaction {
         _ completion: @escaping (HeadStep) -> Void
     ) {
         self.endIsSure = endIsSure
+        if mayStore { cache.trust(url.origin) }
         if status == 304, validates { return notModified(fields, mayStore: mayStore, completion) }
         if status >= 500, mayStore,
             case .answer(let reuse)? = ReuseDecision.decide(
@@ -57,16 +58,16 @@ extension CacheTransaction {
                 completion(.answer(stale))
             }
         }
-        completion(.relay(relay(status, fields, length, mayStore: mayStore)))
+        let told = relay(status, fields, length, mayStore: mayStore)
+        let worthless = Invalidation.keys(after: request.method, of: url, status: status, response: fields)
+        guard !worthless.isEmpty else { return completion(.relay(told)) }
+        remove(worthless) { completion(.relay(told)) }
     }
 
     /// What the origin's own answer does to the cache, on its way to the client.
     func relay(_ status: Int, _ fields: HTTPFields, _ length: Int?, mayStore: Bool) -> CacheStatus {
         cache.count(outcome)
         var told = CacheStatus(.forward(reason))
-        for key in Invalidation.keys(after: request.method, of: url, status: status, response: fields) {
-            cache.store.invalidate(key)
-        }
         if request.method == .head, mayStore { headAnswered(status, fields) }
         guard request.method == .get else { return told }
         guard mayStore, endIsSure else {
@@ -185,6 +186,7 @@ extension CacheTransaction {
             request,
             stored: found.entry?.response,
             now: now,
+            isDoubted: cache.doubts(url.origin),
             cache.options
         )
         switch use {
@@ -200,9 +202,11 @@ extension CacheTransaction {
         }
     }
 
-    /// Somebody else answers in the origin's place: what is stale is not used by anybody before the origin has said that it
-    /// holds (`stale-while-revalidate` would go on without a word of it).
+    /// Another server may answer in the origin's place: nothing stale of the origin is used before a server that passes has
+    /// answered (`stale-while-revalidate` would go on without a word of it). The entry is marked besides, which a restart
+    /// does not undo.
     func doubt() {
+        cache.doubt(url.origin)
         guard let entry = found.entry, !entry.response.freshness(now: now).isFresh, !entry.response.isMarkedStale else {
             return
         }

@@ -79,6 +79,8 @@ package final class CacheTransaction: @unchecked Sendable {
     var isBackground = false
     var insertion: CacheInsertion?
     var timer: LoopTimer?
+    /// Set while an answer waits for the disk.
+    private var removalTimer: LoopTimer?
     var isOver = false
 
     /// - Parameters:
@@ -147,7 +149,7 @@ package final class CacheTransaction: @unchecked Sendable {
     }
 
     func decide(mayWait: Bool) {
-        switch ReuseDecision.decide(request, found, now: now) {
+        switch ReuseDecision.decide(request, found, now: now, isDoubted: cache.doubts(url.origin)) {
         case .answer(let reuse):
             answer(reuse, isCollapsed ? .forward(reason) : .hit) { [self] answer in
                 guard let answer else { return decide(mayWait: mayWait) }
@@ -250,7 +252,44 @@ package final class CacheTransaction: @unchecked Sendable {
             stopTimer()
             cache.leave(self)
         }
+        stopWaitingForDisk()
         release(.failed)
+    }
+
+    /// Longer than this no answer waits for the disk.
+    private static let patienceForDisk = TimeSpan.seconds(2)
+
+    /// Has the answer to an unsafe method wait until what it makes worthless is gone from the disk: if the process died
+    /// between the two, the old response would be back after its restart.
+    ///
+    /// - Parameter completion: is called once, perhaps before this returns, and not after `cancel`.
+    func remove(_ keys: [CacheKey], _ completion: @escaping () -> Void) {
+        let loop = loop
+        var isWaiting = true
+        let goOn = { [self] in
+            guard isWaiting, !isOver else { return }
+            isWaiting = false
+            stopWaitingForDisk()
+            completion()
+        }
+        let pending = PendingRemoval(goOn)
+        let isPending = cache.store.invalidate(keys, deliver: { loop.submit($0) }) { pending.finish() }
+        guard isPending else { return goOn() }
+        let timer = LoopTimer(goOn)
+        removalTimer = timer
+        loop.arm(timer, after: Self.patienceForDisk)
+    }
+
+    private func stopWaitingForDisk() {
+        if let removalTimer { loop.remove(removalTimer) }
+        removalTimer = nil
+    }
+
+    /// `@unchecked Sendable`: made and called on the loop's thread; the store's thread only hands it back.
+    private final class PendingRemoval: @unchecked Sendable {
+        private let goOn: () -> Void
+        init(_ goOn: @escaping () -> Void) { self.goOn = goOn }
+        func finish() { goOn() }
     }
 
     func release(_ ending: ResponseCache.Ending) {

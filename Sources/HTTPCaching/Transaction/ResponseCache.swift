@@ -4,7 +4,7 @@ import Synchronization
 
 /// A cache that many loops share: its store, the requests that wait for one another, and its counters.
 ///
-/// `@unchecked Sendable`: `collapsed` and `waiting` are behind `lock`, which is held while nothing else is called;
+/// `@unchecked Sendable`: `collapsed`, `waiting`, `doubted` and `doubtsAll` are behind `lock`, which is held while nothing else is called;
 /// everything else is for all threads by itself.
 package final class ResponseCache: @unchecked Sendable {
     package let store: CacheStore
@@ -14,7 +14,12 @@ package final class ResponseCache: @unchecked Sendable {
     // Behind `lock`.
     private var collapsed: CollapsedRequests<UInt64>
     private var waiting: [UInt64: Waiting] = [:]
+    private var doubted: Set<Origin> = []
+    /// There were too many doubted origins to remember each of them.
+    private var doubtsAll = false
 
+    private let hasDoubts = Atomic<Bool>(false)
+    private static let doubtedAtMost = 10_000
     private let lastIdentifier = Atomic<UInt64>(0)
     private let counters = Counters()
 
@@ -126,6 +131,32 @@ package final class ResponseCache: @unchecked Sendable {
 
     private func tell(_ told: [Told]) {
         for (waiting, wake) in told { waiting.loop.submit { waiting.transaction.wake(wake) } }
+    }
+
+    // MARK: - Doubted origins
+
+    /// A server was refused that answered for the origin.
+    func doubt(_ origin: Origin) {
+        lock.withLock {
+            if doubted.count < Self.doubtedAtMost { doubted.insert(origin) } else { doubtsAll = true }
+        }
+        hasDoubts.store(true, ordering: .releasing)
+    }
+
+    /// A server that passes in full has answered for the origin.
+    func trust(_ origin: Origin) {
+        guard hasDoubts.load(ordering: .acquiring) else { return }
+        lock.withLock {
+            doubted.remove(origin)
+            if doubted.isEmpty, !doubtsAll { hasDoubts.store(false, ordering: .releasing) }
+        }
+    }
+
+    /// Whether a server was refused for the origin, and none has passed since. Takes no lock as long as there is no such
+    /// origin.
+    func doubts(_ origin: Origin) -> Bool {
+        guard hasDoubts.load(ordering: .acquiring) else { return false }
+        return lock.withLock { doubtsAll || doubted.contains(origin) }
     }
 
     // MARK: - Counters

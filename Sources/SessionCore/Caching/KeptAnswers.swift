@@ -25,13 +25,17 @@ extension SessionRequest {
 }
 
 extension SessionError {
-    /// Whether a stale answer may stand in (RFC 9111, section 4.2.4): the origin could not be reached or was not heard to
-    /// the end of a head. What was refused here is no such thing, nor is a handshake that somebody may have spoilt.
+    /// What the failure means to a cache. A stale response may stand in (RFC 9111, section 4.2.4) where the origin could not
+    /// be reached, or was not heard to the end of a head. A server that was refused, or a handshake that another may have
+    /// spoilt, puts the origin in doubt.
     package var originFailure: OriginFailure {
         switch code {
         case .dnsFailed, .dnsTimeout, .connectFailed, .connectTimeout, .responseTimeout, .responseTruncated:
             .unreachable
-        default: .untrusted
+        case .pinMismatch, .pinSetExpired, .pinForbidden, .certificateUntrusted, .certificateExpired,
+            .certificateHostMismatch, .certificateRevoked, .stapleMissing, .tlsHandshakeFailed:
+            .untrusted
+        default: .other
         }
     }
 }
