@@ -16,10 +16,25 @@ package struct TimeSpan: Hashable, Comparable, Sendable {
     package var nanoseconds: UInt64
 
     package init(nanoseconds: UInt64) { self.nanoseconds = nanoseconds }
-    package static func milliseconds(_ count: Int) -> TimeSpan { TimeSpan(nanoseconds: UInt64(count) * 1_000_000) }
-    package static func seconds(_ count: Int) -> TimeSpan { TimeSpan(nanoseconds: UInt64(count) * 1_000_000_000) }
+    /// A negative count is none; a count that is too large is the longest span.
+    package static func microseconds(_ count: Int64) -> TimeSpan { scaled(Int(count), by: 1000) }
+    package static func milliseconds(_ count: Int) -> TimeSpan { scaled(count, by: 1_000_000) }
+    package static func seconds(_ count: Int) -> TimeSpan { scaled(count, by: 1_000_000_000) }
+
+    private static func scaled(_ count: Int, by scale: UInt64) -> TimeSpan {
+        let (product, overflow) = UInt64(clamping: count).multipliedReportingOverflow(by: scale)
+        return TimeSpan(nanoseconds: overflow ? .max : product)
+    }
+
     package static func < (left: TimeSpan, right: TimeSpan) -> Bool { left.nanoseconds < right.nanoseconds }
 
     /// Whole milliseconds, rounded up.
-    package var milliseconds: Int { Int((nanoseconds + 999_999) / 1_000_000) }
+    package var milliseconds: Int { Int(nanoseconds / 1_000_000) + (nanoseconds % 1_000_000 == 0 ? 0 : 1) }
+}
+
+/// How a loop's clock goes.
+package enum LoopClock: Sendable {
+    case system
+    /// It stands still until `EventLoop.advance`: a test's, so that the same steps take the same course each time.
+    case byHand
 }

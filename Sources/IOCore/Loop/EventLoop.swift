@@ -32,6 +32,8 @@ package final class EventLoop: @unchecked Sendable {
 
     private var calibratedAt: UInt64 = 0
     private var calibratedWall: Int64 = 0
+    /// How the loop's clock goes.
+    private let clock: LoopClock
 
     // Any thread.
     private let wakeUp: Int32
@@ -42,8 +44,10 @@ package final class EventLoop: @unchecked Sendable {
     private var hasEnded = false
     private let stopping = Atomic<Bool>(false)
 
+    /// - Parameter clock: the system's, or one that a test moves.
     /// - Throws: `IOFailure` when the kernel has no descriptors left.
-    package init() throws(IOFailure) {
+    package init(clock: LoopClock = .system) throws(IOFailure) {
+        self.clock = clock
         epoll = pinproxy_epoll_create()
         guard epoll >= 0 else { throw IOFailure(code: -epoll, during: "epoll_create1") }
         wakeUp = pinproxy_eventfd()
@@ -110,7 +114,10 @@ package final class EventLoop: @unchecked Sendable {
     }
 
     /// One round: wait, tell the handlers, run due timers, then what was put off to the end of the turn.
-    package func turn(waitingAtMost limit: TimeSpan? = nil) {
+    ///
+    /// - Returns: whether there was an event, or a timer was due.
+    @discardableResult
+    package func turn(waitingAtMost limit: TimeSpan? = nil) -> Bool {
         runEndOfTurn()
         let count = pinproxy_epoll_wait(epoll, &events, Int32(events.count), waitTime(limit))
         tellTime()
@@ -123,18 +130,40 @@ package final class EventLoop: @unchecked Sendable {
                 dispatch(event)
             }
         }
-        while let timer = timers.popDue(now) { timer.fire() }
+        var hasWorked = count > 0
+        while let timer = timers.popDue(now) {
+            timer.fire()
+            hasWorked = true
+        }
         runEndOfTurn()
+        return hasWorked
     }
+
+    /// Moves a clock that goes by hand forward; the timers that are due then fire in the next turn.
+    package func advance(by span: TimeSpan) {
+        precondition(clock == .byHand, "the system's clock is nobody's to move")
+        now &+= span.nanoseconds
+        wallClock &+= Int64(clamping: span.nanoseconds / 1000)
+    }
+
+    /// The monotonic clock at this moment instead of the turn's beginning.
+    package var freshNow: UInt64 { clock == .byHand ? now : Clock.monotonic }
 
     /// `wallClock` at this moment instead of the turn's beginning.
     package var freshWallClock: Int64 {
-        calibratedWall &+ Int64((Clock.monotonic &- calibratedAt) / 1000)
+        clock == .byHand ? wallClock : calibratedWall &+ Int64((Clock.monotonic &- calibratedAt) / 1000)
     }
+
+    /// Whether it waits for nothing: no timer is armed, and nothing is put off to the end of the turn.
+    package var hasNothingPlanned: Bool { endOfTurn.isEmpty && !timers.holdsArmed }
+
+    /// How many descriptors are waited for.
+    package var registeredCount: Int { registrations.count { $0.handler != nil } }
 
     /// One look at the clock a turn; the calendar's time is worked out from it and set right every second, so that a
     /// clock that is set is followed.
     private func tellTime() {
+        guard clock == .system else { return }
         now = Clock.monotonic
         if now &- calibratedAt >= 1_000_000_000 {
             calibratedAt = now
@@ -156,7 +185,7 @@ package final class EventLoop: @unchecked Sendable {
     private func waitTime(_ limit: TimeSpan?) -> Int32 {
         if !endOfTurn.isEmpty { return 0 }
         var until = timers.next ?? UInt64.max
-        if let limit { until = min(until, Clock.monotonic &+ limit.nanoseconds) }
+        if let limit { until = min(until, freshNow &+ limit.nanoseconds) }
         if until == UInt64.max { return -1 }
         // From the beginning of the turn: a timer may be late by the turn's length, and costs no look at the clock.
         guard until > now else { return 0 }

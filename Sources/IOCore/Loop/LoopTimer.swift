@@ -27,6 +27,9 @@ struct TimerHeap {
     /// When the loop must wake at the latest.
     var next: UInt64? { timers.first?.sortedBy }
 
+    /// Whether any of them is armed.
+    var holdsArmed: Bool { timers.contains { $0.isArmed } }
+
     mutating func arm(_ timer: LoopTimer, at deadline: UInt64) {
         timer.deadline = deadline
         if timer.index < 0 {

@@ -12,25 +12,28 @@ package final class LogWriter: Sendable {
     private let descriptor: Int32
     private let ownsDescriptor: Bool
     private let loop: EventLoop
-    private let thread: LoopThread
+    /// Nil where the caller's own thread writes, in `close`.
+    private let thread: LoopThread?
     private let waiting = Atomic<Int>(0)
     private let dropped = Atomic<Int>(0)
     private let bound = 16 << 20
 
-    /// - Parameter closing: whether the descriptor is closed at the end.
-    package init(descriptor: Int32, closing: Bool) throws(IOFailure) {
-        let loop = try EventLoop()
+    /// - Parameters:
+    ///   - closing: whether the descriptor is closed at the end.
+    ///   - clock: with `.byHand` there is no thread: all is written when it is closed.
+    package init(descriptor: Int32, closing: Bool, clock: LoopClock = .system) throws(IOFailure) {
+        let loop = try EventLoop(clock: clock)
         self.loop = loop
         self.descriptor = descriptor
         ownsDescriptor = closing
-        thread = try LoopThread(name: "log") { loop.run() }
+        thread = clock == .byHand ? nil : try LoopThread(name: "log") { loop.run() }
     }
 
     /// Opens `path` for appending.
-    package convenience init(path: String) throws(IOFailure) {
+    package convenience init(path: String, clock: LoopClock = .system) throws(IOFailure) {
         let descriptor = pinproxy_open_append(path)
         guard descriptor >= 0 else { throw IOFailure(code: -descriptor, during: "open") }
-        try self.init(descriptor: descriptor, closing: true)
+        try self.init(descriptor: descriptor, closing: true, clock: clock)
     }
 
     /// Takes over whole lines. Any thread.
@@ -59,6 +62,11 @@ package final class LogWriter: Sendable {
     ///   the log, must not wait for ever for somebody who has stopped reading.
     package func close(patience: TimeSpan = .seconds(5)) {
         loop.submit { [loop] in loop.stop() }
+        guard let thread else {
+            loop.run()
+            if ownsDescriptor { Glibc.close(descriptor) }
+            return
+        }
         var left: Int
         repeat {
             left = waiting.load(ordering: .relaxed)

@@ -21,6 +21,7 @@ package final class ProxyServer {
     private var pulse = LoopPulse([])
     private var workers: [Worker] = []
     private var threads: [LoopThread] = []
+    private let clock: LoopClock
     private var isStopped = false
 
     /// Why a proxy could not be started.
@@ -38,12 +39,16 @@ package final class ProxyServer {
     ///   - log: overrides `log.tasks` of the configuration; the demo reads the lines itself.
     ///   - monitoring: how reports are made and warnings told.
     ///   - build: what the metrics say of the program.
+    ///   - clock: with `.byHand` there is one worker without a thread: `turn` and `advance` are what moves it. So has
+    ///     `monitoring` to say, then.
     package init(
         snapshot: PolicySnapshot,
         log: LogWriter? = nil,
         monitoring: PinMonitor.Settings = PinMonitor.Settings(),
-        build: ProgramBuild = ProgramBuild(version: "", openSSL: "")
+        build: ProgramBuild = ProgramBuild(version: "", openSSL: ""),
+        clock: LoopClock = .system
     ) throws(StartFailure) {
+        self.clock = clock
         let configuration = snapshot.configuration
         var sockets: [ListeningSocket] = []
         for listener in configuration.listeners { sockets.append(try Self.bind(listener.endpoint)) }
@@ -106,10 +111,11 @@ package final class ProxyServer {
     }
 
     private func startWorkers(_ configuration: Configuration) throws {
-        let count = configuration.workers > 0 ? configuration.workers : SystemProcessors.count
+        let wanted = configuration.workers > 0 ? configuration.workers : SystemProcessors.count
+        let count = clock == .byHand ? 1 : wanted
         let pseudonym = ViaField.makePseudonym()
         for index in 0..<count {
-            let loop = try EventLoop()
+            let loop = try EventLoop(clock: clock)
             let worker = Worker(
                 loop: loop,
                 generation: try Generation(snapshot, loop: loop, workers: count),
@@ -122,6 +128,7 @@ package final class ProxyServer {
             )
             for (socket, listener) in zip(sockets, configuration.listeners) { try worker.listen(socket, listener) }
             workers.append(worker)
+            if clock == .byHand { continue }
             threads.append(try LoopThread(name: "worker \(index)") { loop.run() })
         }
     }
@@ -151,6 +158,28 @@ package final class ProxyServer {
     package var listening: [(configuration: ListenerConfiguration, address: SocketAddress)] {
         zip(snapshot.configuration.listeners, sockets).map { ($0, $1.address) }
     }
+
+    // MARK: By hand
+
+    /// One turn of the only worker's loop.
+    ///
+    /// - Returns: whether anything happened in it.
+    package func turn(waitingAtMost limit: TimeSpan = TimeSpan(nanoseconds: 0)) -> Bool {
+        monitor.turn()
+        return workers[0].loop.turn(waitingAtMost: limit)
+    }
+
+    /// Tells, also after the server has gone, whether its worker is still there: something holds it then.
+    package var workerIsAlive: () -> Bool {
+        { [weak worker = workers[0]] in worker != nil }
+    }
+
+    /// Moves the only worker's clock forward.
+    package func advance(by span: TimeSpan) { workers[0].loop.advance(by: span) }
+
+    /// What the only worker holds; empty when nothing is under way, and its clock has gone on long enough for all that is
+    /// kept for a while.
+    package var leftovers: [String] { workers[0].leftovers }
 
     // MARK: Reload
 
@@ -245,6 +274,10 @@ package final class ProxyServer {
     /// Has each worker do something on its thread, and waits for the last.
     private func onWorkers(_ body: @escaping @Sendable (Int, Worker) -> Void) {
         guard !isStopped else { return }
+        if clock == .byHand {
+            for (index, worker) in workers.enumerated() { body(index, worker) }
+            return
+        }
         let done = Latch(count: workers.count)
         for (index, worker) in workers.enumerated() {
             worker.loop.submit {
@@ -271,6 +304,8 @@ package final class ProxyServer {
         isStopped = true
         for worker in workers { worker.loop.submit { worker.stop() } }
         for thread in threads { thread.join() }
+        // Nothing waits: it returns when the work has been done.
+        if clock == .byHand { for worker in workers { worker.loop.run() } }
         state.files.stop()
         passwords.stop()
         monitor.stop()

@@ -223,6 +223,15 @@ final class Worker: @unchecked Sendable {
 
     // MARK: The end
 
+    /// What is under way, in words; empty when nothing is.
+    var leftovers: [String] {
+        var found: [String] = []
+        if !connections.isEmpty { found.append("\(connections.count) client connections") }
+        if generation.manager.taskCount > 0 { found.append("\(generation.manager.taskCount) tasks") }
+        if !loop.hasNothingPlanned { found.append("an armed timer, or work put off") }
+        return found
+    }
+
     /// Takes no new connections and no new requests; what is under way is finished.
     func drain() {
         isDraining = true

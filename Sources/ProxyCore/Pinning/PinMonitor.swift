@@ -24,6 +24,8 @@ package final class PinMonitor: @unchecked Sendable {
         /// Whether the pin sets that end soon and the account of pins are told: not by a command that ends soon.
         package var tellsRegularly = true
         package var tell: Tell = { $0.write($1, at: $2) }
+        /// With `.byHand` there is no thread: `turn` is what has anything done.
+        package var clock = LoopClock.system
 
         package init() {}
 
@@ -64,7 +66,7 @@ package final class PinMonitor: @unchecked Sendable {
     package init(snapshot: PolicySnapshot, settings: Settings = Settings()) throws(StartFailure) {
         let loop: EventLoop
         do {
-            loop = try EventLoop()
+            loop = try EventLoop(clock: settings.clock)
             sender = try ReportSender(loop: loop, snapshot: snapshot, limits: settings.reports)
         } catch let failure as StartFailure {
             throw failure
@@ -75,12 +77,13 @@ package final class PinMonitor: @unchecked Sendable {
         self.settings = settings
         self.snapshot = snapshot
         nextDaily = Int64(loop.now / 1_000_000) + settings.daily
-        timer = LoopTimer { [unowned self] in work() }
-        sender.whenChanged = { [unowned self] in work() }
+        // Weak: where the start fails behind this, nobody waits for the thread.
+        timer = LoopTimer { [weak self] in self?.work() }
+        sender.whenChanged = { [weak self] in self?.work() }
         ledger.setPins(of: snapshot.pinnedDomains)
         shown = ledger.verdicts
         do {
-            thread = try LoopThread(name: "pins") { loop.run() }
+            if settings.clock == .system { thread = try LoopThread(name: "pins") { loop.run() } }
         } catch {
             throw .system("\(error)")
         }
@@ -159,9 +162,14 @@ package final class PinMonitor: @unchecked Sendable {
             sender.beginStop()
             work()
         }
+        // Without a thread of its own this one does what is left.
+        if settings.clock == .byHand { loop.run() }
         thread?.join()
         thread = nil
     }
+
+    /// Has done what waits, where there is no thread for it.
+    func turn() { loop.turn(waitingAtMost: TimeSpan(nanoseconds: 0)) }
 
     // MARK: The thread
 

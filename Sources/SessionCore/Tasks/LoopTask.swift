@@ -205,7 +205,7 @@ public final class LoopTask {
             cached.letGo()
             cached.collectMetrics(into: &metrics)
         }
-        if startedAt != 0 { metrics.duration = Int64((Clock.monotonic - startedAt) / 1000) }
+        if startedAt != 0 { metrics.duration = elapsed }
         bodyBytesGiven = bodyBytesSent
         upload.release()
         delegate.taskDidComplete(self, error: error)
@@ -214,7 +214,7 @@ public final class LoopTask {
     }
 
     /// Microseconds since the resumption.
-    var elapsed: Int64 { Int64((Clock.monotonic - startedAt) / 1000) }
+    var elapsed: Int64 { Int64((manager.loop.freshNow &- startedAt) / 1000) }
 
     /// What the security policy found for the connection that carries the task, or for the one that it refused; nil
     /// before, and without TLS.

@@ -191,8 +191,9 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
     /// At least a nanosecond; nil where there is no limit to the whole.
     var remainingTime: TimeSpan? {
         guard let total = (request.timeouts ?? session.configuration.timeouts).total else { return nil }
-        let spent = UInt64(max(0, session.loop.freshWallClock - metrics.fetchStart)) * 1000
-        return TimeSpan(nanoseconds: total.nanoseconds > spent ? total.nanoseconds - spent : 1)
+        // The calendar's clock: it may be set while the task is under way.
+        let spent = TimeSpan.microseconds(session.loop.freshWallClock - metrics.fetchStart)
+        return TimeSpan(nanoseconds: total > spent ? total.nanoseconds - spent.nanoseconds : 1)
     }
 
     override func taskNeedsBodyData(_ hop: LoopTask) {
