@@ -4,14 +4,14 @@
 #
 # Included by the Makefile at the top.
 
-FUZZ_TARGETS := pin-file configuration certificate private-key staple json request-head response-head chunks http2 names session client-hello
+FUZZ_TARGETS := pin-file configuration certificate private-key staple json request-head response-head chunks http2 names session client-hello proxy
 FUZZ_TARGET ?= $(FUZZ_TARGETS)
 FUZZ_SECONDS ?= 60
 FUZZ_FOLDER ?= .build/fuzz/work
 # An input that takes longer, or more memory in all, is a finding. More of libFuzzer's own: FUZZ_ARGS=-jobs=2
 FUZZ_LIMITS := -timeout=10 -rss_limit_mb=2048 -malloc_limit_mb=512 -max_len=16384
 # Leaks are looked for after each input; where OpenSSL keeps memory for its own later use, at the end alone.
-FUZZ_LEAKS_AT_END := certificate private-key staple
+FUZZ_LEAKS_AT_END := certificate private-key staple proxy
 FUZZ_ARGS ?=
 # Swift's own account of a crash would come out beside AddressSanitizer's, of the wrong place.
 FUZZ_ENVIRONMENT := SWIFT_BACKTRACE=enable=no ASAN_OPTIONS=quarantine_size_mb=64

@@ -30,6 +30,8 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case session
     /// What a tunnel looks at of a TLS client's first message.
     case clientHello = "client-hello"
+    /// A whole proxy between scripted clients and origins.
+    case proxy
 }
 
 /// A target at work: what it needs beside the input is made once.
@@ -40,12 +42,15 @@ package final class FuzzSession {
     private let pki: FuzzPKI
     private let readDocuments: DocumentProperties
     private let readCertificates: CertificateProperties
+    private let drive: ProxyProperties?
 
-    package init(_ target: FuzzTarget) throws {
+    /// - Parameter isAlone: nothing else runs in the process: then descriptors that are left open can be told.
+    package init(_ target: FuzzTarget, isAlone: Bool = false) throws {
         self.target = target
         pki = try FuzzPKI()
         readDocuments = DocumentProperties(folder: pki.folder.path)
         readCertificates = try CertificateProperties(pki)
+        drive = target == .proxy ? try ProxyProperties(isAlone: isAlone) : nil
     }
 
     /// A PEM file with one authority.
@@ -71,6 +76,7 @@ package final class FuzzSession {
         case .names: try NameProperties.names(bytes)
         case .session: try SessionProperties.all(bytes)
         case .clientHello: try ClientHelloProperties.hellos(bytes)
+        case .proxy: try drive?.run(bytes)
         }
     }
 

@@ -36,7 +36,7 @@ private func take(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
 }
 
 do {
-    let made = try FuzzSession(target())
+    let made = try FuzzSession(target(), isAlone: true)
     // One authority instead of the machine's hundred and forty, which would be parsed for each configuration.
     setenv("SSL_CERT_FILE", made.authorityFile, 1)
     if CommandLine.arguments.count == 3, CommandLine.arguments[1] == "--seeds" {

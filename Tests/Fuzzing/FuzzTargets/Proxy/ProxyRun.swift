@@ -1,0 +1,172 @@
+import Glibc
+import IOCore
+import ProxyCore
+import TestSupport
+
+/// One proxy, its clients and its origins, while they carry out one program.
+final class ProxyRun {
+    private final class Client {
+        let socket: FuzzSocket
+        let speaksHTTP2: Bool
+        var sent: [UInt8] = []
+        var received: [UInt8] = []
+        var isReading = true
+        /// It went away by itself: what it was answered says nothing.
+        var hasLeft = false
+
+        init(_ socket: FuzzSocket, speaksHTTP2: Bool) {
+            self.socket = socket
+            self.speaksHTTP2 = speaksHTTP2
+        }
+
+        func work() -> Bool {
+            let hasWritten = socket.flush()
+            return isReading && socket.receive(into: &received) || hasWritten
+        }
+    }
+
+    private let server: ProxyServer
+    /// Whether the server's worker is still there.
+    let workerIsAlive: () -> Bool
+    private let snapshots: [PolicySnapshot]
+    private let origin: FuzzOrigin
+    private let folder: String
+    /// The connections of each client, the last one in use.
+    private var clients: [Int: Client] = [:]
+    private var former: [Client] = []
+    private let clientCount: Int
+    private var isDraining = false
+
+    /// Turns until nothing happens any more; a proxy that goes on for ever on its own is a finding.
+    private static let mostTurns = 2000
+
+    init(_ snapshots: [PolicySnapshot], _ origin: FuzzOrigin, clients: Int, folder: String) throws {
+        var monitoring = PinMonitor.Settings.command
+        monitoring.tell = { _, _, _ in }
+        // No threads: they would make an input take another course each time, and cost more than all else.
+        monitoring.clock = .byHand
+        server = try ProxyServer(
+            snapshot: snapshots[0],
+            log: try LogWriter(path: "/dev/null", clock: .byHand),
+            monitoring: monitoring,
+            clock: .byHand
+        )
+        workerIsAlive = server.workerIsAlive
+        self.snapshots = snapshots
+        self.origin = origin
+        self.folder = folder
+        clientCount = clients
+    }
+
+    func stop() {
+        for client in former + Array(clients.values) { client.socket.close() }
+        server.stop()
+    }
+
+    // MARK: Steps
+
+    func take(_ step: ProxyProgram.Step) {
+        carryOut(step.operation)
+        if step.settles { _ = settle() } else { _ = turn() }
+    }
+
+    private func carryOut(_ operation: ProxyProgram.Operation) {
+        switch operation {
+        case .open(let number, let listener): open(number % clientCount, listener)
+        case .send(let number, let bytes): send(bytes, by: number % clientCount)
+        case .halfClose(let number): clients[number % clientCount]?.socket.halfClose()
+        case .reset(let number): leave(number % clientCount, byReset: true)
+        case .close(let number): leave(number % clientCount, byReset: false)
+        case .setReading(let number, let isReading): clients[number % clientCount]?.isReading = isReading
+        case .answer(let answer): origin.add(answer)
+        case .answerAll(let answer): origin.setStanding(answer)
+        case .originSends(let connection, let bytes): origin.send(bytes, on: connection)
+        case .originHalfCloses(let connection): origin.halfClose(connection)
+        case .originResets(let connection): origin.reset(connection)
+        case .changeKey: origin.changeKey()
+        case .reload(let variant): _ = try? server.reload(snapshots[variant % snapshots.count])
+        case .advance(let milliseconds): server.advance(by: .milliseconds(milliseconds))
+        case .wait: _ = server.turn(waitingAtMost: .milliseconds(3))
+        case .drain:
+            isDraining = true
+            server.drain()
+        }
+    }
+
+    private func open(_ number: Int, _ listener: Int) {
+        if let client = clients[number] { former.append(client) }
+        let index = listener % FuzzConfiguration.listenerCount
+        let path = FuzzConfiguration.socketPath(folder, index)
+        guard let descriptor = try? TestSocket.connect(unixPath: path) else {
+            clients[number] = nil
+            return
+        }
+        clients[number] = Client(FuzzSocket(adopting: descriptor), speaksHTTP2: index == 0)
+    }
+
+    private func send(_ bytes: [UInt8], by number: Int) {
+        if clients[number] == nil { open(number, 0) }
+        guard let client = clients[number] else { return }
+        client.sent += bytes
+        client.socket.send(bytes)
+    }
+
+    private func leave(_ number: Int, byReset: Bool) {
+        clients[number]?.hasLeft = true
+        clients[number]?.socket.close(byReset: byReset)
+    }
+
+    // MARK: Work
+
+    private func turn() -> Bool {
+        var hasWorked = server.turn()
+        if origin.work() { hasWorked = true }
+        for client in former where client.work() { hasWorked = true }
+        for number in 0..<clientCount where clients[number]?.work() ?? false { hasWorked = true }
+        return hasWorked
+    }
+
+    /// - Returns: whether it came to rest.
+    private func settle() -> Bool {
+        for _ in 0..<Self.mostTurns where !turn() { return true }
+        return false
+    }
+
+    /// Lets all clients read, and all time limits pass; then everything has to have come to its end.
+    func conclude() throws(FuzzFinding) {
+        let all = former + (0..<clientCount).compactMap { clients[$0] }
+        for client in all { client.isReading = true }
+        for milliseconds in [0, 2500, 11_000, 61_000, 61_000, 301_000, 301_000, 301_000, 601_000, 3000] {
+            server.advance(by: .milliseconds(milliseconds))
+            _ = server.turn(waitingAtMost: .milliseconds(milliseconds == 0 ? 1 : 0))
+            guard settle() else { throw FuzzFinding("the proxy never comes to rest") }
+        }
+        if origin.hasLeaked { throw FuzzFinding("a request has reached an origin under a wrong key") }
+        for client in all where !client.hasLeft {
+            guard client.socket.hasEnded else { throw FuzzFinding("a client's connection never ends") }
+            let reading = try ClientReading(
+                sent: client.sent,
+                received: client.received,
+                hasEnded: client.socket.hasEnded,
+                speaksHTTP2: client.speaksHTTP2
+            )
+            if !client.socket.hasEnded, !reading.isAnswered { throw FuzzFinding("a request is never answered") }
+        }
+        for client in all { client.socket.close() }
+        try checkLeftovers()
+    }
+
+    private func checkLeftovers() throws(FuzzFinding) {
+        var left: [String] = []
+        // Threads may still be at work for it.
+        for _ in 0..<200 {
+            _ = server.turn(waitingAtMost: .milliseconds(left.isEmpty ? 0 : 5))
+            _ = settle()
+            server.advance(by: .seconds(3))
+            _ = settle()
+            left = server.leftovers
+            if left.isEmpty { return }
+        }
+        throw FuzzFinding("left at the end: \(left.joined(separator: ", "))")
+    }
+}
