@@ -93,6 +93,44 @@ struct DiskStoreFailureTests {
         }
     }
 
+    @Test(
+        "an index with totals that cannot be is made anew",
+        arguments: [
+            "entries = -1", "entries = 9223372036854775807", "entries = 1152921504606846976", "cost = -1",
+            "cost = 9223372036854775807",
+        ]
+    )
+    func impossibleTotals(change: String) throws {
+        let folder = try TemporaryFolder()
+        var stage: DiskStoreStage? = try DiskStoreStage(folder)
+        try stage?.insert("http://a.example/", Self.large)
+        try stage?.settle()
+        stage = nil
+        try SQLiteDatabase(path: folder.path + "/cache/index.sqlite").run("UPDATE total SET \(change)")
+        let again = try DiskStoreStage(folder)
+        try Patience.poll(for: "the store") {
+            try again.insert("http://b.example/", Self.large)
+            try again.settle()
+            return try again.body("http://b.example/")
+        }
+        #expect(try again.body("http://b.example/") == Self.large)
+        #expect(again.store.statistics.entries == 1 && again.store.statistics.offBecause == nil)
+        #expect(again.notices.with { $0.first }?.contains("made anew") == true)
+    }
+
+    @Test("a body of a length that cannot be is a miss, and its row goes", arguments: ["-1", "9223372036854775807"])
+    func impossibleLength(length: String) throws {
+        let folder = try TemporaryFolder()
+        var stage: DiskStoreStage? = try DiskStoreStage(folder)
+        try stage?.insert("http://a.example/", Self.large)
+        try stage?.settle()
+        stage = nil
+        try SQLiteDatabase(path: folder.path + "/cache/index.sqlite").run("UPDATE entry SET length = \(length)")
+        let again = try DiskStoreStage(folder)
+        #expect(try again.entries("http://a.example/").isEmpty)
+        #expect(again.store.statistics.entries == 0 && again.store.statistics.offBecause == nil)
+    }
+
     @Test("a folder that another process uses is left alone")
     func sharedFolder() throws {
         let folder = try TemporaryFolder()

@@ -29,6 +29,8 @@ final class DiskIndex {
     private static let version = 1
     /// What a row costs beside head and body, in bytes.
     private static let overhead = 512
+    /// Beyond this nothing is reckoned with, in bytes.
+    private static let mostBytes = 1 << 60
 
     private let database: SQLiteDatabase
     private let folder: DiskFolder
@@ -230,13 +232,14 @@ final class DiskIndex {
                 }
                 body = .memory(bytes)
             } else {
-                body = .file(
-                    StoredFile(
-                        number: UInt64(bitPattern: select.integer(4)),
-                        length: Int(select.integer(5)),
-                        checksum: checksum
-                    )
-                )
+                let length = Int(select.integer(5))
+                // Only when it is opened is it compared with the file: until then it has to be a length.
+                guard (0...Self.mostBytes).contains(length) else {
+                    broken.append(row)
+                    continue
+                }
+                let number = UInt64(bitPattern: select.integer(4))
+                body = .file(StoredFile(number: number, length: length, checksum: checksum))
             }
             found.append(Found(row: row, entry: CachedEntry(key: key, response: response, body: body, tags: tags)))
         }
@@ -260,7 +263,12 @@ final class DiskIndex {
         try total.bind()
         defer { total.reset() }
         guard try total.step() else { throw SQLiteFailure(code: 11, description: "the index has no totals") }
-        return (Int(total.integer(0)), Int(total.integer(1)))
+        let (entries, cost) = (Int(total.integer(0)), Int(total.integer(1)))
+        // Every entry costs something, and no disk has more.
+        guard entries >= 0, entries <= cost, cost <= Self.mostBytes else {
+            throw SQLiteFailure(code: 11, description: "the totals of the index cannot be")
+        }
+        return (entries, cost)
     }
 
     func knows(file number: UInt64) throws(SQLiteFailure) -> Bool {

@@ -12,10 +12,13 @@ final class HashFilter: @unchecked Sendable {
     /// Whether all rows have been counted; until then everything may be there.
     private var isComplete = false
 
+    /// For more rows than this it stays as it is, and takes more of the unknown for known: 128 MB are enough.
+    private static let mostEntries = 1 << 24
+
     /// - Parameter entries: how many rows there are to begin with.
     init(entries: Int) {
         var size = 1 << 16
-        while size < entries * 8 { size *= 2 }
+        while size < min(entries, Self.mostEntries) * 8 { size *= 2 }
         counters = Array(repeating: 0, count: size)
     }
 
@@ -56,5 +59,7 @@ final class HashFilter: @unchecked Sendable {
     func complete() { lock.withLock { isComplete = true } }
 
     /// Whether there are so many rows that a larger one is due.
-    func isOverfull(_ entries: Int) -> Bool { lock.withLock { entries * 4 > counters.count } }
+    func isOverfull(_ entries: Int) -> Bool {
+        lock.withLock { min(entries, Self.mostEntries) * 4 > counters.count }
+    }
 }
