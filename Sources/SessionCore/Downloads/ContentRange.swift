@@ -3,6 +3,7 @@ import HTTPCore
 /// `bytes first-last/total` (RFC 9110, section 14.4).
 struct ContentRange: Equatable {
     let first: Int
+    /// Less than `Int.max`, so that the length of the part and of the whole are numbers, too.
     let last: Int
     /// Nil for `*`.
     let total: Int?
@@ -15,7 +16,7 @@ struct ContentRange: Equatable {
             let slash = text.firstIndex(of: UInt8(ascii: "/"), from: dash),
             let first = DecimalNumber.parse(text.extracting(unit.count..<dash)),
             let last = DecimalNumber.parse(text.extracting(dash + 1..<slash)),
-            first <= last
+            first <= last, last < Int.max
         else { return nil }
         let rest = text.extracting(slash + 1..<text.count)
         if rest.equals("*") {

@@ -37,7 +37,8 @@ enum NetlinkMessage: Equatable {
     private static func message(_ type: Int32, _ body: borrowing Span<UInt8>) -> NetlinkMessage? {
         switch type {
         case PINPROXY_NETLINK_DONE: .done
-        case PINPROXY_NETLINK_ERROR: body.count >= 4 ? .error(-Int32(bitPattern: body.native32(0))) : nil
+        // Wrapping: the smallest number has no positive counterpart.
+        case PINPROXY_NETLINK_ERROR: body.count >= 4 ? .error(0 &- Int32(bitPattern: body.native32(0))) : nil
         case PINPROXY_NETLINK_NEW_LINK: NetworkLink(body).map { .link($0) }
         case PINPROXY_NETLINK_NEW_ROUTE: NetworkRoute(body).map { .route($0) }
         default: .other

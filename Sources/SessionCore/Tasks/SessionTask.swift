@@ -126,11 +126,14 @@ public class SessionTask: @unchecked Sendable {
     /// For what somebody waits for: urgency 2 (`u=2`).
     public static let highPriority = 0.75
 
-    /// From 0 to 1. Any other than the default is told to the origin when the request goes out: `Priority` with an
+    /// From 0 to 1; what is no number changes nothing. Any other than the default is told to the origin when the request goes out: `Priority` with an
     /// urgency (RFC 9218), unless the request has that field.
     public var priority: Double {
         get { lock.withLock { shared.priority } }
-        set { lock.withLock { shared.priority = min(max(newValue, 0), 1) } }
+        set {
+            guard !newValue.isNaN else { return }
+            lock.withLock { shared.priority = min(max(newValue, 0), 1) }
+        }
     }
 
     /// The value of `Priority`; nil for the default.

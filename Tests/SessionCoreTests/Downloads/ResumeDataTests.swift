@@ -136,6 +136,15 @@ struct ResumeDataTests {
         }
     }
 
+    @Test("a part that ends where no length could be told is not the rest")
+    func endlessPart() throws {
+        let data = try Self.sample(total: nil)
+        for last in [Int.max - 1, Int.max] {
+            let head = try Self.head(206, ["Content-Range: bytes 400-\(last)/*"])
+            #expect(data.judge(head) == (last == Int.max ? .askForTheWhole : .goOn(total: Int.max)))
+        }
+    }
+
     @Test("without a known length the part tells it")
     func unknownTotal() throws {
         let data = try Self.sample(total: nil)

@@ -180,7 +180,7 @@ struct FoundationManagerTests {
         let stage = try Stage { request in OriginAnswer.text(request["Priority"] ?? "none") }
         for (priority, told) in [
             (SessionTask.defaultPriority, "none"), (SessionTask.highPriority, "u=2"), (SessionTask.lowPriority, "u=5"),
-            (2, "u=0"), (-1, "u=6"),
+            (2, "u=0"), (-1, "u=6"), (.nan, "none"),
         ] {
             let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
             task.priority = priority

@@ -67,6 +67,8 @@ struct NetlinkMessageTests {
     func errorsAndOthers() {
         let datagram = message(2, sequence: 4, bytes(Int32(-1))) + message(2, bytes(Int32(-101)))
         #expect(read(datagram) == [.error(101)])
+        // The one number that has no positive counterpart.
+        #expect(read(message(2, bytes(Int32.min))) == [.error(.min)])
     }
 
     @Test("a datagram that ends too early is malformed, wherever it is cut")
