@@ -80,4 +80,26 @@ struct TrustObservationTests {
         #expect(try session.get(TestSession.endpoint(port: origin.port)).error?.code == .tlsHandshakeFailed)
         #expect(account.lines.isEmpty)
     }
+
+    @Test("who is told may cancel the task: it ends once, and the session goes on")
+    func cancelled() throws {
+        let server = try TestSession.pki.server(TestSession.host)
+        let origin = try Self.answering(server)
+        let session = try TestSession()
+        let policies = [try SecurityPolicy.pinning(.unrelated(7)), try .pinning(server.pin)]
+        for policy in policies {
+            let endpoint = try TestSession.endpoint(port: origin.port, policy: policy)
+            let delegate = RecordingDelegate()
+            let task = try session.start(delegate, endpoint)
+            session.manager.sessionDidEvaluateServerTrust = { [unowned task] _, _ in task.cancel() }
+            try session.finish(delegate)
+            session.manager.sessionDidEvaluateServerTrust = nil
+            #expect(delegate.error?.code == .cancelled)
+            #expect(delegate.calls == [.completed])
+            #expect(origin.requests.isEmpty)
+            #expect(session.manager.taskCount == 0)
+        }
+        let endpoint = try TestSession.endpoint(port: origin.port, policy: .pinning(server.pin))
+        #expect(try session.get(endpoint).error == nil)
+    }
 }

@@ -107,6 +107,8 @@ extension Transfer {
             return false
         }
         let trust = record.trust
+        // Whoever was told of the evaluation may have cancelled the task.
+        guard task != nil else { return false }
         guard trust.holds(for: endpoint, at: pool.loop.wallClock / 1_000_000) else {
             // A new connection is judged anew, for this host, under this policy, at this time. A refusal is final.
             if !trust.evaluation.isAccepted {
@@ -131,6 +133,7 @@ extension Transfer {
             failure = refusal
             return false
         }
+        guard task != nil else { return false }
         if record.isRefused {
             leave(record)
             return false

@@ -238,6 +238,8 @@ final class Transfer {
         }
         if result != CURLE_OK || attempts > 1 { isWorn = true }
         if result != CURLE_OK { tellOfRefusal(task.request.endpoint) }
+        // Whoever was told may have cancelled the task, which has taken the transfer out of libcurl.
+        guard self.task === task else { return }
         if needsFreshConnection {
             leaveConnection()
             pool.withdraw(self)
@@ -252,7 +254,7 @@ final class Transfer {
         } else if failure == nil, result == CURLE_OK, case .complete = response.end(closedCleanly: closedCleanly) {
             complete(task)
         } else {
-            task.finish(failure ?? error(result))
+            task.finish(failure ?? error(result, of: task))
         }
     }
 
@@ -263,14 +265,14 @@ final class Transfer {
 
     private var closedCleanly: Bool { record?.receivedCloseNotify ?? true }
 
-    private func error(_ result: CURLcode) -> SessionError {
+    private func error(_ result: CURLcode, of task: LoopTask) -> SessionError {
         if result == CURLE_OK, case .truncated(let why) = response.end(closedCleanly: closedCleanly) {
             return SessionError(.responseTruncated, why)
         }
         return TransferFailure(
             result: result,
             details: String(cString: errorText),
-            endpoint: task!.request.endpoint,
+            endpoint: task.request.endpoint,
             evaluation: evaluation,
             lacksClientCertificate: verification?.lacksClientCertificate ?? false,
             refusedAddress: refusedAddress,
