@@ -164,8 +164,9 @@ final class HTTP2Callbacks: @unchecked Sendable {
 
     /// nghttp2 asks how much of a body there is: it is not copied here, but in `sendBody`.
     static let readBody: nghttp2_data_source_read_callback = { _, _, _, room, flags, source, user in
-        let stream = Unmanaged<HTTP2Stream>.fromOpaque(source!.pointee.ptr).takeUnretainedValue()
         let session = HTTP2Callbacks.session(user)
+        guard !session.isAbandoned, let pointer = source?.pointee.ptr else { return Int(fatal) }
+        let stream = Unmanaged<HTTP2Stream>.fromOpaque(pointer).takeUnretainedValue()
         let count = min(room, stream.output.count)
         let isLast = stream.outputEnds && count == stream.output.count
         if count == 0, !isLast {
@@ -192,6 +193,7 @@ final class HTTP2Callbacks: @unchecked Sendable {
         _ count: Int,
         _ source: UnsafeMutableRawPointer
     ) -> Int32 {
+        guard !session.isAbandoned else { return fatal }
         guard session.output.count < session.outputLimit else { return NGHTTP2_ERR_WOULDBLOCK.rawValue }
         let stream = Unmanaged<HTTP2Stream>.fromOpaque(source).takeUnretainedValue()
         session.output.append(UnsafeRawBufferPointer(start: head, count: 9))

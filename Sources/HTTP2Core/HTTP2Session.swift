@@ -200,7 +200,9 @@ public final class HTTP2Session {
         stream.didClose(code, byPeer: byPeer)
     }
 
+    /// - Returns: nil also after `abandon`: nghttp2 still has the addresses of streams that nobody holds any more.
     func stream(_ identifier: Int32) -> HTTP2Stream? {
+        guard !isAbandoned else { return nil }
         guard let known = nghttp2_session_get_stream_user_data(session, identifier) else { return nil }
         return Unmanaged<HTTP2Stream>.fromOpaque(known).takeUnretainedValue()
     }
