@@ -138,6 +138,12 @@ struct FullDuplexTests {
             try session.finish(delegate)
             #expect(delegate.error?.code == .pinMismatch)
             #expect(!delegate.calls.contains(.connected))
+            let transaction = delegate.transaction
+            #expect(transaction.connection?.remoteAddress == .loopback(port: origin.port))
+            #expect(transaction.connection?.tlsVersion?.description == "TLSv1.3")
+            #expect(transaction.secureConnectionStart > 0)
+            #expect(transaction.secureConnectionEnd >= transaction.secureConnectionStart)
+            #expect(transaction.connectEnd == transaction.secureConnectionEnd && transaction.requestStart < 0)
         }
         #expect(origin.applicationBytes == 0)
     }

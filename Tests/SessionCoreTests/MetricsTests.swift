@@ -90,12 +90,17 @@ struct MetricsTests {
         #expect(delegate.transaction.requestBodyBytesSent == 200_000)
     }
 
-    @Test("a refused server leaves no request and no response, but its evaluation")
-    func refusal() throws {
+    @Test(
+        "a refused server leaves no request and no response, but its evaluation, where it was and how it spoke TLS",
+        arguments: [Endpoint.HTTPVersion.http1, .http2]
+    )
+    func refusal(version: Endpoint.HTTPVersion) throws {
         let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { $0.readToEnd() }
         let session = try TestSession()
         let policy = try SecurityPolicy.pinning(.unrelated(9))
-        let delegate = try session.get(TestSession.endpoint(port: origin.port, policy: policy))
+        let delegate = try session.get(
+            TestSession.endpoint(port: origin.port, httpVersion: version, policy: policy)
+        )
         #expect(delegate.error?.code == .pinMismatch)
         #expect(delegate.error?.evaluation?.verdict == .fail)
         let transaction = delegate.transaction
@@ -106,10 +111,76 @@ struct MetricsTests {
         }
         #expect(transaction.status == 0)
         #expect(transaction.requestHeaderBytesSent == 0)
-        #expect(transaction.connection == nil)
+        let connection = try #require(transaction.connection)
+        #expect(connection.remoteAddress == .loopback(port: origin.port))
+        #expect(connection.tlsVersion?.description == "TLSv1.3")
+        #expect(connection.cipher?.description.hasPrefix("TLS_") == true)
+        #expect(connection.evaluation?.failure == .pinMismatch)
+        #expect(!transaction.isReusedConnection)
+        let times = [
+            transaction.domainLookupStart, transaction.domainLookupEnd, transaction.connectStart,
+            transaction.secureConnectionStart, transaction.secureConnectionEnd,
+        ]
+        #expect(isOrdered(times), "\(times)")
+        #expect(transaction.connectEnd == transaction.secureConnectionEnd)
         #expect(delegate.calls == [.completed])
         try origin.waitForClosed()
         #expect(origin.applicationBytes == 0)
+    }
+
+    @Test("a server that is refused in TLS 1.2 tells its version and cipher, too")
+    func refusalInTLS12() throws {
+        let server = try TestSession.pki.server(TestSession.host)
+        let origin = try ScriptedOrigin(server, maximum: .tls12) { $0.readToEnd() }
+        let session = try TestSession()
+        let policy = try SecurityPolicy.pinning(.unrelated(9))
+        let delegate = try session.get(TestSession.endpoint(port: origin.port, policy: policy))
+        #expect(delegate.error?.code == .pinMismatch)
+        let connection = try #require(delegate.transaction.connection)
+        #expect(connection.tlsVersion?.description == "TLSv1.2")
+        #expect(connection.cipher?.description.hasPrefix("ECDHE-") == true)
+    }
+
+    @Test("a server that breaks the handshake off leaves its address, and no verdict")
+    func brokenHandshake() throws {
+        let origin = try ScriptedOrigin(nil) { connection in
+            _ = connection.read()
+            try connection.write("no TLS at all\r\n")
+        }
+        let session = try TestSession()
+        let delegate = try session.get(TestSession.endpoint(port: origin.port))
+        #expect(delegate.error?.code == .tlsHandshakeFailed)
+        let transaction = delegate.transaction
+        #expect(transaction.connection?.remoteAddress == .loopback(port: origin.port))
+        #expect(transaction.connection?.tlsVersion == nil && transaction.connection?.evaluation == nil)
+        #expect(isOrdered([transaction.connectStart, transaction.secureConnectionStart]))
+        #expect(transaction.requestStart == Self.absent)
+    }
+
+    @Test("of several addresses the one is told that showed the key, not one that was dialled before or beside it")
+    func refusalAtOneOfSeveral() throws {
+        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { $0.readToEnd() }
+        let session = try TestSession()
+        // Both of its addresses may be dialled, in whatever order; only one has a listener.
+        let endpoint = Endpoint(
+            scheme: .https,
+            host: try Host(TestSession.host),
+            port: 443,
+            resolve: (host: try Host("localhost"), port: origin.port),
+            policy: try SecurityPolicy.pinning(.unrelated(9)),
+            anchors: TestSession.pki.anchors,
+            generation: 1
+        )
+        // Several at a time: numbers of closed descriptors come back.
+        let delegates = (0..<8).map { _ in RecordingDelegate() }
+        for delegate in delegates { try session.start(delegate, endpoint) }
+        for delegate in delegates {
+            try session.finish(delegate)
+            #expect(delegate.error?.code == .pinMismatch)
+            #expect(delegate.transaction.connection?.remoteAddress == .loopback(port: origin.port))
+        }
+        let numbers = Set(delegates.compactMap { $0.transaction.connection?.identifier })
+        #expect(numbers.count == delegates.count)
     }
 
     @Test("a connection that is refused by the system has no phase after connecting")

@@ -84,6 +84,11 @@ struct CommandLineShowTests {
         let object = try json(refused)
         #expect(object["code"] as? String == "certificate_expired")
         #expect(object["chain"] == nil && object["anchors"] == nil)
+        // Which machine has shown it.
+        #expect((object["address"] as? String)?.hasPrefix("127.0.0.1:") == true)
+        #expect(object["tlsVersion"] as? String == "TLSv1.3" && object["cipher"] != nil)
+        let words = try show(past).output
+        #expect(words.contains(" at 127.0.0.1:") && words.contains(", TLSv1.3, TLS_"), "\(words)")
         #expect((object["sent"] as? [[String: Any]])?.count == 2)
         #expect(codes(object) == ["certificate_expired"])
     }

@@ -93,6 +93,9 @@ struct CommandLineVerifyTests {
         #expect(try #require(lines[1]["reason"] as? String).isEmpty == false)
         #expect(try #require(lines[1]["remedy"] as? String).isEmpty == false)
         #expect(lines[1]["matchedPin"] == nil)
+        #expect(lines[1]["address"] as? String == "127.0.0.1:\(bad.port)")
+        #expect(lines[1]["tlsVersion"] as? String == "TLSv1.3" && lines[1]["cipher"] != nil)
+        #expect((lines[1]["offeredPins"] as? [String])?.first == "\(server.pin)")
         #expect(try good.waitForClosed().map(\.applicationBytes) == [0])
         #expect(try bad.waitForClosed().map(\.applicationBytes) == [0])
 
@@ -101,6 +104,8 @@ struct CommandLineVerifyTests {
         let text = try pinproxy("pins", "verify", "--config", try settings.write(to: folder))
         #expect(text.exitCode == 1)
         #expect(text.output.contains("FAIL  other.test:443  fail\n      reason    pin_mismatch: "))
+        #expect(text.output.contains("      server    127.0.0.1:\(bad.port), TLSv1.3, TLS_"), "\(text.output)")
+        #expect(text.output.contains("      offered   \(server.pin)\n"), "\(text.output)")
         #expect(text.output.hasSuffix("\n1 of 2 FAILED\n"))
     }
 

@@ -1,4 +1,5 @@
 import Foundation
+import ServerTrust
 import TestSupport
 import Testing
 
@@ -18,6 +19,12 @@ struct DualStackTests {
         127.0.0.2 silent6.test
         192.0.2.77 silent.test
         2001:db8::77 silent.test
+        192.0.2.77 pinned4.test
+        ::1 pinned4.test
+        2001:db8::77 pinned6.test
+        127.0.0.2 pinned6.test
+        ::1 refused.test
+        127.0.0.2 refused.test
 
         """
 
@@ -37,6 +44,13 @@ struct DualStackTests {
         six=$!
         python3 -m http.server 8004 --bind 127.0.0.2 --directory four >four.log 2>&1 &
         four=$!
+        openssl s_server -accept '[::1]:8446' -cert server.pem -key server.key -quiet >tls6.log 2>&1 &
+        tls6=$!
+        openssl s_server -accept 127.0.0.2:8444 -cert server.pem -key server.key -quiet >tls4.log 2>&1 &
+        tls4=$!
+        for port in '[::1]:8446' 127.0.0.2:8444; do
+            until openssl s_client -connect $port </dev/null >tls.log 2>&1; do sleep 0.1; done
+        done
         "$0" run --config config.json >proxy.log 2>&1 &
         proxy=$!
         for port in '[::1]:8006' 127.0.0.2:8004 127.0.0.1:3128; do
@@ -46,7 +60,11 @@ struct DualStackTests {
             curl -s -o answer -w '%{http_code} ' -x http://127.0.0.1:3128 "http://$url/name"
             echo "$url $(head -c 200 answer)"
         done
-        kill $six $four $proxy
+        for url in pinned4.test:8446 pinned6.test:8444 refused.test:8444; do
+            curl -s -o answer -w '%{http_code} ' -x http://127.0.0.1:3128 "http://$url/"
+            echo "$url"
+        done
+        kill $six $four $tls4 $tls6 $proxy
         wait
         """
 
@@ -60,6 +78,10 @@ struct DualStackTests {
         settings.listeners = [["address": "127.0.0.1:3128"]]
         settings.members["access"] = ["denyAddresses": [String]()]
         settings.setTimeouts(["connect": "5s"])
+        let names = ["pinned4.test", "pinned6.test", "refused.test"]
+        for name in names { settings.pin(name, to: .unrelated(9)) }
+        let server = try Stage.pki.server(CertificateBuilder.server(hosts: names, validity: TestPKI.validity))
+        _ = try server.write(to: folder, name: "server")
         _ = try settings.write(to: folder)
         let finished = try Programs.run(
             "unshare",
@@ -78,5 +100,15 @@ struct DualStackTests {
         #expect(lines[3] == "200 silent6.test:8004 four")
         #expect(lines[4].hasPrefix("504 silent.test:8004 "))
         #expect(finished.output.contains("connect_timeout"))
+
+        // A server that is refused is told by the address that has shown the key, not by one that was tried beside it.
+        let log = try String(contentsOfFile: "\(folder.path)/proxy.log", encoding: .utf8)
+        let tasks = log.split(separator: "\n").compactMap { LogLine(String($0)) }.filter {
+            $0.string("event") == "task"
+        }
+        for (name, address) in zip(names, ["[::1]:8446", "127.0.0.2:8444", "127.0.0.2:8444"]) {
+            let line = try #require(tasks.first { $0.string("url")?.contains(name) == true }, "\(log)")
+            #expect(line.transactions.first?["remoteAddress"] as? String == address, "\(line.text)")
+        }
     }
 }

@@ -316,6 +316,27 @@ struct FetchTests {
 
     // MARK: Failures
 
+    @Test("of a server that is refused, the metrics say where it was and which keys it has shown")
+    func refusedServer() throws {
+        let origin = try origin()
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.resolve(host, to: origin.port)
+        settings.pin(host, to: .unrelated(9))
+        let config = try settings.write(to: folder)
+        let answer = try pinproxy("fetch", "--json", "--config", config, "\(url)/")
+        #expect(answer.exitCode == 77, "\(answer.errors)")
+        let line = try #require(answer.errors.split(separator: "\n").compactMap { LogLine(String($0)) }.last)
+        let transaction = try #require(line.transactions.first, "\(answer.errors)")
+        #expect(transaction["remoteAddress"] as? String == "127.0.0.1:\(origin.port)")
+        #expect(transaction["tlsVersion"] as? String == "TLSv1.3" && transaction["cipher"] != nil)
+        #expect(transaction["verdict"] as? String == "fail")
+        #expect((transaction["offeredPins"] as? [String])?.first == "\(server.pin)")
+        #expect(transaction["secureConnectionStart"] != nil && transaction["connectEnd"] != nil)
+        let words = try pinproxy("fetch", "--metrics", "--config", config, "\(url)/").errors
+        #expect(words.contains("127.0.0.1:\(origin.port)") && words.contains("pinning: fail"), "\(words)")
+        #expect(words.contains("\(server.pin)") && words.contains("  TLS "), "\(words)")
+    }
+
     @Test("the exit code tells what kind of failure it was")
     func exitCodes() throws {
         let refusing = try TestSocket.reserveRefusingPort()

@@ -106,12 +106,28 @@ package struct StreamSocket: ~Copyable {
 }
 
 /// The address a socket is bound to.
-package func boundAddress(_ descriptor: Int32) -> SocketAddress? {
+package func boundAddress(_ descriptor: Int32) -> SocketAddress? { address(of: descriptor) { getsockname($0, $1, $2) } }
+
+/// The address a socket is connected to; nil for one that is not connected, or not any more.
+package func peerAddress(_ descriptor: Int32) -> SocketAddress? { address(of: descriptor) { getpeername($0, $1, $2) } }
+
+private func address(
+    of descriptor: Int32,
+    _ ask: (Int32, UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Int32
+) -> SocketAddress? {
     var storage = sockaddr_storage()
     var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
     return withUnsafeMutablePointer(to: &storage) { pointer in
         pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-            getsockname(descriptor, address, &length) == 0 ? SocketAddress(address, length: length) : nil
+            ask(descriptor, address, &length) == 0 ? SocketAddress(address, length: length) : nil
         }
     }
+}
+
+/// The number that the kernel gives a socket once, and no other one after it (SO_COOKIE, socket(7)): a descriptor's number
+/// may be another socket's by now. 0 where there is no socket.
+package func socketCookie(_ descriptor: Int32) -> UInt64 {
+    var cookie: UInt64 = 0
+    var length = socklen_t(MemoryLayout<UInt64>.size)
+    return getsockopt(descriptor, SOL_SOCKET, SO_COOKIE, &cookie, &length) == 0 ? cookie : 0
 }

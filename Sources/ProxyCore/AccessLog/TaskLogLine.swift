@@ -292,10 +292,13 @@ struct TaskLogLine {
             line.append(",\"remoteAddress\":\"")
             connection.remoteAddress.append(to: &line)
             line.append("\"")
-            if let version = connection.tlsVersion, let cipher = connection.cipher {
+            if let version = connection.tlsVersion {
                 line.append(",\"tlsVersion\":\"")
                 line.append(version.bytes)
-                line.append("\",\"cipher\":\"")
+                line.append("\"")
+            }
+            if let cipher = connection.cipher {
+                line.append(",\"cipher\":\"")
                 line.append(cipher.bytes)
                 line.append("\"")
             }

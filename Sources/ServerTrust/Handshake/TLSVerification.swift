@@ -208,7 +208,7 @@ public final class TLSVerification: Sendable {
             var refused = findings
             StapleJudge(host: host, now: now).judge(&refused, staple: nil)
             let awaiting = AwaitedStaple(findings: findings, presented: presented.kept())
-            let trust = trust(refused, awaiting.presented, awaiting: awaiting)
+            let trust = trust(refused, awaiting.presented, OpaquePointer(ssl), awaiting: awaiting)
             guard TLSVerification.keep(trust, in: OpaquePointer(ssl)) else { return false }
             X509_STORE_CTX_set_error(context, X509_V_OK)
             return true
@@ -241,12 +241,17 @@ public final class TLSVerification: Sendable {
     private func trust(
         _ findings: TrustEvaluation.Findings,
         _ presented: CertificateStack,
+        _ ssl: OpaquePointer,
         awaiting: AwaitedStaple? = nil
     ) -> ConnectionTrust {
         ConnectionTrust(
             policy: policy,
             generation: generation,
             evaluation: TrustEvaluation(findings, presented: presented, policy: policy, host: host),
+            tlsVersion: SSL_get_version(ssl).map { String(cString: $0) },
+            cipher: (SSL_get_current_cipher(ssl) ?? SSL_get_pending_cipher(ssl)).flatMap {
+                SSL_CIPHER_get_name($0).map { String(cString: $0) }
+            },
             awaitedStaple: awaiting
         )
     }
@@ -259,7 +264,7 @@ public final class TLSVerification: Sendable {
         _ presented: CertificateStack,
         _ ssl: OpaquePointer
     ) -> Bool {
-        let trust = trust(findings, presented)
+        let trust = trust(findings, presented, ssl)
         last.withLock { $0 = trust }
         return TLSVerification.keep(trust, in: ssl) && trust.evaluation.isAccepted
     }
@@ -367,6 +372,10 @@ public final class ConnectionTrust: Sendable {
     public let policy: SecurityPolicy
     /// The report of the handshake.
     public let evaluation: TrustEvaluation
+    /// The version of TLS that the two had settled on when the server was judged, as in `TLSv1.3`.
+    public let tlsVersion: String?
+    /// OpenSSL's name of the cipher suite, as it was settled then.
+    public let cipher: String?
     /// Of a connection whose staple has not been looked at; `evaluation` refuses it until then.
     let awaitedStaple: AwaitedStaple?
 
@@ -374,11 +383,15 @@ public final class ConnectionTrust: Sendable {
         policy: SecurityPolicy,
         generation: UInt64,
         evaluation: TrustEvaluation,
+        tlsVersion: String? = nil,
+        cipher: String? = nil,
         awaitedStaple: AwaitedStaple? = nil
     ) {
         self.policy = policy
         self.generation = generation
         self.evaluation = evaluation
+        self.tlsVersion = tlsVersion
+        self.cipher = cipher
         self.awaitedStaple = awaitedStaple
     }
 

@@ -262,6 +262,11 @@ final class DuplexConnection: HTTP2SessionDelegate {
     }
 
     fileprivate func didComplete(_ error: SessionError?) {
+        if state == .dialling, let stream {
+            // Whom those that wait were to go to, and how far the connection came.
+            info = stream.connectionInfo
+            dialTimes = stream.metrics.transaction
+        }
         stream = nil
         if state == .open || state == .retired { lose(error?.details ?? "the server ended it") }
         loop.remove(idleTimer)

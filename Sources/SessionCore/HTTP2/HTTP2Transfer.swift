@@ -357,7 +357,7 @@ final class HTTP2Transfer {
         var transaction = TransactionMetrics()
         transaction.fetchStart = start
         transaction.isReusedConnection = isReused
-        if let connection, requestStart != TransactionMetrics.absent {
+        if let connection {
             if !isReused {
                 let dialled = connection.dialTimes.later(
                     by: Int64(connection.dialledAt / 1000) - Int64(task.startedAt / 1000)
@@ -369,6 +369,8 @@ final class HTTP2Transfer {
                 transaction.secureConnectionEnd = dialled.secureConnectionEnd
                 transaction.connectEnd = dialled.connectEnd
             }
+        }
+        if connection != nil, requestStart != TransactionMetrics.absent {
             transaction.requestStart = requestStart
             transaction.requestEnd = requestEnd
             transaction.requestHeaderBytesSent = Int64(requestHeadBytes)

@@ -46,9 +46,10 @@ public struct TransactionMetrics: Sendable {
     public internal(set) var connectStart: Int64 = absent
     /// TCP stands, and the TLS handshake begins. Absent without TLS too.
     public internal(set) var secureConnectionStart: Int64 = absent
-    /// The TLS handshake is over, and the security policy has judged the server.
+    /// The TLS handshake is over, and the security policy has judged the server; or the handshake broke off.
     public internal(set) var secureConnectionEnd: Int64 = absent
-    /// The connection can carry requests: after TLS, where there is any.
+    /// The connection can carry requests: after TLS, where there is any. Of a server that was refused, or broke the
+    /// handshake off, the end of the connection.
     public internal(set) var connectEnd: Int64 = absent
     /// The request's head goes out. Absent when there was no connection to send it on.
     public internal(set) var requestStart: Int64 = absent
@@ -76,7 +77,8 @@ public struct TransactionMetrics: Sendable {
     /// The answer's body, in bytes of content: without chunk sizes or frames.
     public internal(set) var responseBodyBytesReceived: Int64 = 0
 
-    /// The connection that carried it; nil when none came about.
+    /// The connection that carried it, or the one whose TLS handshake ended the task: that of a server that was refused.
+    /// nil when the handshake was not reached.
     public internal(set) var connection: ConnectionInfo?
 
     /// Of a request that did not go out: every time is `absent`.
@@ -101,15 +103,15 @@ extension TransactionMetrics {
     }
 }
 
-/// What there is to say of a connection, found out once when it is new.
+/// What there is to say of a connection, found out once when it is new, or when its handshake has failed.
 public final class ConnectionInfo: Sendable {
     /// Unique among the connections of a process; they are numbered in the order in which they were made.
     public let identifier: UInt64
     /// The address really dialled.
     package let remoteAddress: SocketAddress
-    /// `TLSv1.3`; nil without TLS.
+    /// `TLSv1.3`; nil without TLS, and when the handshake broke off before the server was judged.
     public let tlsVersion: ShortName?
-    /// OpenSSL's name of the cipher suite; nil without TLS.
+    /// OpenSSL's name of the cipher suite; nil like `tlsVersion`.
     public let cipher: ShortName?
     /// The security policy's verdict; nil without TLS.
     public let evaluation: TrustEvaluation?

@@ -99,7 +99,7 @@ public final class LoopStreamTask {
     /// What the security policy found; nil before the handshake, and without TLS.
     public var evaluation: TrustEvaluation? { task.evaluation }
 
-    /// The connection; nil before it stands.
+    /// The connection; nil before it stands. At the end, the one that was refused in its handshake, too.
     public var connectionInfo: ConnectionInfo? { transfer?.connection ?? task.metrics.transaction.connection }
 
     /// The times of the connection, once it stands.

@@ -30,6 +30,12 @@ extension Transfer {
             return false
         }
         isTrustTold = false
+        // The connection stands, and those that were dialled beside it are closed.
+        handshakePeer = openedSockets.last {
+            socketCookie($0.descriptor) == $0.cookie && peerAddress($0.descriptor) != nil
+        }
+        .flatMap { peerAddress($0.descriptor) }
+        times.secureConnectionStart = task.elapsed
         ConnectionRecord.watchForCloseNotify(context)
         // nghttp2 reads until there is nothing left, and has no need of it.
         if endpoint.httpVersion == .http1 || task.stream != nil { ConnectionRecord.readAhead(context) }
@@ -114,6 +120,7 @@ extension Transfer {
             if !trust.evaluation.isAccepted {
                 connection = record.info
             } else if isFreshAttempt {
+                connection = record.info
                 let lapse = trust.evaluation.lapse(at: pool.loop.wallClock / 1_000_000)
                 failure = SessionError(
                     lapse.flatMap { SessionError.Code(rawValue: $0.rawValue) } ?? .certificateUntrusted,
@@ -130,6 +137,7 @@ extension Transfer {
             record.isRefused = true
             if record.isMultiplexed { leave(record) }
             needsFreshConnection = false
+            connection = record.info
             failure = refusal
             return false
         }
@@ -224,14 +232,31 @@ extension Transfer {
             return -1
         }
         dialledAddress = dialled
+        if times.connectStart == TransactionMetrics.absent { times.connectStart = task.elapsed }
         let descriptor = pool.open(family: family)
-        if descriptor >= 0 { openedSockets.append(descriptor) }
+        if descriptor >= 0 {
+            openedSockets.append(OpenedSocket(descriptor: descriptor, cookie: socketCookie(descriptor)))
+        }
         return descriptor
     }
 
     /// The socket of a new connection, among those that were tried; nil when the connection is not new.
     private func openedSocket(localPort: UInt16) -> Int32? {
-        openedSockets.last { pool.isOpen($0) && boundAddress($0)?.port == localPort }
+        openedSockets.last { pool.isOpen($0.descriptor) && boundAddress($0.descriptor)?.port == localPort }?.descriptor
+    }
+
+    /// What there is to say of a connection whose handshake did not end well: libcurl has nothing to say of it.
+    func describeFailedHandshake() {
+        guard connection == nil, let handshakePeer else { return }
+        let trust = verification?.lastTrust
+        connection = ConnectionInfo(
+            remoteAddress: handshakePeer,
+            tlsVersion: trust?.tlsVersion.map { ShortName(Array($0.utf8)) },
+            cipher: trust?.cipher.map { ShortName(Array($0.utf8)) },
+            // What was accepted proves nothing without the server's proof of its key, which would have come next.
+            evaluation: trust.flatMap { $0.evaluation.isAccepted ? nil : $0.evaluation },
+            lacksClientCertificate: verification?.lacksClientCertificate ?? false
+        )
     }
 }
 

@@ -9,14 +9,23 @@ extension Transfer {
             metrics.transaction = TransactionMetrics()
             return
         }
+        describeFailedHandshake()
         var info = pinproxy_transfer_info()
         pinproxy_easy_info(easy, &info)
         var transaction = TransactionMetrics()
         let start = times.start
         func time(_ value: Int64) -> Int64 { value > 0 ? start + value : TransactionMetrics.absent }
         transaction.fetchStart = start
+        let isHandshakeBroken = attempts == 0 && times.secureConnectionStart != TransactionMetrics.absent
         transaction.isReusedConnection = attempts > 0 && info.new_connections == 0
-        if info.new_connections > 0 {
+        if isHandshakeBroken {
+            transaction.domainLookupStart = start
+            transaction.domainLookupEnd = times.connectStart
+            transaction.connectStart = times.connectStart
+            transaction.secureConnectionStart = times.secureConnectionStart
+            transaction.secureConnectionEnd = times.secureConnectionEnd
+            transaction.connectEnd = times.secureConnectionEnd
+        } else if info.new_connections > 0 {
             transaction.domainLookupStart = start
             transaction.domainLookupEnd = time(info.name_lookup)
             transaction.connectStart = transaction.domainLookupEnd

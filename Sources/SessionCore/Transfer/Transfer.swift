@@ -49,7 +49,9 @@ final class Transfer {
     var failure: SessionError?
     var refusedAddress: (address: SocketAddress, refusal: DialRefusal)?
     var dialledAddress: SocketAddress?
-    var openedSockets: [Int32] = []
+    var openedSockets: [OpenedSocket] = []
+    /// Whom the TLS handshake was begun with, on the connection that was made last.
+    var handshakePeer: SocketAddress?
     /// The connection at hand may not be used any more: try once on a new one.
     var needsFreshConnection = false
     var isFreshAttempt = false
@@ -59,9 +61,21 @@ final class Transfer {
     var times = Times()
     var clock = TransferClock()
 
+    /// A socket that was opened for a connection, and may have lost to another one.
+    struct OpenedSocket {
+        var descriptor: Int32
+        /// Tells it from a later socket with the same descriptor.
+        var cookie: UInt64
+    }
+
     /// Microseconds from the task's start that libcurl does not tell.
     struct Times {
         var start: Int64 = 0
+        /// Of a connection that does not come about, which libcurl says nothing of: when its first address was dialled, and
+        /// when its TLS handshake began and ended.
+        var connectStart = TransactionMetrics.absent
+        var secureConnectionStart = TransactionMetrics.absent
+        var secureConnectionEnd = TransactionMetrics.absent
         var requestEnd = TransactionMetrics.absent
         /// libcurl's own figure is that of the first byte sent when there is an upload.
         var responseStart = TransactionMetrics.absent
@@ -103,6 +117,10 @@ final class Transfer {
         ssl = nil
         connection = nil
         dialledAddress = nil
+        handshakePeer = nil
+        times.connectStart = TransactionMetrics.absent
+        times.secureConnectionStart = TransactionMetrics.absent
+        times.secureConnectionEnd = TransactionMetrics.absent
         if !openedSockets.isEmpty { openedSockets.removeAll(keepingCapacity: true) }
         needsFreshConnection = false
         if isReuseForbidden {
@@ -237,7 +255,10 @@ final class Transfer {
             return
         }
         if result != CURLE_OK || attempts > 1 { isWorn = true }
-        if result != CURLE_OK { tellOfRefusal(task.request.endpoint) }
+        if result != CURLE_OK {
+            if handshakePeer != nil { times.secureConnectionEnd = task.elapsed }
+            tellOfRefusal(task.request.endpoint)
+        }
         // Whoever was told may have cancelled the task, which has taken the transfer out of libcurl.
         guard self.task === task else { return }
         if needsFreshConnection {

@@ -49,6 +49,9 @@ struct FetchAccount {
             if let evaluation = connection.evaluation {
                 line.add("verdict", evaluation.verdict.rawValue)
                 if let pin = evaluation.matchedPin { line.add("matchedPin", pin.description) }
+                if !evaluation.isAccepted {
+                    line.add("offeredPins", array: evaluation.offeredPins.map { JSONString.quoted("\($0.pin)") })
+                }
             }
         }
         return line

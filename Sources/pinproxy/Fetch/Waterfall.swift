@@ -20,6 +20,11 @@ struct Waterfall {
         var text = ""
         for (index, transaction) in transactions.enumerated() {
             text += Self.heading(transaction, index < urls.count ? urls[index] : "") + "\n"
+            if let evaluation = transaction.connection?.evaluation, !evaluation.isAccepted {
+                for offered in evaluation.offeredPins {
+                    text += TextLayout.printable("  offered      \(offered.pin)  \(offered.subject)") + "\n"
+                }
+            }
             for phase in Self.phases(transaction) { text += row(phase) }
         }
         let received = transactions.reduce(0) { $0 + $1.responseBodyBytesReceived }

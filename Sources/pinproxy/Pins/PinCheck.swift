@@ -81,6 +81,12 @@ struct PinCheck {
         return warnings
     }
 
+    /// The keys that the server has shown, its own first, when its pins have failed: one of them may be the new pin.
+    var offeredPins: [PublicKeyPin] {
+        guard case .judged(let evaluation) = outcome, !isGood else { return [] }
+        return evaluation.offeredPins.map(\.pin)
+    }
+
     /// The pin that matched, with what the pin file says of it.
     var match: (pin: PublicKeyPin, comment: String, isBackupOnly: Bool)? {
         guard case .judged(let evaluation) = outcome, let pin = evaluation.matchedPin else { return nil }

@@ -7,7 +7,7 @@ import SessionCore
 struct ServerProbe {
     /// The chain, and whether it is valid for the host.
     var evaluation: TrustEvaluation
-    /// The address and the TLS version, where the handshake was finished.
+    /// The address, the TLS version and the cipher, of a server that was refused, too.
     var connection: ConnectionInfo?
     /// Seconds since 1970, when it was done.
     let time = Clock.realtime / 1_000_000

@@ -24,6 +24,13 @@ struct VerificationReport {
             let remedy = problem.remedy.isEmpty ? "" : " (\(problem.remedy))"
             row("reason", TextLayout.printable("\(problem.code): \(problem.reason)\(remedy)"), .red)
         }
+        if !check.isGood, let connection = check.connection {
+            let words = [
+                connection.remoteAddressText, connection.tlsVersion?.description, connection.cipher?.description,
+            ]
+            row("server", words.compactMap { $0 }.joined(separator: ", "))
+        }
+        for (index, pin) in check.offeredPins.enumerated() { row(index == 0 ? "offered" : "", "\(pin)") }
         if let match = check.match {
             row("pin", "\(match.pin)")
             if !match.comment.isEmpty { row("", TextLayout.printable(match.comment)) }
@@ -78,6 +85,10 @@ struct VerificationReport {
             if let connection = check.connection {
                 line.add("address", connection.remoteAddressText)
                 if let version = connection.tlsVersion { line.add("tlsVersion", "\(version)") }
+                if let cipher = connection.cipher { line.add("cipher", "\(cipher)") }
+            }
+            if !check.offeredPins.isEmpty {
+                line.add("offeredPins", array: check.offeredPins.map { JSONString.quoted("\($0)") })
             }
             return line.text
         }.joined()
