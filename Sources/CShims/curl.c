@@ -9,6 +9,8 @@ bool pinproxy_curl_global_init(void) {
     return OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL) == 1 && curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
 }
 
+bool pinproxy_curl_joins_lines(void) { return curl_version_info(CURLVERSION_NOW)->version_num < 0x080100; }
+
 // What libcurl hands back to each callback. It lives as long as the easy handle.
 struct transfer {
     struct pinproxy_transfer_callbacks callbacks;
@@ -112,6 +114,9 @@ CURL *pinproxy_easy_create(const struct pinproxy_transfer_callbacks *callbacks, 
     SET(CURLOPT_FOLLOWLOCATION, 0L);
     SET(CURLOPT_PATH_AS_IS, 1L);
     SET(CURLOPT_HTTP09_ALLOWED, 0L);
+    SET(CURLOPT_HEADER, pinproxy_curl_joins_lines() ? 1L : 0L);
+    // A proxy's answer to CONNECT is no part of the origin's, and libcurl does not store its fields.
+    SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
     SET(CURLOPT_HTTP_TRANSFER_DECODING, 0L);
     SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_QUICK_EXIT, 1L);
@@ -166,8 +171,6 @@ void pinproxy_easy_set_proxy(CURL *easy, const char *url, const char *user, cons
     curl_easy_setopt(easy, CURLOPT_PROXY, url ? url : "");
     curl_easy_setopt(easy, CURLOPT_NOPROXY, url ? "" : "*");
     curl_easy_setopt(easy, CURLOPT_HTTPPROXYTUNNEL, url ? 1L : 0L);
-    // The proxy's answer to CONNECT is no part of the origin's.
-    curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
     curl_easy_setopt(easy, CURLOPT_PROXYAUTH, (long)CURLAUTH_BASIC);
     curl_easy_setopt(easy, CURLOPT_PROXYUSERNAME, user);
     curl_easy_setopt(easy, CURLOPT_PROXYPASSWORD, password);

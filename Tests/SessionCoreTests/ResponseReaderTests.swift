@@ -73,6 +73,25 @@ struct ResponseReaderTests {
         return false
     }
 
+    @Test("a line of a head that begins with a blank is refused before libcurl stores it, wherever the line is cut")
+    func announcedHead() {
+        let inOrder = [["HTTP/1.1 200 OK\r\n", "X: a\r\n", "\r\n"], ["X: a", " b", "\tc", "\r\n", "Y: d\r\n"]]
+        for pieces in inOrder {
+            var reader = ResponseReader()
+            for piece in pieces { #expect(reader.announce(headBytes: Array(piece.utf8).span) == nil) }
+            for blank in [" ", "\t"] {
+                var other = reader
+                let why = other.announce(headBytes: Array("\(blank)X: a".utf8).span)
+                #expect(why?.contains("response-folded-field") == true)
+            }
+        }
+        // A line that the last transfer left open goes on nowhere.
+        var reader = ResponseReader()
+        #expect(reader.announce(headBytes: Array("X: a".utf8).span) == nil)
+        reader.reset(for: .get)
+        #expect(reader.announce(headBytes: Array(" X: a".utf8).span) != nil)
+    }
+
     @Test("a body ends where its Content-Length says", arguments: [1, 2, 3, 5, Int.max])
     func length(piece: Int) {
         var reader = ResponseReader()

@@ -13,7 +13,8 @@
 struct pinproxy_transfer_callbacks {
     // One whole header line, its CRLF included. Returns false to end the transfer.
     bool (*header)(void *owner, const char *line, size_t count);
-    // Bytes of the body as they came (chunked coding included). Returns PINPROXY_BODY_….
+    // Bytes of the body as they came (chunked coding included). Returns PINPROXY_BODY_…. Before these the lines of each
+    // head as well, where `pinproxy_curl_joins_lines` says so.
     int (*body)(void *owner, const char *bytes, size_t count);
     // Room for bytes of the request body. Returns the count, or PINPROXY_UPLOAD_….
     ptrdiff_t (*upload)(void *owner, char *room, size_t count);
@@ -31,6 +32,18 @@ enum { PINPROXY_UPLOAD_PAUSE = -1, PINPROXY_UPLOAD_ABORT = -2 };
 
 // Once in a process, before any other use: without OpenSSL's exit handler, which races live handles.
 bool pinproxy_curl_global_init(void);
+
+// Whether libcurl joins a line of a head that begins with a blank to the field that the handle stored last, even where
+// that was of the transfer before, and is freed by then: before 8.1 (curl #11101). `data->state.prevhead`, which
+// Curl_headers_push (headers.c) follows, outlives Curl_headers_cleanup there.
+//
+// Such a line must be refused before it is stored. The header callback is called behind that, the body callback ahead of
+// it (chop_write in sendf.c, where the other callers of Curl_headers_push are, too: HTTP/2 alone stores elsewhere, the
+// pseudo field `:status`, which does not begin with a blank). So the body callback is given each line of a head as well
+// (CURLOPT_HEADER), in pieces of at most 16 KB, and the header callback the same line whole afterwards. What it is not
+// given are trailers of HTTP/2, whose names nghttp2 has checked, and the answer of a proxy to CONNECT, which is not stored
+// (CURLOPT_SUPPRESS_CONNECT_HEADERS); trailers of HTTP/1 stay in the body (CURLOPT_HTTP_TRANSFER_DECODING 0).
+bool pinproxy_curl_joins_lines(void);
 
 // An easy handle with all that is the same for every request of this program.
 CURL *pinproxy_easy_create(const struct pinproxy_transfer_callbacks *callbacks, char *error_buffer, long lifetime,

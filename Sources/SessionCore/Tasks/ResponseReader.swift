@@ -44,6 +44,8 @@ package struct ResponseReader {
     private var method = HTTPMethod.get
     private var remaining = 0
     private var mayUpgrade = false
+    /// The last piece of a head that was announced did not end its line.
+    private var isLineOpen = false
 
     package init() {}
 
@@ -54,6 +56,7 @@ package struct ResponseReader {
         state = .head
         parser.reset()
         remaining = 0
+        isLineOpen = false
         if trailers.count > 0 { trailers.removeAll(keepingCapacity: true) }
     }
 
@@ -64,6 +67,18 @@ package struct ResponseReader {
     package var isComplete: Bool { state == .complete }
 
     // MARK: Head
+
+    /// A piece of a head that libcurl is about to store, before `take` is given the line (`pinproxy_curl_joins_lines`).
+    ///
+    /// - Returns: why libcurl must not store it: the line begins with a blank. Nil if it may.
+    package mutating func announce(headBytes bytes: borrowing Span<UInt8>) -> String? {
+        guard bytes.count > 0 else { return nil }
+        let isBegun = isLineOpen
+        isLineOpen = bytes[bytes.count - 1] != UInt8(ascii: "\n")
+        guard !isBegun, bytes[0] == UInt8(ascii: " ") || bytes[0] == UInt8(ascii: "\t") else { return nil }
+        state = .failed
+        return "\(ResponseFault.foldedField.message) (rule \(ResponseFault.foldedField.rule))"
+    }
 
     package mutating func take(line: borrowing Span<UInt8>) -> LineOutcome {
         switch state {

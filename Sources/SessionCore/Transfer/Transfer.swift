@@ -389,6 +389,7 @@ final class Transfer {
     /// Bytes of the body, as they came.
     func takeBody(_ bytes: borrowing Span<UInt8>) -> Int32 {
         guard let task else { return Int32(PINPROXY_BODY_FAILED) }
+        if pool.getsLinesAsBody, !response.hasHead { return announceHead(bytes) }
         if task.receivePaused { return Int32(PINPROXY_BODY_PAUSE) }
         clock.active(at: pool.loop.now)
         pool.took(bytes.count)
@@ -416,6 +417,13 @@ final class Transfer {
                 return Int32(PINPROXY_BODY_FAILED)
             }
         }
+    }
+
+    /// A piece of a head, which `takeLine` will be given as part of its line.
+    private func announceHead(_ bytes: borrowing Span<UInt8>) -> Int32 {
+        guard let why = response.announce(headBytes: bytes) else { return Int32(PINPROXY_BODY_TAKEN) }
+        failure = SessionError(.responseInvalid, why)
+        return Int32(PINPROXY_BODY_FAILED)
     }
 
     /// The answer is whole although the request is not: the rest of the upload would go to nobody. The connection

@@ -14,6 +14,8 @@ final class TransferPool {
     let connectionLifetime: UInt64
     /// `LoopSession.sessionDidEvaluateServerTrust`.
     var didEvaluateTrust: ((ConnectionTrust, Endpoint) -> Void)?
+    /// The body callback is given the lines of heads, too.
+    let getsLinesAsBody = pinproxy_curl_joins_lines()
     private var multi: UnsafeMutableRawPointer?
     private var idle: [Transfer] = []
     /// The transfers under way, at `Transfer.slot`.

@@ -1,0 +1,92 @@
+import TestSupport
+import Testing
+
+/// libcurl before 8.1 joins such a line to the field that the handle stored last, also where that was of the transfer
+/// before, and is freed (curl #11101).
+@Suite("Answers whose first field begins with a blank")
+struct FoldedFieldTests {
+    /// Freed memory is overwritten: whoever follows a pointer in it is ended at once, not now and then.
+    private static let environment = ["MALLOC_PERTURB_": "165", "MALLOC_ARENA_MAX": "1"]
+    private static let rounds = 20
+    private static let long = String(repeating: "A", count: 4000)
+
+    /// Asks by turns for answers that are in order and for others: each after one on the same of libcurl's handles.
+    private func ask(_ proxy: ProxyUnderTest, _ url: String, expecting isRefused: Bool) throws {
+        for round in 0..<Self.rounds {
+            let good = try proxy.get("\(url)good")
+            try #require(good.status == 200 && good.text == "hi", "round \(round): \(good.startLine) \(good.text)")
+            let other = try proxy.get("\(url)other")
+            try #require(other.status == (isRefused ? 502 : 200), "round \(round): \(other.startLine) \(other.text)")
+            if isRefused {
+                #expect(other.problemCode == "response_invalid")
+                #expect(other.text.contains("response-folded-field"), "\(other.text)")
+            }
+        }
+        #expect(try proxy.terminate().exitCode == 0)
+    }
+
+    private static func script(_ answer: String) -> ScriptedOrigin.Script {
+        { connection in
+            while let request = try connection.readRequest() {
+                guard request.target.hasSuffix("other") else {
+                    try connection.answer("hi", fields: ["X-One: 1", "X-Two: 2", "X-Three: 3"])
+                    continue
+                }
+                try connection.write(answer)
+            }
+        }
+    }
+
+    /// The blank, and what stands around it.
+    private static let heads: [@Sendable (String) -> String] = [
+        { "HTTP/1.1 200 OK\r\n\($0)X: \(long)\r\nContent-Length: 2\r\n\r\nhi" },
+        { "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\($0)X: \(long)\r\nContent-Length: 2\r\n\r\nhi" },
+        { "HTTP/1.1 103 Early Hints\r\n\($0)X: \(long)\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi" },
+        { "HTTP/1.0 200 OK\r\n\($0)X: a\r\nContent-Length: 2\r\n\r\nhi" },
+    ]
+
+    @Test(
+        "are refused from a pinned origin and from a plain one, and the process goes on",
+        arguments: [true, false],
+        heads.indices
+    )
+    func origin(isPinned: Bool, head: Int) throws {
+        for blank in [" ", "\t", ""] {
+            let script = Self.script(Self.heads[head](blank))
+            func setUp(_ settings: inout ProxySettings) { settings.members["workers"] = 1 }
+            if isPinned {
+                let stage = try Stage(setUp, environment: Self.environment, script: script)
+                try ask(stage.proxy, stage.url(), expecting: !blank.isEmpty)
+            } else {
+                let origin = try ScriptedOrigin(nil, script: script)
+                var settings = ProxySettings(trusting: Stage.pki)
+                setUp(&settings)
+                settings.resolve("plain.example.com", to: origin.port)
+                let proxy = try ProxyUnderTest(settings, environment: Self.environment)
+                try ask(proxy, "http://plain.example.com/", expecting: !blank.isEmpty)
+            }
+        }
+    }
+
+    @Test("of a proxy to its CONNECT do no harm")
+    func upstreamProxy() throws {
+        let server = try Stage.pki.server(Stage.host)
+        // Each request makes a tunnel.
+        let origin = try ScriptedOrigin(server) { connection in
+            _ = try connection.readRequest()
+            try connection.answer("hi", fields: ["X-One: 1", "X-Two: 2", "Connection: close"])
+        }
+        let upstream = try TunnelProxy(to: origin.port, answer: "HTTP/1.1 200 OK\r\n X: \(Self.long)\r\n\r\n")
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.members["workers"] = 1
+        settings.pin(Stage.host, to: server.pin)
+        settings.members["upstreamProxy"] = "http://127.0.0.1:\(upstream.port)"
+        let proxy = try ProxyUnderTest(settings, environment: Self.environment)
+        for _ in 0..<Self.rounds {
+            let answer = try proxy.get("http://\(Stage.host)/")
+            try #require(answer.status == 200 && answer.text == "hi", "\(answer.startLine) \(answer.text)")
+        }
+        #expect(upstream.asked.with { $0.count } == Self.rounds)
+        #expect(try proxy.terminate().exitCode == 0)
+    }
+}
