@@ -43,11 +43,9 @@ struct CacheTransactionTests {
     private func result<Result>(_ begin: (@escaping (Result) -> Void) -> Void) throws -> Result {
         var found: Result?
         begin { found = $0 }
-        for _ in 0..<1000 {
-            if let found { return found }
-            loop.turn(waitingAtMost: .milliseconds(100))
-        }
-        throw TimedOut("the cache")
+        loop.run(until: { found != nil }, atMost: .seconds(100))
+        guard let found else { throw TimedOut("the cache") }
+        return found
     }
 
     private func forwarded(_ transaction: CacheTransaction) throws -> HTTPFields {
@@ -444,7 +442,7 @@ struct CacheTransactionTests {
         _ = try origin(leader)
         leader.body([UInt8](repeating: 1, count: 9).span)
         leader.ended(isWhole: true)
-        for _ in 0..<100 where answers.count < 499 { loop.turn(waitingAtMost: .milliseconds(100)) }
+        loop.run(until: { answers.count == 499 }, atMost: .seconds(10))
         #expect(answers.count == 499)
         #expect(answers.allSatisfy { $0.hasPrefix("pinproxy; fwd=uri-miss; collapsed; ttl=") })
         #expect(cache.counts.collapsed == 499 && cache.waitingCount == 0)
@@ -462,7 +460,7 @@ struct CacheTransactionTests {
             }
         }
         _ = try origin(leader, 200, [("Cache-Control", "private")])
-        for _ in 0..<100 where forwards < 3 { loop.turn(waitingAtMost: .milliseconds(100)) }
+        loop.run(until: { forwards == 3 }, atMost: .seconds(10))
         #expect(forwards == 3)
         // For a while nobody waits for that URI.
         _ = try forwarded(try transaction())
@@ -478,7 +476,7 @@ struct CacheTransactionTests {
             if case .forward = step { isForwarded = true }
         }
         leader.cancel()
-        for _ in 0..<100 where !isForwarded { loop.turn(waitingAtMost: .milliseconds(100)) }
+        loop.run(until: { isForwarded }, atMost: .seconds(10))
         #expect(isForwarded)
         // `second` leads now and does not end: patience does.
         _ = try forwarded(try transaction())
@@ -486,7 +484,7 @@ struct CacheTransactionTests {
         gone.begin { _ in Issue.record("its client has gone") }
         gone.cancel()
         #expect(cache.waitingCount == 0)
-        loop.turn(waitingAtMost: .milliseconds(1))
+        loop.run(atMost: .milliseconds(1))
     }
 
     @Test("requests that differ in Vary do not get each other's answer, collapsed or not")
@@ -500,7 +498,7 @@ struct CacheTransactionTests {
         }
         _ = try origin(leader, 200, [("Vary", "A"), ("Cache-Control", "max-age=60")])
         leader.ended(isWhole: true)
-        for _ in 0..<100 where !isForwarded { loop.turn(waitingAtMost: .milliseconds(100)) }
+        loop.run(until: { isForwarded }, atMost: .seconds(10))
         #expect(isForwarded)
     }
 

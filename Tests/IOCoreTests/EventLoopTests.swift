@@ -64,9 +64,40 @@ struct EventLoopTests {
         loop.arm(putOff, after: .milliseconds(20))
         loop.disarm(never)
         let start = Clock.monotonic
-        while order.count < 3 { loop.turn() }
+        loop.run { order.count == 3 }
         #expect(order == ["early", "late", "put off"])
         #expect(Clock.monotonic - start >= 20_000_000)
+    }
+
+    @Test(
+        "a condition that is fulfilled by work that was put off is seen before the loop waits, however deep it was put"
+    )
+    func putOffCondition() throws {
+        for depth in 0..<12 {
+            let loop = try EventLoop()
+            var isFulfilled = false
+            func putOff(_ left: Int) {
+                if left == 0 { isFulfilled = true } else { loop.atEndOfTurn { putOff(left - 1) } }
+            }
+            putOff(depth)
+            // Nothing else would ever wake it.
+            loop.run { isFulfilled }
+            #expect(loop.run(until: { isFulfilled }, atMost: .seconds(100)))
+        }
+    }
+
+    @Test(
+        "a condition of another thread is seen when that has handed work over; one that never holds is given up in time"
+    )
+    func otherConditions() throws {
+        let loop = try EventLoop()
+        let done = Collected()
+        let thread = try LoopThread(name: "other") { loop.submit { done.append(1) } }
+        loop.run { done.values == [1] }
+        thread.join()
+        #expect(!loop.run(until: { false }, atMost: .milliseconds(5)))
+        loop.stop()
+        loop.run { false }
     }
 
     @Test("a removed timer lets go of its action")
@@ -112,7 +143,7 @@ struct EventLoopTests {
         try loop.register(second, .readable, Watching { _ in replace(first) })
         _ = write(firstPeer, "x", 1)
         _ = write(secondPeer, "x", 1)
-        loop.turn(waitingAtMost: .milliseconds(100))
+        loop.run(until: { reused >= 0 }, atMost: .milliseconds(100))
         #expect(reused >= 0)
         #expect(stale == 0)
         // The handlers hold the loop, which holds them.
@@ -141,7 +172,7 @@ struct EventLoopTests {
             }
         )
         _ = write(peer, "x", 1)
-        loop.turn(waitingAtMost: .milliseconds(100))
+        loop.run(until: { order.count == 2 }, atMost: .milliseconds(100))
         #expect(order == ["handler", "later"])
     }
 }

@@ -103,7 +103,7 @@ package final class EventLoop: @unchecked Sendable {
     /// Serves events until `stop`.
     package func run() {
         thread = pthread_self()
-        while !stopping.load(ordering: .acquiring) { turn() }
+        run { false }
         thread = nil
         // Let go of outside the lock: what work holds may submit more when it goes.
         _ = lock.withLock {
@@ -113,12 +113,53 @@ package final class EventLoop: @unchecked Sendable {
         }
     }
 
-    /// One round: wait, tell the handlers, run due timers, then what was put off to the end of the turn.
+    /// Serves events until the condition holds, or `stop`.
+    ///
+    /// The condition is looked at before each wait, behind all work that was put off: what fulfils it may be the last
+    /// thing that happens on this loop. Another thread that fulfils it has to `submit` something, which wakes the loop.
+    package func run(until isFulfilled: () throws -> Bool) rethrows {
+        while !stopping.load(ordering: .acquiring), try round(unless: isFulfilled, waitingAtMost: nil) != .fulfilled {}
+    }
+
+    /// The same for a bounded time; at least one round is made, without a wait when there is no time.
+    ///
+    /// - Returns: whether the condition holds.
+    @discardableResult
+    package func run(until isFulfilled: () throws -> Bool, atMost limit: TimeSpan) rethrows -> Bool {
+        let (sum, overflows) = Clock.monotonic.addingReportingOverflow(limit.nanoseconds)
+        let end = overflows ? UInt64.max : sum
+        var left = limit
+        while try round(unless: isFulfilled, waitingAtMost: left) != .fulfilled {
+            let now = Clock.monotonic
+            guard !stopping.load(ordering: .acquiring), now < end else { return try isFulfilled() }
+            left = TimeSpan(nanoseconds: end - now)
+        }
+        return true
+    }
+
+    /// Serves events for so long.
+    package func run(atMost limit: TimeSpan) { run(until: { false }, atMost: limit) }
+
+    /// One round, for who goes step by step. Its wait is bounded: what is waited for may have happened in its first step.
     ///
     /// - Returns: whether there was an event, or a timer was due.
     @discardableResult
-    package func turn(waitingAtMost limit: TimeSpan? = nil) -> Bool {
+    package func turn(waitingAtMost limit: TimeSpan) -> Bool {
+        round(unless: { false }, waitingAtMost: limit) == .worked
+    }
+
+    private enum Round {
+        /// Nothing was waited for: the condition holds.
+        case fulfilled
+        /// There was an event, or a timer was due.
+        case worked
+        case idle
+    }
+
+    /// What was put off, a wait, the handlers, the timers that are due, then what these put off to the end of the turn.
+    private func round(unless isFulfilled: () throws -> Bool, waitingAtMost limit: TimeSpan?) rethrows -> Round {
         runEndOfTurn()
+        if try isFulfilled() { return .fulfilled }
         let count = pinproxy_epoll_wait(epoll, &events, Int32(events.count), waitTime(limit))
         tellTime()
         precondition(count >= 0, "epoll_wait failed: a descriptor that is not ours was closed")
@@ -136,7 +177,7 @@ package final class EventLoop: @unchecked Sendable {
             hasWorked = true
         }
         runEndOfTurn()
-        return hasWorked
+        return hasWorked ? .worked : .idle
     }
 
     /// Moves a clock that goes by hand forward; the timers that are due then fire in the next turn.

@@ -43,7 +43,8 @@ struct PinVerification {
                         task.resume()
                     }
                 }
-                if running.allSatisfy({ $0.task.state != .completed }), !running.isEmpty { loop.turn() }
+                // What a file says may be wrong with all of them: then there is nothing to wait for.
+                if !running.isEmpty { loop.run { running.contains { $0.task.state == .completed } } }
                 for (index, task, delegate) in running where task.state == .completed {
                     checks[index] = Self.finished(
                         servers[index],
@@ -56,7 +57,7 @@ struct PinVerification {
                 running.removeAll { $0.task.state == .completed }
             }
             manager.invalidateSession(cancelingTasks: true)
-            loop.turn(waitingAtMost: .milliseconds(0))
+            loop.run(atMost: .milliseconds(0))
         } catch {
             throw CommandFailure(.internal, "\(error)")
         }

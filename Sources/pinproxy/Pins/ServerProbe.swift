@@ -75,12 +75,12 @@ private struct Attempt {
             let request = SessionRequest(endpoint: endpoint, method: .head, target: Array("/".utf8), fields: .init())
             let task = manager.dataTask(with: request, delegate: delegate)
             task.resume()
-            while task.state != .completed { loop.turn() }
+            loop.run { task.state == .completed }
             error = task.error
             connection = task.metrics.transaction.connection
             evaluation = delegate.evaluation
             manager.invalidateSession(cancelingTasks: true)
-            loop.turn(waitingAtMost: .milliseconds(0))
+            loop.run(atMost: .milliseconds(0))
         } catch {
             throw CommandFailure(.internal, "\(error)")
         }

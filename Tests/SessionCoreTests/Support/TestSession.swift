@@ -22,7 +22,7 @@ final class TestSession {
 
     deinit {
         manager.invalidateSession(cancelingTasks: true)
-        for _ in 0..<3 { loop.turn(waitingAtMost: .milliseconds(0)) }
+        for _ in 0..<3 { loop.run(atMost: .milliseconds(0)) }
     }
 
     /// Turns the loop until something is so.
@@ -32,15 +32,14 @@ final class TestSession {
         _ isSo: () throws -> Bool
     ) throws {
         let deadline = Date(timeIntervalSinceNow: seconds)
-        while try !isSo() {
-            loop.turn(waitingAtMost: .milliseconds(20))
+        while try !loop.run(until: isSo, atMost: .milliseconds(20)) {
             if Date() > deadline { throw TimedOut(what) }
         }
     }
 
     /// Turns the loop for everything that is there to be done now.
     func settle(_ turns: Int = 5) {
-        for _ in 0..<turns { loop.turn(waitingAtMost: .milliseconds(1)) }
+        for _ in 0..<turns { loop.run(atMost: .milliseconds(1)) }
     }
 
     /// An endpoint over TLS at an origin of 127.0.0.1.
