@@ -216,19 +216,30 @@ static sigset_t awaited_signals(void) {
     return set;
 }
 
+// What else another process may send, and would end this one at once. Not among them: SIGQUIT, SIGABRT and the signals of
+// faults, which are to leave a core; SIGXCPU, a limit that was set on purpose; those that stop and continue a process.
+static sigset_t servers_signals(void) {
+    static const int others[] = {SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPWR, SIGSTKFLT};
+    sigset_t set = awaited_signals();
+    for (size_t index = 0; index < sizeof others / sizeof *others; index++)
+        sigaddset(&set, others[index]);
+    for (int real_time = SIGRTMIN; real_time <= SIGRTMAX; real_time++)
+        sigaddset(&set, real_time);
+    return set;
+}
+
+void pinproxy_block_servers_signals(void) {
+    sigset_t set = servers_signals();
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    pinproxy_block_signals();
+}
+
 void pinproxy_block_signals(void) {
     sigset_t set = awaited_signals();
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
     // A file at the limit of its size (RLIMIT_FSIZE) is a failed write, and no reason to end.
     signal(SIGXFSZ, SIG_IGN);
-}
-
-void pinproxy_unblock_signals(void) {
-    sigset_t set = awaited_signals();
-    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-    signal(SIGPIPE, SIG_DFL);
-    signal(SIGXFSZ, SIG_DFL);
 }
 
 int pinproxy_wait_signal(int milliseconds) {
@@ -244,7 +255,7 @@ int pinproxy_wait_signal(int milliseconds) {
 }
 
 int pinproxy_signal_descriptor(void) {
-    sigset_t set = awaited_signals();
+    sigset_t set = servers_signals();
     int descriptor = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     return descriptor < 0 ? -errno : descriptor;
 }

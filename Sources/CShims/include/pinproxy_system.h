@@ -85,14 +85,14 @@ void pinproxy_name_thread(pthread_t thread, const char *name);
 // the Glibc module does not show.)
 int pinproxy_join_thread(pthread_t thread, uint64_t nanoseconds);
 
-// Blocks the signals that the program waits for (SIGTERM, SIGINT, SIGHUP) in this thread and all it starts; ignores SIGPIPE
+// Blocks the signals that a program waits for (SIGTERM, SIGINT, SIGHUP) in this thread and all it starts; ignores SIGPIPE
 // and SIGXFSZ.
 void pinproxy_block_signals(void);
-// Undoes that, for a child before exec.
-void pinproxy_unblock_signals(void);
 // Waits for one of them, at most `milliseconds` (-1: for ever). Returns the signal, or 0 when the time is over.
 int pinproxy_wait_signal(int milliseconds);
-// The same signals as a descriptor, non-blocking and closed on exec. Returns it or -errno.
+// Blocks, beside these, all other signals that would end a server by mistake: SIGUSR1, SIGUSR2, SIGALRM and their like.
+void pinproxy_block_servers_signals(void);
+// The signals of the last function as a descriptor, non-blocking and closed on exec. Returns it or -errno.
 int pinproxy_signal_descriptor(void);
 // The next signal of that descriptor, or 0.
 int pinproxy_take_signal(int descriptor);

@@ -1,7 +1,7 @@
 import CShims
 import Glibc
 
-/// The signals that the program waits for (`pinproxy_block_signals`), as a descriptor among others (signalfd(2)).
+/// The signals that a server waits for (`pinproxy_block_servers_signals`), as a descriptor among others (signalfd(2)).
 package final class SignalDescriptor {
     package let descriptor: Int32
 

@@ -256,8 +256,9 @@ package final class ProxyServer {
         return made
     }
 
-    /// Opens a task log that is a file anew: it has been moved away to begin another.
-    package func reopenLog() throws(StartFailure) {
+    /// Opens a task log that is a file, and the file of reports, anew: they have been moved away to begin others.
+    package func reopenLogs() throws(StartFailure) {
+        monitor.reopenReportFile()
         guard !isLogGiven, snapshot.configuration.log.tasks.isFile else { return }
         let log = try Self.openLog(snapshot.configuration.log.tasks)
         onWorkers { _, worker in worker.logTo(log) }

@@ -155,6 +155,13 @@ package final class PinMonitor: @unchecked Sendable {
         }
     }
 
+    /// Lets go of the file of reports, which may have been moved away, and opens the one of that name.
+    func reopenReportFile() {
+        loop.submit { [self] in
+            if let failure = sender.reopenFile() { tellFile(failure) }
+        }
+    }
+
     /// Lets reports that wait go out, for a short time; tells the account and ends the thread. Blocks until it has ended.
     package func stop() {
         loop.submit { [self] in

@@ -74,6 +74,13 @@ final class ReportSender {
         // Attempts under way end on the connections that they have; no later one gets these.
         retireSession()
         queue.withdraw { !isWanted(at: $0, about: $1.domain, port: $1.port) }
+        return reopenFile()
+    }
+
+    /// Opens the file anew.
+    ///
+    /// - Returns: why it could not be opened; reports are then appended to none.
+    func reopenFile() -> PinMonitor.StartFailure? {
         file = nil
         do {
             file = try Self.open(snapshot)

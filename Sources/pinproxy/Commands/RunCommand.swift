@@ -20,8 +20,8 @@ extension Command {
             """,
             """
             Changed configuration and pin files are taken in while it runs, when they have come to rest or at once with \
-            SIGHUP: all of them or, with errors, none. SIGHUP opens a task log that is a file anew, too. Changes of \
-            listeners, admin and workers need a restart.
+            SIGHUP: all of them or, with errors, none. SIGHUP opens a task log that is a file anew, too; SIGUSR1 does \
+            nothing else. Changes of listeners, admin and workers need a restart.
             """,
         ],
         examples: [
@@ -32,12 +32,21 @@ extension Command {
         ]
     ) { arguments throws(CommandFailure) in
         // Before any thread is started: they all inherit it, and the signals wait for this one.
-        pinproxy_block_signals()
+        pinproxy_block_servers_signals()
         let (loaded, outcome) = try LoadedConfiguration.loadRecorded(arguments["config"])
         LoadedConfiguration.tell(outcome.warnings)
         let level = loaded.configuration.log.level
         if let warning = DescriptorLimit.raise(for: loaded.configuration.limits) {
             EventLine(event: "warning").with("message", warning).write(.warning, at: level)
+        }
+        if geteuid() == 0 {
+            EventLine(event: "warning")
+                .with(
+                    "message",
+                    "pinproxy runs as root, which it has no need of: a fault in it would be a fault of root's. Give it a user of "
+                        + "its own (User= of the service, USER of the container); for ports below 1024 let it have CAP_NET_BIND_SERVICE"
+                )
+                .write(.warning, at: level)
         }
         let origin = arguments.has("demo-origin") ? try DemoOrigin.startBesideAProxy() : nil
         defer { origin?.stop() }
@@ -87,9 +96,34 @@ extension Command {
             manager.turn(proxy)
             while let signal = signals.take() {
                 if isEnd(signal) { return signal }
-                if signal == SIGHUP { reloader.hangUp() }
+                switch signal {
+                case SIGHUP: reloader.hangUp()
+                case SIGUSR1: reloader.reopenLogs()
+                default: tellUnknown(signal, proxy)
+                }
             }
             reloader.turn()
+        }
+    }
+
+    private static func tellUnknown(_ signal: Int32, _ proxy: ProxyServer) {
+        EventLine(event: "unknownSignal")
+            .with("signal", name(of: signal))
+            .with("message", "this signal means nothing to pinproxy; SIGHUP reloads, SIGUSR1 opens the logs anew")
+            .write(.warning, at: proxy.snapshot.configuration.log.level)
+    }
+
+    /// Of those that `pinproxy_block_servers_signals` names; a real-time signal has a number alone.
+    private static func name(of signal: Int32) -> String {
+        switch signal {
+        case SIGUSR2: "SIGUSR2"
+        case SIGALRM: "SIGALRM"
+        case SIGVTALRM: "SIGVTALRM"
+        case SIGPROF: "SIGPROF"
+        case SIGIO: "SIGIO"
+        case SIGPWR: "SIGPWR"
+        case SIGSTKFLT: "SIGSTKFLT"
+        default: "\(signal)"
         }
     }
 

@@ -65,6 +65,12 @@ struct Reloader {
         load(.signal)
     }
 
+    /// SIGUSR1: what is written to files goes to new ones, and nothing is loaded.
+    mutating func reopenLogs() {
+        guard reopenLog() else { return }
+        EventLine(event: "logReopened").with("signal", "SIGUSR1").write(.info, at: level)
+    }
+
     private var level: LogConfiguration.Level { proxy.snapshot.configuration.log.level }
 
     // MARK: Loading
@@ -137,11 +143,15 @@ struct Reloader {
         }
     }
 
-    private func reopenLog() {
+    /// - Returns: false when the task log stays where it was.
+    @discardableResult
+    private func reopenLog() -> Bool {
         do {
-            try proxy.reopenLog()
+            try proxy.reopenLogs()
+            return true
         } catch {
             EventLine(event: "warning").with("message", issue(error).message).write(.warning, at: level)
+            return false
         }
     }
 
