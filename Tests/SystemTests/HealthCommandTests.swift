@@ -39,22 +39,73 @@ struct HealthCommandTests {
         #expect(try pinproxy("health", "--config", "/nonexistent/config.json").exitCode == 66)
     }
 
-    @Test("a server that says nothing is given up in time")
-    func silence() throws {
-        let silent = try ScriptedOrigin(nil) { connection in connection.readToEnd() }
-        let finished = try pinproxy("health", "--admin", "127.0.0.1:\(silent.port)", "--timeout", "200ms")
-        #expect(finished.exitCode == 69)
-        #expect(finished.output.isEmpty && finished.errors.contains("nothing answers"))
+    /// One answer to each connection, in plain text or behind TLS, and the words of the command about it.
+    private func health(_ answer: String, tls: Bool = false) throws -> Programs.Finished {
+        let origin = try ScriptedOrigin(tls ? try Stage.pki.server("localhost") : nil) { connection in
+            _ = try connection.readRequest()
+            try connection.write(answer)
+        }
+        return try pinproxy("health", "--admin", "127.0.0.1:\(origin.port)", "--timeout", "10s")
     }
 
-    @Test("an answer that is none of an admin listener's is not ready")
+    private static let end = "Content-Length: 6\r\nConnection: close\r\n\r\nready\n"
+
+    @Test("another server than pinproxy is not taken for a healthy one, whatever it answers")
     func otherServer() throws {
+        for answer in [
+            "HTTP/1.1 200 OK\r\n\(Self.end)", "HTTP/1.1 404 Not Found\r\n\(Self.end)",
+            "HTTP/1.1 200 OK\r\nServer: nginx\r\n\(Self.end)", "220 mail.example.com ESMTP\r\n",
+        ] {
+            let finished = try health(answer)
+            #expect(finished.exitCode == 69, "\(answer)")
+            #expect(finished.output.isEmpty)
+            #expect(finished.errors.contains("is not the admin listener of a pinproxy"), "\(finished.errors)")
+            #expect(finished.errors.contains("--admin"))
+        }
+        // The same with the one thing that an admin listener says.
+        let finished = try health("HTTP/1.1 200 OK\r\nPinproxy-Admin: 0.1.0\r\n\(Self.end)")
+        #expect(finished.exitCode == 0 && finished.output == "ready\n", "\(finished.errors)")
+    }
+
+    @Test("a port that speaks TLS, one that hangs up and one that says nothing are told apart")
+    func noAnswer() throws {
+        let tls = try health("", tls: true)
+        #expect(tls.exitCode == 69)
+        #expect(tls.errors.contains("TLS"), "\(tls.errors)")
+        let empty = try health("")
+        #expect(empty.exitCode == 69)
+        #expect(empty.errors.contains("closed the connection without an answer"), "\(empty.errors)")
+        let silent = try ScriptedOrigin(nil) { connection in connection.readToEnd() }
+        let mute = try pinproxy("health", "--admin", "127.0.0.1:\(silent.port)", "--timeout", "200ms")
+        #expect(mute.exitCode == 69)
+        #expect(mute.errors.contains("no answer") && mute.errors.contains("200ms"), "\(mute.errors)")
+    }
+
+    @Test(
+        "a listener for clients is told from the admin listener, and a refusal of the latter is told in its own words"
+    )
+    func otherListener() throws {
+        let stage = try Stage({ $0.members["admin"] = ["address": "127.0.0.1:0"] }) { OriginAnswer.text($0.target) }
+        let clients = try pinproxy("health", "--admin", "127.0.0.1:\(stage.proxy.port)")
+        #expect(clients.exitCode == 69)
+        #expect(clients.errors.contains("a listener of pinproxy for clients"), "\(clients.errors)")
+        let admin = try pinproxy("health", "--admin", "127.0.0.1:\(stage.proxy.port(of: 1))")
+        #expect(admin.exitCode == 0 && admin.output == "ready\n", "\(admin.errors)")
+        // Every answer of an admin listener bears the field, refusals too.
+        let refusal = try stage.proxy.exchange("GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n", on: 1)
+        #expect(refusal.status == 404 && refusal["Pinproxy-Admin"] != nil)
+        let misdirected = try stage.proxy.exchange("GET /ready HTTP/1.1\r\nHost: evil.test\r\n\r\n", on: 1)
+        #expect(misdirected.status == 421 && misdirected["Pinproxy-Admin"] != nil)
+    }
+
+    @Test("the commands of the cache do not take another server for pinproxy either")
+    func cache() throws {
         let origin = try ScriptedOrigin(nil) { connection in
             _ = try connection.readRequest()
-            try connection.write("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            try connection.answer(#"{"removed":3}"#, fields: ["Connection: close"])
         }
-        let finished = try pinproxy("health", "--admin", "127.0.0.1:\(origin.port)")
-        #expect(finished.exitCode == 1)
-        #expect(finished.errors == "pinproxy: not ready: HTTP/1.1 404 Not Found\n")
+        let finished = try pinproxy("cache", "purge", "--all", "--admin", "127.0.0.1:\(origin.port)")
+        #expect(finished.exitCode == 69 && finished.output.isEmpty)
+        #expect(finished.errors.contains("is not the admin listener of a pinproxy"), "\(finished.errors)")
     }
 }

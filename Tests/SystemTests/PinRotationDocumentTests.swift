@@ -87,13 +87,22 @@ struct PinRotationDocumentTests {
             try folder.write(
                 """
                 set -e
+                rm '\(folder.path)/asked'
                 master=$(cat '\(nginx.folder.path)/nginx.pid')
                 workers=$(ps -o pid= --ppid "$master")
                 kill -HUP "$master"
                 for worker in $workers; do while kill -0 "$worker" 2> /dev/null; do sleep 0.02; done; done
                 """,
-                as: "reload-server"
+                as: "reload-now"
             )
+            // A reload is over before the server has done what it was asked for. Here it does so in the first pause that
+            // the runbook makes.
+            try folder.write("touch '\(folder.path)/asked'\n", as: "reload-server")
+            let pause = try folder.write(
+                "#!/bin/sh\nif [ -e '\(folder.path)/asked' ]; then sh '\(folder.path)/reload-now'; fi\n",
+                as: "bin/sleep"
+            )
+            try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: pause)
             try tellReloads()
             try folder.write(
                 """
@@ -154,14 +163,15 @@ struct PinRotationDocumentTests {
             guard block.text.contains("$RELOAD_SERVER") else { continue }
             let wayBack = try wayBack()
             #expect(wayBack.count == 3)
-            script += "\(wayBack.joined(separator: "\n"))\n\(blocks[1].text)\(block.text)"
+            let reloads = "sh '\(site.folder.path)/reload-now'\n"
+            script += "\(reloads)\(wayBack.joined(separator: "\n"))\n\(reloads)\(blocks[1].text)\(block.text)"
         }
         script += "echo '<end>'\n"
         let path = try site.folder.write(script, as: "runbook")
         let binary = URL(fileURLWithPath: try Programs.built("pinproxy")).deletingLastPathComponent()
             .path
         var environment = Programs.environment
-        environment["PATH"] = "\(binary):\(environment["PATH"] ?? "/usr/bin:/bin")"
+        environment["PATH"] = "\(site.folder.path)/bin:\(binary):\(environment["PATH"] ?? "/usr/bin:/bin")"
         let shell = try ChildProcess("/bin/sh", [path], environment: environment)
         try Patience.poll(for: "the end of the runbook") {
             try site.tellReloads()

@@ -168,7 +168,8 @@ final class AdminConnection: EventHandler {
             to: &output,
             isHead: head.method == .head,
             keepAlive: !closesNext,
-            date: server.httpDate.span
+            date: server.httpDate.span,
+            adminVersion: server.source.build.version
         )
         flush()
     }
@@ -186,6 +187,7 @@ final class AdminConnection: EventHandler {
         output.append("\r\nContent-Length: ")
         output.append(decimal: body.utf8.count)
         output.append("\r\nCache-Control: no-store\r\n")
+        AdminServer.writeField(version: server.source.build.version, to: &output)
         output.append(closesNext ? "Connection: close\r\n\r\n" : "\r\n")
         if head.method != .head { output.append(text: body) }
     }

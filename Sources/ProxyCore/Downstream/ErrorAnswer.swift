@@ -9,13 +9,15 @@ enum ErrorAnswer {
     ///   - isHead: the answer to HEAD has the same fields and no body.
     ///   - keepAlive: whether the connection lives on.
     ///   - cacheStatus: what the cache has done; nil where nothing is cached.
+    ///   - adminVersion: of this program, in an answer of the admin listener.
     static func write(
         _ problem: Problem,
         to output: inout ByteBuffer,
         isHead: Bool = false,
         keepAlive: Bool,
         cacheStatus: CacheStatus? = nil,
-        date: borrowing Span<UInt8>
+        date: borrowing Span<UInt8>,
+        adminVersion: String? = nil
     ) {
         var body = ByteBuffer()
         writeDocument(problem, to: &body)
@@ -35,6 +37,7 @@ enum ErrorAnswer {
             output.append("\r\n")
         }
         cacheStatus?.writeField(to: &output)
+        if let adminVersion { AdminServer.writeField(version: adminVersion, to: &output) }
         // A place may be free any moment.
         if problem.status == 503 { output.append("Retry-After: 1\r\n") }
         // RFC 7617, section 2.1: user and password are UTF-8.

@@ -6,7 +6,7 @@ extension Command {
         explanation: [
             """
             Asks the admin listener of a running pinproxy. Where it listens is read from the "admin" of a \
-            configuration, or given with --admin; without either it is 127.0.0.1:8081. 69 when nothing answers there, \
+            configuration, or given with --admin; without either it is 127.0.0.1:8081. 69 when no pinproxy answers there, \
             1 when the proxy has no cache.
             """,
             "--json prints one JSON object: the same as the admin listener's /cache.",

@@ -6,7 +6,7 @@ extension Command {
         explanation: [
             """
             Asks the admin listener of a running pinproxy for /ready: 0 when it is, 1 when it is not (it is about to \
-            end), 69 when nothing answers. With --live it asks for /live: 1 when a worker is stuck. For the probes of a container (exec) and for scripts.
+            end), 69 when no pinproxy answers: other servers are told from it, whatever they say. With --live it asks for /live: 1 when a worker is stuck. For the probes of a container (exec) and for scripts.
             """,
             """
             Where it listens is read from the "admin" of a configuration, or given with --admin; without either it is \
@@ -25,11 +25,17 @@ extension Command {
         let patience = try timeout(arguments, of: .health) ?? .seconds(5)
         let answer = try listener.ask(arguments.has("live") ? "/live" : "/ready", patience: patience)
         let said = TextLayout.printable(answer.body.split(separator: "\n").first.map(String.init) ?? "")
-        guard answer.status == 200 else {
-            throw CommandFailure(
-                .failed,
-                "not \(arguments.has("live") ? "alive" : "ready"): \(said.isEmpty ? answer.statusLine : said)"
-            )
+        let wanted = arguments.has("live") ? "live" : "ready"
+        guard answer.status == 200, said == wanted else {
+            let reason =
+                CacheReport.problem(answer.body) ?? (said.isEmpty ? TextLayout.printable(answer.statusLine) : said)
+            let remedy =
+                switch answer.status {
+                case 503 where wanted == "live": "restart it"
+                case 503: "it is about to end, or asked to: wait for the one that follows it"
+                default: ""
+                }
+            throw CommandFailure(.failed, "not \(wanted == "live" ? "alive" : "ready"): \(reason)", remedy: remedy)
         }
         try Output.standard("\(said)\n")
         return .success

@@ -13,11 +13,14 @@ struct AdminListener {
         endpoint = try Self.endpoint(arguments, of: command)
     }
 
+    /// Asks, and takes an answer of a pinproxy's admin listener alone.
+    ///
     /// - Parameter target: path and query.
     func ask(_ target: String, method: String = "GET", patience: Duration) throws(CommandFailure) -> PlainClient.Answer
     {
+        let answer: PlainClient.Answer
         do throws(IOFailure) {
-            return try PlainClient.ask(
+            answer = try PlainClient.ask(
                 method,
                 target,
                 host: endpoint.isUnixSocket ? "localhost" : endpoint.description,
@@ -25,12 +28,64 @@ struct AdminListener {
                 patience: patience
             )
         } catch {
-            throw CommandFailure(
+            throw failure(error, patience)
+        }
+        try recognise(answer)
+        return answer
+    }
+
+    private func failure(_ failure: IOFailure, _ patience: Duration) -> CommandFailure {
+        switch failure.code {
+        case ECONNRESET, EPIPE: hungUp
+        case ETIMEDOUT where "\(failure.call)" == "read":
+            CommandFailure(
                 .unavailable,
-                "nothing answers at \(endpoint): \(error.reason)",
+                "no answer from \(endpoint) within \(Self.shown(patience))",
+                remedy:
+                    "an admin listener answers at once: another program listens there, or pinproxy is stuck and needs a restart"
+            )
+        default:
+            CommandFailure(
+                .unavailable,
+                "nothing answers at \(endpoint): \(failure.reason)",
                 remedy: "start pinproxy with an admin listener there, or name another with --admin"
             )
         }
+    }
+
+    private static func shown(_ patience: Duration) -> String {
+        let milliseconds = Int(patience / .milliseconds(1))
+        return milliseconds % 1000 == 0 ? "\(milliseconds / 1000)s" : "\(milliseconds)ms"
+    }
+
+    private var hungUp: CommandFailure {
+        CommandFailure(
+            .unavailable,
+            "\(endpoint) closed the connection without an answer: it may be a port that speaks TLS, which no admin listener does",
+            remedy: Self.otherListener
+        )
+    }
+
+    private static let otherListener =
+        "name the admin listener with --admin; pinproxy tells where it is when it starts (\"listener\":\"admin\")"
+
+    /// Any server may answer with 200. An admin listener says in each answer what it is.
+    private func recognise(_ answer: PlainClient.Answer) throws(CommandFailure) {
+        if answer.field("Pinproxy-Admin") != nil, answer.status > 0 { return }
+        // The content type of an alert (RFC 8446, section 5.1).
+        if answer.statusLine.isEmpty || answer.statusLine.utf8.first == 21 { throw hungUp }
+        if answer.field("Proxy-Status")?.hasPrefix("pinproxy;") == true {
+            throw CommandFailure(
+                .unavailable,
+                "\(endpoint) is a listener of pinproxy for clients, not its admin listener",
+                remedy: Self.otherListener
+            )
+        }
+        throw CommandFailure(
+            .unavailable,
+            "what listens at \(endpoint) is not the admin listener of a pinproxy: it says \(TextLayout.printable(answer.statusLine))",
+            remedy: Self.otherListener
+        )
     }
 
     private static func endpoint(

@@ -51,14 +51,14 @@ enum PlainClient {
         var request = ByteBuffer()
         request.append(text: "\(method) \(target) HTTP/1.1\r\nHost: \(host)\r\nConnection: close\r\n\r\n")
         while !request.isEmpty {
-            try wait(descriptor, POLLOUT, until: deadline)
+            try wait(descriptor, POLLOUT, during: "connect", until: deadline)
             if case .failed(let failure) = socket.write(from: &request) { throw failure }
         }
         var response = ByteBuffer()
         reading: while true {
             switch socket.read(into: &response, upTo: 16 << 10) {
             case .bytes: continue
-            case .wouldBlock: try wait(descriptor, POLLIN, until: deadline)
+            case .wouldBlock: try wait(descriptor, POLLIN, during: "read", until: deadline)
             case .end: break reading
             case .failed(let failure): throw failure
             }
@@ -66,11 +66,16 @@ enum PlainClient {
         return parse(response.withUnsafeBytes { String(decoding: $0, as: UTF8.self) })
     }
 
-    private static func wait(_ descriptor: Int32, _ event: Int32, until deadline: UInt64) throws(IOFailure) {
+    private static func wait(
+        _ descriptor: Int32,
+        _ event: Int32,
+        during call: StaticString,
+        until deadline: UInt64
+    ) throws(IOFailure) {
         var waiting = pollfd(fd: descriptor, events: Int16(event), revents: 0)
         let now = Clock.monotonic
         let rest = deadline > now ? Int32(clamping: (deadline - now + 999_999) / 1_000_000) : 0
-        guard poll(&waiting, 1, rest) > 0 else { throw IOFailure(code: ETIMEDOUT, during: "poll") }
+        guard poll(&waiting, 1, rest) > 0 else { throw IOFailure(code: ETIMEDOUT, during: call) }
     }
 
     private static func parse(_ text: String) -> Answer {
