@@ -207,4 +207,111 @@ struct ResponseRuleTests {
         #expect(answer.status == 200 && answer["Content-Length"] == "10")
         #expect(try files(folder).isEmpty)
     }
+
+    // MARK: Quotas
+
+    private func quota(
+        _ folder: TemporaryFolder,
+        _ quota: String,
+        _ change: (inout ProxySettings) -> Void = { _ in },
+        script: @escaping ScriptedOrigin.Script
+    ) throws -> Stage {
+        let rule: [String: Any] = [
+            "contentType": "application/*", "then": "becomeDownload", "directory": folder.path, "quota": quota,
+        ]
+        return try stage(["rules": [rule]], change, script: script)
+    }
+
+    @Test(
+        "a folder takes what its quota allows: what was there before counts, and what is taken away does not",
+        arguments: [true, false]
+    )
+    func quota(chunked: Bool) throws {
+        let folder = try TemporaryFolder()
+        let body = patternBytes(300 << 10)
+        // Two have room beside it, three have not.
+        try folder.write(String(repeating: "x", count: 400 << 10), as: "there-before")
+        let admin: (inout ProxySettings) -> Void = { $0.members["admin"] = ["address": "127.0.0.1:0"] }
+        let stage = try quota(folder, "1MB", admin) { connection in
+            while try connection.readRequest() != nil { try Self.answer(connection, body, chunked: chunked) }
+        }
+        let first = try [stage.get("/1"), stage.get("/2")]
+        #expect(first.map(\.status) == [201, 201], "\(first.map(\.text))")
+        let refused = try stage.get("/3")
+        #expect(refused.status == 507 && refused.problemCode == "quota_reached", "\(refused.text)")
+        #expect(refused.text.contains(folder.path) && refused.text.contains("quota"), "\(refused.text)")
+        #expect(try files(folder).count == 3)
+        let line = try #require(try stage.proxy.waitForTaskLines(3).last)
+        #expect(line.string("error") == "quota_reached")
+        let metrics = try stage.proxy.exchange("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", on: 1)
+        #expect(metrics.text.contains("pinproxy_task_errors_total{error=\"quota_reached\"} 1\n"))
+        // A proxy that starts anew counts what is there.
+        let again = try ProxyUnderTest(stage.settings)
+        #expect(try again.get(stage.url("/4")).status == 507)
+        try FileManager.default.removeItem(atPath: "\(folder.path)/there-before")
+        #expect(try again.get(stage.url("/5")).status == 201)
+        try Patience.poll(for: "the room to be found") { try stage.get("/6").status == 507 ? true : nil }
+        #expect(try files(folder).count == 3)
+    }
+
+    @Test("an answer whose length is too much for the folder is refused before its body is waited for")
+    func quotaByLength() throws {
+        let folder = try TemporaryFolder()
+        let stage = try quota(folder, "1MB") { connection in
+            while let request = try connection.readRequest() {
+                let length = request.target == "/large" ? (1 << 20) + 1 : 1 << 20
+                try connection.write(
+                    "HTTP/1.1 200 OK\r\nContent-Type: application/zip\r\nContent-Length: \(length)\r\n\r\n"
+                )
+                guard request.target == "/large" else {
+                    try connection.write(patternBytes(length))
+                    continue
+                }
+                connection.readToEnd()
+            }
+        }
+        #expect(try stage.get("/large").status == 507)
+        #expect(try files(folder).isEmpty)
+        #expect(try stage.get("/exact").status == 201)
+        #expect(try files(folder).count == 1)
+    }
+
+    @Test("answers that come at the same time share a folder's quota, and those that break off give their part back")
+    func sharedQuota() throws {
+        let folder = try TemporaryFolder()
+        let gate = Gate()
+        let hasBegun = Gate()
+        let stage = try quota(folder, "1MB") { connection in
+            while let request = try connection.readRequest() {
+                try connection.write(
+                    "HTTP/1.1 200 OK\r\nContent-Type: application/zip\r\nContent-Length: \(800 << 10)\r\n\r\n"
+                )
+                let body = patternBytes(800 << 10)
+                guard request.target == "/slow" else {
+                    try connection.write(body)
+                    continue
+                }
+                try connection.write(Array(body[..<(700 << 10)]))
+                hasBegun.open()
+                try gate.pass()
+                return connection.close(.reset)
+            }
+        }
+        let slow = try stage.proxy.connect()
+        try slow.send(ProxyUnderTest.request("GET", stage.url("/slow")))
+        try hasBegun.pass()
+        let descriptors = "/proc/\(stage.proxy.identifier)/fd"
+        try Patience.poll(for: "its file, which has no name yet") {
+            try FileManager.default.contentsOfDirectory(atPath: descriptors).contains { number in
+                let target = try? FileManager.default.destinationOfSymbolicLink(atPath: "\(descriptors)/\(number)")
+                return target?.hasPrefix("\(folder.path)/") == true
+            } ? true : nil
+        }
+        // Whatever part of it has come to the disk: it has its whole length.
+        #expect(try stage.get("/other").status == 507)
+        gate.open()
+        #expect(try slow.readResponse().status == 502)
+        #expect(try files(folder).isEmpty)
+        try Patience.poll(for: "its share to be free") { try stage.get("/next").status == 201 ? true : nil }
+    }
 }

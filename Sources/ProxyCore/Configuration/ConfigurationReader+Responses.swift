@@ -35,12 +35,15 @@ extension ConfigurationReader {
         }
         let word = object.required("then")?.choice(ResponseWord.self)
         let directory = object["directory"]
+        let quota = object["quota"]
         object.finish()
-        if word != .becomeDownload, let word, let directory {
-            directory.report(
-                "\"directory\" belongs to \"then\": \"becomeDownload\", not to \"\(word.rawValue)\"",
-                remedy: "take it out"
-            )
+        if word != .becomeDownload, let word {
+            for (name, element) in [("directory", directory), ("quota", quota)] {
+                element?.report(
+                    "\"\(name)\" belongs to \"then\": \"becomeDownload\", not to \"\(word.rawValue)\"",
+                    remedy: "take it out"
+                )
+            }
         }
         switch word {
         case nil: return nil
@@ -51,6 +54,11 @@ extension ConfigurationReader {
                 object.element.report("\"directory\" is missing", remedy: "name the folder that the files go to")
                 return nil
             }
+            var bytes = ResponseRule.defaultQuota
+            if let quota {
+                guard let size = quota.size() else { return nil }
+                bytes = size
+            }
             guard let path = directory.path() else { return nil }
             guard FileContents.isFolder(path) else {
                 directory.report(
@@ -59,7 +67,7 @@ extension ConfigurationReader {
                 )
                 return nil
             }
-            rule.action = .becomeDownload(directory: path)
+            rule.action = .becomeDownload(directory: path, quota: bytes)
         }
         return rule
     }

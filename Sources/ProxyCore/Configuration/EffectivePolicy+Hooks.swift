@@ -84,7 +84,8 @@ extension EffectivePolicy {
                 switch rule.action {
                 case .allow: "allow"
                 case .cancel: "cancel"
-                case .becomeDownload(let directory): "download to \(directory)"
+                case .becomeDownload(let directory, let quota):
+                    "download to \(directory), which holds at most \(ByteCount.describe(quota)),"
                 }
             return conditions.isEmpty ? word : "\(word) \(conditions.joined(separator: " "))"
         }

@@ -24,8 +24,9 @@ package struct ResponseRule: Sendable {
         case allow
         /// The client gets an error instead.
         case cancel
-        /// The body goes to a file in that folder, and the client is told where.
-        case becomeDownload(directory: String)
+        /// The body goes to a file in that folder, and the client is told where; the files of the folder have so many bytes
+        /// at most.
+        case becomeDownload(directory: String, quota: Int)
     }
 
     package var statuses: StatusCodes?
@@ -34,6 +35,9 @@ package struct ResponseRule: Sendable {
     package var minBytes: Int?
     package var maxBytes: Int?
     package var action: Action
+
+    /// A folder that nobody empties fills no disk of an ordinary size.
+    package static let defaultQuota = 10 << 30
 
     package init(_ action: Action) { self.action = action }
 }

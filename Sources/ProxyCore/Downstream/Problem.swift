@@ -32,6 +32,7 @@ package struct Problem: Error, Sendable {
         case redirectDenied = "redirect_denied"
         case responseDenied = "response_denied"
         case fileFailed = "file_failed"
+        case quotaReached = "quota_reached"
         case notStored = "not_stored"
         case loopDetected = "loop_detected"
         case limitReached = "limit_reached"
@@ -136,6 +137,7 @@ extension Problem.Code {
         case .authenticationRequired: 407
         case .misdirectedRequest: 421
         case .internal, .fileFailed: 500
+        case .quotaReached: 507
         default: 502
         }
     }
@@ -164,7 +166,7 @@ extension Problem.Code {
         case .limitReached: "connection_limit_reached"
         case .requestInvalid, .requestTimeout, .requestTooLarge, .authenticationRequired, .misdirectedRequest:
             "http_request_error"
-        case .clientClosed, .cancelled, .fileFailed, .internal: "proxy_internal_error"
+        case .clientClosed, .cancelled, .fileFailed, .quotaReached, .internal: "proxy_internal_error"
         }
     }
 
@@ -196,6 +198,7 @@ extension Problem.Code {
         case .redirectDenied: "The redirect may not be followed"
         case .responseDenied: "The server's answer is refused"
         case .fileFailed: "A file could not be written or read"
+        case .quotaReached: "The folder for such answers is full"
         case .notStored: "No stored answer can be used"
         case .loopDetected: "The request has been through this proxy before"
         case .limitReached: "A limit of this proxy is reached"

@@ -75,9 +75,9 @@ extension Exchange {
         case .cancel(let problem):
             hooks.failure = problem
             return .cancel
-        case .becomeDownload(let directory, let limit):
+        case .becomeDownload(let directory, let quota, let limit):
             hooks.bound(by: limit)
-            becomeDownload(in: directory, hooks)
+            becomeDownload(in: directory, quota: quota, length: response.contentLength, hooks)
             return .allow
         }
     }
@@ -197,12 +197,14 @@ extension Exchange {
 
     // MARK: Downloads
 
-    private func becomeDownload(in directory: String, _ hooks: ExchangeHooks) {
+    private func becomeDownload(in directory: String, quota: Int, length: Int?, _ hooks: ExchangeHooks) {
         var target = Array(copying: head.target)
         if let url = hooks.url { target = url.target }
         let name = ResponseDownload.name(of: target.span)
         hooks.download = ResponseDownload(
             directory: directory,
+            quota: quota,
+            length: length,
             name: name,
             files: worker.files,
             loop: worker.loop,

@@ -3,8 +3,10 @@ import IOCore
 /// The one thread that waits for the disk in place of the workers: for bodies that are kept for a redirect, and for
 /// answers that become files. It starts with its first work.
 ///
-/// `@unchecked Sendable`: `loop`, `thread` and `isStopped` are behind `lock`.
+/// `@unchecked Sendable`: `loop`, `thread` and `isStopped` are behind `lock`; `folders` is touched by its work alone.
 final class FileThread: @unchecked Sendable {
+    /// For its work alone.
+    let folders = DownloadFolders()
     private let lock = PosixLock()
     private var loop: EventLoop?
     private var thread: LoopThread?

@@ -1,3 +1,4 @@
+import Glibc
 import HTTPCore
 import IOCore
 import SessionCore
@@ -37,11 +38,15 @@ final class ResponseDownload: @unchecked Sendable {
 
     /// - Parameters:
     ///   - directory: where the file will stand.
+    ///   - quota: how many bytes the files in that folder may have, this one among them.
+    ///   - length: of the body, if that is known.
     ///   - name: what its name ends with.
     ///   - resume: called when the disk has caught up.
     ///   - fail: called once, when the file cannot be written.
     init(
         directory: String,
+        quota: Int,
+        length: Int?,
         name: [UInt8],
         files: FileThread,
         loop: EventLoop,
@@ -52,13 +57,24 @@ final class ResponseDownload: @unchecked Sendable {
         self.loop = loop
         self.resume = resume
         self.fail = fail
-        contents = Contents(directory: directory, name: String(decoding: name, as: UTF8.self))
+        contents = Contents(
+            directory: directory,
+            quota: quota,
+            length: length,
+            name: String(decoding: name, as: UTF8.self),
+            folders: files.folders
+        )
+        // Before the body is waited for: there may be no room for it. Without a thread the first write tells so.
+        files.submit { [self] in
+            guard let failure = contents.open() else { return }
+            loop.submit { self.wrote(0, failure) }
+        }
     }
 
     deinit {
         // Giving a large file back takes the disk's time.
         let contents = contents
-        files.submit { contents.file = nil }
+        files.submit { contents.discard() }
     }
 
     func take(_ bytes: borrowing Span<UInt8>) -> BodyFlow {
@@ -126,48 +142,97 @@ final class ResponseDownload: @unchecked Sendable {
     ///
     /// `@unchecked Sendable`: touched by work on the thread for files alone.
     private final class Contents: @unchecked Sendable {
-        let directory: String
-        let name: String
-        var file: UnnamedFile?
-        let digest = ContentDigest()
+        private let directory: String
+        private let quota: Int
+        private let length: Int?
+        private let name: String
+        private let folders: DownloadFolders
+        private var folder: DownloadFolder?
+        /// What is set apart in the folder's quota.
+        private var reserved = 0
+        private var file: UnnamedFile?
+        private let digest = ContentDigest()
 
-        init(directory: String, name: String) {
+        init(directory: String, quota: Int, length: Int?, name: String, folders: DownloadFolders) {
             self.directory = directory
+            self.quota = quota
+            self.length = length
             self.name = name
+            self.folders = folders
         }
 
-        /// - Returns: why it could not be written.
-        func append(_ bytes: [UInt8]) -> Problem? {
+        /// - Returns: why there can be no file.
+        func open() -> Problem? {
+            guard file == nil else { return nil }
             do throws(IOFailure) {
-                if file == nil { file = try UnnamedFile(in: directory, mode: 0o640) }
-                try file?.append(bytes)
-                digest.update(bytes)
+                let folder = try folders.folder(at: directory)
+                self.folder = folder
+                if let problem = try reserve(length ?? 0, in: folder) { return problem }
+                file = try UnnamedFile(in: directory, mode: 0o640)
                 return nil
             } catch {
-                file = nil
+                discard()
                 return problem(error)
             }
         }
 
+        /// - Returns: why it could not be written.
+        func append(_ bytes: [UInt8]) -> Problem? {
+            if let problem = open() { return problem }
+            guard let file, let folder else { return problem(IOFailure(code: EBADF, during: "write")) }
+            do throws(IOFailure) {
+                let missing = file.size + bytes.count - reserved
+                if missing > 0, let problem = try reserve(missing, in: folder) { return problem }
+                try file.append(bytes)
+                digest.update(bytes)
+                return nil
+            } catch {
+                discard()
+                return problem(error)
+            }
+        }
+
+        private func reserve(_ bytes: Int, in folder: DownloadFolder) throws(IOFailure) -> Problem? {
+            if try folder.reserve(bytes, quota: quota) {
+                reserved += bytes
+                return nil
+            }
+            discard()
+            return Problem(
+                .quotaReached,
+                "\(directory) would hold more than the quota of its rule, \(ByteCount.describe(quota)). "
+                    + "Take files away, or raise the \"quota\"."
+            )
+        }
+
         func publish() -> Result<Outcome, Problem> {
-            guard let file else { return .failure(problem(IOFailure(code: 0, during: "open"))) }
+            guard let file, let folder else { return .failure(problem(IOFailure(code: EBADF, during: "open"))) }
             // Nobody guesses such a name, and whoever takes it nevertheless makes this one fail.
             let path = "\(directory)/\(String(UInt64.random(in: 0 ... .max), radix: 36))-\(name)"
             do throws(IOFailure) {
                 try file.publish(as: path)
                 let outcome = Outcome(path: path, count: file.size, digest: digest.finish())
+                folder.publish(file.size, reserved: reserved)
+                reserved = 0
                 self.file = nil
                 return .success(outcome)
             } catch {
-                self.file = nil
+                discard()
                 return .failure(problem(error))
             }
+        }
+
+        /// Gives back what it has of the disk and of the quota.
+        func discard() {
+            file = nil
+            folder?.release(reserved)
+            reserved = 0
         }
 
         private func problem(_ failure: IOFailure) -> Problem {
             Problem(
                 .fileFailed,
-                "The answer could not be written to \(directory): \(failure). Make room, or let this process write there."
+                "The answer could not be written to \(directory): \(failure). Make room, or let this process read and write there."
             )
         }
     }

@@ -8,7 +8,7 @@ struct ResponseHook {
         /// - Parameter limit: bytes of the body that are handed on at most.
         case allow(limit: Int)
         case cancel(Problem)
-        case becomeDownload(directory: String, limit: Int)
+        case becomeDownload(directory: String, quota: Int, limit: Int)
     }
 
     /// - Parameters:
@@ -20,12 +20,12 @@ struct ResponseHook {
         let limit: Int
         switch decide(head, own.responses, own.owner) {
         case .cancel(let problem): return .cancel(problem)
-        case .allow(let bytes), .becomeDownload(_, let bytes): limit = bytes
+        case .allow(let bytes), .becomeDownload(_, _, let bytes): limit = bytes
         }
         switch decision {
         case .allow(let bytes): return .allow(limit: min(bytes, limit))
-        case .becomeDownload(let directory, let bytes):
-            return .becomeDownload(directory: directory, limit: min(bytes, limit))
+        case .becomeDownload(let directory, let quota, let bytes):
+            return .becomeDownload(directory: directory, quota: quota, limit: min(bytes, limit))
         case .cancel: return decision
         }
     }
@@ -47,7 +47,8 @@ struct ResponseHook {
                         "The answer (status \(head.status)\(described(head))) is refused by \(owner)/responses/rules/\(index)."
                     )
                 )
-            case .becomeDownload(let directory): return .becomeDownload(directory: directory, limit: limit)
+            case .becomeDownload(let directory, let quota):
+                return .becomeDownload(directory: directory, quota: quota, limit: limit)
             }
         }
         if let acceptable = responses.acceptableStatusCodes, !acceptable.contains(head.status) {

@@ -121,6 +121,12 @@ struct HookConfigurationTests {
                 says: "not a folder"
             ),
             response(#""then": "cancel", "directory": "/tmp""#, at: "/directory", says: "becomeDownload"),
+            response(#""then": "allow", "quota": "1GB""#, at: "/quota", says: "becomeDownload"),
+            response(
+                #""then": "becomeDownload", "directory": "/tmp", "quota": "much""#,
+                at: "/quota",
+                says: "not a size"
+            ),
             header(#""set": { "X-A": 1 }"#, at: "/set/X-A", says: "a string or an object"),
             header(#""set": { "X-A": "a\r\nX-B: b" }"#, at: "/set/X-A", says: "line break"),
             header(#""set": { "X-A": "a\u0000" }"#, at: "/set/X-A", says: "control character"),

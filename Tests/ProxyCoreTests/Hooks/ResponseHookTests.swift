@@ -25,9 +25,9 @@ struct ResponseHookTests {
         )
         switch decision {
         case .allow(let limit): return limit == Int.max ? "allow" : "allow \(limit)"
-        case .becomeDownload(let directory, _):
+        case .becomeDownload(let directory, let quota, _):
             #expect(directory.hasSuffix("/downloads"))
-            return "download"
+            return quota == 10 << 30 ? "download" : "download \(quota)"
         case .cancel(let problem): return "\(problem.code.rawValue) \(problem.status): \(problem.details)"
         }
     }
