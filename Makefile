@@ -49,6 +49,8 @@ help:
 	@echo 'make fuzz         libFuzzer over every reader of outside bytes (FUZZ_TARGET=certificate FUZZ_SECONDS=600)'
 	@echo 'make bench        pinproxy beside nginx, HAProxy and Squid; make bench-peers installs those'
 	@echo 'make soak         100,000 requests, good ones and faults of both sides, and what is left of them'
+	@echo 'make fault-load   three times 20,000 requests, a fifth of them faulty on either side'
+	@echo 'make reload-load  200 reloads under a load of every kind, half of them of broken files'
 	@echo 'make slowhttptest slow clients of all kinds (Debian has the program)'
 	@echo 'make bench-connections  h2load and wrk at 1,000 connections: no error, none starves'
 	@echo 'make bench-download  2 GB through a download task, with a restart in the middle'

@@ -4,6 +4,8 @@
 # make bench-session the session core beside libcurl alone and URLSession; SESSION_ARGS="--rounds 5"
 # make bench-connections  h2load, wrk and a client of our own at 1,000 connections: no error, none starves
 # make soak         100,000 requests, good ones and faults of both sides; nothing is left of them (SOAK_REQUESTS=10000)
+# make fault-load   three times 20,000 requests, a fifth of the exchanges faulty on either side, each time with a new proxy
+# make reload-load  200 reloads under a load of every kind, half of them of broken files; no request may notice
 # make slowhttptest slow clients of all kinds: others are served meanwhile, and the slow are sent away
 # make bench-cache  what the cache costs a request, the sockets aside
 # make bench-cache-start  from the start to the first answer with 10 GB on the disk (CACHE_BYTES=1073741824), below TMPDIR
@@ -23,7 +25,7 @@ BENCH_SWIFT ?= swift
 
 SOAK_REQUESTS ?= 100000
 
-.PHONY: bench bench-cache bench-cache-start bench-connections bench-download bench-policy bench-session bench-peers soak slowhttptest
+.PHONY: bench bench-cache bench-cache-start bench-connections bench-download bench-policy bench-session bench-peers fault-load reload-load soak slowhttptest
 
 bench:
 	$(BENCH_BUILD)
@@ -36,6 +38,14 @@ bench-connections:
 soak:
 	$(BENCH_BUILD)
 	$(BENCH_PYTHON) $(BENCH_FOLDER)soak.py --requests $(SOAK_REQUESTS) $(BENCH_ARGS)
+
+fault-load:
+	$(BENCH_BUILD)
+	$(BENCH_PYTHON) $(BENCH_FOLDER)soak.py --requests 20000 --rounds 3 --faults 0.2 $(BENCH_ARGS)
+
+reload-load:
+	$(BENCH_BUILD)
+	$(BENCH_PYTHON) $(BENCH_FOLDER)reload_load.py $(BENCH_ARGS)
 
 slowhttptest:
 	$(BENCH_BUILD)

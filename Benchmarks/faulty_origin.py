@@ -10,7 +10,7 @@ import struct
 LARGE = bytes(range(256)) * 800
 # What a path of that name is answered with: 200 and a body that can be known, or a fault of the origin's.
 GOOD = ("ok", "chunked", "large", "until-close", "last")
-BAD = ("reset", "silent-close", "cut", "long", "short", "garbage", "lengths", "chunks", "fields", "stall", "stall-body")
+BAD = ("reset", "silent-close", "cut", "long", "short", "garbage", "lengths", "chunks", "fields", "folded", "stall", "stall-body")
 
 
 def good_body(path: str, received: int) -> bytes:
@@ -76,6 +76,9 @@ async def _answer(path: str, method: str, received: int, writer: asyncio.StreamW
         writer.write(bytes(range(1, 255)) * 20)
     elif kind == "lengths":
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!")
+    elif kind == "folded":
+        # The first field begins with a blank: there is none before it that it could go on with.
+        writer.write(b"HTTP/1.1 200 OK\r\n X: %s\r\nContent-Length: %d\r\n\r\n%s" % (b"A" * 4000, len(body), body))
     elif kind == "chunks":
         writer.write(chunked + b"5\r\nhello\r\nzz\r\n")
     elif kind == "fields":

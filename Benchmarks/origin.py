@@ -12,6 +12,8 @@ from processes import BenchError, Server, free_port
 # Two names, two ports: connections to the first are kept, the second closes after each answer and resumes no session.
 KEPT_HOST = "bench.test"
 CLOSING_HOST = "once.bench.test"
+# A third name in the certificate, for whoever wants it.
+OTHER_HOST = "other.bench.test"
 SIZES = {"1k": 1024, "100k": 100 * 1024, "1g": 1024 ** 3}
 
 CONFIGURATION = """\
@@ -68,7 +70,7 @@ def _openssl(*arguments: str, data: bytes | None = None) -> bytes:
 
 
 class Certificates:
-    """A CA and a leaf for both names, each with a P-256 key, good for two days."""
+    """A CA and a leaf for all names, each with a P-256 key, good for two days."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -82,7 +84,7 @@ class Certificates:
         _openssl("req", *new_key, "-keyout", str(folder / "leaf.key"), "-out", str(request),
                  "-subj", f"/CN={KEPT_HOST}")
         extensions.write_text(
-            f"subjectAltName=DNS:{KEPT_HOST},DNS:{CLOSING_HOST}\nbasicConstraints=critical,CA:FALSE\n"
+            f"subjectAltName=DNS:{KEPT_HOST},DNS:{CLOSING_HOST},DNS:{OTHER_HOST}\nbasicConstraints=critical,CA:FALSE\n"
             "keyUsage=critical,digitalSignature\nextendedKeyUsage=serverAuth\n"
             "subjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\n")
         _openssl("x509", "-req", "-in", str(request), "-CA", str(self.ca), "-CAkey", str(folder / "ca.key"),

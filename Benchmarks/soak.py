@@ -19,6 +19,7 @@ from collections import Counter
 from pathlib import Path
 
 import faulty_origin
+import kernel_log
 from origin import Certificates
 from pinned import HOST, PinnedProxy, server_context
 from processes import BenchError, progress, raise_descriptor_limit
@@ -34,10 +35,23 @@ class Wrong(Exception):
     """What the proxy should not have done."""
 
 
+# What the clients do, and how often in a thousand: faults of the origin, of the client, and neither.
+GOOD_KINDS = {"good": 80, "upload": 16, "pipeline": 4}
+BAD_KINDS = {"bad origin": 476, "slow origin": 6, "bad request": 200, "goes away": 318}
+
+
+def kinds(faults: float) -> dict[str, float]:
+    """With so many faulty exchanges in one."""
+    def part(of: dict[str, int], share: float) -> dict[str, float]:
+        return {kind: share * count / sum(of.values()) for kind, count in of.items()}
+    return part(GOOD_KINDS, 1 - faults) | part(BAD_KINDS, faults)
+
+
 class Client:
     """One connection after another; a seed decides what it asks for and how it misbehaves."""
 
-    def __init__(self, port: int, seed: int, tally: Counter) -> None:
+    def __init__(self, port: int, seed: int, tally: Counter, faults: float) -> None:
+        self.kinds = kinds(faults)
         self.port = port
         self.random = random.Random(seed)
         self.tally = tally
@@ -60,9 +74,7 @@ class Client:
         self.writer = None
 
     async def step(self, number: int) -> None:
-        kind = self.random.choices(
-            ("good", "upload", "bad origin", "slow origin", "bad request", "goes away", "pipeline"),
-            (60, 12, 12, 0.15, 5, 8, 3))[0]
+        kind = self.random.choices(list(self.kinds), list(self.kinds.values()))[0]
         self.tally[kind] += 1
         await self.connect()
         try:
@@ -142,7 +154,8 @@ class Client:
         # Bytes behind the announced length end the connection, not the answer that was whole before them.
         if path.startswith("/long/") and status == 200 and whole and body == faulty_origin.good_body(path, 0):
             return
-        if whole and status not in statuses:
+        # An answer that is not whole tells so by the end of its connection; a whole one has to say what was wrong.
+        if whole and (status not in statuses or b'"error":"' not in body):
             raise Wrong(f"GET {path}: {status}: {body[:300]!r}")
 
     async def bad_request(self, number: int) -> None:
@@ -186,11 +199,11 @@ class Client:
                 raise Wrong(f"the connection closed after {path}")
 
 
-async def load(port: int, first: int, last: int, width: int, tally: Counter, started: float) -> None:
+async def load(port: int, first: int, last: int, wanted, tally: Counter, started: float) -> None:
     numbers = iter(range(first, last))
 
     async def work(seed: int) -> None:
-        client = Client(port, seed, tally)
+        client = Client(port, seed, tally, wanted.faults)
         for number in numbers:
             try:
                 await asyncio.wait_for(client.step(number), PATIENCE)
@@ -200,7 +213,7 @@ async def load(port: int, first: int, last: int, width: int, tally: Counter, sta
                 progress(f"{number + 1:>8} requests, {(number + 1) / (time.monotonic() - started):,.0f} a second")
         client.drop()
 
-    workers = [asyncio.ensure_future(work(first * 1000 + seed)) for seed in range(width)]
+    workers = [asyncio.ensure_future(work(first * 1000 + seed)) for seed in range(wanted.width)]
     done, pending = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
     for task in pending:
         task.cancel()
@@ -218,45 +231,58 @@ def settle(proxy: PinnedProxy, reloads: int) -> tuple[int, int]:
     return proxy.descriptors(), proxy.server.rss_anon()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--binary", default=".build/release/pinproxy")
-    parser.add_argument("--requests", type=int, default=100_000)
-    parser.add_argument("--width", type=int, default=64, help="clients at a time")
-    wanted = parser.parse_args()
-    raise_descriptor_limit()
-    # Of writes to connections that are gone.
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+def round_of_load(wanted, seed: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         certificates = Certificates(folder / "certificates")
         origin, origin_port = faulty_origin.start(server_context, certificates)
         proxy = PinnedProxy(wanted.binary, folder, certificates, origin_port, timeouts=TIMEOUTS)
+        kernel = kernel_log.Watch(proxy.pid)
         tally: Counter = Counter()
         try:
             start = proxy.descriptors()
             began = time.monotonic()
-            first = max(1, wanted.requests // 10)
-            asyncio.run(load(proxy.ports[0], 0, first, wanted.width, tally, began))
+            first, last = seed, seed + wanted.requests
+            tenth = first + max(1, wanted.requests // 10)
+            asyncio.run(load(proxy.ports[0], first, tenth, wanted, tally, began))
             descriptors, memory = settle(proxy, 1)
-            progress(f"after {first} requests: {descriptors} descriptors ({start} at the start), {memory >> 10} KB")
-            asyncio.run(load(proxy.ports[0], first, wanted.requests, wanted.width, tally, began))
+            progress(f"after {tenth - first} requests: {descriptors} descriptors ({start} at the start), {memory >> 10} KB")
+            asyncio.run(load(proxy.ports[0], tenth, last, wanted, tally, began))
             last_descriptors, last_memory = settle(proxy, 2)
             seconds = time.monotonic() - began
         except Wrong as wrong:
-            raise BenchError(str(wrong)) from None
+            code = proxy.server.process.poll()
+            end = "" if code is None else f"\npinproxy ended with {code}:\n{proxy.server.log_tail(10)}"
+            raise BenchError(f"{wrong}{end}") from None
         finally:
             proxy.server.stop()
             origin.terminate()
-        print(f"{wanted.requests} requests in {seconds:.0f} s: {dict(tally)}")
+        faulty = sum(count for kind, count in tally.items() if kind in BAD_KINDS)
+        print(f"{wanted.requests} requests in {seconds:.0f} s, {faulty} of them faulty: {dict(tally)}")
         print(f"descriptors: {start} at the start, {last_descriptors} at the end")
         print(f"memory: {memory >> 10} KB after the first tenth, {last_memory >> 10} KB at the end")
+        kernel.check()
         if proxy.server.process.returncode != 0:
             raise BenchError(f"pinproxy ended with {proxy.server.process.returncode}:\n{proxy.server.log_tail(10)}")
         if last_descriptors > start + DESCRIPTOR_ALLOWANCE:
             raise BenchError(f"{last_descriptors - start} descriptors are left")
         if last_memory > memory + MEMORY_ALLOWANCE:
             raise BenchError(f"memory grew by {(last_memory - memory) >> 10} KB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--binary", default=".build/release/pinproxy")
+    parser.add_argument("--requests", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=1, help="times, each with a proxy of its own and other seeds")
+    parser.add_argument("--faults", type=float, default=0.25, help="so many of the exchanges are faulty on either side")
+    parser.add_argument("--width", type=int, default=64, help="clients at a time")
+    wanted = parser.parse_args()
+    raise_descriptor_limit()
+    # Of writes to connections that are gone.
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    for place in range(wanted.rounds):
+        round_of_load(wanted, place * wanted.requests)
 
 
 if __name__ == "__main__":
