@@ -365,10 +365,10 @@ struct CacheTransactionTests {
         post.originAnswered(status: 201, HTTPFields(), length: nil, mayStore: true) { step in
             if case .relay = step { isRelayed = true }
         }
-        for _ in 0..<3 { loop.turn(waitingAtMost: .milliseconds(1)) }
+        loop.run(atMost: .milliseconds(3))
         #expect(!isRelayed)
         gate.countDown()
-        for _ in 0..<1000 where !isRelayed { loop.turn(waitingAtMost: .milliseconds(100)) }
+        loop.run(until: { isRelayed }, atMost: .seconds(100))
         #expect(isRelayed)
         #expect(disk.store.statistics.entries == 0)
         // There is nothing to wait for where nothing is stored.
