@@ -176,7 +176,8 @@ class Stage:
             self.proxy.server.check_alive()
             with open(self.proxy.server.log, "rb") as log:
                 log.seek(start)
-                lines = [json.loads(line) for line in log.read().split(b"\n")[:-1]]
+                # What a runtime writes of a crash is no JSON.
+                lines = [json.loads(line) for line in log.read().split(b"\n")[:-1] if line.startswith(b"{")]
             told = {line["event"] for line in lines if line.get("trigger") == "SIGHUP"}
             if told:
                 break

@@ -36,13 +36,13 @@ struct UnreachableNetworkTests {
         let folder = try TemporaryFolder()
         var settings = ProxySettings(trusting: Stage.pki)
         for name in ["one.test", "two.test"] {
-            settings.pin(name, to: .unrelated())
+            settings.pin(name, to: .unrelated(8))
             settings.hosts[name] = ["resolve": "192.0.2.1:443"]
         }
         let path = try settings.write(to: folder)
         let finished = try run(["pins", "verify", "--config", path, "--json"])
         #expect(finished.exitCode == 1, "\(finished.errors)")
         let lines = finished.output.split(separator: "\n").compactMap { LogLine(String($0)) }
-        #expect(lines.map { $0.string("error") } == ["connect_failed", "connect_failed"], "\(finished.output)")
+        #expect(lines.map { $0.string("code") } == ["connect_failed", "connect_failed"], "\(finished.output)")
     }
 }
