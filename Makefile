@@ -10,21 +10,28 @@ RUN_ARGS ?= --demo-origin
 FILTER ?=
 # Test targets to build, where not all of them are wanted: TARGETS="HTTPCoreTests IOCoreTests".
 TARGETS ?=
+# What `make debian` builds and tests on: bookworm or trixie.
+RELEASE ?=
 
 # The Swift standard library is linked in: the binary needs no Swift on the machine that it runs on. Overlapping accesses
 # to a class's properties are looked for at run time in the debug build, which the tests run, and under the sanitizers;
 # in the release build the checks would take a fifth of all Swift code's time.
-RELEASE := -c release --static-swift-stdlib --product pinproxy -Xswiftc -enforce-exclusivity=unchecked
+RELEASE_BUILD := -c release --static-swift-stdlib --product pinproxy -Xswiftc -enforce-exclusivity=unchecked
 # mimalloc in the C library's place: libcurl and OpenSSL allocate a hundred times a request. Looked for when it is needed,
 # since build-packages may just have installed it; ALLOCATOR= builds without.
 ALLOCATOR = $(if $(wildcard /usr/lib/*/libmimalloc.so),-Xlinker --no-as-needed -Xlinker -lmimalloc)
 BINARY := .build/release/pinproxy
 
-# A word is a Debian package, or COMMAND:PACKAGE.
+# A word is a Debian package, or COMMAND:PACKAGE; names of different releases of Debian stand in quotes, PACKAGE|PACKAGE.
+# libstdc++ is what the static Swift standard library is linked with, gold what Swift links with.
 BUILD_PACKAGES := libssl-dev libcurl4-openssl-dev libidn2-dev libpsl-dev libnghttp2-dev libsqlite3-dev libcrypt-dev zlib1g-dev \
-    libmimalloc-dev libpng-dev libjpeg62-turbo-dev pkg-config:pkg-config ca-certificates
+    libmimalloc-dev libpng-dev libjpeg62-turbo-dev pkg-config:pkg-config ca-certificates \
+    'libstdc++-14-dev|libstdc++-13-dev|libstdc++-12-dev' 'ld.gold:binutils-gold|binutils'
+# What the README's requests to the running proxy need.
+RUN_PACKAGES := curl:curl python3:python3
 TEST_PACKAGES := nginx:nginx openssl:openssl curl:curl python3:python3 git:git ps:procps \
-    ip:iproute2 unshare:util-linux nghttp:nghttp2-client python3-grpcio
+    ip:iproute2 unshare:util-linux nghttp:nghttp2-client python3-grpcio \
+    python3-websockets wget:wget script:bsdutils
 # The real clients that the proxy is tried with: those that are there are run, .ci/run wants all.
 CLIENT_PACKAGES := wget:wget node:nodejs javac:default-jdk-headless dpkg-deb:dpkg python3-requests python3-httpx \
     python3-aiohttp python3-pip
@@ -33,14 +40,15 @@ FILTER_ARGS = $(if $(FILTER),--filter '$(FILTER)')
 DOC := $(DESTDIR)$(PREFIX)/share/doc/pinproxy
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo build test examples docs lint format sanitize install uninstall clean build-packages test-packages \
-    client-packages
+.PHONY: help run demo build test examples docs lint format sanitize install uninstall clean toolchain \
+    build-packages run-packages test-packages client-packages debian
 
 help:
 	@echo 'make run          build, then start the proxy on config.example.json with the demo origin beside it'
 	@echo '                  (CONFIG=file.json RUN_ARGS= for a configuration of your own)'
 	@echo 'make demo         build, then see one pin hold and one pin fail; works offline'
 	@echo 'make test         every test (FILTER=HTTPCoreTests for a part)'
+	@echo 'make debian       RELEASE=bookworm or trixie: make run and make test on a fresh Debian, in a chroot'
 	@echo 'make build        the release binary: $(BINARY)'
 	@echo 'make install      to PREFIX=$(PREFIX), under DESTDIR; make uninstall takes it away'
 	@echo 'make examples     builds and runs the programs in Examples/; make docs builds the library documentation (DocC)'
@@ -59,19 +67,26 @@ help:
 	@echo 'make bench-policy what a security policy costs beyond the verification that OpenSSL makes anyway'
 	@echo 'make clean        removes what was built'
 
-build-packages:
+# First of all, since a toolchain that does not run makes everything below in vain.
+toolchain:
+	@.ci/check-toolchain $(SWIFT)
+
+build-packages: toolchain
 	@.ci/install-packages $(BUILD_PACKAGES)
 
-test-packages:
+run-packages: build-packages
+	@.ci/install-packages $(RUN_PACKAGES)
+
+test-packages: toolchain
 	@.ci/install-packages $(BUILD_PACKAGES) $(TEST_PACKAGES)
 
 client-packages:
 	@.ci/install-packages $(CLIENT_PACKAGES)
 
 build: build-packages
-	$(SWIFT) build $(RELEASE) $(ALLOCATOR)
+	$(SWIFT) build $(RELEASE_BUILD) $(ALLOCATOR)
 
-run: build
+run: run-packages build
 	$(BINARY) run --config $(CONFIG) $(RUN_ARGS)
 
 demo: build
@@ -80,6 +95,10 @@ demo: build
 test: test-packages
 	PINPROXY_TEST_TARGETS='$(TARGETS)' $(SWIFT) build --build-tests
 	PINPROXY_TEST_TARGETS='$(TARGETS)' $(SWIFT) test --skip-build --disable-xctest $(FILTER_ARGS)
+
+# A machine that nobody has prepared: the last commit, built and tested on a fresh Debian (see CONTRIBUTING.md).
+debian:
+	@SWIFT='$(SWIFT)' FILTER='$(FILTER)' .ci/debian '$(RELEASE)'
 
 # A program that uses the library from outside, built as its users would build it, and run against a server.
 EXAMPLES := PinnedConnection PinnedSession
@@ -113,9 +132,9 @@ docs: build-packages
 	        --output-path $(DOCS)/$$module.doccarchive; \
 	done
 
-lint:
+lint: toolchain
 	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests Benchmarks Examples
-	@for script in .ci/install-packages .ci/run Benchmarks/install-peers.sh Examples/*/check \
+	@for script in .ci/check-toolchain .ci/debian .ci/install-packages .ci/run Benchmarks/install-peers.sh Examples/*/check \
 	    Tests/Clients/apt Tests/Clients/curl Tests/Clients/git Tests/Clients/pip Tests/Clients/wget; do bash -n $$script || exit 1; done
 
 format:
@@ -150,6 +169,7 @@ uninstall:
 	rm -rf $(DOC)
 
 clean:
+	@.ci/debian clean
 	rm -rf .build Examples/PinnedConnection/.build
 
 BENCH_BUILD ?= $(MAKE) --no-print-directory build
