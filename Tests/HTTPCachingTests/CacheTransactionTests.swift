@@ -422,8 +422,9 @@ struct CacheTransactionTests {
             throw TimedOut("no answer")
         }
         #expect(refreshing.outcome == .revalidated && !refreshing.isStoring)
-        #expect(try answered(try self.transaction()).status.text == "pinproxy; hit; ttl=60")
-        #expect(transaction.refresh { _ in } != nil)
+        let fresh = try self.transaction()
+        #expect(try answered(fresh).status.text == "pinproxy; hit; ttl=60")
+        #expect(fresh.refresh { _ in } != nil)
     }
 
     @Test("500 requests for one cold URI: one asks the origin, all get its answer")
@@ -446,6 +447,56 @@ struct CacheTransactionTests {
         #expect(answers.count == 499)
         #expect(answers.allSatisfy { $0.hasPrefix("pinproxy; fwd=uri-miss; collapsed; ttl=") })
         #expect(cache.counts.collapsed == 499 && cache.waitingCount == 0)
+    }
+
+    @Test("a request whose lookup was overtaken by the answer to another one takes that answer, and asks nobody")
+    func overtakenLookup() throws {
+        let disk = try DiskStoreStage()
+        let store = CacheStore(memory: MemoryStore(capacity: 100_000), disk: disk.store, Stage.shared)
+        let cache = ResponseCache(store, patience: .seconds(600))
+        let vary: Stage.Pairs = [("Vary", "A"), ("Cache-Control", "max-age=60")]
+        // The key is known, so that a lookup for another variant asks the disk and is answered on a later turn.
+        let first = try transaction("http://a.example/", [("A", "1")], in: cache)
+        _ = try forwarded(first)
+        _ = try origin(first, 200, vary)
+        first.ended(isWhole: true)
+        try disk.settle()
+
+        let leader = try transaction("http://a.example/", [("A", "2")], in: cache)
+        _ = try forwarded(leader)
+        let late = try transaction("http://a.example/", [("A", "2")], in: cache)
+        var steps: [CacheTransaction.Step] = []
+        late.begin { steps.append($0) }
+        try disk.settle()
+        // The disk has found nothing; before the loop is told, the leader's answer is stored and its flight is over.
+        #expect(steps.isEmpty)
+        _ = try origin(leader, 200, vary)
+        leader.body([7].span)
+        leader.ended(isWhole: true)
+        for _ in 0..<100 where steps.isEmpty { loop.turn(waitingAtMost: .milliseconds(100)) }
+        guard case .answer(let answer)? = steps.first else {
+            Issue.record("the origin is asked a second time")
+            return
+        }
+        #expect(bytes(answer) == [7] && late.outcome == .hit && answer.status.text == "pinproxy; hit; ttl=60")
+        // It leads nobody: the next cold request of that key does.
+        try disk.settle()
+        let other = try transaction("http://a.example/", [("A", "3")], in: cache)
+        _ = try forwarded(other)
+        #expect(cache.leads(try transaction("http://a.example/", [("A", "3")], in: cache), now: loop.now) == false)
+    }
+
+    @Test("a refresh that another one was quicker with is not made")
+    func overtakenRefresh() throws {
+        try store([7], [("Cache-Control", "max-age=0, stale-while-revalidate=60"), ("ETag", "\"a\"")])
+        let quick = try transaction()
+        let late = try transaction()
+        #expect(try answered(quick).refreshes && answered(late).refreshes)
+        let refreshing = try #require(quick.refresh { _ in })
+        _ = try origin(refreshing, 304, [("ETag", "\"a\""), ("Cache-Control", "max-age=60")])
+        #expect(late.refresh { _ in } == nil)
+        // It leads nobody either.
+        #expect(cache.leads(try transaction(), now: loop.now))
     }
 
     @Test("an answer that is private reaches nobody else: those that wait ask for themselves")

@@ -60,7 +60,7 @@ public final class CacheStore: @unchecked Sendable {
         deliver: @escaping Delivery,
         _ completion: @escaping @Sendable (Found) -> Void
     ) -> Lookup {
-        let found = selection(among: memory.entries(for: key), request, digest)
+        let found = inMemory(key, for: request, under: digest)
         if let entry = found.entry {
             entry.markUsed()
             return .found(found)
@@ -73,6 +73,11 @@ public final class CacheStore: @unchecked Sendable {
             completion(found)
         }
         return .pending
+    }
+
+    /// What memory has, without a look at the disk.
+    func inMemory(_ key: CacheKey, for request: CacheRequest, under digest: PolicyDigest) -> Found {
+        selection(among: memory.entries(for: key), request, digest)
     }
 
     /// Entries of another policy are as if they were not there.

@@ -16,7 +16,8 @@ extension CacheTransaction {
         switch cache.join(self, now: loop.now) {
         case .lead:
             isLeader = true
-            forward()
+            // Between its lookup and now the answer to another request may have been stored, and that flight have ended.
+            if cache.storedFlightCount == flightsBeforeLookup { forward() } else { lookUp(mayWait: false) }
         case .goAlone:
             forward()
         case .wait(let until):

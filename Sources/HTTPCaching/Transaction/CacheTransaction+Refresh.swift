@@ -6,7 +6,7 @@ extension CacheTransaction {
     /// The request that asks the origin in the background, after an answer that `refreshes`; there is no client for it.
     ///
     /// - Parameter completion: gets the fields to ask with.
-    /// - Returns: nil where another one asks already.
+    /// - Returns: nil where another one asks already, or has asked since this one's lookup.
     package func refresh(_ completion: (HTTPFields) -> Void) -> CacheTransaction? {
         guard let entry = found.entry else { return nil }
         let fields = Revalidation.backgroundFields(of: request, stored: entry.response)
@@ -24,6 +24,10 @@ extension CacheTransaction {
         )
         guard cache.leads(refreshing, now: loop.now) else { return nil }
         refreshing.isLeader = true
+        if cache.storedFlightCount != flightsBeforeLookup, isFreshByNow {
+            refreshing.cancel()
+            return nil
+        }
         refreshing.isBackground = true
         refreshing.found = CacheStore.Found(entries: [entry], selected: 0)
         refreshing.reason = .stale
@@ -33,5 +37,13 @@ extension CacheTransaction {
         refreshing.requestTime = now
         completion(fields)
         return refreshing
+    }
+
+    /// Whether what memory has by now needs no refresh: another request's has ended since this one's lookup.
+    private var isFreshByNow: Bool {
+        let found = cache.store.inMemory(key, for: request, under: digest)
+        let use = ReuseDecision.decide(request, found, now: now, isDoubted: cache.doubts(url.origin))
+        guard case .answer(let reuse) = use else { return false }
+        return !reuse.revalidates
     }
 }

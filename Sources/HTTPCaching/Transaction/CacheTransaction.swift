@@ -72,6 +72,8 @@ package final class CacheTransaction: @unchecked Sendable {
     /// Whether the request bears the validators of what is stored.
     var validates = false
     var isLeader = false
+    /// The cache's `storedFlightCount` before the store was asked.
+    var flightsBeforeLookup: UInt64 = 0
     var isCollapsed = false
     /// Whether the end of the origin's body can be told from its being cut short.
     var endIsSure = true
@@ -132,6 +134,7 @@ package final class CacheTransaction: @unchecked Sendable {
 
     func lookUp(mayWait: Bool) {
         let loop = loop
+        flightsBeforeLookup = cache.storedFlightCount
         let lookup = cache.store.find(
             key,
             for: request,
@@ -156,11 +159,13 @@ package final class CacheTransaction: @unchecked Sendable {
                 outcome = reuse.freshness.isFresh ? .hit : .stale
                 cache.count(outcome)
                 if isCollapsed { cache.countCollapsed() }
+                release(.stored)
                 finish(.answer(answer))
             }
         case .gatewayTimeout:
             outcome = .miss
             cache.count(outcome)
+            release(.failed)
             finish(.gatewayTimeout(CacheStatus(.forward(found.entries.isEmpty ? .uriMiss : .miss))))
         case .forward(let reason, let validates):
             if !isCollapsed { self.reason = reason }

@@ -21,6 +21,7 @@ package final class ResponseCache: @unchecked Sendable {
     private let hasDoubts = Atomic<Bool>(false)
     private static let doubtedAtMost = 10_000
     private let lastIdentifier = Atomic<UInt64>(0)
+    private let storedFlights = Atomic<UInt64>(0)
     private let counters = Counters()
 
     /// Who is told, on which loop.
@@ -79,12 +80,18 @@ package final class ResponseCache: @unchecked Sendable {
         }
     }
 
+    /// How many leaders' answers are stored. Two readings that differ: what was looked up before the first one may be out
+    /// of date. A leader's answer is in the store before it is counted here, and counted before its flight is over, so
+    /// that a request that looked too early and then leads sees the difference.
+    var storedFlightCount: UInt64 { storedFlights.load(ordering: .relaxed) }
+
     /// How a leader's request went.
     enum Ending {
         case stored, notForOthers, failed
     }
 
     func ended(_ transaction: CacheTransaction, _ ending: Ending, now: UInt64) {
+        if ending == .stored { storedFlights.wrappingAdd(1, ordering: .relaxed) }
         let told = lock.withLock {
             let key = transaction.key
             let actions =
