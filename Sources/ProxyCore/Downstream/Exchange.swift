@@ -243,8 +243,7 @@ final class Exchange: LoopTaskDelegate {
             switch body.next(rest) {
             case .data(let range, let consumed):
                 bytesFromClient += range.count
-                hooks?.kept?.take(rest.extracting(range))
-                task.send(rest.extracting(range))
+                sendBody(rest.extracting(range), to: task)
                 position += consumed
             case .needMore(let consumed), .end(let consumed):
                 position += consumed

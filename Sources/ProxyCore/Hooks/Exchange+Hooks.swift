@@ -29,17 +29,31 @@ extension Exchange {
         )
     }
 
-    /// There is room for more, or all that was kept has been sent again.
+    /// There is room for more, all that was kept has been sent again, or the end of the body need not wait any longer.
     private func keptBodyGoesOn() {
         guard !isOver, let kept = hooks?.kept, !kept.holdsBack else { return }
-        if body.isComplete { task?.finishSending(trailers: hooks?.trailers ?? HTTPFields()) }
-        if !body.isComplete { carrier.exchangeWantsBody() }
+        if let end = kept.releaseEnd() { task?.send(end.span) }
+        guard !kept.holdsEnd else { return }
+        if !body.isComplete { return carrier.exchangeWantsBody() }
+        // Behind a body of known length the trailers of HTTP/2 may still be on their way.
+        if let trailers = hooks?.trailers { task?.finishSending(trailers: trailers) }
     }
 
-    /// The client's body has ended; false when what was kept of it has to be sent first.
+    /// Sends a piece of the client's body on, and keeps it where redirects are followed with bodies.
+    func sendBody(_ bytes: borrowing Span<UInt8>, to task: LoopTask) {
+        if let kept = hooks?.kept {
+            kept.take(bytes)
+            if body.isComplete, kept.holdEnd(bytes) { return }
+        }
+        task.send(bytes)
+    }
+
+    /// The client's body has ended; false when what was kept of it has to be sent first, or is being written.
     func ends(_ hooks: ExchangeHooks, _ trailers: HTTPFields?) -> Bool {
-        hooks.trailers = trailers
-        return hooks.kept?.isReplaying != true
+        hooks.trailers = trailers ?? HTTPFields()
+        guard let kept = hooks.kept else { return true }
+        let nothing: [UInt8] = []
+        return !kept.isReplaying && !kept.holdEnd(nothing.span)
     }
 
     /// Whether the client has to wait with its body.
@@ -65,7 +79,8 @@ extension Exchange {
             hooks.failure = problem
             return .cancel
         case .follow(let plan):
-            let isWhole = body.isComplete && task?.pendingBodyBytes == 0 && hooks.kept?.isReplaying != true
+            let isSent = hooks.kept.map { !$0.isReplaying && !$0.holdsEnd } ?? true
+            let isWhole = body.isComplete && task?.pendingBodyBytes == 0 && isSent
             return hooks.follow(plan, after: response.framing, requestIsWhole: isWhole) ? .allow : .cancel
         }
         switch ResponseHook.decide(response, hooks.rules, own: hooks.route.hooks) {

@@ -23,6 +23,8 @@ final class KeptBody: @unchecked Sendable {
     private(set) var count = 0
     private(set) var isLost = false
     private var isEnded = false
+    /// The last bytes of the body, which the origin does not get yet.
+    private var heldEnd: [UInt8]?
 
     /// Who gets what was kept, and how much of it has gone.
     private var replay: (task: LoopTask, position: Int)?
@@ -45,6 +47,8 @@ final class KeptBody: @unchecked Sendable {
 
     var isReplaying: Bool { replay != nil }
 
+    var holdsEnd: Bool { heldEnd != nil }
+
     // MARK: Keeping
 
     func take(_ bytes: borrowing Span<UInt8>) {
@@ -59,6 +63,28 @@ final class KeptBody: @unchecked Sendable {
         } else {
             write(flow.took(bytes.count))
         }
+    }
+
+    /// The body ends with these bytes, which were taken already. As long as they are held back no origin has all of the
+    /// body: it answers when it is known whether all could be kept, and so whether a redirect of its can be followed.
+    ///
+    /// - Returns: whether they are held back; then `releaseEnd` gives them when `goOn` is called.
+    func holdEnd(_ bytes: borrowing Span<UInt8>) -> Bool {
+        guard !isWritten, replay == nil, heldEnd == nil else { return holdsEnd }
+        heldEnd = Array(copying: bytes)
+        return true
+    }
+
+    /// The bytes that were held back, once, when nothing is waited for any more.
+    func releaseEnd() -> [UInt8]? {
+        guard isWritten else { return nil }
+        defer { heldEnd = nil }
+        return heldEnd
+    }
+
+    /// Whether no write is under way whose end could change what is known.
+    private var isWritten: Bool {
+        isLost || isEnded || spool == nil || (flow.pending == 0 && flow.inFlight == 0)
     }
 
     private func write(_ step: WriteFlow.Step) {
@@ -84,7 +110,7 @@ final class KeptBody: @unchecked Sendable {
         }
         let step = flow.wrote(count)
         write(step)
-        if step.resumes { goOn() }
+        if step.resumes || (holdsEnd && isWritten) { goOn() }
     }
 
     /// Too long, or no room: it goes through once, and is not kept.
@@ -99,6 +125,8 @@ final class KeptBody: @unchecked Sendable {
     /// Sends what is kept. Until that is done nothing else is to be sent.
     func replay(to task: LoopTask) {
         guard count > 0 else { return }
+        // It is among what was kept.
+        heldEnd = nil
         guard spool != nil else {
             let all = memory
             task.send(all.span)
@@ -149,6 +177,7 @@ final class KeptBody: @unchecked Sendable {
     func end() {
         isEnded = true
         replay = nil
+        heldEnd = nil
         memory = []
         spool = nil
     }
