@@ -50,14 +50,43 @@ struct HTTP2OriginTests {
             .map { "\($0.name.lowercased()): \($0.value)" }.sorted()
     }
 
-    @Test("many requests at once share a connection to an h2 origin, and each gets its own answer")
+    private func proxy(to port: UInt16, _ server: TestServer) throws -> ProxyUnderTest {
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.serve(Stage.host, server, at: port)
+        settings.hosts[Stage.host]?["httpVersion"] = "2"
+        // Each worker has connections of its own.
+        settings.members["workers"] = 1
+        return try ProxyUnderTest(settings)
+    }
+
+    @Test("many requests at once are on one connection to an h2 origin, none waits for the answer to another")
     func multiplexed() throws {
+        let count = 50
+        let server = try Stage.pki.server(Stage.host)
+        let origin = try ScriptedOrigin(server, protocols: ["h2"]) { connection in
+            let script = try HTTP2Script(connection)
+            // The first answer is given when all requests are there.
+            var streams: [Int] = []
+            while streams.count < count, let request = try script.nextRequest() { streams.append(request.stream) }
+            for stream in streams { try script.head(204, stream: stream, ends: true) }
+            connection.readToEnd()
+        }
+        let proxy = try proxy(to: origin.port, server)
+        let clients = try (0..<count).map { _ in try proxy.connect() }
+        for (number, client) in clients.enumerated() {
+            try client.send(ProxyUnderTest.request("GET", "http://\(Stage.host)/\(number)"))
+        }
+        let statuses = try clients.map { try $0.readResponse().status }
+        #expect(statuses.allSatisfy { $0 == 204 }, "\(statuses)")
+        #expect(origin.connections.count == 1)
+    }
+
+    @Test("each of many requests on one connection to an h2 origin gets its own answer")
+    func ownAnswers() throws {
         let server = try Stage.pki.server(Stage.host)
         let origin = try NginxOrigin(server, http2: true)
-        var settings = ProxySettings(trusting: Stage.pki)
-        settings.serve(Stage.host, server, at: origin.port)
-        settings.hosts[Stage.host]?["httpVersion"] = "2"
-        let proxy = try ProxyUnderTest(settings)
+        let proxy = try proxy(to: origin.port, server)
+        let connections = try origin.connectionCount()
         let clients = try (0..<100).map { _ in try proxy.connect() }
         for (number, client) in clients.enumerated() {
             try client.send(ProxyUnderTest.request("GET", "http://\(Stage.host)/echo/\(number)"))
@@ -65,6 +94,8 @@ struct HTTP2OriginTests {
         for (number, client) in clients.enumerated() {
             #expect(try client.readResponse().text == "GET /echo/\(number)\n")
         }
+        // One for the proxy, and one for this question.
+        #expect(try origin.connectionCount() == connections + 2)
     }
 
     @Test("an origin without h2 is spoken to in HTTP/1.1")

@@ -76,12 +76,19 @@ package final class NginxOrigin: Sendable {
     }
 
     /// How many requests it has begun to handle, those of this question included.
-    package func requestCount() throws -> Int {
+    package func requestCount() throws -> Int { try status(2) }
+
+    /// How many connections it has accepted, those of this question included.
+    package func connectionCount() throws -> Int { try status(0) }
+
+    private func status(_ column: Int) throws -> Int {
         let client = try TestClient(unixPath: "\(folder.path)/status.sock")
         try client.send("GET / HTTP/1.1\r\nHost: status\r\nConnection: close\r\n\r\n")
         let lines = try client.readResponse().text.split(separator: "\n")
-        // " accepts handled requests" in the line before.
-        guard lines.count > 2, let last = lines[2].split(separator: " ").last, let count = Int(last) else {
+        // "server accepts handled requests" in the line before.
+        guard lines.count > 2 else { throw MessageReader.Malformed(description: "no status of nginx: \(lines)") }
+        let words = lines[2].split(separator: " ")
+        guard words.count == 3, let count = Int(words[column]) else {
             throw MessageReader.Malformed(description: "no status of nginx: \(lines)")
         }
         return count
