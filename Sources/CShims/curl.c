@@ -235,6 +235,8 @@ void pinproxy_tls_read_ahead(void *ssl_context, void (*took_record)(void *ssl)) 
     SSL_CTX_set_mode(ssl_context, SSL_MODE_RELEASE_BUFFERS);
 }
 
+static int counts_bodies_as_requests(void) { return curl_version_info(CURLVERSION_NOW)->version_num >= 0x080700; }
+
 void pinproxy_easy_info(CURL *easy, struct pinproxy_transfer_info *info) {
     curl_off_t value = 0;
 #define TIME(option, field)                                                                                            \
@@ -250,6 +252,9 @@ void pinproxy_easy_info(CURL *easy, struct pinproxy_transfer_info *info) {
     TIME(CURLINFO_SIZE_DOWNLOAD_T, downloaded);
 #undef TIME
     curl_easy_getinfo(easy, CURLINFO_REQUEST_SIZE, &info->request_size);
+    // Since libcurl 8.7 that is what was sent of head and body together; here it is that of the head.
+    if (counts_bodies_as_requests())
+        info->request_size -= (long)info->uploaded;
     curl_easy_getinfo(easy, CURLINFO_HEADER_SIZE, &info->header_size);
     curl_easy_getinfo(easy, CURLINFO_NUM_CONNECTS, &info->new_connections);
     curl_easy_getinfo(easy, CURLINFO_HTTP_VERSION, &info->http_version);
