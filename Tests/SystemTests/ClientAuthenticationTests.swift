@@ -10,9 +10,7 @@ struct ClientAuthenticationTests {
 
     init() throws {
         folder = try TemporaryFolder()
-        let script = "import crypt; print(crypt.crypt('correct horse', '$6$rounds=1000$saltsalt'))"
-        let made = try Programs.run("python3", ["-W", "ignore", "-c", script])
-        users = "# people\nalice:" + made.output
+        users = "# people\nalice:" + (try Programs.passwordHash("correct horse"))
     }
 
     private func stage(
@@ -200,11 +198,8 @@ struct ClientAuthenticationTests {
 
     @Test("who guesses fills the queue and no more: others are told to come again")
     func guessing() throws {
-        let slow = try Programs.run(
-            "python3",
-            ["-W", "ignore", "-c", "import crypt; print(crypt.crypt('x', '$6$rounds=100000$saltsalt'))"]
-        )
-        let stage = try stage { $0.files["users.htpasswd"] = "slow:" + slow.output }
+        let slow = try Programs.passwordHash("x", rounds: 100_000)
+        let stage = try stage { $0.files["users.htpasswd"] = "slow:" + slow }
         let clients = try (0..<120).map { _ in try stage.proxy.connect() }
         for (number, client) in clients.enumerated() {
             try client.send(ProxyUnderTest.request("GET", stage.url(), fields: [basic("slow", "guess \(number)")]))

@@ -59,6 +59,15 @@ package enum Programs {
         return try child.waitForExit(seconds: seconds)
     }
 
+    /// A line of a password file without the user: the password's hash (SHA-512 of crypt(5)), made by OpenSSL.
+    package static func passwordHash(_ password: String, rounds: Int = 1000) throws -> String {
+        let finished = try run("openssl", ["passwd", "-6", "-salt", "rounds=\(rounds)$saltsalt", password])
+        guard finished.output.hasPrefix("$6$rounds=\(rounds)$saltsalt$") else {
+            throw ChildProcess.Failure(description: "openssl passwd: \(finished.output) \(finished.errors)")
+        }
+        return finished.output
+    }
+
     /// What a program that has ended leaves.
     package struct Finished: Sendable {
         package let exitCode: Int32

@@ -39,6 +39,32 @@ package enum TestSocket {
         return (descriptor, try port(of: descriptor))
     }
 
+    /// Listening sockets on one free port of 127.0.0.1 and of ::1: a name with two addresses.
+    package static func listenOnBoth() throws -> (ipv4: Int32, ipv6: Int32, port: UInt16) {
+        for _ in 0..<100 {
+            let (ipv4, port) = try listen()
+            let ipv6 = socket(AF_INET6, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+            guard ipv6 >= 0 else {
+                defer { close(ipv4) }
+                throw Failure("socket")
+            }
+            var one: Int32 = 1
+            setsockopt(ipv6, Int32(IPPROTO_IPV6), IPV6_V6ONLY, &one, socklen_t(MemoryLayout<Int32>.size))
+            var address = sockaddr_in6()
+            address.sin6_family = sa_family_t(AF_INET6)
+            address.sin6_addr = in6addr_loopback
+            address.sin6_port = port.bigEndian
+            if withAddress(&address, { bind(ipv6, $0, $1) }) == 0, Glibc.listen(ipv6, 4096) == 0 {
+                return (ipv4, ipv6, port)
+            }
+            let isTaken = errno == EADDRINUSE
+            close(ipv4)
+            close(ipv6)
+            guard isTaken else { break }
+        }
+        throw Failure("listen on ::1")
+    }
+
     /// A port on 127.0.0.1 where nobody listens, held so that nobody will: connections to it are refused.
     package static func reserveRefusingPort() throws -> (descriptor: Int32, port: UInt16) {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
