@@ -117,6 +117,7 @@ DOCUMENTED := ServerTrust SessionCore
 
 # The compiler writes the symbols of a module when it compiles it, and not when there was nothing to do.
 docs: build-packages
+	@.ci/install-packages python3:python3
 	@for module in $(DOCUMENTED); do \
 	    test -f $(DOCS)/symbols/all/$$module.symbols.json || rm -rf $(DOCS); \
 	done
