@@ -19,6 +19,12 @@ final class ProxyRun {
             self.speaksHTTP2 = speaksHTTP2
         }
 
+        /// How it began and how it ended, for people.
+        var account: String {
+            func text(_ bytes: ArraySlice<UInt8>) -> String { String(decoding: bytes, as: UTF8.self) }
+            return "it sent \(text(sent.prefix(300))), and got \(text(received.suffix(300)))"
+        }
+
         func work() -> Bool {
             let hasWritten = socket.flush()
             return isReading && socket.receive(into: &received) || hasWritten
@@ -136,21 +142,28 @@ final class ProxyRun {
     func conclude() throws(FuzzFinding) {
         let all = former + (0..<clientCount).compactMap { clients[$0] }
         for client in all { client.isReading = true }
-        for milliseconds in [0, 2500, 11_000, 61_000, 61_000, 301_000, 301_000, 301_000, 601_000, 3000] {
-            server.advance(by: .milliseconds(milliseconds))
-            _ = server.turn(waitingAtMost: .milliseconds(milliseconds == 0 ? 1 : 0))
-            guard settle() else { throw FuzzFinding("the proxy never comes to rest") }
+        // What waits for a thread (a password, a file) has no limit of the loop's clock.
+        for round in 0..<400 {
+            if round > 0 {
+                if all.allSatisfy({ $0.hasLeft || $0.socket.hasEnded }) { break }
+                _ = server.turn(waitingAtMost: .milliseconds(5))
+            }
+            for milliseconds in [0, 2500, 11_000, 61_000, 61_000, 301_000, 301_000, 301_000, 601_000, 3000] {
+                server.advance(by: .milliseconds(milliseconds))
+                guard settle() else { throw FuzzFinding("the proxy never comes to rest") }
+            }
         }
         if origin.hasLeaked { throw FuzzFinding("a request has reached an origin under a wrong key") }
         for client in all where !client.hasLeft {
-            guard client.socket.hasEnded else { throw FuzzFinding("a client's connection never ends") }
-            let reading = try ClientReading(
+            guard client.socket.hasEnded else {
+                throw FuzzFinding("a client's connection never ends: \(client.account)")
+            }
+            _ = try ClientReading(
                 sent: client.sent,
                 received: client.received,
-                hasEnded: client.socket.hasEnded,
+                hasEnded: true,
                 speaksHTTP2: client.speaksHTTP2
             )
-            if !client.socket.hasEnded, !reading.isAnswered { throw FuzzFinding("a request is never answered") }
         }
         for client in all { client.socket.close() }
         try checkLeftovers()
