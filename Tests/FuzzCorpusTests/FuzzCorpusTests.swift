@@ -46,6 +46,19 @@ struct FuzzCorpusTests {
         }
     }
 
+    @Test("for random spellings of a host its pins, the rules and the address that is dialled agree")
+    func spellings() throws {
+        var random = SeededGenerator(seed: 11)
+        for round in 0..<1500 {
+            let bytes = (0..<120).map { _ in UInt8(truncatingIfNeeded: random.next()) }
+            do {
+                try SpellingProperties.spellings(bytes)
+            } catch {
+                Issue.record("round \(round): \(error)")
+            }
+        }
+    }
+
     @Test("the corpus has no folder without a target")
     func folders() throws {
         let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()

@@ -34,7 +34,8 @@ struct HostTests {
         "an IPv6 address is compared by value, whatever its spelling",
         arguments: [
             ("[::1]", "::1"), ("[0:0:0:0:0:0:0:1]", "::1"), ("[2001:DB8::0:1]", "2001:db8::1"),
-            ("[::ffff:127.0.0.1]", "::ffff:127.0.0.1"), ("2001:db8::1", "2001:db8::1"),
+            ("2001:db8::1", "2001:db8::1"), ("[64:ff9b::7f00:1]", "64:ff9b::7f00:1"),
+            ("[::ffff:0:127.0.0.1]", "::ffff:0:7f00:1"), ("[::127.0.0.1]", "::7f00:1"),
         ]
     )
     func ipv6Literals(written: String, normal: String) throws {
@@ -43,6 +44,21 @@ struct HostTests {
         #expect(host.description == normal)
         #expect(host.authorityText == "[\(normal)]")
         #expect(try host == Host("[\(normal)]"))
+    }
+
+    @Test(
+        "an IPv4-mapped IPv6 literal is the IPv4 address that it maps, whatever its spelling",
+        arguments: [
+            "[::ffff:127.0.0.1]", "::ffff:127.0.0.1", "[::FFFF:7F00:1]", "[0:0:0:0:0:ffff:7f00:0001]",
+            "[0::ffff:127.0.0.1]", "[0000:0000:0000:0000:0000:ffff:127.0.0.1]",
+        ]
+    )
+    func mappedLiterals(written: String) throws {
+        let host = try Host(written)
+        #expect(host.kind == .ipv4 && host.description == "127.0.0.1" && host.authorityText == "127.0.0.1")
+        let plain = try Host("127.0.0.1")
+        #expect(host == plain && host.hashValue == plain.hashValue)
+        #expect(host.address == IPAddress("127.0.0.1"))
     }
 
     @Test(

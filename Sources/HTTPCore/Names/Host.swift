@@ -33,7 +33,8 @@ public enum HostFault: Error, Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// A host in its one normal form: lower case, A-label, one trailing dot off; IP literals by value.
+/// A host in its one normal form: lower case, A-label, one trailing dot off; IP literals by value, an IPv4-mapped IPv6
+/// literal as the IPv4 address that it maps.
 ///
 /// Everything that compares hosts (pins, access rules, pools) compares values of this type, so that no spelling of a
 /// name slips past a rule. Names are ASCII: letters, digits, hyphen and underscore; what turns an international name into
@@ -46,7 +47,7 @@ public struct Host: Hashable, Sendable, CustomStringConvertible {
 
     public let kind: Kind
 
-    /// The normal form: a name in lower case, dotted decimal, or RFC 5952 text without brackets.
+    /// The normal form: a name in lower case, dotted decimal, or RFC 5952 text without brackets (never IPv4-mapped).
     package let bytes: [UInt8]
 
     /// Takes a host as it stands in an authority: a name, an IPv4 address, or an IPv6 address in brackets.
@@ -110,10 +111,10 @@ extension Host {
         guard end > start else { throw .empty }
         if storage[start] == ASCII.openBracket {
             guard end - start >= 2, storage[end - 1] == ASCII.closeBracket,
-                let address = IPAddress(parsing: storage.span.extracting(start + 1..<end - 1)), address.isIPv6
+                let address = IPAddress(parsingIPv6: storage.span.extracting(start + 1..<end - 1))
             else { throw .invalidIPv6 }
             address.appendText(to: &storage)
-            return .ipv6
+            return address.isIPv4 ? .ipv4 : .ipv6
         }
         if storage[end - 1] == ASCII.dot {
             end -= 1

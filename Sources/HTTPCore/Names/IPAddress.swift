@@ -2,7 +2,10 @@ import IOCore
 
 /// An IP address as a value: what literals are compared by and what address rules judge.
 ///
-/// IPv4 stays IPv4; an IPv6 address that embeds one says which through `embeddedIPv4`.
+/// An IPv4-mapped IPv6 address (`::ffff:0:0/96`, RFC 4291, section 2.5.5.2) is a spelling of an IPv4 address, and the
+/// kernel dials it as that: every initialiser makes the IPv4 address of it, so that no value of this type holds the
+/// mapped form. Other IPv6 addresses that lead to an IPv4 host (NAT64, 6to4 …) are addresses of their own; what they
+/// embed is for address rules alone (`embedsIPv4`).
 package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
     /// The 128 bits in network order, most significant first; of IPv4 only the last 32 are used.
     package let high: UInt64
@@ -16,9 +19,9 @@ package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
     }
 
     package init(ipv6High: UInt64, low: UInt64) {
+        isIPv4 = ipv6High == 0 && low >> 32 == 0xFFFF
         high = ipv6High
-        self.low = low
-        isIPv4 = false
+        self.low = isIPv4 ? low & 0xFFFF_FFFF : low
     }
 
     /// 4 or 16 bytes in network order; nil for any other count.
@@ -50,11 +53,15 @@ package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
     package init?(parsing text: borrowing Span<UInt8>) {
         if let value = Self.parseIPv4(text, 0..<text.count) {
             self.init(ipv4: value)
-        } else if let (high, low) = Self.parseIPv6(text) {
-            self.init(ipv6High: high, low: low)
         } else {
-            return nil
+            self.init(parsingIPv6: text)
         }
+    }
+
+    /// IPv6 text alone, as brackets hold it in a URI. The mapped form reads as its IPv4 address.
+    package init?(parsingIPv6 text: borrowing Span<UInt8>) {
+        guard let (high, low) = Self.parseIPv6(text) else { return nil }
+        self.init(ipv6High: high, low: low)
     }
 
     package var isIPv6: Bool { !isIPv4 }
@@ -101,7 +108,7 @@ package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
         return high == other.high && (low ^ other.low) >> UInt64(128 - length) == 0
     }
 
-    /// Canonical text: dotted decimal, or RFC 5952 (lower case, longest run of zeros as `::`, v4-mapped mixed).
+    /// Canonical text: dotted decimal, or RFC 5952 (lower case, longest run of zeros as `::`).
     package var description: String {
         var bytes: [UInt8] = []
         appendText(to: &bytes)
@@ -205,8 +212,7 @@ extension IPAddress {
             Self.appendDotted(low, to: &bytes)
             return
         }
-        let isMapped = high == 0 && low >> 32 == 0xFFFF
-        let last = isMapped ? 6 : 8
+        let last = 8
         // The longest run of at least two zero groups, the first of equals.
         var runStart = 0
         var runLength = 0
@@ -228,10 +234,6 @@ extension IPAddress {
             if index > 0, index != runStart + runLength || runLength == 0 { bytes.append(ASCII.colon) }
             bytes.append(contentsOf: String(group(index), radix: 16).utf8)
             index += 1
-        }
-        if isMapped {
-            bytes.append(ASCII.colon)
-            Self.appendDotted(low & 0xFFFF_FFFF, to: &bytes)
         }
     }
 

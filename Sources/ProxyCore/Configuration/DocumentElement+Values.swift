@@ -48,11 +48,8 @@ extension DocumentElement {
                 report("port 0 cannot be connected to", remedy: "write a port from 1 to 65535")
                 return nil
             }
-            if address.address.isMapped {
-                report(
-                    "a v4-mapped address",
-                    remedy: "write \"\(AddressAndPort(address.address.plain, address.port))\""
-                )
+            if address.address.isIPv4, text.hasPrefix("[") {
+                report("a v4-mapped address", remedy: "write \"\(address)\"")
                 return nil
             }
             return address

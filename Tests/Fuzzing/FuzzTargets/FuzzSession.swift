@@ -73,7 +73,9 @@ package final class FuzzSession {
         case .responseHead: try MessageProperties.responses(bytes)
         case .chunks: try MessageProperties.chunks(bytes)
         case .http2: try HTTP2Properties.connection(bytes)
-        case .names: try NameProperties.names(bytes)
+        case .names:
+            try NameProperties.names(bytes)
+            try SpellingProperties.spellings(bytes)
         case .session: try SessionProperties.all(bytes)
         case .clientHello: try ClientHelloProperties.hellos(bytes)
         case .proxy: try drive?.run(bytes)

@@ -57,6 +57,14 @@ struct PinFileIssueTests {
             "the domain a.b is named already"
         ),
         .file(
+            "duplicate address in another spelling",
+            "{ \"version\": 1, \"pinnedDomains\": { \"127.0.0.1\": { \(good) }, \"::ffff:7f00:1\": { \(good) } } }",
+            mended:
+                "{ \"version\": 1, \"pinnedDomains\": { \"127.0.0.1\": { \(good) }, \"::fffe:7f00:1\": { \(good) } } }",
+            at: "/pinnedDomains/::ffff:7f00:1",
+            "the domain 127.0.0.1 is named already"
+        ),
+        .file(
             "a domain that is no object",
             "{ \"version\": 1, \"pinnedDomains\": { \"a.b\": true } }",
             mended: "{ \"version\": 1, \"pinnedDomains\": { \"a.b\": { \(good) } } }",
