@@ -26,8 +26,8 @@ struct ConfigurationLoaderTests {
         let snapshot = try #require(outcome.snapshot)
         #expect(snapshot.generation == 7)
         #expect(snapshot.configuration.pins == folder.path("pins"))
-        #expect(snapshot.isPinned(try Host("api.test")))
-        #expect(!snapshot.isPinned(try Host("x.api.test")))
+        #expect(snapshot.isNamed(try Host("api.test")))
+        #expect(!snapshot.isNamed(try Host("x.api.test")))
         #expect(snapshot.policy(for: try Host("api.test")).configuration.resolve?.port == 8443)
         #expect(snapshot.policy(for: try Host("y.api.test")).configuration.resolve?.port == 8443)
         #expect(snapshot.policy(for: try Host("x.api.test")).configuration.resolve == nil)
@@ -132,6 +132,8 @@ struct ConfigurationLoaderTests {
         }
         let folder = try ConfigurationFolder([
             "pinned.json": text("api.test"), "unpinned.json": text("b.test"), "pins/api.json": pinFile("api.test"),
+            "port.json": text("ports.test:8443"), "other-port.json": text("ports.test:8444"),
+            "pins/ports.json": pinFile("ports.test", members: "\"ports\": [8443],"),
         ])
         func pointers(_ name: String) -> [String] {
             ConfigurationLoader.load(path: folder.path(name)).issues
@@ -139,6 +141,8 @@ struct ConfigurationLoaderTests {
         }
         #expect(pointers("pinned.json").isEmpty)
         #expect(pointers("unpinned.json") == ["/listeners/0/upstream"])
+        #expect(pointers("port.json").isEmpty)
+        #expect(pointers("other-port.json") == ["/listeners/0/upstream"])
     }
 
     @Test("international names are the same in every form, in files and requests alike")
@@ -157,7 +161,7 @@ struct ConfigurationLoaderTests {
         let snapshot = try #require(outcome.snapshot)
         let host = try Host("XN--BCHER-KVA.test")
         #expect(snapshot.policy(for: host).configuration.upgrade)
-        #expect(snapshot.isPinned(host))
+        #expect(snapshot.isNamed(host))
         #expect(snapshot.access.judge(try Host("a.xn--mnchen-3ya.test")) == .denied(rule: 0))
         let twice = ConfigurationLoader.load(path: folder.path("twice.json"))
         #expect(twice.issues.map(\.pointer) == ["/hosts/xn--bcher-kva.TEST."], "\(twice.issues)")
@@ -172,9 +176,9 @@ struct ConfigurationLoaderTests {
         #expect(outcome.warnings.isEmpty, "\(outcome.warnings)")
         let snapshot = try #require(outcome.snapshot)
         #expect(snapshot.configuration.listeners.map(\.endpoint.description) == ["127.0.0.1:8080"])
-        #expect(snapshot.isPinned(try Host("letsencrypt.org")))
-        #expect(snapshot.isPinned(try Host("www.letsencrypt.org")))
-        #expect(snapshot.isPinned(try Host("api.example.com")))
-        #expect(!snapshot.isPinned(try Host("example.org")))
+        #expect(snapshot.isNamed(try Host("letsencrypt.org")))
+        #expect(snapshot.isNamed(try Host("www.letsencrypt.org")))
+        #expect(snapshot.isNamed(try Host("api.example.com")))
+        #expect(!snapshot.isNamed(try Host("example.org")))
     }
 }

@@ -146,6 +146,29 @@ struct RouterTests {
         #expect(try refusal("http://pinned.example.com/", router) == nil)
     }
 
+    @Test("unpinnedHosts deny covers the ports that a domain leaves out, and those that it names are served")
+    func unpinnedPortDenied() throws {
+        let text = Self.configuration.replacingOccurrences(
+            of: "\"pins\":",
+            with: "\"unpinnedHosts\": \"deny\", \"pins\":"
+        )
+        let router = try router(text, pins: pinFile("pinned.example.com", members: "\"ports\": [443, 8443],"))
+        for url in ["https://pinned.example.com:8080/", "http://pinned.example.com:8080/"] {
+            #expect(try refusal(url, router) == .unpinnedDenied, "\(url)")
+        }
+        for url in ["https://pinned.example.com:8443/", "http://pinned.example.com/", "https://pinned.example.com/"] {
+            #expect(try refusal(url, router) == nil, "\(url)")
+        }
+        let excluded = """
+            { "version": 1, "pinnedDomains": {
+              "example.com": { "includeSubdomains": true, "pins": [], "pinningMode": "none" },
+              "out.example.com": { "excludeFromParentPolicy": true } } }
+            """.replacingOccurrences(of: "\"pins\": [], ", with: "")
+        let named = try self.router(text, pins: excluded)
+        #expect(try refusal("https://out.example.com/", named) == .unpinnedDenied)
+        #expect(try refusal("https://in.example.com/", named) == nil)
+    }
+
     @Test("deny wins over allow, and a listener's allowHosts adds to both")
     func hostRules() throws {
         let text = Self.configuration.replacingOccurrences(

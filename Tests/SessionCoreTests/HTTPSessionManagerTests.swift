@@ -135,6 +135,32 @@ struct HTTPSessionManagerTests {
         await manager.invalidateSession(cancelingTasks: true)
     }
 
+    @Test("a port that a domain's ports leave out is refused where all hosts must be evaluated")
+    func unlistedPort() async throws {
+        let origin = try ScriptedOrigin(Self.server) { _ in OriginAnswer.text("here") }
+        for (ports, code) in [(Int(origin.port), nil), (1, SessionError.Code.requestInvalid)] {
+            let file = """
+                { "version": 1, "pinnedDomains": { "127.0.0.1": { "ports": [\(ports)], "pinningMode": "none" } } }
+                """
+            let trust = SessionTrust(
+                anchors: TestSession.pki.anchors,
+                pinnedDomains: try PinFile.load(text: file, file: "p.json", at: 1_800_000_000).domains,
+                allHostsMustBeEvaluated: true
+            )
+            let manager = try HTTPSessionManager(serverTrust: trust)
+            let result: SessionError.Code?
+            do {
+                _ = try await manager.data(for: "https://127.0.0.1:\(origin.port)/")
+                result = nil
+            } catch {
+                result = error.sessionCode
+            }
+            #expect(result == code)
+            await manager.invalidateSession(cancelingTasks: true)
+        }
+        #expect(origin.requests.count == 1)
+    }
+
     @Test("a body over the limit fails, announced or not", arguments: [true, false])
     func tooLarge(isAnnounced: Bool) async throws {
         let origin = try Self.origin { connection in

@@ -206,6 +206,68 @@ struct FetchTests {
         #expect(!answer.errors.contains("redirect"))
     }
 
+    @Test(
+        "with --config a redirect leads from pins to pins that hold, also where http is upgraded",
+        arguments: [
+            ["enforcePinning": false], ["expiration": "2020-01-31", "onExpiration": "unpinned"], ["ports": [1]],
+        ] as [[String: any Sendable]]
+    )
+    func redirectOutOfPins(members: [String: any Sendable]) throws {
+        let otherHost = "other.example.com"
+        let server = try Stage.pki.server(Stage.host)
+        let otherServer = try Stage.pki.server(otherHost)
+        let other = try ScriptedOrigin(otherServer) { OriginAnswer.text($0.target) }
+        let origin = try ScriptedOrigin(server) { _ in
+            let fields = ["Location: https://\(otherHost)/end"]
+            return OriginAnswer.text("", status: "307 Temporary Redirect", fields: fields)
+        }
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.serve(Stage.host, server, at: origin.port)
+        settings.pinnedDomains[Stage.host]?["ports"] = [443]
+        settings.resolve(otherHost, to: other.port)
+        settings.pin(otherHost, to: .unrelated(2), with: members)
+        for url in ["http://\(Stage.host)/", "https://\(Stage.host)/"] {
+            let answer = try pinproxy(
+                "fetch",
+                "--config",
+                try settings.write(to: folder),
+                "-H",
+                "X-Api-Key: secret",
+                url
+            )
+            #expect(answer.exitCode == 77 && answer.errors.contains("pins"), "\(url): \(answer.errors)")
+        }
+        #expect(other.connections.isEmpty)
+        settings.pin(otherHost, to: otherServer.pin)
+        let held = try pinproxy("fetch", "--config", try settings.write(to: folder), "http://\(Stage.host)/")
+        #expect(held.exitCode == 0 && held.output == "/end", "\(held.errors)")
+    }
+
+    @Test("a URL that is upgraded does not lead back out of TLS")
+    func redirectOutOfTLS() throws {
+        let plain = try ScriptedOrigin(nil) { _ in OriginAnswer.text("in the clear") }
+        let server = try Stage.pki.server(Stage.host)
+        let origin = try ScriptedOrigin(server) { request in
+            request.target == "/end"
+                ? OriginAnswer.text("there")
+                : OriginAnswer.text(
+                    "",
+                    status: "302 Found",
+                    fields: ["Location: http://\(request.target.dropFirst())/end"]
+                )
+        }
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.resolve(Stage.host, to: origin.port)
+        settings.hosts[Stage.host]?["upgrade"] = true
+        settings.resolve("plain.example.com", to: plain.port)
+        let path = try settings.write(to: folder)
+        let left = try pinproxy("fetch", "--config", path, "http://\(Stage.host)/plain.example.com")
+        #expect(left.exitCode == 77 && left.errors.contains("without TLS"), "\(left.errors)")
+        #expect(plain.connections.isEmpty)
+        let stayed = try pinproxy("fetch", "--config", path, "http://\(Stage.host)/\(Stage.host)")
+        #expect(stayed.exitCode == 0 && stayed.output == "there", "\(stayed.errors)")
+    }
+
     @Test("a redirect that is denied is told by the URL that was asked for")
     func deniedRedirect() throws {
         let origin = try origin { _ in

@@ -1,4 +1,5 @@
 import Foundation
+import ServerTrust
 import TestSupport
 import Testing
 
@@ -119,6 +120,42 @@ struct FollowedRedirectTests {
             }
         }
         #expect(plain.requests.count == 1)
+    }
+
+    @Test(
+        "a request does not follow to a host whose pins hold nobody any more, or are only reported",
+        arguments: [
+            ["expiration": "2020-01-31", "onExpiration": "unpinned"], ["enforcePinning": false],
+            ["expiration": "2020-01-31", "enforcePinning": false], ["ports": [444]], ["pinningMode": "none"],
+        ] as [[String: any Sendable]]
+    )
+    func heldToNoPins(members: [String: any Sendable]) throws {
+        func post(_ members: [String: Any]) throws -> (HTTPMessage, ScriptedOrigin) {
+            // Another key than the pinned one.
+            let pair = try pair(
+                ["policy": "follow"],
+                { settings in
+                    var domain = settings.pinnedDomains[Self.second] ?? [:]
+                    domain["pins"] = ["\(PublicKeyPin.unrelated(2))", "\(PublicKeyPin.unrelated(3))"]
+                    if members["pinningMode"] != nil { domain["pins"] = nil }
+                    settings.pinnedDomains[Self.second] = domain.merging(members) { $1 }
+                },
+                first: { _ in Self.redirect("https://\(Self.second)/next", status: "307 Temporary Redirect") }
+            )
+            let request = ProxyUnderTest.request(
+                "POST",
+                pair.stage.url("/start"),
+                fields: ["X-Api-Key: secret"],
+                body: "the body"
+            )
+            return (try pair.stage.proxy.exchange(request, method: "POST"), pair.second)
+        }
+        let (answer, second) = try post(members)
+        #expect(answer.status == 403 && answer.problemCode == "redirect_denied", "\(answer.startLine) \(answer.text)")
+        #expect(second.applicationBytes == 0)
+        // With pins that hold, the hop is made, and they refuse the server.
+        let (held, _) = try post(["expiration": "2098-12-31"])
+        #expect(held.problemCode == "pin_mismatch", "\(held.startLine) \(held.text)")
     }
 
     @Test("the access and address rules judge each hop: the metadata address and denied hosts are not reached")

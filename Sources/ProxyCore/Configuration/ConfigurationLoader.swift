@@ -117,32 +117,36 @@ package enum ConfigurationLoader {
     /// What neither the configuration nor the pin files show alone.
     private static func checkAgainstPins(_ read: ConfigurationReader, _ pinnedDomains: PinnedDomains) {
         for entry in read.refusedUpgrades {
-            guard let host = entry.value.host, pinnedDomains.policy(host: host, port: 443) != nil else { continue }
+            guard let host = entry.value.host, pinnedDomains.names(host) else { continue }
             entry.element.report(
                 "a pin file names \(host), and such a host is never reached without TLS",
                 remedy: "take it out, or take the host out of the pin files"
             )
         }
         for entry in read.tunnels {
-            guard let host = entry.value.host, pinnedDomains.policy(host: host, port: 443) != nil else { continue }
+            guard let host = entry.value.host, pinnedDomains.names(host) else { continue }
             entry.element.report(
                 "a pin file names \(host), and such a host is never tunnelled: its pins could not be checked",
                 remedy: "write \"deny\", or take the host out of the pin files"
             )
         }
         for entry in read.givenCredentials where !entry.value.upgrade {
-            guard let host = entry.value.host, pinnedDomains.policy(host: host, port: 443) == nil else { continue }
+            guard let host = entry.value.host, !pinnedDomains.names(host) else { continue }
             entry.element.warn(
                 "a request for http://\(host) carries these credentials in the clear",
                 remedy: "add \"upgrade\": true"
             )
         }
         guard read.configuration.unpinnedHosts == .deny else { return }
-        for upstream in read.upstreams
-        where pinnedDomains.policy(host: upstream.value.host, port: upstream.value.port) == nil {
+        for upstream in read.upstreams {
+            let (host, port) = (upstream.value.host, upstream.value.port)
+            guard !pinnedDomains.covers(host: host, port: port) else { continue }
+            let reason =
+                pinnedDomains.names(host)
+                ? "the pin file's ports of \(host) leave out \(port)" : "no pin file names \(host)"
             upstream.element.report(
-                "unpinnedHosts is deny, and no pin file names \(upstream.value.host): every request would be refused",
-                remedy: "pin the host, or let unpinnedHosts be allow"
+                "unpinnedHosts is deny, and \(reason): every request would be refused",
+                remedy: "pin the host\(pinnedDomains.names(host) ? " on that port" : ""), or let unpinnedHosts be allow"
             )
         }
     }

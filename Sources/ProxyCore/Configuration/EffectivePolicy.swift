@@ -119,7 +119,7 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
 
         row("upgrade", upgrade(host, entry, snapshot))
         if let domain, let policy = domain.policy {
-            rows += pinning(policy, domain, host)
+            rows += pinning(policy, domain, host, snapshot.configuration.unpinnedHosts)
         } else if domain != nil {
             row("pinning", "excluded from the policy of its parent: chain and host are checked")
         } else {
@@ -128,7 +128,7 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
         }
         row("anchors", anchors(of: domain?.policy, snapshot))
         if entry.connect != .deny {
-            let isRefused = snapshot.isPinned(host) && entry.connect == .tunnel
+            let isRefused = snapshot.isNamed(host) && entry.connect == .tunnel
             let text =
                 isRefused ? "denied: a pinned host is never tunnelled" : connect(entry.connect, configuration.access)
             row("CONNECT", text)
@@ -157,11 +157,16 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
 
     private static func upgrade(_ host: Host, _ entry: HostConfiguration, _ snapshot: PolicySnapshot) -> String {
         let rewritten = entry.rewriteUpgraded ? "" : "; answers are not rewritten"
-        if snapshot.isPinned(host) { return "always: a pin file names the host\(rewritten)" }
+        if snapshot.isNamed(host) { return "always: a pin file names the host\(rewritten)" }
         return entry.upgrade ? "yes\(rewritten)" : "no: http:// goes out without TLS"
     }
 
-    private static func pinning(_ policy: SecurityPolicy, _ domain: PinnedDomains.Domain, _ host: Host) -> [Row] {
+    private static func pinning(
+        _ policy: SecurityPolicy,
+        _ domain: PinnedDomains.Domain,
+        _ host: Host,
+        _ unpinnedHosts: UnpinnedHosts
+    ) -> [Row] {
         let configuration = policy.configuration
         var rows: [Row] = []
         var mode = configuration.pinningMode.rawValue
@@ -178,7 +183,8 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
         rows.append(Row(label: "pinning", text: mode))
         if let ports = domain.ports {
             let listed = ports.map(String.init).joined(separator: ", ")
-            rows.append(Row(label: "ports", text: "\(listed); on others chain and host are checked"))
+            let others = unpinnedHosts == .deny ? "others are denied" : "on others chain and host are checked"
+            rows.append(Row(label: "ports", text: "\(listed); \(others)"))
         }
         if !configuration.pins.isEmpty {
             let backups = configuration.pins.count { $0.isBackup }

@@ -84,14 +84,7 @@ package final class PolicySnapshot: Sendable {
 
     /// Whether a pin file names the host, in whatever mode: it is never reached without TLS and never tunnelled
     /// (invariant 8). Allocates nothing.
-    package func isPinned(_ host: Host) -> Bool {
-        isPinned(bytes: host.bytes.span, isName: host.kind == .name)
-    }
-
-    /// The same for a host's normal form, as `Host.bytes` holds it.
-    package func isPinned(bytes: borrowing Span<UInt8>, isName: Bool) -> Bool {
-        parts.pinnedDomains.policy(host: bytes, isName: isName, port: 443) != nil
-    }
+    package func isNamed(_ host: Host) -> Bool { parts.pinnedDomains.names(host) }
 
     /// The entry of the most specific host, or the defaults. Allocates nothing.
     package func policy(for host: Host) -> HostPolicy {

@@ -1,4 +1,5 @@
 import HTTPCore
+import IOCore
 import ServerTrust
 import SessionCore
 
@@ -59,12 +60,14 @@ struct RedirectHook {
     ///   - url: where that request went.
     ///   - method: what it asked.
     ///   - router: by the policy of this moment, under which the next request would be made.
+    ///   - now: seconds since 1970: pin sets expire.
     mutating func decide(
         _ head: borrowing ResponseHead,
         url: AbsoluteURL,
         method: HTTPMethod,
         body: Body,
-        router: Router
+        router: Router,
+        now: Int64 = Clock.realtime / 1_000_000
     ) -> Decision {
         var hop: RedirectMachine.Hop
         switch RedirectMachine.propose(head, url: url, method: method) {
@@ -88,7 +91,7 @@ struct RedirectHook {
             changes = rewrite.fields
         }
         hop.crossesOrigins = hop.url.origin != url.origin
-        return follow(hop, from: url, rule: rule.map { hooks.redirects.rules[$0] }, changes, body, router)
+        return follow(hop, from: url, rule: rule.map { hooks.redirects.rules[$0] }, changes, body, router, now)
     }
 
     private mutating func follow(
@@ -97,17 +100,18 @@ struct RedirectHook {
         rule: RedirectRule?,
         _ changes: FieldChanges?,
         _ body: Body,
-        _ router: Router
+        _ router: Router,
+        _ now: Int64
     ) -> Decision {
         let target = hop.url.origin
         // Both as they are in themselves, so that a rule that waives one does not waive the other.
-        let isPinned = router.isPinned(url.origin)
+        let hasPins = router.hasPins(url.origin)
         if RedirectMachine.judge(from: (url.origin.scheme, false), to: (target.scheme, false)) != nil,
             rule?.namesPlainHTTP != true
         {
             return .refuse(losesTLS(url.origin, target))
         }
-        if RedirectMachine.judge(from: (.http, isPinned), to: (.http, router.isHeldToPins(target))) != nil,
+        if RedirectMachine.judge(from: (.http, hasPins), to: (.http, router.isHeldToPins(target, at: now))) != nil,
             rule?.names(target.host) != true
         {
             return .refuse(leavesPins(url.origin, target))
@@ -219,18 +223,15 @@ extension Router {
         )
     }
 
-    /// Whether pins are meant to say who serves there.
-    func isPinned(_ origin: Origin) -> Bool {
+    /// Whether there are pins for that place, held to now or not: what came for such a host does not leave to a host
+    /// without pins. Pins that lapse, or are only reported on, do not open that way.
+    func hasPins(_ origin: Origin) -> Bool {
         guard origin.scheme == .https else { return false }
-        let policy = snapshot.pinnedDomains.policy(host: origin.host, port: origin.port)
-        return policy.map { $0.configuration.pinningMode != .none } ?? false
+        return snapshot.pinnedDomains.policy(host: origin.host, port: origin.port)?.hasPins ?? false
     }
 
-    /// Whether pins keep everybody else from serving there: not where they are only reported on.
-    func isHeldToPins(_ origin: Origin) -> Bool {
-        guard isPinned(origin), let policy = snapshot.pinnedDomains.policy(host: origin.host, port: origin.port) else {
-            return false
-        }
-        return policy.configuration.enforcePinning && !policy.isUnverified
+    /// Whether pins decide now who may serve there (invariant 6).
+    func isHeldToPins(_ origin: Origin, at now: Int64) -> Bool {
+        origin.scheme == .https && snapshot.pinnedDomains.isHeldToPins(host: origin.host, port: origin.port, at: now)
     }
 }

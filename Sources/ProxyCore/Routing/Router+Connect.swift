@@ -15,7 +15,7 @@ extension Router {
         if let refusal = hostRefusal(host, allowHosts) { return refused(refusal) }
         let settings = snapshot.policy(for: host).configuration
         // Invariant 8, whatever the configuration says: not on another port, not when only reporting.
-        if snapshot.isPinned(host), settings.connect == .tunnel {
+        if snapshot.isNamed(host), settings.connect == .tunnel {
             return refused(
                 Problem(
                     .connectDenied,
@@ -57,7 +57,9 @@ extension Router {
                 logPrefix: place
             )
         }
-        if let refusal = unpinnedRefusal(host) ?? literalRefusal(host, port, settings, exempting: settings.resolve) {
+        if let refusal = unpinnedRefusal(host, port)
+            ?? literalRefusal(host, port, settings, exempting: settings.resolve)
+        {
             return refused(refusal)
         }
         let endpoint = Endpoint(

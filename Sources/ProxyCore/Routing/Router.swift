@@ -83,8 +83,7 @@ package struct Router: Sendable {
         settings: HostConfiguration,
         exemption: AddressAndPort?
     ) -> Route {
-        let pinned = snapshot.pinnedDomains.policy(host: host, port: port)
-        if pinned == nil, let refusal = unpinnedRefusal(host) {
+        if let refusal = unpinnedRefusal(host, port) {
             return refused(refusal, isHTTPS: secure, host: host, port: port)
         }
         if let refusal = literalRefusal(host, port, settings, exempting: exemption) {
@@ -96,7 +95,7 @@ package struct Router: Sendable {
             port: port,
             resolve: settings.resolve.map { (Host($0.address), $0.port) },
             httpVersion: secure && settings.httpVersion == .http2 ? .http2 : .http1,
-            policy: pinned ?? SecurityPolicy.unpinned,
+            policy: snapshot.pinnedDomains.policy(host: host, port: port) ?? SecurityPolicy.unpinned,
             anchors: snapshot.trustAnchors,
             generation: UInt64(snapshot.generation),
             timeouts: timeouts ?? TaskTimeouts(settings.timeouts),
@@ -114,9 +113,18 @@ package struct Router: Sendable {
         )
     }
 
-    /// Of a host that no pin file names.
-    func unpinnedRefusal(_ host: Host) -> Problem? {
-        guard snapshot.configuration.unpinnedHosts == .deny else { return nil }
+    /// Of a host that no pin file names, or that one names for other ports alone.
+    func unpinnedRefusal(_ host: Host, _ port: UInt16) -> Problem? {
+        guard snapshot.configuration.unpinnedHosts == .deny,
+            !snapshot.pinnedDomains.covers(host: host, port: port)
+        else { return nil }
+        if snapshot.isNamed(host) {
+            return Problem(
+                .unpinnedDenied,
+                "The \"ports\" of \(host) in the pin files leave out \(port), and unpinnedHosts is \"deny\". "
+                    + "Add the port to \"ports\" if the pins hold there, or set unpinnedHosts to \"allow\"."
+            )
+        }
         return Problem(
             .unpinnedDenied,
             "No pin file names \(host) and unpinnedHosts is \"deny\". "
@@ -202,6 +210,6 @@ extension TaskTimeouts {
 extension Router {
     /// Whether plain http to that host would go out over TLS.
     func wouldUpgrade(_ host: Host) -> Bool {
-        snapshot.isPinned(host) || snapshot.policy(for: host).configuration.upgrade
+        snapshot.isNamed(host) || snapshot.policy(for: host).configuration.upgrade
     }
 }

@@ -28,8 +28,10 @@ public struct PinnedDomains: Sendable {
             policyOfOtherPorts = ports == nil ? nil : policy.forOtherPorts()
         }
 
+        func covers(_ port: UInt16) -> Bool { ports?.contains(port) ?? true }
+
         func policy(port: UInt16) -> SecurityPolicy {
-            guard let ports, let policyOfOtherPorts, !ports.contains(port) else { return policy }
+            guard let policyOfOtherPorts, !covers(port) else { return policy }
             return policyOfOtherPorts
         }
     }
@@ -65,6 +67,23 @@ public struct PinnedDomains: Sendable {
     /// - Parameter isName: false for an IP literal.
     package func policy(host bytes: borrowing Span<UInt8>, isName: Bool, port: UInt16) -> SecurityPolicy? {
         table.lookup(bytes: bytes, isName: isName)??.policy(port: port)
+    }
+
+    /// Whether a pin file names the host, in whatever mode and state, for whatever ports: it is never reached without TLS
+    /// and never tunnelled blind (invariant 8). Whether pins hold there now, `SecurityPolicy.isHeldToPins` says.
+    ///
+    /// - Returns: false also for a domain that is excluded from its parent's policy.
+    public func names(_ host: Host) -> Bool { table.lookup(host).flatMap { $0 } != nil }
+
+    /// Whether a pin file says what holds for the host on that port: it is no unpinned host there. False on a port that
+    /// the domain's `ports` leaves out.
+    public func covers(host: Host, port: UInt16) -> Bool { table.lookup(host)??.covers(port) ?? false }
+
+    /// Whether pins decide now who may serve there; `SecurityPolicy.isHeldToPins` has the answer.
+    ///
+    /// - Parameter now: seconds since 1970.
+    public func isHeldToPins(host: Host, port: UInt16, at now: Int64) -> Bool {
+        policy(host: host, port: port)?.isHeldToPins(at: now) ?? false
     }
 
     /// A copy with one more domain, for a policy that is made and not loaded (the demo's origin).

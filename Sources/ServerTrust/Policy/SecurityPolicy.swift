@@ -70,6 +70,23 @@ public final class SecurityPolicy: Sendable {
         pinningMode == .none && (allowInvalidCertificates || !validatesDomainName)
     }
 
+    /// Whether there are pins, in whatever state: held to, only reported on, or expired.
+    public var hasPins: Bool { pinningMode != .none }
+
+    /// Whether pins decide now who may serve: a server that shows none of them is refused.
+    ///
+    /// False for mode `none` (the ports that a domain's `ports` leaves out among them), for pins that are only reported
+    /// on, and for a pin set that has expired with `onExpiration: unpinned`. A set that has expired with `deny` refuses
+    /// every server. It is the one answer to this question; that a pin file names a host at all is another one
+    /// (`PinnedDomains.names`).
+    ///
+    /// - Parameter now: seconds since 1970.
+    public func isHeldToPins(at now: Int64) -> Bool {
+        guard hasPins, configuration.enforcePinning else { return false }
+        guard configuration.onExpiration == .unpinned, let expiration = configuration.expiration else { return true }
+        return now < expiration.end
+    }
+
     /// The keys that were expected, for reports: the pins, or in `certificate` mode the keys of the pinned certificates.
     public var expectedPins: [PublicKeyPin] {
         switch pinningMode {

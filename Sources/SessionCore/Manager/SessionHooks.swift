@@ -22,7 +22,7 @@ public struct RedirectProposal: Sendable {
     public enum Denial: Sendable, Equatable {
         /// From https to http.
         case losesTLS
-        /// From a host with pins to one without.
+        /// From a host with pins to one that is held to none now (`SecurityPolicy.isHeldToPins`).
         case leavesPins
     }
 }

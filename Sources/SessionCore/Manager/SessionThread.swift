@@ -140,9 +140,10 @@ final class SessionThread: @unchecked Sendable {
         configuration.temporaryFolder ?? getenv("TMPDIR").map { String(cString: $0) } ?? "/var/tmp"
     }
 
-    func endpoint(for url: RequestURL) throws(SessionError) -> Endpoint {
-        if let known = lock.withLock({ gate.endpoints[url.origin] }) { return known }
-        let origin = url.origin
+    func endpoint(for url: RequestURL) throws(SessionError) -> Endpoint { try endpoint(for: url.origin) }
+
+    func endpoint(for origin: Origin) throws(SessionError) -> Endpoint {
+        if let known = lock.withLock({ gate.endpoints[origin] }) { return known }
         let endpoint = try makeEndpoint(origin)
         return lock.withLock {
             // Another thread may have been faster: one value for one place.
@@ -167,12 +168,6 @@ final class SessionThread: @unchecked Sendable {
             timeouts: configuration.timeouts,
             proxy: configuration.proxy.flatMap { $0.exceptions.contains(origin.host) ? nil : $0 }
         )
-    }
-
-    /// Whether a server there has to have a pinned key or certificate.
-    func isPinned(_ origin: Origin) -> Bool {
-        guard let policy = serverTrust.policy(host: origin.host, port: origin.port) else { return false }
-        return policy.pinningMode != .none
     }
 
     // MARK: The end

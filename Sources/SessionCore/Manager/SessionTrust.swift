@@ -12,7 +12,8 @@ public struct SessionTrust: Sendable {
     public var policies: [Host: SecurityPolicy]
     /// What `PinFile.load` has read.
     public var pinnedDomains: PinnedDomains
-    /// Whether a host that is named nowhere is refused (Alamofire's name, and there the default).
+    /// Whether a host that is named nowhere is refused (Alamofire's name, and there the default); so is a port that the
+    /// `ports` of a pin file's domain leave out.
     public var allHostsMustBeEvaluated: Bool
 
     /// Anchors for all hosts, and policies for some. Where a host is in both, `policies` goes before `pinnedDomains`.
@@ -59,13 +60,20 @@ public struct SessionTrust: Sendable {
     /// What a request to that place is held to.
     ///
     /// - Throws: `requestInvalid` for a host that is named and would be reached without TLS, and for one that is not
-    ///   named when all must be.
+    ///   named, or not for that port, when all must be.
     func policy(scheme: Endpoint.Scheme, host: Host, port: UInt16) throws(SessionError) -> SecurityPolicy {
         if let policy = policy(host: host, port: port) {
             guard scheme == .https else {
                 throw SessionError(
                     .requestInvalid,
                     "\(host) has a security policy and is not reached without TLS. Write https."
+                )
+            }
+            guard !allHostsMustBeEvaluated || policies[host] != nil || pinnedDomains.covers(host: host, port: port)
+            else {
+                throw SessionError(
+                    .requestInvalid,
+                    "The \"ports\" of \(host) in the pin file leave out \(port), and allHostsMustBeEvaluated asks for a policy. Add the port."
                 )
             }
             return policy

@@ -24,7 +24,7 @@ extension SessionError {
         let why =
             switch denial {
             case .losesTLS: "goes without TLS"
-            case .leavesPins: "has no pins"
+            case .leavesPins: "is held to no pins"
             }
         self.init(
             .redirectDenied,

@@ -40,7 +40,7 @@ package struct RedirectMachine: Sendable {
     package enum Denial: Equatable, Sendable {
         /// From https to http.
         case losesTLS
-        /// From a host with pins to one without.
+        /// From a host with pins to one that is held to none now.
         case leavesPins
     }
 
@@ -109,13 +109,14 @@ package struct RedirectMachine: Sendable {
     /// Whether a hop may be made.
     ///
     /// - Parameters:
-    ///   - isPinned: what the policies of the two ends demand.
+    ///   - from: where the request went; whether there are pins for it, in whatever state.
+    ///   - to: where the hop leads; whether pins decide now who may serve there.
     package static func judge(
-        from: (scheme: RequestHead.Scheme, isPinned: Bool),
-        to: (scheme: RequestHead.Scheme, isPinned: Bool)
+        from: (scheme: RequestHead.Scheme, hasPins: Bool),
+        to: (scheme: RequestHead.Scheme, isHeldToPins: Bool)
     ) -> Denial? {
         if from.scheme == .https, to.scheme == .http { return .losesTLS }
-        if from.isPinned, !to.isPinned { return .leavesPins }
+        if from.hasPins, !to.isHeldToPins { return .leavesPins }
         return nil
     }
 

@@ -52,6 +52,14 @@ public final class Endpoint: Sendable {
     /// Of host and port, started from a number of this process: a client cannot choose names that collide.
     let laneHash: UInt64
 
+    /// Whether there are pins for it, held to now or not.
+    package var hasPins: Bool { scheme == .https && policy.hasPins }
+
+    /// Whether pins decide now who may serve there; `SecurityPolicy.isHeldToPins` has the answer.
+    ///
+    /// - Parameter now: seconds since 1970.
+    package func isHeldToPins(at now: Int64) -> Bool { scheme == .https && policy.isHeldToPins(at: now) }
+
     /// - Parameters:
     ///   - resolve: a fixed host and port to connect to; the TLS name stays `host`.
     package init(

@@ -1,4 +1,5 @@
 import HTTPCore
+import IOCore
 
 extension TaskRun {
     /// What an answer leads to.
@@ -13,9 +14,20 @@ extension TaskRun {
     func decide(on hop: RedirectMachine.Hop, after head: ResponseHead, of task: SessionTask) -> Step {
         guard let url else { return .answer }
         let target = hop.url.origin
+        // By the endpoints, which say where requests really go: plain http may be upgraded. What has none is refused when
+        // its request is made; until then it counts as what it is written.
+        let from = try? session.endpoint(for: url.origin)
+        let to = try? session.endpoint(for: target)
+        let isSecure = (
+            from: from.map { $0.scheme == .https } ?? (url.origin.scheme == .https),
+            to: to.map { $0.scheme == .https } ?? (target.scheme == .https)
+        )
         let denial = RedirectMachine.judge(
-            from: (url.origin.scheme, session.isPinned(url.origin)),
-            to: (target.scheme, session.isPinned(target))
+            from: (isSecure.from ? .https : .http, from?.hasPins ?? false),
+            to: (
+                isSecure.to ? .https : .http,
+                to?.isHeldToPins(at: session.loop.wallClock / 1_000_000) ?? false
+            )
         )
         var following = request
         following.url = hop.url.text
@@ -24,7 +36,7 @@ extension TaskRun {
         RedirectMachine.prune(
             &following.fields,
             for: hop,
-            leavesTLS: url.origin.scheme == .https && target.scheme == .http
+            leavesTLS: isSecure.from && !isSecure.to
         )
         let proposal = RedirectProposal(request: following, denial: denial.map { RedirectProposal.Denial($0) })
         let hook = task.delegate.taskWillPerformHTTPRedirection ?? session.hookBox.hooks.taskWillPerformHTTPRedirection

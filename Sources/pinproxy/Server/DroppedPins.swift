@@ -1,4 +1,5 @@
 import HTTPCore
+import IOCore
 import ProxyCore
 import ServerTrust
 
@@ -9,15 +10,12 @@ struct DroppedPins {
     /// So many are named; the rest is counted.
     private static let named = 20
 
-    init(from old: PinnedDomains, to new: PinnedDomains) {
+    /// - Parameter now: seconds since 1970: pin sets expire.
+    init(from old: PinnedDomains, to new: PinnedDomains, at now: Int64 = Clock.realtime / 1_000_000) {
         domains = old.domains.filter { domain in
-            guard let policy = domain.policy, Self.enforcesPins(policy) else { return false }
-            return !(new.policy(host: domain.host, port: domain.ports?.first ?? 443).map(Self.enforcesPins) ?? false)
+            guard let policy = domain.policy, policy.isHeldToPins(at: now) else { return false }
+            return !(domain.ports ?? [443]).allSatisfy { new.isHeldToPins(host: domain.host, port: $0, at: now) }
         }.map(\.host)
-    }
-
-    private static func enforcesPins(_ policy: SecurityPolicy) -> Bool {
-        policy.pinningMode != .none && policy.configuration.enforcePinning
     }
 
     var count: Int { domains.count }

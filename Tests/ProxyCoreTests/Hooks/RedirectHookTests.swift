@@ -187,6 +187,34 @@ struct RedirectHookTests {
         #expect(try decide(stage, other).contains("held to no pins"))
     }
 
+    @Test("pins that have expired hold nobody where the domain is unpinned then, and refuse everybody elsewhere")
+    func expired() throws {
+        for (members, isHeld) in [
+            (#""expiration": "2020-01-31", "onExpiration": "unpinned","#, false),
+            (#""expiration": "2098-12-31", "onExpiration": "unpinned","#, true),
+            (#""expiration": "2020-01-31","#, true),
+            (#""expiration": "2020-01-31", "enforcePinning": false,"#, false),
+            (#""ports": [444],"#, false), (#""ports": [443],"#, true),
+        ] {
+            let stage = try stage(
+                #""policy": "follow""#,
+                pinned: ["api.example.com": "", "other.example.com": members]
+            )
+            let decision = try decide(stage, other)
+            #expect(decision.contains("held to no pins") == !isHeld, "\(members) \(decision)")
+        }
+    }
+
+    @Test("a host whose own pins have lapsed or are only reported on still leads to pinned hosts alone")
+    func lapsedSource() throws {
+        for members in [
+            #""expiration": "2020-01-31", "onExpiration": "unpinned","#, #""enforcePinning": false,"#,
+        ] {
+            let stage = try stage(#""policy": "follow""#, pinned: ["api.example.com": members])
+            #expect(try decide(stage, other).contains("held to no pins"), "\(members)")
+        }
+    }
+
     @Test("waiving TLS does not waive pins")
     func bothGuards() throws {
         let stage = try stage(

@@ -22,6 +22,37 @@ struct PinnedDomainsTests {
         return policy?.domain?.description
     }
 
+    @Test("that a host is named, that a port is covered and that pins hold now are three questions")
+    func questions() throws {
+        let domains = try load(
+            """
+            "example.com": { \(Self.pins), "includeSubdomains": true },
+            "out.example.com": { "excludeFromParentPolicy": true },
+            "ports.test": { \(Self.pins), "ports": [443] },
+            "reported.test": { \(Self.pins), "enforcePinning": false },
+            "none.test": { "pinningMode": "none" },
+            "unpinned.test": { \(Self.pins), "expiration": "2027-01-31", "onExpiration": "unpinned" },
+            "denied.test": { \(Self.pins), "expiration": "2027-01-31" },
+            "lapsed.test": { \(Self.pins), "expiration": "2027-01-31", "enforcePinning": false }
+            """
+        ).domains
+        let lastDay: Int64 = 1_801_439_999
+        for (host, port, names, covers, holds, holdsLater) in [
+            ("example.com", 443, true, true, true, true), ("a.example.com", 8443, true, true, true, true),
+            ("out.example.com", 443, false, false, false, false), ("other.test", 443, false, false, false, false),
+            ("ports.test", 443, true, true, true, true), ("ports.test", 444, true, false, false, false),
+            ("reported.test", 443, true, true, false, false), ("none.test", 443, true, true, false, false),
+            ("unpinned.test", 443, true, true, true, false), ("denied.test", 443, true, true, true, true),
+            ("lapsed.test", 443, true, true, false, false),
+        ] as [(String, UInt16, Bool, Bool, Bool, Bool)] {
+            let name = try Host(host)
+            #expect(domains.names(name) == names, "\(host)")
+            #expect(domains.covers(host: name, port: port) == covers, "\(host):\(port)")
+            #expect(domains.isHeldToPins(host: name, port: port, at: lastDay) == holds, "\(host):\(port)")
+            #expect(domains.isHeldToPins(host: name, port: port, at: lastDay + 1) == holdsLater, "\(host):\(port)")
+        }
+    }
+
     @Test("50 the exact domain before the parent, the longest parent before the others")
     func mostSpecific() throws {
         let domains = try load(

@@ -94,7 +94,7 @@ struct RedirectTests {
         let request = HTTPRequest(url: Stage.url("/"))
         let denied = try stage.manager.dataTask(with: request)
         await #expect { try await denied.value() } throws: { $0.sessionCode == .redirectDenied }
-        #expect(denied.error?.details.contains("has no pins") == true)
+        #expect(denied.error?.details.contains("held to no pins") == true)
         // A hook that only looks changes nothing.
         stage.manager.taskWillPerformHTTPRedirection = { [stage] _, response, redirect in
             stage.note("\(response.status) \(redirect.request.url) \(redirect.denial == .leavesPins)")
@@ -110,6 +110,32 @@ struct RedirectTests {
         #expect(answer.data == Array("there".utf8))
         #expect(answer.metrics.transaction.connection?.evaluation?.verdict == .notPinned)
         #expect(answer.metrics.earlierTransactions[0].connection?.evaluation?.verdict == .pass)
+        await stage.end()
+    }
+
+    @Test(
+        "pins that are only reported on, or have lapsed, do not count as pins of the next host",
+        arguments: [(false, .deny, 2098), (true, .unpinned, 2020), (true, .deny, 2098)]
+            as [(Bool, SecurityPolicy.Configuration.OnExpiration, Int)]
+    )
+    func lapsedPins(enforces: Bool, onExpiration: SecurityPolicy.Configuration.OnExpiration, year: Int) async throws {
+        var settings = SecurityPolicy.Configuration()
+        settings.pinningMode = .publicKey
+        settings.pins = [Pin(Stage.server.pin), Pin(.unrelated(2))]
+        settings.enforcePinning = enforces
+        settings.onExpiration = onExpiration
+        settings.expiration = CalendarDate(year: year, month: 1, day: 31)
+        let stage = try Stage(pinned: [Stage.host], policies: [Stage.other: try SecurityPolicy(settings)]) { request in
+            request.target == "/end"
+                ? OriginAnswer.text("there") : OriginAnswer.redirect(Stage.url("/end", Stage.other))
+        }
+        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        if enforces, onExpiration == .deny {
+            #expect(try await task.value().data == Array("there".utf8))
+        } else {
+            await #expect { try await task.value() } throws: { $0.sessionCode == .redirectDenied }
+            #expect(stage.origin.requests.count == 1)
+        }
         await stage.end()
     }
 

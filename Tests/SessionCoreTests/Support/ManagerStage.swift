@@ -18,10 +18,12 @@ final class ManagerStage: Sendable {
 
     /// - Parameters:
     ///   - pinned: hosts whose key is pinned.
+    ///   - policies: of other hosts.
     ///   - successor: whom the origin's second and later connections show.
     ///   - script: the origin's; it serves `host` and `other`, over TLS.
     init(
         pinned: [String] = [],
+        policies: [String: SecurityPolicy] = [:],
         successor: TestServer? = nil,
         plain: ScriptedOrigin? = nil,
         loop: SessionLoop? = nil,
@@ -39,16 +41,18 @@ final class ManagerStage: Sendable {
         change(&configuration)
         var trust = SessionTrust(anchors: TestSession.pki.anchors)
         for name in pinned { trust.policies[try Host(name)] = try .pinning(Self.server.pin) }
+        for (name, policy) in policies { trust.policies[try Host(name)] = policy }
         manager = try URLSessionManager(configuration: configuration, serverTrust: trust, loop: loop)
     }
 
     convenience init(
         pinned: [String] = [],
+        policies: [String: SecurityPolicy] = [:],
         plain: ScriptedOrigin? = nil,
         _ change: (inout URLSessionManager.Configuration) -> Void = { _ in },
         answering answer: @escaping @Sendable (HTTPMessage) -> String
     ) throws {
-        try self.init(pinned: pinned, plain: plain, change) { connection in
+        try self.init(pinned: pinned, policies: policies, plain: plain, change) { connection in
             while let request = try connection.readRequest() { try connection.write(answer(request)) }
         }
     }
