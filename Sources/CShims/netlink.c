@@ -12,6 +12,7 @@
 _Static_assert(PINPROXY_NETLINK_ERROR == NLMSG_ERROR && PINPROXY_NETLINK_DONE == NLMSG_DONE, "netlink's types");
 _Static_assert(PINPROXY_NETLINK_NEW_LINK == RTM_NEWLINK, "rtnetlink's types");
 _Static_assert(PINPROXY_NETLINK_NEW_ROUTE == RTM_NEWROUTE, "rtnetlink's types");
+_Static_assert(PINPROXY_ROUTE_LOCAL == RTN_LOCAL && PINPROXY_ROUTE_ANYCAST == RTN_ANYCAST, "rtnetlink's routes");
 _Static_assert(PINPROXY_LINK_UP == IFF_UP && PINPROXY_LINK_LOOPBACK == IFF_LOOPBACK, "a link's flags");
 _Static_assert(PINPROXY_LINK_RUNNING == IFF_RUNNING, "a link's flags");
 
@@ -93,4 +94,31 @@ ptrdiff_t pinproxy_netlink_receive(int descriptor, void *bytes, size_t capacity)
             continue;
         return message.msg_flags & MSG_TRUNC ? -EMSGSIZE : count;
     }
+}
+
+int pinproxy_netlink_route_type(const void *address, size_t length) {
+    union {
+        struct nlmsghdr header;
+        char bytes[8192];
+    } answer;
+    int descriptor = pinproxy_netlink_open(0);
+    if (descriptor < 0)
+        return descriptor;
+    ptrdiff_t count = pinproxy_netlink_ask_route_to(descriptor, address, length, 1);
+    if (count == 0)
+        count = pinproxy_netlink_receive(descriptor, &answer, sizeof answer);
+    close(descriptor);
+    if (count < 0)
+        return (int)count;
+    if (!NLMSG_OK(&answer.header, (size_t)count))
+        return -EPROTO;
+    if (answer.header.nlmsg_type == RTM_NEWROUTE && answer.header.nlmsg_len >= NLMSG_LENGTH(sizeof(struct rtmsg)))
+        return ((struct rtmsg *)NLMSG_DATA(&answer.header))->rtm_type;
+    if (answer.header.nlmsg_type != NLMSG_ERROR || answer.header.nlmsg_len < NLMSG_LENGTH(sizeof(struct nlmsgerr)))
+        return -EPROTO;
+    int code = -((struct nlmsgerr *)NLMSG_DATA(&answer.header))->error;
+    // No route, or one that refuses (prohibit, blackhole): nothing gets anywhere, here least of all.
+    if (code == ENETUNREACH || code == EHOSTUNREACH || code == EACCES || code == EINVAL)
+        return 0;
+    return code > 0 ? -code : -EPROTO;
 }

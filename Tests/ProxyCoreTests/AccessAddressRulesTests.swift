@@ -1,4 +1,5 @@
 import HTTPCore
+import IOCore
 import Testing
 
 @testable import ProxyCore
@@ -23,8 +24,12 @@ struct AccessAddressRulesTests {
                 ["169.253.255.255", "169.255.0.0", "fe7f::1", "fec0::1"]
             ),
             (
-                .metadata, ["169.254.169.254", "fd00:ec2::254", "100.100.100.200", "168.63.129.16"],
-                ["169.254.169.253", "169.254.169.255", "fd00:ec2::253", "100.100.100.201", "168.63.129.15"]
+                .metadata,
+                ["169.254.169.254", "fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "168.63.129.16"],
+                [
+                    "169.254.169.253", "169.254.169.255", "fd00:ec2::253", "fd20:ce::253", "100.100.100.201",
+                    "168.63.129.15",
+                ]
             ),
             (
                 .multicast, ["224.0.0.0", "239.255.255.255", "ff00::", "ff02::1"],
@@ -50,10 +55,10 @@ struct AccessAddressRulesTests {
         for text in outside { #expect(try !isDenied(text, by: group), "\(text) is not \(group.rawValue)") }
     }
 
-    @Test("every group has blocks of its own")
+    @Test("every group but self has blocks of its own")
     func groupsHaveBlocks() {
         let counts: [AddressGroup: Int] = [
-            .loopback: 2, .linkLocal: 2, .metadata: 4, .multicast: 2, .unspecified: 2, .private: 5, .cgnat: 1,
+            .own: 0, .loopback: 2, .linkLocal: 2, .metadata: 5, .multicast: 2, .unspecified: 2, .private: 5, .cgnat: 1,
         ]
         for group in AddressGroup.allCases { #expect(group.blocks.count == counts[group], "\(group.rawValue)") }
     }
@@ -63,7 +68,9 @@ struct AccessAddressRulesTests {
         arguments: [
             "::ffff:127.0.0.1", "::ffff:7f00:1", "::127.0.0.1", "64:ff9b::127.0.0.1", "64:ff9b::7f00:1",
             "2002:7f00:1::",
-            "2002:7f00:0001:1234::5",
+            "2002:7f00:0001:1234::5", "::ffff:0:127.0.0.1", "64:ff9b:1::127.0.0.1", "64:ff9b:1:7f00:0:100::",
+            "64:ff9b:1:7f:0:1::", "64:ff9b:1::7f:0:100:0", "2001:0:4136:e378:8000:63bf:80ff:fffe",
+            "fe80::5efe:127.0.0.1", "2001:db8::200:5efe:7f00:1",
         ]
     )
     func embeddedIPv4(text: String) throws {
@@ -81,13 +88,19 @@ struct AccessAddressRulesTests {
     func embeddedGroups(group: AddressGroup, text: String) throws {
         #expect(try isDenied(text, by: group))
         #expect(try isDenied("::ffff:\(text)", by: group))
-        #expect(try isDenied("64:ff9b::\(text)", by: group))
+        for prefix in ["64:ff9b::", "::ffff:0:", "2001:db8::5efe:", "2001:db8::200:5efe:"] {
+            #expect(try isDenied("\(prefix)\(text)", by: group), "\(prefix)")
+        }
     }
 
     @Test("a public address in an embedding form is allowed, and so is the form itself")
     func embeddedPublicAddress() throws {
         let rules = AddressRules(denying: AddressGroup.allCases.map(AddressRule.group))
-        for text in ["192.0.2.1", "::ffff:192.0.2.1", "64:ff9b::192.0.2.1", "2002:c000:201::1", "2001:db8::1"] {
+        for text in [
+            "192.0.2.1", "::ffff:192.0.2.1", "64:ff9b::192.0.2.1", "2002:c000:201::1", "2001:db8::1",
+            "64:ff9b:1::192.0.2.1", "64:ff9b:1:fffe::192.0.2.1", "2001:0:4136:e378:8000:63bf:3fff:fdd2",
+            "2001:db8::5efe:192.0.2.1", "::ffff:0:192.0.2.1",
+        ] {
             #expect(rules.judge(try address(text), port: 443) == .allowed, "\(text)")
         }
     }
@@ -172,14 +185,74 @@ struct AccessAddressRulesTests {
 
     @Test("a wildcard listener is denied at every address of this machine")
     func wildcardListener() throws {
-        let rules = AddressRules(denying: []).with(
-            ownListeners: [AddressAndPort(try address("0.0.0.0"), 8080)],
-            localAddresses: [try address("192.0.2.7"), try address("2001:db8::7")]
-        )
-        for text in ["127.0.0.1", "127.9.9.9", "::1", "0.0.0.0", "192.0.2.7", "::ffff:192.0.2.7", "2001:db8::7"] {
-            #expect(rules.judge(try address(text), port: 8080) == .deniedOwnListener, "\(text)")
+        for wildcard in ["0.0.0.0", "::"] {
+            let rules = AddressRules(
+                denying: [],
+                ownListeners: [AddressAndPort(try address(wildcard), 8080)],
+                destination: try machine("192.0.2.7", "2001:db8::7")
+            )
+            for text in [
+                "127.0.0.1", "127.9.9.9", "::1", "0.0.0.0", "192.0.2.7", "::ffff:192.0.2.7", "2001:db8::7",
+                "64:ff9b::192.0.2.7", "2002:c000:207::", "64:ff9b::127.0.0.1",
+            ] {
+                #expect(rules.judge(try address(text), port: 8080) == .deniedOwnListener, "\(text)")
+            }
+            #expect(rules.judge(try address("192.0.2.8"), port: 8080) == .allowed)
+            #expect(rules.judge(try address("192.0.2.7"), port: 8081) == .allowed)
         }
-        #expect(rules.judge(try address("192.0.2.8"), port: 8080) == .allowed)
-        #expect(rules.judge(try address("192.0.2.7"), port: 8081) == .allowed)
+    }
+
+    /// A machine with these addresses, in place of the kernel.
+    private func machine(_ texts: String...) throws -> AddressRules.Destination {
+        let own = try texts.map { try address($0) }
+        return { own.contains($0) ? .thisMachine : .elsewhere }
+    }
+
+    @Test("the group self is what the kernel says are this machine's, an embedded address too")
+    func ownAddresses() throws {
+        let rules = AddressRules(
+            denying: [.group(.metadata), .group(.own)],
+            destination: try machine("192.0.2.7", "2001:db8::7")
+        )
+        for text in ["192.0.2.7", "2001:db8::7", "2002:c000:207::1", "64:ff9b::192.0.2.7", "::ffff:192.0.2.7"] {
+            #expect(rules.judge(try address(text), port: 443) == .denied(rule: 1), "\(text)")
+        }
+        for text in ["192.0.2.8", "2001:db8::8", "2002:c000:208::1"] {
+            #expect(rules.judge(try address(text), port: 443) == .allowed, "\(text)")
+        }
+        let resolve = AddressAndPort(try address("192.0.2.7"), 8443)
+        #expect(rules.judge(resolve.address, port: 8443, exempting: resolve) == .allowed)
+        #expect(rules.judge(resolve.address, port: 8444, exempting: resolve) == .denied(rule: 1))
+        let without = AddressRules(denying: [.group(.metadata)], destination: try machine("192.0.2.7"))
+        #expect(without.judge(resolve.address, port: 443) == .allowed)
+    }
+
+    @Test("where the kernel cannot be asked, nothing is dialled that its answer would decide")
+    func undecided() throws {
+        let failure = IOFailure(code: 1, during: "netlink route")
+        let wildcard = AddressAndPort(try address("0.0.0.0"), 8080)
+        let rules = AddressRules(
+            denying: [.group(.own)],
+            ownListeners: [wildcard],
+            destination: { _ in .unknown(failure) }
+        )
+        #expect(rules.judge(try address("192.0.2.7"), port: 443) == .undecided(failure))
+        #expect(rules.judge(try address("127.0.0.1"), port: 8080) == .deniedOwnListener)
+        let text = AccessRules(AccessConfiguration()).describe(.undecided(failure))
+        #expect(text.contains("netlink") && text.contains("Operation not permitted"), "\(text)")
+        let open = AddressRules(denying: [], ownListeners: [wildcard], destination: { _ in .unknown(failure) })
+        #expect(open.judge(try address("192.0.2.7"), port: 443) == .allowed)
+        #expect(open.judge(try address("192.0.2.7"), port: 8080) == .undecided(failure))
+    }
+
+    @Test("the kernel knows this machine's own addresses from others")
+    func kernel() throws {
+        for (text, answer) in [
+            ("127.0.0.1", RouteLookup.Answer.thisMachine), ("127.9.9.9", .thisMachine), ("192.0.2.1", .elsewhere),
+            ("2001:db8::1", .elsewhere),
+        ] {
+            let place = AddressAndPort(try address(text), 0).socketAddress
+            #expect(RouteLookup.destination(of: place) == answer, "\(text)")
+        }
     }
 }

@@ -37,7 +37,7 @@ struct ConfigurationReaderTests {
         #expect(configuration.log.level == .info)
         #expect(
             configuration.access.denyAddresses.map(\.description)
-                == ["loopback", "link-local", "metadata", "multicast", "unspecified"]
+                == ["self", "loopback", "link-local", "metadata", "multicast", "unspecified"]
         )
         #expect(configuration.access.denyHosts.isEmpty)
         #expect(configuration.access.allowHosts == [.any])

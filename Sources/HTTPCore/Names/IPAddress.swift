@@ -81,18 +81,36 @@ package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
         return bytes
     }
 
-    /// The IPv4 address that an IPv6 address stands for: v4-mapped `::ffff:0:0/96` (RFC 4291 2.5.5.2), v4-compatible
-    /// `::/96` (2.5.5.1, without `::` and `::1`), NAT64 `64:ff9b::/96` (RFC 6052) and 6to4 `2002::/16` (RFC 3056).
-    package var embeddedIPv4: IPAddress? {
-        guard isIPv6 else { return nil }
-        let last = UInt32(truncatingIfNeeded: low)
+    /// Whether the IPv6 address leads to an IPv4 host for which `predicate` is true, by one of the forms in which IPv6
+    /// addresses embed IPv4 ones. An address may be read in several of them. It allocates nothing.
+    ///
+    /// - IPv4-compatible `::/96` without `::` and `::1` (RFC 4291, section 2.5.5.1)
+    /// - IPv4-translated `::ffff:0:0:0/96` (SIIT, RFC 2765; RFC 6145 gave it up)
+    /// - NAT64 `64:ff9b::/96` (RFC 6052), and the local-use `64:ff9b:1::/48` (RFC 8215), whose prefix is of 48, 56, 64 or
+    ///   96 bits: which one it is stands nowhere in the address, so each is tried
+    /// - 6to4 `2002::/16` (RFC 3056)
+    /// - Teredo `2001::/32`: the client's address with each bit inverted (RFC 4380, section 4)
+    /// - ISATAP: the interface identifier `[02]00:5efe:a.b.c.d` under any prefix (RFC 5214, section 6.1)
+    package func embedsIPv4(where predicate: (IPAddress) -> Bool) -> Bool {
+        guard isIPv6 else { return false }
+        func holds(_ bits: UInt64) -> Bool { predicate(IPAddress(ipv4: UInt32(truncatingIfNeeded: bits))) }
         if high == 0 {
-            if low >> 32 == 0xFFFF { return IPAddress(ipv4: last) }
-            if low >> 32 == 0, low > 1 { return IPAddress(ipv4: last) }
+            let group = low >> 32
+            if group == 0, low > 1, holds(low) { return true }
+            if group == 0xFFFF_0000, holds(low) { return true }
         }
-        if high == 0x0064_FF9B_0000_0000, low >> 32 == 0 { return IPAddress(ipv4: last) }
-        if high >> 48 == 0x2002 { return IPAddress(ipv4: UInt32(truncatingIfNeeded: high >> 16)) }
-        return nil
+        if high == 0x0064_FF9B_0000_0000, low >> 32 == 0, holds(low) { return true }
+        if high >> 16 == 0x0064_FF9B_0001 {
+            // RFC 6052, section 2.3: bits 64 to 71 are left out, and what follows the prefix counts. No translator sends
+            // anything to 0.0.0.0/8, which is what the wrong lengths mostly find.
+            func counts(_ bits: UInt64) -> Bool { bits >> 24 & 0xFF != 0 && holds(bits) }
+            if counts(high << 16 | low >> 40 & 0xFFFF) || counts(high << 24 | low >> 32 & 0xFF_FFFF) { return true }
+            if counts(low >> 24) || counts(low) { return true }
+        }
+        if high >> 48 == 0x2002, holds(high >> 16) { return true }
+        if high >> 32 == 0x2001_0000, holds(~low) { return true }
+        if low >> 32 | 0x0200_0000 == 0x0200_5EFE, holds(low) { return true }
+        return false
     }
 
     /// Whether the first `length` bits are those of `other`; false between the families.

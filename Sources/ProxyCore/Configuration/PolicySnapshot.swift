@@ -16,8 +16,6 @@ package struct PolicyParts: Sendable {
     package var authority: LocalAuthority?
     /// Where this program really listens; until it does, what the configuration says of fixed ports.
     package var ownListeners: [AddressAndPort]
-    /// The addresses of this machine's interfaces, which a listener on a wildcard address is reached by.
-    package var localAddresses: [IPAddress] = []
 
     package init(configuration: Configuration, pinnedDomains: PinnedDomains, trustAnchors: TrustAnchors) {
         self.configuration = configuration
@@ -59,11 +57,7 @@ package final class PolicySnapshot: Sendable {
     package init(_ parts: PolicyParts, generation: Int) {
         self.generation = generation
         self.parts = parts
-        access = AccessRules(
-            parts.configuration.access,
-            ownListeners: parts.ownListeners,
-            localAddresses: parts.localAddresses
-        )
+        access = AccessRules(parts.configuration.access, ownListeners: parts.ownListeners)
         defaults = HostPolicy(parts.configuration.defaults)
         security = parts.configuration.listeners.map { ListenerSecurity($0, parts) }
         var hosts = HostTable<HostPolicy>()

@@ -92,7 +92,6 @@ package final class ProxyServer {
     private static func placed(_ snapshot: PolicySnapshot, at sockets: [ListeningSocket]) -> PolicySnapshot {
         snapshot.changed {
             $0.ownListeners = sockets.compactMap { AddressAndPort($0.address) }
-            $0.localAddresses = LocalInterfaces.addresses.compactMap { AddressAndPort($0)?.address }
         }
     }
 

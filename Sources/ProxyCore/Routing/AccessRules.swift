@@ -15,33 +15,10 @@ package struct AccessRules: Sendable {
     package let allowHosts: HostPatternSet
     package let addresses: AddressRules
 
-    package init(
-        _ configuration: AccessConfiguration,
-        ownListeners: [AddressAndPort] = [],
-        localAddresses: [IPAddress] = []
-    ) {
+    package init(_ configuration: AccessConfiguration, ownListeners: [AddressAndPort] = []) {
         denyHosts = HostPatternSet(configuration.denyHosts)
         allowHosts = HostPatternSet(configuration.allowHosts)
-        addresses = AddressRules(
-            denying: configuration.denyAddresses,
-            ownListeners: ownListeners,
-            localAddresses: localAddresses
-        )
-    }
-
-    private init(denyHosts: HostPatternSet, allowHosts: HostPatternSet, addresses: AddressRules) {
-        self.denyHosts = denyHosts
-        self.allowHosts = allowHosts
-        self.addresses = addresses
-    }
-
-    /// The same rules with this program's listeners, known once they are bound.
-    package func with(ownListeners: [AddressAndPort], localAddresses: [IPAddress]) -> AccessRules {
-        AccessRules(
-            denyHosts: denyHosts,
-            allowHosts: allowHosts,
-            addresses: addresses.with(ownListeners: ownListeners, localAddresses: localAddresses)
-        )
+        addresses = AddressRules(denying: configuration.denyAddresses, ownListeners: ownListeners)
     }
 
     /// Whether `host` may be asked for at all. An IP literal's address is judged too, before anything is dialled.
@@ -73,6 +50,9 @@ package struct AccessRules: Sendable {
         case .allowed: "allowed"
         case .denied(let rule): "access.denyAddresses has \"\(addresses.rules[rule])\""
         case .deniedOwnListener: "the address is one of pinproxy's own listeners"
+        case .undecided(let cause):
+            "the kernel does not say whether the address is this machine's (\(cause)); let the process open netlink "
+                + "sockets (AF_NETLINK, in a systemd unit RestrictAddressFamilies)"
         }
     }
 }

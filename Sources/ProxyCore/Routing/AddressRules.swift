@@ -1,7 +1,10 @@
 package import HTTPCore
+package import IOCore
 
 /// A named set of addresses that a rule can deny as one.
 package enum AddressGroup: String, CaseIterable, Sendable {
+    /// Whatever addresses the machine has at that moment: the kernel is asked.
+    case own = "self"
     case loopback
     case linkLocal = "link-local"
     /// Where cloud machines find their credentials.
@@ -13,21 +16,26 @@ package enum AddressGroup: String, CaseIterable, Sendable {
 
     /// What `denyAddresses` is when a configuration does not say.
     package static var deniedByDefault: [AddressGroup] {
-        [.loopback, .linkLocal, .metadata, .multicast, .unspecified]
+        [.own, .loopback, .linkLocal, .metadata, .multicast, .unspecified]
     }
 
     /// The group's blocks: IANA special-purpose registries (RFC 6890 and its updates), and the metadata addresses of
-    /// AWS and most others, AWS over IPv6, Alibaba and Azure.
+    /// AWS and most others, AWS and Google over IPv6, Alibaba and Azure.
     var blocks: [AddressBlock] {
         let texts: [StaticString] =
             switch self {
             case .loopback: ["127.0.0.0/8", "::1/128"]
             case .linkLocal: ["169.254.0.0/16", "fe80::/10"]
-            case .metadata: ["169.254.169.254/32", "fd00:ec2::254/128", "100.100.100.200/32", "168.63.129.16/32"]
+            case .metadata:
+                [
+                    "169.254.169.254/32", "fd00:ec2::254/128", "fd20:ce::254/128", "100.100.100.200/32",
+                    "168.63.129.16/32",
+                ]
             case .multicast: ["224.0.0.0/4", "ff00::/8"]
             case .unspecified: ["0.0.0.0/8", "::/128"]
             case .private: ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7", "fec0::/10"]
             case .cgnat: ["100.64.0.0/10"]
+            case .own: []
             }
         return texts.compactMap { try? AddressBlock(parsing: $0.description) }
     }
@@ -43,7 +51,7 @@ package struct AddressBlock: Hashable, Sendable {
         case prefixInvalid
         /// Bits are set behind the prefix: a slip of the hand more often than a wish. The block that was perhaps meant.
         case hostBitsSet(String)
-        /// A v4-mapped block: addresses of that kind are judged as the IPv4 address they embed.
+        /// A v4-mapped block: addresses of that kind are IPv4 addresses.
         case mappedIPv4
     }
 
@@ -52,6 +60,8 @@ package struct AddressBlock: Hashable, Sendable {
         let bytes = text.utf8
         let slash = bytes.firstIndex(of: UInt8(ascii: "/"))
         guard let address = IPAddress(String(text[..<(slash ?? text.endIndex)])) else { throw .notAnAddress }
+        // The prefix length would be counted in the bits of the other family.
+        if address.isIPv4, bytes.contains(UInt8(ascii: ":")) { throw .mappedIPv4 }
         let width = address.isIPv4 ? 32 : 128
         var prefixLength = width
         if let slash {
@@ -59,7 +69,6 @@ package struct AddressBlock: Hashable, Sendable {
             guard let number = AddressAndPort.port(digits[...]), Int(number) <= width else { throw .prefixInvalid }
             prefixLength = Int(number)
         }
-        if address.isMapped, prefixLength >= 96 { throw .mappedIPv4 }
         let first = address.masked(prefixLength)
         if first != address { throw .hostBitsSet("\(first)/\(prefixLength)") }
         self.address = address
@@ -95,49 +104,48 @@ package enum AddressRule: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Which addresses may be dialled, compiled for the request path: judging an address compares integers and allocates
-/// nothing.
+/// Which addresses may be dialled. Judging an address compares integers and allocates nothing; where the machine's own
+/// addresses matter, the kernel is asked.
 ///
-/// An address that embeds an IPv4 address (v4-mapped, v4-compatible, NAT64, 6to4) is judged as itself and as that IPv4
-/// address: what either is denied, it is denied.
+/// An address that embeds an IPv4 address (`IPAddress.embedsIPv4`) is judged as itself and as that IPv4 address: what
+/// either is denied, it is denied.
 package struct AddressRules: Sendable {
-    package enum Verdict: Hashable, Sendable {
+    package enum Verdict: Equatable, Sendable {
         case allowed
         /// By the entry of `denyAddresses` at this index; `rules` has its text.
         case denied(rule: Int)
         /// The address is one of this program's own listeners.
         case deniedOwnListener
+        /// The kernel does not say whether the address is this machine's, and that would decide.
+        case undecided(IOFailure)
     }
 
     /// The entries of `denyAddresses`.
     package let rules: [AddressRule]
-    /// Where this program listens. A wildcard address stands for every address of this machine that is known to be
-    /// one: loopback, the unspecified address itself, and `localAddresses`.
+    /// Where this program listens. A wildcard address stands for every address that this machine has when one is dialled.
     package let ownListeners: [AddressAndPort]
-    package let localAddresses: [IPAddress]
 
     private let blocks: [CompiledBlock]
-    private let own: [AddressAndPort]
-    private let local: [IPAddress]
+    /// The place of the group `self` in `rules`.
+    private let ownRule: Int?
+    private let destination: Destination
 
+    /// Where the kernel sends packets to an address.
+    package typealias Destination = @Sendable (IPAddress) -> RouteLookup.Answer
+
+    /// - Parameter destination: in place of the kernel, for tests.
     package init(
         denying rules: [AddressRule],
         ownListeners: [AddressAndPort] = [],
-        localAddresses: [IPAddress] = []
+        destination: @escaping Destination = { RouteLookup.destination(of: AddressAndPort($0, 0).socketAddress) }
     ) {
         self.rules = rules
         self.ownListeners = ownListeners
-        self.localAddresses = localAddresses
+        self.destination = destination
         blocks = rules.enumerated().flatMap { index, rule in
             rule.blocks.map { CompiledBlock(block: $0, rule: Int32(index)) }
         }
-        own = ownListeners.map { AddressAndPort($0.address.plain, $0.port) }
-        local = localAddresses.map(\.plain)
-    }
-
-    /// The same rules with this program's listeners, known once they are bound.
-    package func with(ownListeners: [AddressAndPort], localAddresses: [IPAddress]) -> AddressRules {
-        AddressRules(denying: rules, ownListeners: ownListeners, localAddresses: localAddresses)
+        ownRule = rules.firstIndex(of: .group(.own))
     }
 
     /// Whether a connection to `address` may be opened.
@@ -145,34 +153,46 @@ package struct AddressRules: Sendable {
     /// `exemption` is the exact address and port of the request's own `resolve`, or of the IP literal in its gateway's
     /// `upstream`; it goes before every rule but the one on our own listeners.
     package func judge(_ address: IPAddress, port: UInt16, exempting exemption: AddressAndPort? = nil) -> Verdict {
-        let plain = address.plain
-        let embedded = address.embeddedIPv4
-        if isOwn(plain, port) { return .deniedOwnListener }
-        if let embedded, isOwn(embedded, port) { return .deniedOwnListener }
-        if let exemption, exemption.port == port, exemption.address.plain == plain { return .allowed }
-        for index in blocks.indices where blocks[index].block.contains(address) {
-            return .denied(rule: Int(blocks[index].rule))
-        }
-        if let embedded {
-            for index in blocks.indices where blocks[index].block.contains(embedded) {
+        if let verdict = judgeOwnListeners(address, port) { return verdict }
+        if let exemption, exemption.port == port, exemption.address == address { return .allowed }
+        for index in blocks.indices {
+            let block = blocks[index].block
+            if block.contains(address) || address.embedsIPv4(where: block.contains) {
                 return .denied(rule: Int(blocks[index].rule))
             }
         }
-        return .allowed
+        guard let ownRule else { return .allowed }
+        return judgeOwn(address) { .denied(rule: ownRule) } ?? .allowed
     }
 
-    private func isOwn(_ address: IPAddress, _ port: UInt16) -> Bool {
-        for index in own.indices where own[index].port == port {
-            let listener = own[index].address
-            if listener == address { return true }
-            // Dialling the unspecified address reaches this machine, where a listener on loopback hears it.
-            if address.isUnspecified { return true }
-            if listener.isUnspecified {
-                if address.isLoopback { return true }
-                for place in local.indices where local[place] == address { return true }
+    private func judgeOwnListeners(_ address: IPAddress, _ port: UInt16) -> Verdict? {
+        var isWildcardPort = false
+        for index in ownListeners.indices where ownListeners[index].port == port {
+            let listener = ownListeners[index].address
+            func isListener(_ address: IPAddress) -> Bool {
+                // Dialling the unspecified address reaches this machine, where a listener on loopback hears it.
+                listener == address || address.isUnspecified || (listener.isUnspecified && address.isLoopback)
+            }
+            if isListener(address) || address.embedsIPv4(where: isListener) { return .deniedOwnListener }
+            isWildcardPort = isWildcardPort || listener.isUnspecified
+        }
+        return isWildcardPort ? judgeOwn(address) { .deniedOwnListener } : nil
+    }
+
+    /// What is to be done with an address if it, or one that it embeds, is this machine's; nil for one that is not.
+    private func judgeOwn(_ address: IPAddress, _ verdict: () -> Verdict) -> Verdict? {
+        var failure: IOFailure?
+        func isOwn(_ address: IPAddress) -> Bool {
+            switch destination(address) {
+            case .thisMachine: return true
+            case .elsewhere: return false
+            case .unknown(let cause):
+                failure = cause
+                return false
             }
         }
-        return false
+        if isOwn(address) || address.embedsIPv4(where: isOwn) { return verdict() }
+        return failure.map { .undecided($0) }
     }
 
     private struct CompiledBlock: Sendable {
@@ -183,12 +203,6 @@ package struct AddressRules: Sendable {
 }
 
 extension IPAddress {
-    /// ::ffff:0:0/96 (RFC 4291, section 2.5.5.2).
-    var isMapped: Bool { !isIPv4 && high == 0 && low >> 32 == 0xffff }
-
-    /// A v4-mapped address as the IPv4 address that the system dials for it; any other as it is.
-    var plain: IPAddress { isMapped ? IPAddress(ipv4: UInt32(truncatingIfNeeded: low)) : self }
-
     package var isUnspecified: Bool { high == 0 && low == 0 }
 
     var isLoopback: Bool { isIPv4 ? low >> 24 == 127 : high == 0 && low == 1 }

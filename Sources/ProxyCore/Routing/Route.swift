@@ -75,7 +75,9 @@ struct RouteCache {
         return nil
     }
 
+    /// Keeps a route. One that was refused for its address is not kept: the addresses of this machine change.
     mutating func insert(_ route: Route, isHTTPS: Bool, host: borrowing Span<UInt8>, port: UInt16) {
+        if case .refused(let problem) = route.destination, problem.code == .addressDenied { return }
         if count >= Self.bound {
             slots = Array(repeating: nil, count: 64)
             count = 0
