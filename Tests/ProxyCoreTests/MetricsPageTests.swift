@@ -186,6 +186,6 @@ struct MetricsPageTests {
         #expect(account.hasLastFailed)
         account.noteTaken(at: 7, needs: [])
         #expect(!account.hasLastFailed && account.lastLoad == 7 && account.taken == 1)
-        #expect(account.failures == [0, 1, 0])
+        #expect(account.failures == [0, 0, 1, 0])
     }
 }

@@ -136,8 +136,8 @@ struct CommandLineDiffTests {
                 line: "requireStaple: true → false"
             ),
             Weakening(
-                before: #""revocation": { "crlScope": "chain" }"#,
-                after: "",
+                before: #""revocation": { "crlScope": "chain", "requireStaple": true }"#,
+                after: #""revocation": { "requireStaple": true }"#,
                 line: "crlScope: chain → leaf"
             ),
         ]

@@ -120,6 +120,48 @@ struct ReloadFilesTests {
         #expect(warnings().count == 1)
     }
 
+    @Test("changed files alone drop no pins: the reload fails and says what would go, and SIGHUP takes it in")
+    func dropsNothingUnasked() throws {
+        let stage = try stage { settings in
+            settings.pin("gone.example", to: .unrelated(2))
+            settings.pin("kept.example", to: .unrelated(2))
+        }
+        func change(_ change: (inout ProxySettings) -> Void) throws -> LogLine {
+            var settings = stage.settings
+            change(&settings)
+            let count = stage.proxy.events("reloadFailed").count
+            try stage.proxy.rewrite(settings)
+            return try Patience.poll(for: "the refusal") {
+                let events = stage.proxy.events("reloadFailed")
+                return events.count > count ? events.last : nil
+            }
+        }
+        for (what, edit) in [
+            ("gone.example: no policy holds", { $0.pinnedDomains["gone.example"] = nil }),
+            ("gone.example: enforcePinning", { $0.pinnedDomains["gone.example"]?["enforcePinning"] = false }),
+            ("gone.example: pinningMode", { $0.pinnedDomains["gone.example"] = ["pinningMode": "none"] }),
+            ("gone.example: no policy holds", { $0.pinnedDomains = [:] }),
+        ] as [(String, (inout ProxySettings) -> Void)] {
+            let failure = try change(edit)
+            #expect(failure.string("trigger") == "files" && failure.string("code") == "pins_dropped", "\(failure.text)")
+            #expect(failure.string("message")?.contains(what) == true, "\(failure.text)")
+            #expect(failure.string("remedy")?.contains("SIGHUP") == true, "\(failure.text)")
+            #expect(failure.integer("generation") == 1)
+            #expect(try stage.get().status == 200)
+        }
+        // A change that drops nothing is taken in, whatever was refused before.
+        var settings = stage.settings
+        settings.pin(Stage.host, to: .unrelated(3))
+        try stage.proxy.rewrite(settings)
+        try waitForReload(stage.proxy, after: 0)
+        #expect(try stage.get().problemCode == "pin_mismatch")
+        settings.pinnedDomains["gone.example"] = nil
+        #expect(try stage.proxy.reload(settings).string("event") == "reloaded")
+        let warning = try stage.proxy.waitForEvent("warning") { $0.string("code") == "pins_dropped" }
+        #expect(warning["domains"] as? [String] == ["gone.example"])
+        #expect((warning["changes"] as? [String])?.first?.hasPrefix("gone.example: no policy") == true)
+    }
+
     @Test("a configuration that is gone, and one that comes back, are noticed")
     func missing() throws {
         let stage = try stage()

@@ -213,7 +213,7 @@ struct MetricsPage {
         page.add(
             "pinproxy_dropped_pins_total",
             .counter,
-            "Domains whose pins were enforced before a reload, and not after.",
+            "Hosts that were protected more before a reload than after.",
             reloads.droppedPins
         )
         page.begin(

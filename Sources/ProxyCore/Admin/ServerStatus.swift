@@ -28,6 +28,8 @@ final class ServerStatus: @unchecked Sendable {
 package enum ReloadFailure: String, CaseIterable, Sendable {
     /// The configuration, or a file that it names, has an error.
     case configuration
+    /// Changed files would drop pins, and nobody has asked for it with SIGHUP.
+    case pins
     /// The task log cannot be opened.
     case log
     /// The system has refused something.
@@ -43,7 +45,7 @@ struct ReloadAccount: Equatable, Sendable {
     var hasLastFailed = false
     /// When the present policy was loaded, in seconds since 1970.
     var lastLoad: Int64 = 0
-    /// Domains whose pins were enforced before a reload, and not after.
+    /// Hosts that were protected more before a reload than after.
     var droppedPins = 0
     /// What of the last configuration waits for a restart.
     var restartNeeds: [RestartNeed] = []

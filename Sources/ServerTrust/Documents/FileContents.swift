@@ -90,6 +90,26 @@ package enum FileContents {
         return stat(path, &status) == 0 && status.st_mode & S_IROTH != 0
     }
 
+    /// Who may write to a file, or put files into a folder, beside its owner and its group. (Who is in the group is the
+    /// owner's decision.)
+    package enum Openness {
+        case closed
+        /// A folder in which everybody may make files, and nobody may remove those of others.
+        case sticky
+        /// Everybody.
+        case open
+    }
+
+    /// Nobody writes to what is mounted read-only: Kubernetes mounts the folder of a ConfigMap so, with mode 0777.
+    package static func openness(_ path: String) -> Openness {
+        var status = stat()
+        guard stat(path, &status) == 0, status.st_mode & S_IWOTH != 0 else { return .closed }
+        var system = statvfs()
+        // ST_RDONLY, statvfs(3).
+        if statvfs(path, &system) == 0, system.f_flag & 1 != 0 { return .closed }
+        return status.st_mode & S_IFMT == S_IFDIR && status.st_mode & S_ISVTX != 0 ? .sticky : .open
+    }
+
     /// `path` taken relative to the folder of `file`.
     package static func resolve(_ path: String, relativeTo file: String) -> String {
         if path.hasPrefix("/") { return path }

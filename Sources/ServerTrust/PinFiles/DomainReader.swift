@@ -211,6 +211,9 @@ struct DomainReader {
         guard let certificate, let certificateBytes = certificate.fileContents(), let key,
             let keyBytes = key.fileContents()
         else { return }
+        if let path = key.string(), FileContents.isReadableByEveryone(key.reader.resolve(path: path)) {
+            key.warn("every user of this machine can read the private key", remedy: "chmod o-r \(path)")
+        }
         configuration.clientCertificate = identity.element.reported { () throws(CertificateFault) in
             try ClientIdentity(certificate: certificateBytes, privateKey: keyBytes)
         }
@@ -218,10 +221,17 @@ struct DomainReader {
 
     private mutating func readRevocation() {
         guard let revocation = object.object("revocation") else { return }
+        let issues = revocation.reader.issues.count
         configuration.revocationScope = revocation["crlScope"]?.choice() ?? .leaf
         configuration.requiresStaple = revocation.bool("requireStaple") ?? false
         let files = revocation.elements("crlFiles") ?? []
         revocation.finish()
+        if files.isEmpty, !revocation.has("requireStaple"), revocation.reader.issues.count == issues {
+            revocation.element.report(
+                "it checks nothing: there is no list under crlFiles, and no staple is asked for",
+                remedy: "name crlFiles, set \"requireStaple\" to true, or take \"revocation\" out"
+            )
+        }
         let contents = files.compactMap { $0.fileContents() }
         guard !files.isEmpty, contents.count == files.count else { return }
         // One file at a time first, so that the issue stands at the file that is at fault.
@@ -278,6 +288,14 @@ struct DomainReader {
             object["enforcePinning"]?.warn(
                 "pins of \(name) are only reported, not enforced",
                 remedy: "set it to true when the reports are clean"
+            )
+        }
+        if !policy.configuration.pins.isEmpty, policy.configuration.pins.allSatisfy(\.isBackup),
+            policy.pinnedCertificates.isEmpty
+        {
+            (object["pins"] ?? object.element).warn(
+                "every pin of \(name) is a backup: none is the key in use",
+                remedy: "take \"backup\" off the key that the server has now"
             )
         }
         warnOfExpiration(policy, name)

@@ -33,19 +33,26 @@ public enum PinFile {
         case .failure(let fault):
             throw DocumentIssues([fault.issue(file: path)])
         case .success(let names):
-            let folder = path.hasSuffix("/") ? path : path + "/"
-            let files = names.filter { $0.hasSuffix(".json") }.map { folder + $0 }
-            guard !files.isEmpty else {
+            let folder = PinFolder(path: path, names: names)
+            guard !folder.files.isEmpty else {
                 // An empty mount would otherwise unpin every host without a word.
-                throw DocumentIssues([
-                    DocumentIssue(
-                        file: path,
-                        message: "no pin file (*.json) in this folder",
-                        remedy: "add one, or take \"pins\" out of the configuration"
-                    )
-                ])
+                throw DocumentIssues(
+                    [
+                        DocumentIssue(
+                            file: path,
+                            message: "no pin file (*.json) in this folder",
+                            remedy: "add one, or take \"pins\" out of the configuration"
+                        )
+                    ] + folder.issues
+                )
             }
-            return try load(files: files, at: time, library: library)
+            return try load(
+                readers: folder.files.map { DocumentReader(file: $0) },
+                at: time,
+                library: library,
+                issues: folder.issues,
+                warnings: folder.warnings
+            )
         }
     }
 
@@ -75,19 +82,25 @@ public enum PinFile {
     }
 
     /// Loads documents that are in memory; each reader's file is the place that its paths are relative to.
+    ///
+    /// - Parameters:
+    ///   - issues: what is wrong with the folder that they come from.
+    ///   - warnings: what is to be known of it.
     package static func load(
         readers: [DocumentReader],
         at time: Int64,
-        library: TrustAnchorLibrary
+        library: TrustAnchorLibrary,
+        issues folderIssues: [DocumentIssue] = [],
+        warnings: [DocumentIssue] = []
     ) throws(DocumentIssues) -> Loaded {
         var collection = PinFileCollection(time: time, library: library)
         for reader in readers { collection.read(reader) }
         collection.destinations.reportLoops(in: collection.domains)
-        let issues = readers.flatMap(\.issues)
+        let issues = folderIssues + readers.flatMap(\.issues)
         guard issues.isEmpty else { throw DocumentIssues(issues) }
         return Loaded(
             domains: collection.domains,
-            warnings: readers.flatMap(\.warnings),
+            warnings: warnings + readers.flatMap(\.warnings),
             files: readers.map(\.file)
         )
     }

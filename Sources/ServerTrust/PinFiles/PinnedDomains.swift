@@ -40,6 +40,7 @@ public struct PinnedDomains: Sendable {
     private var table = HostTable<Entry?>()
     /// In the order of the files.
     public private(set) var domains: [Domain] = []
+    private var wideDomains: Set<Host> = []
 
     /// No domain: every host is unpinned.
     public init() {}
@@ -49,6 +50,7 @@ public struct PinnedDomains: Sendable {
         let entry = domain.policy.map { Entry(ports: domain.ports, policy: $0) }
         guard table.insert(domain.host, includeSubdomains: domain.includeSubdomains, entry) else { return false }
         domains.append(domain)
+        if domain.includeSubdomains { wideDomains.insert(domain.host) }
         return true
     }
 
@@ -85,6 +87,12 @@ public struct PinnedDomains: Sendable {
     public func isHeldToPins(host: Host, port: UInt16, at now: Int64) -> Bool {
         policy(host: host, port: port)?.isHeldToPins(at: now) ?? false
     }
+
+    /// The `ports` of the domain that covers the host; `nil` without a list, and without a policy.
+    func ports(of host: Host) -> [UInt16]? { table.lookup(host)??.ports }
+
+    /// Whether one policy, or one exclusion, covers a domain and the names below it.
+    func includesSubdomains(of host: Host) -> Bool { wideDomains.contains(host) }
 
     /// A copy with one more domain, for a policy that is made and not loaded (the demo's origin).
     ///

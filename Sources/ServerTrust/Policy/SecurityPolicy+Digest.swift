@@ -34,7 +34,8 @@ package struct SecurityPolicyDigest: Hashable, Sendable {
         _ context: [UInt8]
     ) -> [UInt8] {
         var lines = [
-            "1",
+            // Counts up when the rules become stricter: 2 holds the host against name constraints.
+            "2",
             configuration.pinningMode.rawValue,
             "\(configuration.allowInvalidCertificates) \(configuration.validatesDomainName)",
             "\(configuration.enforcePinning) \(configuration.onExpiration.rawValue)",

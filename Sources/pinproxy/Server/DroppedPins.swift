@@ -3,35 +3,50 @@ import IOCore
 import ProxyCore
 import ServerTrust
 
-/// The domains that a reload holds to pins no longer: a file that was removed, perhaps only for a moment or by mistake,
+/// What hosts would be protected less after a reload: a file that was removed, perhaps only for a moment or by mistake,
 /// looks like one that is not wanted any more.
 struct DroppedPins {
-    private let domains: [Host]
+    private let losses: ProtectionLosses
     /// So many are named; the rest is counted.
     private static let named = 20
 
-    /// - Parameter now: seconds since 1970: pin sets expire.
-    init(from old: PinnedDomains, to new: PinnedDomains, at now: Int64 = Clock.realtime / 1_000_000) {
-        domains = old.domains.filter { domain in
-            guard let policy = domain.policy, policy.isHeldToPins(at: now) else { return false }
-            return !(domain.ports ?? [443]).allSatisfy { new.isHeldToPins(host: domain.host, port: $0, at: now) }
-        }.map(\.host)
+    init(from old: PinnedDomains, to new: PinnedDomains) {
+        losses = ProtectionLosses(from: old, to: new)
     }
 
-    var count: Int { domains.count }
+    static let code = "pins_dropped"
+
+    /// How many hosts.
+    var count: Int { losses.hosts.count }
+    var isEmpty: Bool { losses.losses.isEmpty }
+
+    private var changes: [String] { losses.losses.prefix(Self.named).map { "\($0.host): \($0.change)" } }
+
+    /// Why changed files alone do not bring it about.
+    func refusal(file: String) -> DocumentIssue {
+        let more = losses.losses.count - changes.count
+        let rest = more > 0 ? "; and \(more) more" : ""
+        return DocumentIssue(
+            file: file,
+            message:
+                "the changed files would protect \(count == 1 ? "a host" : "\(count) hosts") less, which changed files "
+                + "alone never do: \(changes.joined(separator: "; "))\(rest)",
+            remedy: "if this is meant, send SIGHUP to pinproxy (with exec, start it anew); if not, put the files right"
+        )
+    }
 
     /// Nil when there is none.
     var event: EventLine? {
-        guard !domains.isEmpty else { return nil }
-        let names = domains.prefix(Self.named).map { JSONString.quoted($0.description) }
+        guard !isEmpty else { return nil }
+        let names = losses.hosts.prefix(Self.named).map { JSONString.quoted($0.description) }
         return EventLine(event: "warning")
-            .with("code", "pins_dropped")
-            .with("count", domains.count)
+            .with("code", Self.code)
+            .with("count", count)
             .with("domains", json: "[\(names.joined(separator: ","))]")
+            .with("changes", json: "[\(changes.map { JSONString.quoted($0) }.joined(separator: ","))]")
             .with(
                 "message",
-                "pins that were enforced are not any more: a host that no pin file names may be reached over plain HTTP, "
-                    + "and with any key"
+                "hosts are protected less than before: one that no pin file names may be reached over plain HTTP, and with any key"
             )
     }
 }

@@ -93,9 +93,15 @@ struct Reloader {
             return
         }
         do {
-            let former = proxy.snapshot.pinnedDomains
             var parts = loaded.parts
             try prepare(&parts)
+            let dropped = DroppedPins(from: proxy.snapshot.pinnedDomains, to: parts.pinnedDomains)
+            // What a person has not asked for may be a file that is only away for a moment.
+            guard trigger == .signal || dropped.isEmpty else {
+                proxy.noteReload(.pins)
+                tellFailure(dropped.refusal(file: loaded.configuration.pins ?? path), trigger, code: DroppedPins.code)
+                return
+            }
             let needs = try proxy.reload(
                 PolicySnapshot(parts, generation: loaded.generation),
                 reopensLog: trigger == .signal
@@ -107,7 +113,6 @@ struct Reloader {
                 .with("hosts", loaded.configuration.hosts.count)
                 .with("warnings", outcome.warnings.count)
                 .write(.info, at: level)
-            let dropped = DroppedPins(from: former, to: proxy.snapshot.pinnedDomains)
             proxy.noteDroppedPins(dropped.count)
             dropped.event?.write(.warning, at: level)
             LoadedConfiguration.tell(outcome.warnings)
@@ -163,9 +168,10 @@ struct Reloader {
     }
 
     /// The policy that was there goes on.
-    private func tellFailure(_ issue: DocumentIssue, _ trigger: Trigger) {
+    private func tellFailure(_ issue: DocumentIssue, _ trigger: Trigger, code: String? = nil) {
         var line = EventLine(event: "reloadFailed")
-            .with("generation", proxy.snapshot.generation)
+        if let code { line = line.with("code", code) }
+        line = line.with("generation", proxy.snapshot.generation)
             .with("trigger", trigger.rawValue)
             .with("file", issue.file)
         if !issue.pointer.isEmpty { line = line.with("pointer", issue.pointer) }

@@ -454,9 +454,33 @@ struct PinFileIssueTests {
                 "must be true or false"
             ),
             .domain(
+                "revocation that asks for nothing",
+                "\(good), \"revocation\": {}",
+                mended: "\(good), \"revocation\": { \"requireStaple\": true }",
+                at: "/revocation",
+                "checks nothing",
+                "requireStaple"
+            ),
+            .domain(
+                "revocation without a list",
+                "\(good), \"revocation\": { \"crlFiles\": [] }",
+                mended: "\(good), \"revocation\": { \"crlFiles\": [], \"requireStaple\": true }",
+                at: "/revocation",
+                "checks nothing",
+                "crlFiles"
+            ),
+            .domain(
+                "a scope of no list",
+                "\(good), \"revocation\": { \"crlScope\": \"chain\" }",
+                // A setting that is written out is one that was thought of.
+                mended: "\(good), \"revocation\": { \"crlFiles\": [], \"requireStaple\": false }",
+                at: "/revocation",
+                "checks nothing"
+            ),
+            .domain(
                 "an unknown key of revocation",
                 "\(good), \"revocation\": { \"crl\": [] }",
-                mended: "\(good), \"revocation\": { \"crlFiles\": [] }",
+                mended: "\(good), \"revocation\": { \"requireStaple\": true }",
                 at: "/revocation/crl",
                 "unknown key"
             ),
