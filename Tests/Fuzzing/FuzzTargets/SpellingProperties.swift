@@ -52,7 +52,8 @@ package enum SpellingProperties {
         guard inet_pton(AF_INET6, text, &six) == 1 else { return nil }
         let bytes = withUnsafeBytes(of: six) { Array($0) }
         let isMapped = bytes[..<10].allSatisfy { $0 == 0 } && bytes[10] == 0xFF && bytes[11] == 0xFF
-        return IPAddress(networkOrder: isMapped ? bytes[12...].span : bytes.span)
+        let kept = isMapped ? Array(bytes[12...]) : bytes
+        return IPAddress(networkOrder: kept.span)
     }
 
     // MARK: The proxy's answers
