@@ -49,6 +49,33 @@ struct EventLoopTests {
         #expect(done.values == Array(0..<1000))
     }
 
+    @Test("a registration is left alone by the handler that had the descriptor's number before")
+    func numberOfAnother() throws {
+        let loop = try EventLoop()
+        let (former, _) = socketPair()
+        let first = Watching { _ in }
+        try loop.register(former, .readable, first)
+        // Somebody else closes it, and the number is taken again.
+        let (next, peer) = socketPair()
+        #expect(dup2(next, former) == former)
+        var count = 0
+        let second = Watching { _ in count += 1 }
+        try loop.register(former, .readable, second)
+        #expect(!loop.modify(former, [], of: first))
+        loop.unregister(former, of: first)
+        var byte: UInt8 = 1
+        #expect(send(peer, &byte, 1, 0) == 1)
+        loop.turn(waitingAtMost: .milliseconds(100))
+        #expect(count == 1)
+        // Its own is at its disposal.
+        #expect(loop.modify(former, [], of: second))
+        loop.turn(waitingAtMost: .milliseconds(0))
+        #expect(count == 1)
+        loop.unregister(former, of: second)
+        #expect(!loop.modify(former, .readable, of: second))
+        for descriptor in [former, next, peer] { close(descriptor) }
+    }
+
     @Test("timers come in the order of their deadlines, put-off ones at their new one")
     func timers() throws {
         let loop = try EventLoop()

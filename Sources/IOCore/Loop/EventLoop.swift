@@ -305,6 +305,26 @@ package final class EventLoop: @unchecked Sendable {
         )
     }
 
+    /// The same for a descriptor that somebody else may have closed meanwhile: its number may be another's by now, whose
+    /// registration is left alone.
+    ///
+    /// - Returns: false when the registration is not the handler's any more.
+    package func modify(_ descriptor: Int32, _ interest: Readiness, of handler: EventHandler) -> Bool {
+        guard isRegistered(descriptor, for: handler) else { return false }
+        modify(descriptor, interest)
+        return true
+    }
+
+    /// Forgets a descriptor that somebody else may have closed meanwhile, unless its number is another's by now.
+    package func unregister(_ descriptor: Int32, of handler: EventHandler) {
+        if isRegistered(descriptor, for: handler) { unregister(descriptor) }
+    }
+
+    private func isRegistered(_ descriptor: Int32, for handler: EventHandler) -> Bool {
+        let slot = Int(descriptor)
+        return slot >= 0 && slot < registrations.count && registrations[slot].handler === handler
+    }
+
     /// Forgets a descriptor. Call it before `close`.
     package func unregister(_ descriptor: Int32) {
         assert(isCurrent)

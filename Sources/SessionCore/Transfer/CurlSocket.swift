@@ -6,6 +6,10 @@ import IOCore
 ///
 /// Sockets that libcurl opened through us stay registered between transfers: with each transfer libcurl says REMOVE
 /// and then asks again, and answering both with system calls would cost more than all else of a small request.
+///
+/// libcurl closes some without a word: those of a connection that is given up while it is made, and the losers among
+/// several addresses. The number may be that of a client's connection by the time that libcurl, or its end, comes back to
+/// it, so that nothing is done to a registration that is not this object's own.
 final class CurlSocket: EventHandler {
     let descriptor: Int32
     /// Opened through `TransferPool.open`, so that its closing will be told too.
@@ -24,11 +28,8 @@ final class CurlSocket: EventHandler {
     /// libcurl waits for that; false when the system refuses.
     func want(_ readiness: Readiness) {
         wanted = readiness
-        if registered {
-            pool.loop.modify(descriptor, readiness)
-        } else {
-            registered = (try? pool.loop.register(descriptor, readiness, self)) != nil
-        }
+        if registered, pool.loop.modify(descriptor, readiness, of: self) { return }
+        registered = (try? pool.loop.register(descriptor, readiness, self)) != nil
     }
 
     /// libcurl waits for nothing now.
@@ -40,7 +41,7 @@ final class CurlSocket: EventHandler {
     func unregister() {
         guard registered else { return }
         registered = false
-        pool.loop.unregister(descriptor)
+        pool.loop.unregister(descriptor, of: self)
     }
 
     override func ready(_ readiness: Readiness) {
