@@ -195,14 +195,27 @@ public final class DiskStore: @unchecked Sendable {
         deliver: @escaping Delivery,
         _ completion: @escaping @Sendable ([CachedEntry]) -> Void
     ) {
-        guard accepts else { return deliver { completion([]) } }
-        indexLoop.submit {
+        let isAsked = onIndex {
             let found = self.withIndex { index in
                 let found = try index.entries(for: key)
                 for one in found { index.markUsed(one.row) }
                 return found.map(\.entry)
             }
             deliver { completion(found ?? []) }
+        }
+        if !isAsked { deliver { completion([]) } }
+    }
+
+    /// Has work done on the index thread.
+    ///
+    /// - Returns: false, and it is not done, when the store is closed.
+    private func onIndex(_ work: @escaping @Sendable () -> Void) -> Bool {
+        // The lock is held, so that nothing is handed over behind the work that ends the thread: nobody would do it, and
+        // whoever waits for it would wait for ever.
+        lock.withLock {
+            guard !isClosed else { return false }
+            indexLoop.submit(work)
+            return true
         }
     }
 
@@ -315,11 +328,11 @@ public final class DiskStore: @unchecked Sendable {
         deliver: @escaping Delivery,
         _ completion: @escaping @Sendable (Int) -> Void
     ) {
-        guard accepts else { return deliver { completion(0) } }
-        indexLoop.submit {
+        let isAsked = onIndex {
             let count = self.remove(purge)
             deliver { completion(count) }
         }
+        if !isAsked { deliver { completion(0) } }
     }
 
     /// The entries that came last, at most so many, with all bodies as files: for operators.
@@ -331,11 +344,11 @@ public final class DiskStore: @unchecked Sendable {
         deliver: @escaping Delivery,
         _ completion: @escaping @Sendable ([CachedEntry]) -> Void
     ) {
-        guard accepts else { return deliver { completion([]) } }
-        indexLoop.submit {
+        let isAsked = onIndex {
             let entries = self.withIndex { try $0.list(host: host, atMost: limit) } ?? []
             deliver { completion(entries) }
         }
+        if !isAsked { deliver { completion([]) } }
     }
 
     /// Whether so many bytes more may be written at the same time: an eighth of the capacity is for that. None while the
