@@ -28,7 +28,7 @@ extension SessionError {
         case .redirectDenied: .redirectToNonExistentLocation
         case .notStored: .resourceUnavailable
         case .fileFailed: .cannotWriteToFile
-        case .cancelled: .cancelled
+        case .cancelled, .sessionInvalidated: .cancelled
         case .internal: .unknown
         }
     }

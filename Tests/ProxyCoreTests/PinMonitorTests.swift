@@ -85,7 +85,13 @@ struct PinMonitorTests {
                 host: try Host("api.example"),
                 anchors: PinMonitorTests.pki.anchors
             )
-            monitor.report(ConnectionTrust(policy: policy, generation: 1, evaluation: evaluation), port: 443, at: 0)
+            let trust = ConnectionTrust(
+                policy: policy,
+                anchors: PinMonitorTests.pki.anchors,
+                generation: 1,
+                evaluation: evaluation
+            )
+            monitor.report(trust, port: 443, at: 0)
         }
 
         /// The count of lost reports, by reason, that was told in the end.

@@ -100,7 +100,12 @@ struct FinalRefusalTests {
             anchors: TestSession.pki.anchors
         )
         #expect(evaluation.verdict == .pass)
-        let trust = ConnectionTrust(policy: policy, generation: 1, evaluation: evaluation)
+        let trust = ConnectionTrust(
+            policy: policy,
+            anchors: TestSession.pki.anchors,
+            generation: 1,
+            evaluation: evaluation
+        )
         let now = evaluation.goodUntil - 1
         #expect(try trust.holds(for: TestSession.endpoint(port: 1, policy: policy), at: now))
         #expect(try !trust.holds(for: TestSession.endpoint("other.example.com", port: 1, policy: policy), at: now))
@@ -110,7 +115,12 @@ struct FinalRefusalTests {
 
         let wrong = try SecurityPolicy.pinning(.unrelated(2))
         let refusal = wrong.evaluate(chain: server.chain, host: try Host(host), anchors: TestSession.pki.anchors)
-        let refused = ConnectionTrust(policy: wrong, generation: 1, evaluation: refusal)
+        let refused = ConnectionTrust(
+            policy: wrong,
+            anchors: TestSession.pki.anchors,
+            generation: 1,
+            evaluation: refusal
+        )
         #expect(try !refused.holds(for: TestSession.endpoint(port: 1, policy: wrong), at: now))
     }
 }

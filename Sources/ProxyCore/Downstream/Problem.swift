@@ -34,6 +34,7 @@ package struct Problem: Error, Sendable {
         case fileFailed = "file_failed"
         case quotaReached = "quota_reached"
         case notStored = "not_stored"
+        case sessionInvalidated = "session_invalidated"
         case loopDetected = "loop_detected"
         case limitReached = "limit_reached"
         case requestInvalid = "request_invalid"
@@ -130,7 +131,7 @@ extension Problem.Code {
         case .dnsTimeout, .connectTimeout, .responseTimeout, .stalled, .notStored: 504
         case .hostDenied, .unpinnedDenied, .connectDenied, .addressDenied, .redirectDenied: 403
         case .loopDetected: 508
-        case .limitReached: 503
+        case .limitReached, .sessionInvalidated: 503
         case .requestInvalid: 400
         case .requestTimeout: 408
         case .requestTooLarge: 413
@@ -164,6 +165,7 @@ extension Problem.Code {
         case .notStored: "destination_unavailable"
         case .loopDetected: "proxy_loop_detected"
         case .limitReached: "connection_limit_reached"
+        case .sessionInvalidated: "proxy_configuration_error"
         case .requestInvalid, .requestTimeout, .requestTooLarge, .authenticationRequired, .misdirectedRequest:
             "http_request_error"
         case .clientClosed, .cancelled, .fileFailed, .quotaReached, .internal: "proxy_internal_error"
@@ -199,6 +201,7 @@ extension Problem.Code {
         case .responseDenied: "The server's answer is refused"
         case .fileFailed: "A file could not be written or read"
         case .quotaReached: "The folder for such answers is full"
+        case .sessionInvalidated: "The policy was replaced while the request waited"
         case .notStored: "No stored answer can be used"
         case .loopDetected: "The request has been through this proxy before"
         case .limitReached: "A limit of this proxy is reached"

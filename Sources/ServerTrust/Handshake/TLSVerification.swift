@@ -246,6 +246,7 @@ public final class TLSVerification: Sendable {
     ) -> ConnectionTrust {
         ConnectionTrust(
             policy: policy,
+            anchors: anchors,
             generation: generation,
             evaluation: TrustEvaluation(findings, presented: presented, policy: policy, host: host),
             tlsVersion: SSL_get_version(ssl).map { String(cString: $0) },
@@ -370,6 +371,8 @@ public final class ConnectionTrust: Sendable {
     public let generation: UInt64
     /// The policy that was applied.
     public let policy: SecurityPolicy
+    /// Where the chain could end: those of the policy, where it has its own.
+    package let anchors: TrustAnchors
     /// The report of the handshake.
     public let evaluation: TrustEvaluation
     /// The version of TLS that the two had settled on when the server was judged, as in `TLSv1.3`.
@@ -381,6 +384,7 @@ public final class ConnectionTrust: Sendable {
 
     init(
         policy: SecurityPolicy,
+        anchors: TrustAnchors,
         generation: UInt64,
         evaluation: TrustEvaluation,
         tlsVersion: String? = nil,
@@ -388,6 +392,7 @@ public final class ConnectionTrust: Sendable {
         awaitedStaple: AwaitedStaple? = nil
     ) {
         self.policy = policy
+        self.anchors = anchors
         self.generation = generation
         self.evaluation = evaluation
         self.tlsVersion = tlsVersion

@@ -73,12 +73,12 @@ final class DuplexConnection: HTTP2SessionDelegate {
         var timeouts = endpoint.timeouts
         timeouts.stall = Self.noLimit
         timeouts.total = nil
-        let stream = pool.owner.streamTask(
+        let stream = pool.owner.makeStream(
             with: endpoint,
             // Without HTTP/2 there, libcurl serves what waits.
-            applicationProtocols: [.http2, .http1],
-            timeouts: timeouts,
-            delegate: DuplexStreamBridge(self)
+            [.http2, .http1],
+            timeouts,
+            DuplexStreamBridge(self)
         )
         self.stream = stream
         stream.resume()
@@ -149,6 +149,11 @@ final class DuplexConnection: HTTP2SessionDelegate {
     func cancelAll() {
         for transfer in waiting { transfer.task.cancel() }
         for stream in session.streams { (stream as? TransferStream)?.owner?.task.cancel() }
+    }
+
+    /// Ends the tasks that wait for it to stand.
+    func handBack() {
+        for transfer in waiting { transfer.fail(.sessionInvalidated) }
     }
 
     /// Takes no request any more, and closes with the last of those that are there.

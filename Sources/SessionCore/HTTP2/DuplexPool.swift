@@ -80,6 +80,11 @@ final class DuplexPool {
         if origins[place].connections.isEmpty, origins[place].lacksHTTP2Until == 0 { origins.remove(at: place) }
     }
 
+    /// Ends the tasks of which nothing has been sent with `sessionInvalidated`.
+    func handBack() {
+        for connection in origins.flatMap(\.connections) { connection.handBack() }
+    }
+
     /// Keeps no connection any more: idle ones close now, the others with their last exchange.
     func retire() {
         isRetired = true

@@ -69,6 +69,7 @@ final class HTTP2Transfer {
     }
 
     private func connect(isFresh: Bool) {
+        guard !pool.owner.isRetired else { return fail(.sessionInvalidated) }
         guard let connection = pool.connect(self, to: task.request.endpoint, isFresh: isFresh) else {
             return fail(SessionError(.internal, "nghttp2 has no memory for a session."))
         }
@@ -126,6 +127,7 @@ final class HTTP2Transfer {
     /// The server does not speak HTTP/2.
     func fallBack() {
         guard !isOver else { return }
+        guard !pool.owner.isRetired else { return fail(.sessionInvalidated) }
         letGo()
         task.carryByCurl()
     }
@@ -284,8 +286,11 @@ final class HTTP2Transfer {
     /// - Parameter isRefused: the server says that it has not looked at the request (RFC 9113, section 8.7).
     private func again(isRefused: Bool, _ error: SessionError) {
         let isSafe = isRefused || (isReused && connection?.loss != nil && task.request.method.isIdempotent)
-        guard isSafe, !isRepeated, !bodyTaken, !hasHead, !hasInterim else { return fail(error) }
+        guard isSafe, !isRepeated, !task.request.isRepetition, !bodyTaken, !hasHead, !hasInterim else {
+            return fail(error)
+        }
         isRepeated = true
+        task.wasRepeated = true
         stream?.owner = nil
         stream = nil
         connection = nil

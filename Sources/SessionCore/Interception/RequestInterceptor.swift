@@ -136,7 +136,8 @@ extension SessionError.Code {
     var mayBeRetried: Bool {
         switch self {
         case .pinMismatch, .pinSetExpired, .pinForbidden, .certificateUntrusted, .certificateExpired,
-            .certificateHostMismatch, .certificateRevoked, .stapleMissing, .addressDenied, .redirectDenied, .cancelled:
+            .certificateHostMismatch, .certificateRevoked, .stapleMissing, .addressDenied, .redirectDenied,
+            .sessionInvalidated, .cancelled:
             false
         default: true
         }

@@ -20,12 +20,21 @@ public final class LoopSession {
     /// Of tasks that the cache has a part in, by the identifier of the task.
     var exchanges: [UInt64: CachedExchange] = [:]
     private var count = 0
-    private var invalidated = false
+    private var phase = Phase.open
+    private var hasEnded = false
     /// The tasks that were made and not resumed: nobody else here knows of them. They are their makers', who may drop
     /// them.
     private var unstarted: [Unstarted] = []
 
     private struct Unstarted { unowned let task: LoopTask }
+
+    private enum Phase {
+        case open
+        /// The tasks that are there go on; new ones end as soon as they are resumed.
+        case invalidated
+        /// The requests that are under way go on; what would begin one ends.
+        case retired
+    }
 
     /// Called once, when an invalidated manager has no task left.
     public var sessionDidBecomeInvalid: (() -> Void)?
@@ -59,19 +68,22 @@ public final class LoopSession {
     public var taskCount: Int { count }
 
     /// Makes a task; it starts with `LoopTask.resume`.
+    ///
+    /// In a session that has been invalidated it can be made, too: it ends with `sessionInvalidated` at the end of the turn
+    /// in which it is resumed.
     public func dataTask(with request: SessionRequest, delegate: LoopTaskDelegate) -> LoopTask {
-        precondition(!invalidated, "the session has been invalidated")
-        return makeTask(with: request, delegate: delegate)
+        makeTask(with: request, delegate: delegate, isLate: phase != .open)
     }
 
     /// The same for a task that another needs, which may have been there when the session was invalidated.
-    func makeTask(with request: SessionRequest, delegate: LoopTaskDelegate) -> LoopTask {
+    func makeTask(with request: SessionRequest, delegate: LoopTaskDelegate, isLate: Bool = false) -> LoopTask {
         count += 1
         let task = LoopTask(
             identifier: TaskIdentifiers.next(),
             request: request,
             delegate: delegate,
-            manager: self
+            manager: self,
+            isLate: isLate
         )
         task.place = unstarted.count
         unstarted.append(Unstarted(task: task))
@@ -79,7 +91,7 @@ public final class LoopSession {
     }
 
     /// Makes a stream: a connection of its own to the endpoint, for bytes of any kind; it starts with
-    /// `LoopStreamTask.resume`. It counts as a task: of `taskCount`, and when the session is invalidated.
+    /// `LoopStreamTask.resume`. It counts as a task: of `taskCount`, and when the session is invalidated or has been.
     ///
     /// - Parameters:
     ///   - endpoint: where it goes; its `httpVersion` does not count.
@@ -92,14 +104,29 @@ public final class LoopSession {
         timeouts: TaskTimeouts? = nil,
         delegate: LoopStreamTaskDelegate
     ) -> LoopStreamTask {
+        makeStream(with: endpoint, applicationProtocols, timeouts, delegate, isLate: phase != .open)
+    }
+
+    /// The same for a connection that a task needs, which may have been there when the session was invalidated.
+    func makeStream(
+        with endpoint: Endpoint,
+        _ applicationProtocols: [ApplicationProtocol],
+        _ timeouts: TaskTimeouts?,
+        _ delegate: LoopStreamTaskDelegate,
+        isLate: Bool = false
+    ) -> LoopStreamTask {
         LoopStreamTask(
             endpoint: endpoint,
             applicationProtocols: applicationProtocols,
             timeouts: timeouts,
             delegate: delegate,
-            session: self
+            session: self,
+            isLate: isLate
         )
     }
+
+    /// Whether no request may begin any more, whichever task it is for.
+    var isRetired: Bool { phase == .retired }
 
     /// A task is resumed for the first time, or will never be.
     func leaveUnstarted(_ task: LoopTask) {
@@ -115,19 +142,36 @@ public final class LoopSession {
     func forget(_ task: LoopTask) {
         leaveUnstarted(task)
         count -= 1
-        if invalidated, count == 0 { becomeInvalid() }
+        if phase != .open, count == 0 { becomeInvalid() }
     }
 
     /// Takes no new tasks; those that are there are finished, or cancelled if so asked. Connections that carry nothing
     /// close at once, the others with the tasks that they carry.
     public func invalidateSession(cancelingTasks: Bool) {
-        let isFirst = !invalidated
-        invalidated = true
+        let isFirst = phase == .open
+        if isFirst { phase = .invalidated }
         if cancelingTasks {
             cancelResumed()
             while let task = unstarted.last?.task { task.cancel() }
         }
-        guard isFirst else { return }
+        if isFirst { retireConnections() }
+    }
+
+    /// The same for a session that another one takes the place of: requests that are under way are finished, and whatever
+    /// else there is of tasks ends with `sessionInvalidated`, so that its owner makes it anew in the other session. These
+    /// are the tasks that wait for a connection, have one made, or would have their request sent once more.
+    ///
+    /// No request goes out in this session afterwards. Not to be called from within a task's delegate.
+    package func retire() {
+        guard phase == .open else { return }
+        phase = .retired
+        multiplexed.handBack()
+        streamTransfers.handBack()
+        transfers.handBack()
+        retireConnections()
+    }
+
+    private func retireConnections() {
         if count == 0 { becomeInvalid() } else { transfers.retireConnections() }
         streamTransfers.retireConnections()
         multiplexed.retire()
@@ -142,6 +186,9 @@ public final class LoopSession {
     }
 
     private func becomeInvalid() {
+        // Again with each task that comes too late.
+        guard !hasEnded else { return }
+        hasEnded = true
         let tell = sessionDidBecomeInvalid
         sessionDidBecomeInvalid = nil
         loop.atEndOfTurn { [transfers, streamTransfers] in

@@ -6,7 +6,7 @@ package import HTTPCore
 /// by the caller, for each hop anew, and what they say of both ends goes into `judge`.
 package struct RedirectMachine: Sendable {
     /// How many hops are followed at most.
-    package let limit: Int
+    package var limit: Int
     /// How many have been followed.
     package private(set) var count = 0
 

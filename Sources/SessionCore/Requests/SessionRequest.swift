@@ -31,6 +31,8 @@ public struct SessionRequest: Sendable {
     public var cachePolicy: CachePolicy? = .useProtocolCachePolicy
     /// The body may go on while the answer comes: a stream in both directions, where the server speaks HTTP/2.
     package var isBidirectional = false
+    /// It was sent before, to no effect: it is not repeated once more (rule 57).
+    package var isRepetition = false
 
     package init(
         endpoint: Endpoint,

@@ -69,7 +69,8 @@ public final class LoopStreamTask {
         applicationProtocols: [ApplicationProtocol],
         timeouts: TaskTimeouts?,
         delegate: LoopStreamTaskDelegate,
-        session: LoopSession
+        session: LoopSession,
+        isLate: Bool
     ) {
         self.endpoint = endpoint
         self.applicationProtocols = applicationProtocols
@@ -83,7 +84,7 @@ public final class LoopStreamTask {
             fields: HTTPFields(),
             timeouts: timeouts
         )
-        task = session.makeTask(with: request, delegate: bridge)
+        task = session.makeTask(with: request, delegate: bridge, isLate: isLate)
         bridge.stream = self
     }
 

@@ -1,5 +1,5 @@
 package import HTTPCore
-import IOCore
+package import IOCore
 public import ServerTrust
 
 /// One request and its answer, from creation to the end of its metrics.
@@ -18,6 +18,8 @@ public final class LoopTask {
     public internal(set) var error: SessionError?
 
     private let manager: LoopSession
+    /// It was made in a session that takes none.
+    private let isLate: Bool
     private var machine = TaskMachine()
     /// Nanoseconds of the loop's clock at the resumption.
     private(set) var startedAt: UInt64 = 0
@@ -35,19 +37,29 @@ public final class LoopTask {
 
     /// Bytes of the request body that libcurl has not taken yet.
     var upload = ByteBuffer()
+    private var unsent = ByteBuffer()
     private var bodyBytesGiven: Int64 = 0
+    /// The request has been sent and not been answered: it may not be sent a third time.
+    package internal(set) var wasRepeated = false
     /// The end of the body has been given.
     var uploadEnded = false
     /// What follows the body.
-    private(set) var uploadTrailers = HTTPFields()
+    package private(set) var uploadTrailers = HTTPFields()
     /// The last call of libcurl for bytes found none.
     var uploadPaused = false
     /// The delegate wants no more of the response for now.
     var pausedByDelegate = false
     private var heldBack = false
 
-    init(identifier: UInt64, request: SessionRequest, delegate: LoopTaskDelegate, manager: LoopSession) {
+    init(
+        identifier: UInt64,
+        request: SessionRequest,
+        delegate: LoopTaskDelegate,
+        manager: LoopSession,
+        isLate: Bool = false
+    ) {
         taskIdentifier = identifier
+        self.isLate = isLate
         self.request = request
         self.delegate = delegate
         self.manager = manager
@@ -72,7 +84,9 @@ public final class LoopTask {
             manager.leaveUnstarted(self)
             metrics.fetchStart = manager.loop.wallClock
             startedAt = manager.loop.now
-            if let exchange = exchange ?? manager.cachedExchange(for: self) {
+            if isLate || manager.isRetired {
+                manager.loop.atEndOfTurn { [self] in finish(.sessionInvalidated) }
+            } else if let exchange = exchange ?? manager.cachedExchange(for: self) {
                 cached = exchange
                 exchange.start()
             } else if request.cachePolicy == .returnCacheDataDontLoad {
@@ -132,11 +146,17 @@ public final class LoopTask {
 
     /// Adds bytes of the request body.
     public func send(_ bytes: borrowing Span<UInt8>) {
-        guard transfer != nil || multiplexed != nil || machine.state == .suspended, !uploadEnded else { return }
+        guard machine.state == .running || machine.state == .suspended, !uploadEnded else { return }
         upload.append(bytes)
         bodyBytesGiven += Int64(bytes.count)
         wakeUpload()
     }
+
+    /// What was given of the body to a task that has ended with `sessionInvalidated`: nothing of it was sent. For the
+    /// delegate's `taskDidComplete`; afterwards it is gone.
+    ///
+    /// - Parameter buffer: an empty one, which gets it.
+    package func takeUnsentBody(into buffer: inout ByteBuffer) { swap(&buffer, &unsent) }
 
     /// Says that the request body is whole.
     public func finishSending() { finishSending(trailers: HTTPFields()) }
@@ -207,8 +227,10 @@ public final class LoopTask {
         }
         if startedAt != 0 { metrics.duration = elapsed }
         bodyBytesGiven = bodyBytesSent
+        if error?.code == .sessionInvalidated { swap(&unsent, &upload) }
         upload.release()
         delegate.taskDidComplete(self, error: error)
+        unsent.release()
         stream = nil
         manager.forget(self)
     }

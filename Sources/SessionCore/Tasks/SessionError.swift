@@ -56,6 +56,8 @@ public struct SessionError: Error, Sendable, CustomStringConvertible {
         case notStored = "not_stored"
         /// As many connections to the host are in use as there may be, and none became free within `timeouts.queue`.
         case limitReached = "limit_reached"
+        /// The session takes no task any more, or was retired before the request went out: nothing of it has been sent.
+        case sessionInvalidated = "session_invalidated"
         /// The task was cancelled: by the program, by a hook, or with its session.
         case cancelled = "cancelled"
         /// The system has no more threads, descriptors or memory; or a fault of this library.
@@ -78,6 +80,12 @@ public struct SessionError: Error, Sendable, CustomStringConvertible {
 
         init(_ metrics: TaskMetrics) { self.metrics = metrics }
     }
+
+    /// What a task ends with that its session does not carry out.
+    static let sessionInvalidated = SessionError(
+        .sessionInvalidated,
+        "The session was invalidated, and nothing of the request has been sent. Make the task in another session."
+    )
 
     func with(_ metrics: TaskMetrics) -> SessionError {
         var error = self

@@ -64,7 +64,14 @@ extension Transfer {
         guard let task else { return false }
         let endpoint = task.request.endpoint
         attempts += 1
-        if attempts > 1, !mayRepeat(task) { return false }
+        if attempts > 1 {
+            guard mayRepeat(task) else { return false }
+            task.wasRepeated = true
+        }
+        guard !pool.isHandingBack else {
+            failure = .sessionInvalidated
+            return false
+        }
         if endpoint.scheme == .https {
             guard let ssl, judgeAgain(ssl, endpoint, address, port, localPort) else { return false }
         } else {
@@ -212,7 +219,7 @@ extension Transfer {
 
     /// Rule 57: only what is idempotent, was not answered, and has no body that is gone.
     private func mayRepeat(_ task: LoopTask) -> Bool {
-        if task.request.method.isIdempotent, !bodyTaken, !response.hasHead {
+        if task.request.method.isIdempotent, !bodyTaken, !response.hasHead, !task.request.isRepetition {
             response.reset(for: task.request.method)
             return true
         }
@@ -261,11 +268,16 @@ extension Transfer {
 }
 
 extension ConnectionTrust {
-    /// Whether the verdict is one on this endpoint, and holds at that second: the same host, under the same policy, of
-    /// the same generation.
+    /// Whether the verdict is one on this endpoint, and holds at that second: the same host, under the same policy with the
+    /// same anchors, of the same generation.
     func holds(for endpoint: Endpoint, at now: Int64) -> Bool {
         generation == endpoint.generation && host == endpoint.host && policy === endpoint.policy
-            && evaluation.isStillGood(at: now)
+            && hasAnchors(of: endpoint) && evaluation.isStillGood(at: now)
+    }
+
+    private func hasAnchors(of endpoint: Endpoint) -> Bool {
+        let expected = endpoint.policy.configuration.trustAnchors ?? endpoint.anchors
+        return anchors === expected || anchors.digest == expected.digest
     }
 }
 

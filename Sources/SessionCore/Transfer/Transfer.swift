@@ -262,6 +262,7 @@ final class Transfer {
         // Whoever was told may have cancelled the task, which has taken the transfer out of libcurl.
         guard self.task === task else { return }
         if needsFreshConnection {
+            guard !pool.isHandingBack else { return task.finish(.sessionInvalidated) }
             leaveConnection()
             pool.withdraw(self)
             isFreshAttempt = true

@@ -48,6 +48,8 @@ final class TransferPool {
     private var inside = 0
     /// What is under way is finished, on connections that close then.
     private var isRetired = false
+    /// No request begins any more.
+    private(set) var isHandingBack = false
     /// Nothing is put off any more: the pool may be gone by then.
     private var isClosing = false
     private var closedSockets = 0
@@ -104,6 +106,16 @@ final class TransferPool {
         for transfer in lanes.waiters { transfer.task?.cancel() }
         for transfer in active { transfer.task?.cancel() }
         for transfer in toAdd { transfer.task?.cancel() }
+    }
+
+    /// Ends the tasks of which nothing has been sent with `sessionInvalidated`, and from now on those that would be sent
+    /// once more: another session takes the place of this one.
+    func handBack() {
+        isHandingBack = true
+        // First: who leaves would let one of these begin.
+        for transfer in lanes.waiters { transfer.task?.finish(.sessionInvalidated) }
+        for transfer in active where transfer.attempts == 0 { transfer.task?.finish(.sessionInvalidated) }
+        for transfer in toAdd where transfer.attempts == 0 { transfer.task?.finish(.sessionInvalidated) }
     }
 
     /// Keeps no connection any more: idle ones close now, the others with the transfers that they carry.

@@ -214,7 +214,7 @@ extension SessionError {
         case .tlsHandshakeFailed, .responseInvalid, .responseTruncated, .responseTooLarge: .protocolError
         case .requestInvalid: .usage
         case .fileFailed: .cannotCreate
-        case .cancelled: .failed
+        case .cancelled, .sessionInvalidated: .failed
         case .internal: .internal
         }
     }

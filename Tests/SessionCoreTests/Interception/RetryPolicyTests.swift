@@ -86,7 +86,8 @@ struct RetryPolicyTests {
         #expect((delay(failure, by: lost) != nil) == (code == .responseTruncated))
         let decided: Set<SessionError.Code> = [
             .pinMismatch, .pinSetExpired, .pinForbidden, .certificateUntrusted, .certificateExpired,
-            .certificateHostMismatch, .certificateRevoked, .stapleMissing, .addressDenied, .redirectDenied, .cancelled,
+            .certificateHostMismatch, .certificateRevoked, .stapleMissing, .addressDenied, .redirectDenied,
+            .sessionInvalidated, .cancelled,
         ]
         // Not even a policy that names them.
         let all = RetryPolicy(retryableErrorCodes: Set(SessionError.Code.allCases))
