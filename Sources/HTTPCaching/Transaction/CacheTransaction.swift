@@ -53,11 +53,11 @@ package final class CacheTransaction: @unchecked Sendable {
     let identifier: UInt64
     package let key: CacheKey
     let loop: EventLoop
-    let cache: ResponseCache
+    package let cache: ResponseCache
     let url: AbsoluteURL
     let request: CacheRequest
     let rules: [CacheRule]
-    let digest: PolicyDigest
+    package let digest: PolicyDigest
     /// What the log says; final when the answer's head is known.
     package internal(set) var outcome = CacheOutcome.bypass
     /// Asked of each response that may be stored, before it is, with the fields as they would be; and again of what a

@@ -18,7 +18,7 @@ final class ClientAuthenticator: @unchecked Sendable {
         var until: UInt64
     }
 
-    /// A password that was right is not hashed again for this long, unless the file is loaded anew.
+    /// A password that was right is not hashed again for this long, unless the user's hash is another by then.
     private static let rememberedFor = TimeSpan.seconds(300)
     private static let mostRemembered = 4096
     /// libcrypt takes no more (CRYPT_MAX_PASSPHRASE_SIZE).
@@ -51,7 +51,7 @@ final class ClientAuthenticator: @unchecked Sendable {
             return credentials.tokens?.name(of: token).map { .accepted(user: $0) } ?? .refused
         case .basic(let user, let password):
             guard let passwords = credentials.passwords, password.count <= Self.longestPassword else { return .refused }
-            return judge(user, password, passwords, credentials.serial, then)
+            return judge(user, password, passwords, then)
         }
     }
 
@@ -59,19 +59,20 @@ final class ClientAuthenticator: @unchecked Sendable {
         _ user: [UInt8],
         _ password: [UInt8],
         _ passwords: PasswordFile,
-        _ serial: UInt64,
         _ then: @escaping (Verdict) -> Void
     ) -> Verdict? {
-        let numbers = withUnsafeBytes(of: (serial, UInt64(user.count))) { Array($0) }
-        let digest = key.digest(numbers + user + password)
+        let hash = passwords.hashes[user]
+        // A user who is not there takes as long as one who is.
+        let verified = hash ?? passwords.stand(inFor: user)
+        // Of the hash, and not of the file: what was found out holds through a reload that leaves the user as he is.
+        let counts = withUnsafeBytes(of: (hash != nil, UInt64(user.count), UInt64(password.count))) { Array($0) }
+        let digest = key.digest(counts + user + password + Array(verified.utf8))
         if let known = known[digest], known.until > loop.now { return .accepted(user: known.user) }
         if waiting[digest] != nil {
             waiting[digest]?.append(then)
             return nil
         }
-        let hash = passwords.hashes[user]
-        // A user who is not there takes as long as one who is.
-        let isStarted = verifier.verify(password, hash ?? passwords.stand(inFor: user)) { [self] isRight in
+        let isStarted = verifier.verify(password, verified) { [self] isRight in
             loop.submit { [self] in conclude(digest, isRight && hash != nil ? .accepted(user: user) : .refused) }
         }
         guard isStarted else { return .busy }

@@ -1,21 +1,13 @@
-import ServerTrust
-import Synchronization
-
 /// What clients are held to, loaded: an `authentication` object with the contents of its files.
 package final class ClientCredentials: Sendable {
     package let configuration: AuthenticationConfiguration
     let passwords: PasswordFile?
     let tokens: TokenFile?
-    /// Tells these apart from those of another load: what was found out under one says nothing under another.
-    let serial: UInt64
-
-    private static let loads = Atomic<UInt64>(0)
 
     init(_ configuration: AuthenticationConfiguration, passwords: PasswordFile?, tokens: TokenFile?) {
         self.configuration = configuration
         self.passwords = passwords
         self.tokens = tokens
-        serial = Self.loads.wrappingAdd(1, ordering: .relaxed).newValue
     }
 
     /// Who a process at the other end of a Unix socket is, if it is let in.
@@ -23,6 +15,14 @@ package final class ClientCredentials: Sendable {
         guard let peers = configuration.peers, peers.users.contains(peer.user) || peers.groups.contains(peer.group)
         else { return nil }
         return Array("uid \(peer.user)".utf8)
+    }
+
+    /// Whether what a user has proved under others holds under these: password and tokens are what they were.
+    func agrees(with former: ClientCredentials, about user: [UInt8]) -> Bool {
+        let hash = passwords?.hashes[user]
+        let digests = tokens?.digests(of: user) ?? []
+        guard hash != nil || !digests.isEmpty else { return false }
+        return hash == former.passwords?.hashes[user] && digests == former.tokens?.digests(of: user) ?? []
     }
 
     /// What a client that has proved nothing is asked for.

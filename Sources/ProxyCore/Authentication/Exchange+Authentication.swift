@@ -3,47 +3,48 @@ import HTTPCore
 /// Where an exchange asks who its client is. Called only where the listener wants to know.
 extension Exchange {
     /// Finds out who asks, before anything is done for it.
-    func authenticate(_ credentials: ClientCredentials, _ generation: Generation) {
+    func authenticate(_ credentials: ClientCredentials) {
         if user != nil {
-            if carrier.transport.isStillKnown(under: credentials) { return proceed(generation) }
+            if carrier.transport.isStillKnown(under: credentials) { return proceed() }
             user = nil
             if carrier.transport.intercepted != nil {
                 // What was proved with the CONNECT cannot be proved here.
-                return refuse(
+                return fail(
                     Problem(
                         .authenticationRequired,
                         status: 403,
-                        "The users of this proxy have changed since the CONNECT. Connect again."
-                    ),
-                    keepAlive: false
+                        "This proxy does not know the user of the CONNECT any more. Connect again."
+                    )
                 )
             }
         }
         let asked = number
         let verdict = worker.authenticator.judge(PresentedCredentials(head.fields), credentials) { [self] verdict in
-            guard number == asked, !isOver else { return }
-            conclude(verdict, credentials, generation)
+            guard number == asked, !isOver, mayGoOn() else { return }
+            conclude(verdict, credentials)
             if number == asked, !isOver { carrier.exchangeWantsBody() }
         }
-        if let verdict { conclude(verdict, credentials, generation) }
+        if let verdict { conclude(verdict, credentials) }
     }
 
-    private func conclude(
-        _ verdict: ClientAuthenticator.Verdict,
-        _ credentials: ClientCredentials,
-        _ generation: Generation
-    ) {
+    private func conclude(_ verdict: ClientAuthenticator.Verdict, _ credentials: ClientCredentials) {
         switch verdict {
         case .accepted(let name):
             user = name
-            proceed(generation)
+            self.credentials = credentials
+            proceed()
         case .refused:
-            refuse(.unauthenticated(credentials), keepAlive: canPersist)
+            turnAway(.unauthenticated(credentials))
         case .busy:
-            refuse(
-                Problem(.limitReached, "Too many clients are waiting for their passwords to be verified. Try again."),
-                keepAlive: canPersist
+            turnAway(
+                Problem(.limitReached, "Too many clients are waiting for their passwords to be verified. Try again.")
             )
         }
+    }
+
+    /// Who has proved with this request who it is, and under which credentials.
+    var proven: (name: [UInt8], credentials: ClientCredentials)? {
+        guard let user, let credentials else { return nil }
+        return (user, credentials)
     }
 }

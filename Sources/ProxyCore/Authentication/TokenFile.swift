@@ -40,6 +40,9 @@ struct TokenFile: Sendable {
         return digest
     }
 
+    /// The digests of the tokens of that name, in the order of the file.
+    func digests(of name: [UInt8]) -> [[UInt8]] { tokens.filter { $0.name == name }.map(\.digest) }
+
     /// Whose token it is. Looks at all of them, whichever it is.
     func name(of token: [UInt8]) -> [UInt8]? {
         let digest = SecretDigest.sha256(token)

@@ -5,47 +5,63 @@ import SessionCore
 
 /// A stored answer that is made fresh in the background, after a client got it stale (`stale-while-revalidate`, RFC 5861).
 ///
-/// It goes out under the policy that its client's request went under, and has a line in the task log.
+/// Each request of it goes out under the policy of that moment, if that is the one that the stored answer is bound to; else
+/// the refresh is given up. It has a line in the task log.
 final class CacheRefresh: LoopTaskDelegate {
     let transaction: CacheTransaction
     let logPrefix: [UInt8]
     private let worker: Worker
-    private let manager: LoopSession
+    private let listener: WorkerListener
+    /// What the configuration has put into the request.
+    private let headers: FieldChanges
+    /// A rule for redirects may have put something into it, too.
+    private let isHop: Bool
     private var request: SessionRequest
+    /// Under which the endpoint of the request was found.
+    private var generation: Generation
     private let startedWall: Int64
     private var phase = Phase.asking
     private(set) var status = 0
     private(set) var bytesReceived = 0
     private(set) var error: SessionError?
+    /// How often a reload has ended its request before that went out.
+    private var restarts = 0
 
     private enum Phase {
         case asking, storing, dropping
         case again(HTTPFields)
     }
 
+    private static let restartLimit = 4
+
     /// Asks the origin, unless another one does already.
     static func begin(_ served: CacheTransaction, like request: SessionRequest, for exchange: Exchange) {
-        guard let generation = exchange.generation else { return }
+        guard let route = exchange.hooks?.route ?? exchange.route, let generation = exchange.generation else { return }
         var request = request
         request.method = .get
+        request.timeouts = nil
+        request.isRepetition = false
         let refreshing = served.refresh { request.fields = $0 }
         guard let refreshing else { return }
-        let route = exchange.hooks?.route ?? exchange.route
-        CacheRefresh(refreshing, request, generation.manager, exchange.worker, route?.logPrefix ?? []).send()
+        let refresh = CacheRefresh(refreshing, request, route, generation, exchange)
+        refresh.send(to: request.endpoint)
     }
 
     private init(
         _ transaction: CacheTransaction,
         _ request: SessionRequest,
-        _ manager: LoopSession,
-        _ worker: Worker,
-        _ logPrefix: [UInt8]
+        _ route: Route,
+        _ generation: Generation,
+        _ exchange: Exchange
     ) {
         self.transaction = transaction
         self.request = request
-        self.manager = manager
-        self.worker = worker
-        self.logPrefix = logPrefix
+        self.generation = generation
+        worker = exchange.worker
+        listener = exchange.carrier.listener
+        isHop = exchange.hooks?.isFollowing ?? false
+        logPrefix = route.logPrefix
+        headers = route.requestHeaders
         startedWall = worker.loop.wallClock
         super.init()
     }
@@ -54,9 +70,25 @@ final class CacheRefresh: LoopTaskDelegate {
     var target: [UInt8] { request.target }
     var startTime: Int64 { startedWall }
 
-    private func send() {
+    /// Where it goes under the policy of this moment; nil when it is not to go on.
+    private func endpoint() -> Endpoint? {
+        if generation === worker.generation { return request.endpoint }
+        guard !isHop else { return nil }
+        let route = listener.route(toHop: request.endpoint.origin, under: worker.generation.router)
+        guard worker.cache === transaction.cache, case .origin(let endpoint) = route.destination,
+            endpoint.origin == request.endpoint.origin,
+            route.cache?.digest(at: worker.loop.wallClock / 1_000_000) == transaction.digest,
+            route.requestHeaders == headers
+        else { return nil }
+        return endpoint
+    }
+
+    private func send(to endpoint: Endpoint) {
         phase = .asking
-        manager.dataTask(with: request, delegate: self).resume()
+        bytesReceived = 0
+        request.endpoint = endpoint
+        generation = worker.generation
+        generation.manager.dataTask(with: request, delegate: self).resume()
     }
 
     override func task(_ task: LoopTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition {
@@ -70,7 +102,8 @@ final class CacheRefresh: LoopTaskDelegate {
             length: length,
             mayStore: task.mayKeepAnswer,
             endIsSure: request.endIsSure(response)
-        ) { [unowned self] step in
+        ) { [weak self] step in
+            guard let self else { return }
             switch step {
             case .relay: if transaction.isStoring { phase = .storing }
             case .again(let fields): phase = .again(fields)
@@ -97,19 +130,49 @@ final class CacheRefresh: LoopTaskDelegate {
 
     override func taskDidComplete(_ task: LoopTask, error: SessionError?) {
         self.error = error
+        if goesOn(error) {
+            request.isRepetition = task.wasRepeated
+            if let endpoint = endpoint() {
+                // A task that a retired session has given back has asked nobody.
+                if error == nil { worker.log(self, task) }
+                return send(to: endpoint)
+            }
+            // The log says it of the request that was the last.
+            self.error = SessionError(
+                .cancelled,
+                "The refresh was given up: a reload has changed the policy for the stored answer."
+            )
+        }
         worker.log(self, task)
         switch phase {
         case .asking:
             // One that was given up says nothing of the server.
-            if let error, error.code != .cancelled { transaction.originFailed(error.originFailure) { _ in } }
+            if let error = self.error, error.code != .cancelled, error.code != .sessionInvalidated {
+                transaction.originFailed(error.originFailure) { _ in }
+            }
             transaction.cancel()
         case .storing: transaction.ended(isWhole: error == nil)
-        case .again(let fields):
-            guard error == nil else { return transaction.cancel() }
-            request.fields = fields
-            bytesReceived = 0
-            send()
-        case .dropping: transaction.cancel()
+        case .again, .dropping: transaction.cancel()
         }
     }
+
+    /// Whether another request follows the one that is over.
+    private func goesOn(_ error: SessionError?) -> Bool {
+        switch phase {
+        case .asking:
+            guard error?.code == .sessionInvalidated else { return false }
+            restarts += 1
+            return restarts <= Self.restartLimit
+        case .again(let fields):
+            guard error == nil else { return false }
+            request.fields = fields
+            return true
+        case .storing, .dropping: return false
+        }
+    }
+}
+
+extension Route {
+    /// What the configuration puts into requests.
+    fileprivate var requestHeaders: FieldChanges { hooks?.headers.request ?? FieldChanges() }
 }

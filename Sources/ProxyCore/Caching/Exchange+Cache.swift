@@ -37,6 +37,7 @@ extension Exchange {
         let cache = self.cache ?? ExchangeCache(transaction, request)
         if self.cache == nil { self.cache = cache } else { cache.begin(transaction, request) }
         transaction.begin { [unowned self, unowned cache] step in
+            guard mayGoOn() else { return }
             switch step {
             case .forward(let fields): forward(fields, cache)
             case .answer(let answer): serve(answer, cache)
@@ -46,20 +47,20 @@ extension Exchange {
     }
 
     private func forward(_ fields: HTTPFields, _ cache: ExchangeCache) {
-        guard let generation else { return }
         var request = cache.request
         request.fields = fields
         cache.phase = .asking
-        dispatch(request, generation)
+        dispatch(request)
     }
 
     private func notStored(_ status: CacheStatus, _ cache: ExchangeCache) {
         cache.status = status
-        let problem = Problem(
-            .notStored,
-            "Nothing that is stored may answer this request, and it says that the origin is not to be asked. Leave out only-if-cached (or the policy returnCacheDataDontLoad)."
+        turnAway(
+            Problem(
+                .notStored,
+                "Nothing that is stored may answer this request, and it says that the origin is not to be asked. Leave out only-if-cached (or the policy returnCacheDataDontLoad)."
+            )
         )
-        if hooks?.hasFollowed == true { fail(problem) } else { refuse(problem, keepAlive: canPersist) }
     }
 
     // MARK: The origin's answer
@@ -204,8 +205,10 @@ extension Exchange {
         answerEnded(task, error)
     }
 
-    /// Something takes the place of what the origin sent, or failed to send.
+    /// Something takes the place of what the origin sent, or failed to send. What the origin sent is over; what takes its
+    /// place is stored under the policy of the request, or asked for once more.
     private func replace(_ step: CacheTransaction.HeadStep, _ cache: ExchangeCache) {
+        guard mayGoOn() else { return }
         switch step {
         case .answer(let answer): serve(answer, cache)
         case .again(let fields): forward(fields, cache)

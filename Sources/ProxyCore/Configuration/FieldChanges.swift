@@ -3,7 +3,7 @@ import IOCore
 
 /// Fields that are set, added and removed: `headers.request` and `headers.response`, and what a rewritten redirect
 /// changes. Made ready for use once: to apply it is a copy of bytes.
-package struct FieldChanges: Sendable {
+package struct FieldChanges: Sendable, Equatable {
     /// Where a value comes from.
     package enum Source: Hashable, Sendable {
         case literal

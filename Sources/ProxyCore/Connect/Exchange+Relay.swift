@@ -85,13 +85,13 @@ extension Exchange {
     ///
     /// - Returns: why the client gets an error instead.
     func deliverUnswitched(_ response: borrowing ResponseHead) -> Problem? {
-        guard !isOver, let context, let route, let generation else { return nil }
+        guard !isOver, let context, let route else { return nil }
         guard let rules = route.hooks else {
             deliver(response, context)
             return nil
         }
         let hooks = ExchangeHooks(rules, route: route, deadline: nil)
-        let decision = hooks.decide(response, to: head, body: .none, router: generation.router)
+        let decision = hooks.decide(response, to: head, body: .none, router: worker.generation.router)
         if case .refuse(let problem) = decision { return problem }
         switch ResponseHook.decide(response, rules) {
         case .cancel(let problem): return problem
@@ -123,6 +123,7 @@ extension Exchange {
     /// The relay did not come about: the client still speaks HTTP.
     func relayFailed(_ error: SessionError) {
         guard !isOver else { return }
+        if error.code == .sessionInvalidated { return beginAnew() }
         if answer.hasBegun { fail(Problem(error)) } else { refuse(Problem(error), keepAlive: canPersist) }
     }
 

@@ -27,7 +27,7 @@ final class Interception: Relay {
         swap(&early, &input)
         var pending = ByteBuffer()
         swap(&pending, &output)
-        transport.intercept(authority, user: exchange.user, context, early: &early, pending: &pending)
+        transport.intercept(authority, user: exchange.proven, context, early: &early, pending: &pending)
         exchange.relayEnded(nil)
         letGo()
     }

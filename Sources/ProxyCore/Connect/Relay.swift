@@ -212,7 +212,8 @@ class Relay: LoopStreamTaskDelegate {
         case .opening, .relaying:
             failure = error
             phase = .finishing
-            // A client that does not read what is left would hold the connection for ever.
+            // A client that does not read what is left would hold the connection for ever. This is the connection's time and
+            // not the request's: that of the policy of this moment.
             worker.loop.arm(timer, after: worker.generation.idleTime)
             transport.flushLater()
         case .finishing: break

@@ -33,8 +33,8 @@ final class ClientTransport: EventHandler {
     /// Who the client has proved to be, for all that is asked on this connection: by its certificate, as a process at a
     /// Unix socket, or with the request that opened a tunnel.
     private(set) var clientName: [UInt8]?
-    /// The credentials under which that was found out; 0 for a certificate, which the handshake has verified.
-    private var clientSerial: UInt64 = 0
+    /// The credentials under which that was found out; nil for a certificate, which the handshake has verified.
+    private var clientCredentials: ClientCredentials?
     /// Set once TLS within a CONNECT has been taken up: what every request is for.
     private(set) var intercepted: InterceptedAuthority?
     /// There may be bytes to read: events come once, when that becomes so.
@@ -86,33 +86,39 @@ final class ClientTransport: EventHandler {
 
     private func identifyPeer(_ credentials: ClientCredentials) {
         clientName = socket.peer.flatMap { credentials.user(of: $0) }
-        clientSerial = credentials.serial
+        clientCredentials = credentials
     }
 
     /// Whether the client is still who it was, after a reload perhaps.
     func isStillKnown(under credentials: ClientCredentials) -> Bool {
-        if clientSerial == 0 || clientSerial == credentials.serial { return true }
-        if intercepted == nil { identifyPeer(credentials) }
-        return intercepted == nil && clientName != nil
+        guard let former = clientCredentials, former !== credentials else { return true }
+        guard intercepted != nil, let clientName else {
+            identifyPeer(credentials)
+            return self.clientName != nil
+        }
+        let isSamePeer = socket.peer.flatMap { credentials.user(of: $0) } == clientName
+        guard isSamePeer || credentials.agrees(with: former, about: clientName) else { return false }
+        clientCredentials = credentials
+        return true
     }
 
     /// Takes up the TLS that a client speaks behind its CONNECT.
     ///
     /// - Parameters:
-    ///   - user: who has sent the CONNECT.
+    ///   - user: who has sent the CONNECT, and the credentials under which that was found out.
     ///   - early: what the client has sent behind it.
     ///   - pending: the answer to it, as far as it has not been written.
     func intercept(
         _ authority: InterceptedAuthority,
-        user: [UInt8]?,
+        user: (name: [UInt8], credentials: ClientCredentials)?,
         _ context: TLSServerContext,
         early: inout ByteBuffer,
         pending: inout ByteBuffer
     ) {
         intercepted = authority
-        if clientName == nil, let user, case .credentials(let credentials) = listener.security.authentication {
-            clientName = user
-            clientSerial = credentials.serial
+        if clientName == nil, let user {
+            clientName = user.name
+            clientCredentials = user.credentials
         }
         startTLS(context, early: &early, pending: &pending) { $0.serveHTTP() }
     }
@@ -176,6 +182,7 @@ final class ClientTransport: EventHandler {
     private func identifyClient() {
         guard let certificate = tls?.session.clientCertificate else { return }
         clientName = Array(certificate.subject.utf8)
+        clientCredentials = nil
     }
 
     /// The protocol that the client has chosen in its handshake.

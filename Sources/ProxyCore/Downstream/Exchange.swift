@@ -22,13 +22,17 @@ final class Exchange: LoopTaskDelegate {
     private(set) var startedWall: Int64 = 0
     /// Who the client has proved to be, where it has to.
     var user: [UInt8]?
-    /// Of the requests that it has served: what is found out late may be about another.
+    /// The credentials under which this request has proved it; nil where its connection has.
+    var credentials: ClientCredentials?
+    /// Of the requests that it has served, and of the beginnings of each: what is found out late may be about another.
     private(set) var number: UInt64 = 0
     /// Set while it serves one.
     private(set) var carrier: ExchangeCarrier!
     let worker: Worker
-    /// The policy under which the request under way began: it ends under it, too.
-    var generation: Generation?
+    /// The policy that the request is under: the one of its last beginning. What goes out goes out under this one.
+    private(set) var generation: Generation?
+    /// How often a reload has had it begin anew.
+    private var restarts = 0
     private(set) var isOver = true
     /// What the configuration has done beyond forwarding; nil for most hosts.
     var hooks: ExchangeHooks?
@@ -41,11 +45,22 @@ final class Exchange: LoopTaskDelegate {
     private var leavesContinueToOrigin = false
     /// A client waits for 100 (Continue).
     private var owesContinue = false
+    private var hasToldToContinue = false
+    /// Of the body: what was taken from the client for a task that has not sent it.
+    private var carried = ByteBuffer()
+    /// What follows the body; nil as long as its end has not been said.
+    private(set) var trailers: HTTPFields?
+    /// It was sent once already, to no effect.
+    private var isRepetition = false
+    /// The latest task that has not sent it, for the log.
+    private var unsent: LoopTask?
 
     /// This much of the request body waits for the origin before the client is held back.
     private static let uploadHighWater = 128 << 10
     /// Less than this is gathered before it is written: a copy costs less than a system call.
     private static let directWrite = 30 << 10
+    /// More reloads than that, one after the other, end a request that still waits for something.
+    private static let restartLimit = 16
 
     init(worker: Worker, carrier: ExchangeCarrier) {
         self.worker = worker
@@ -68,6 +83,8 @@ final class Exchange: LoopTaskDelegate {
         hooks = nil
         cache = nil
         relay = nil
+        credentials = nil
+        carried.release()
     }
 
     // MARK: From the client
@@ -75,26 +92,86 @@ final class Exchange: LoopTaskDelegate {
     /// The head is there: find out where it goes, and send it.
     func begin() {
         reset()
-        let generation = worker.generation
-        self.generation = generation
-        if let problem = body.begin(head.framing, limit: generation.requestBodyLimit) {
+        if let problem = body.begin(head.framing, limit: worker.generation.requestBodyLimit) {
             refuse(problem, keepAlive: false)
             return
         }
-        user = carrier.transport.clientName
-        switch carrier.listener.security.authentication {
-        case .none: proceed(generation)
-        case .credentials(let credentials): authenticate(credentials, generation)
-        case .unusable:
-            refuse(
-                Problem(.internal, "The files that this listener's clients are known by could not be loaded."),
-                keepAlive: false
+        identify()
+    }
+
+    // MARK: Under which policy
+
+    /// Whether a step that was put off may be taken as it was meant to be. Everything that waits for something asks this
+    /// when it goes on: for a password's verification, for the cache, for another request, for the end of a redirect.
+    ///
+    /// Where a reload has come in between it may not. Then the request begins anew under the policy that holds now: who
+    /// asks, whether that may be asked, where it goes, what is stored of it. Nothing of it has gone to an origin, or what
+    /// has is over.
+    func mayGoOn() -> Bool {
+        if generation === worker.generation { return true }
+        beginAnew()
+        return false
+    }
+
+    /// Begins anew, from the question who asks on; a request that follows a redirect, from its latest hop on.
+    ///
+    /// - Parameter unsent: the task that was to carry it, of which nothing has been sent.
+    func beginAnew(after unsent: LoopTask? = nil) {
+        number &+= 1
+        restarts += 1
+        if let unsent { takeBack(unsent) }
+        cache?.end()
+        cache = nil
+        relay = nil
+        if hooks?.isFollowing != true {
+            hooks?.end()
+            hooks = nil
+            task = nil
+        }
+        guard restarts <= Self.restartLimit else {
+            return fail(
+                Problem(
+                    .sessionInvalidated,
+                    "The policy was replaced again and again while this request waited to be sent. Send it once more."
+                )
             )
+        }
+        if let problem = body.hold(to: worker.generation.requestBodyLimit, head.framing) { return fail(problem) }
+        let beginning = number
+        identify()
+        if number == beginning, !isOver { carrier.exchangeWantsBody() }
+    }
+
+    /// What a task was given of the body, and has not sent, goes to the next one.
+    private func takeBack(_ unsent: LoopTask) {
+        isRepetition = isRepetition || unsent.wasRepeated
+        self.unsent = unsent
+        task = nil
+        var bytes = ByteBuffer()
+        unsent.takeUnsentBody(into: &bytes)
+        // What is kept for redirects is sent from there.
+        if let hooks, hooks.isFollowing, let kept = hooks.kept, !kept.isLost { return }
+        if let end = hooks?.kept?.takeEnd() { bytes.append(end.span) }
+        swap(&carried, &bytes)
+    }
+
+    /// Finds out who asks.
+    private func identify() {
+        generation = worker.generation
+        user = carrier.transport.clientName
+        credentials = nil
+        switch carrier.listener.security.authentication {
+        case .none: proceed()
+        case .credentials(let credentials): authenticate(credentials)
+        case .unusable:
+            fail(Problem(.internal, "The files that this listener's clients are known by could not be loaded."))
         }
     }
 
     /// The client may ask: find out for what.
-    func proceed(_ generation: Generation) {
+    func proceed() {
+        if let hooks, hooks.isFollowing { return proceed(toHop: hooks) }
+        guard let generation else { return }
         switch carrier.listener.route(for: head, on: carrier.transport, worker: worker) {
         case .refused(let problem, let route):
             self.route = route
@@ -118,12 +195,27 @@ final class Exchange: LoopTaskDelegate {
                 if carrier.canHandOver, let offer = UpgradeOffer(head) {
                     startUpgrade(offer, endpoint, generation)
                 } else {
-                    start(endpoint, generation)
+                    start(endpoint)
                 }
             case .tunnel(let endpoint): startTunnel(endpoint, generation)
             case .intercept(let endpoint): startInterception(endpoint, generation)
             }
         }
+    }
+
+    /// The client may still ask: find out whether for this, and whether the redirect is still to be followed.
+    private func proceed(toHop hooks: ExchangeHooks) {
+        switch carrier.listener.route(for: head, on: carrier.transport, worker: worker) {
+        case .refused(let problem, _): fail(problem)
+        case .route(let route):
+            self.route = route
+            followAgain(hooks, under: route.hooks)
+        }
+    }
+
+    /// Refuses a client, or a request of its, before anything went out; a hop's request is over with it.
+    func turnAway(_ problem: Problem) {
+        if hooks?.isFollowing == true { fail(problem) } else { refuse(problem, keepAlive: canPersist) }
     }
 
     /// Whether a refusal leaves the connection to the next request.
@@ -158,6 +250,11 @@ final class Exchange: LoopTaskDelegate {
         hooks = nil
         cache = nil
         user = nil
+        credentials = nil
+        restarts = 0
+        isRepetition = false
+        hasToldToContinue = false
+        trailers = nil
         number &+= 1
         bytesFromClient = 0
         bytesToClient = 0
@@ -166,9 +263,9 @@ final class Exchange: LoopTaskDelegate {
         answer = ClientAnswer()
     }
 
-    private func start(_ endpoint: Endpoint, _ generation: Generation) {
-        owesContinue = head.expectsContinue
-        leavesContinueToOrigin = head.expectsContinue && endpoint.httpVersion == .http1
+    private func start(_ endpoint: Endpoint) {
+        owesContinue = head.expectsContinue && !hasToldToContinue
+        leavesContinueToOrigin = owesContinue && bytesFromClient == 0 && endpoint.httpVersion == .http1
         var fields = clientFields(keepsExpectation: leavesContinueToOrigin)
         if let route, let rules = route.hooks { begin(rules, on: route, to: endpoint, &fields) }
         var request = SessionRequest(
@@ -180,23 +277,45 @@ final class Exchange: LoopTaskDelegate {
         )
         // A stream of HTTP/2 may go on in both directions; a client of HTTP/1.1 rarely listens before it has said all.
         request.isBidirectional = head.majorVersion == 2 && bodyLength == .unknown
+        if restarts > 0, let total = endpoint.timeouts.total {
+            let spent = worker.loop.now &- startedAt
+            guard spent < total.nanoseconds else {
+                return turnAway(Problem(.responseTimeout, "The request waited longer than timeouts.total allows."))
+            }
+            request.timeouts = endpoint.timeouts
+            request.timeouts?.total = TimeSpan(nanoseconds: total.nanoseconds - spent)
+        }
         guard let responses = worker.cache, let route, let terms = route.cache,
             let digest = terms.digest(at: startedWall / 1_000_000)
-        else { return dispatch(request, generation) }
+        else { return dispatch(request) }
         ask(responses, terms, digest, request, givesCredentials: route.hooks?.givesCredentials ?? false)
     }
 
     /// Sends a request to its origin.
-    func dispatch(_ request: SessionRequest, _ generation: Generation) {
+    func dispatch(_ request: SessionRequest) {
+        guard let generation else { return }
+        var request = request
+        request.isRepetition = isRepetition
         let task = generation.manager.dataTask(with: request, delegate: self)
         self.task = task
-        if let hooks, hooks.hasFollowed {
+        unsent = nil
+        if let hooks, hooks.isFollowing, hooks.kept?.isLost == false {
             sendAgain(hooks, to: task)
-        } else if body.isComplete {
-            task.finishSending()
+        } else {
+            if !carried.isEmpty { sendCarried(task) }
+            if body.isComplete, hooks.map(ends) ?? true { task.finishSending(trailers: trailers ?? HTTPFields()) }
         }
         task.resume()
     }
+
+    /// Gives a task what its predecessor has not sent.
+    private func sendCarried(_ task: LoopTask) {
+        sendBody(carried.bytes, to: task)
+        carried.release()
+    }
+
+    /// Bytes of the body that were taken from the client and are not on their way.
+    var waitingBodyBytes: Int { carried.count + (task?.pendingBodyBytes ?? 0) }
 
     private var via: [UInt8] {
         if head.majorVersion == 2 { return worker.viaOfVersion2 }
@@ -266,7 +385,8 @@ final class Exchange: LoopTaskDelegate {
     }
 
     private func finishSending(trailers: HTTPFields? = nil) {
-        if let hooks, !ends(hooks, trailers) { return }
+        self.trailers = trailers ?? HTTPFields()
+        if let hooks, !ends(hooks) { return }
         task?.finishSending(trailers: trailers ?? HTTPFields())
     }
 
@@ -345,10 +465,11 @@ final class Exchange: LoopTaskDelegate {
         self.problem = problem
         hooks?.end()
         cache?.end()
-        let ended = task ?? relay?.task
+        let ended = task ?? relay?.task ?? unsent
         ended?.cancel()
         worker.log(self, ended, client: carrier.transport.addressText)
         task = nil
+        unsent = nil
     }
 
     // MARK: From the origin
@@ -361,6 +482,7 @@ final class Exchange: LoopTaskDelegate {
     private func tellToContinue() {
         guard owesContinue, !body.isComplete, bytesFromClient == 0 else { return }
         owesContinue = false
+        hasToldToContinue = true
         carrier.output.append("HTTP/1.1 100 Continue\r\n\r\n")
         carrier.headIsWritten(100)
         carrier.flushLater()
@@ -399,6 +521,7 @@ final class Exchange: LoopTaskDelegate {
     /// Takes the final head of an answer, from the origin or out of the cache.
     func take(head response: borrowing ResponseHead) -> ResponseDisposition {
         guard let context else { return .cancel }
+        if unsent != nil { unsent = nil }
         guard let hooks else {
             deliver(response, context)
             return .allow
@@ -416,12 +539,13 @@ final class Exchange: LoopTaskDelegate {
     }
 
     var context: AnswerContext? {
-        guard let route, let generation else { return nil }
+        guard let route else { return nil }
         return AnswerContext(
             route: route,
             listener: carrier.listener,
             worker: worker,
-            router: generation.router,
+            // What is rewritten is for the client's next request, which comes under the policy of this moment.
+            router: worker.generation.router,
             clientAuthority: carrier.listener.isGateway ? clientAuthority : [],
             // Behind an offer to switch protocols bytes of the other one may be under way.
             requestIsWhole: body.isComplete && relay == nil,
@@ -472,6 +596,7 @@ final class Exchange: LoopTaskDelegate {
 
     override func taskDidComplete(_ task: LoopTask, error: SessionError?) {
         guard !isOver else { return }
+        if let error, error.code == .sessionInvalidated { return beginAnew(after: task) }
         if let cache, takeUp(cache, error: error) { return }
         answerEnded(task, error)
     }

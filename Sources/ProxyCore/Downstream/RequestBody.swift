@@ -56,6 +56,15 @@ struct RequestBody {
         return nil
     }
 
+    /// Holds what is left of it to another limit.
+    ///
+    /// - Returns: a problem when it is known to be too large.
+    mutating func hold(to limit: Int?, _ framing: BodyFraming) -> Problem? {
+        self.limit = limit ?? Int.max
+        if case .length(let count) = framing, count > self.limit { return tooLarge }
+        return received > self.limit ? tooLarge : nil
+    }
+
     private var tooLarge: Problem {
         Problem(
             .requestTooLarge,

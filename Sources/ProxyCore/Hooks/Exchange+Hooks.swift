@@ -16,7 +16,7 @@ extension Exchange {
     }
 
     private func keepBody(_ hooks: ExchangeHooks) {
-        let limit = worker.generation.snapshot.configuration.limits.redirectBodyBytes
+        guard let limit = generation?.snapshot.configuration.limits.redirectBodyBytes else { return }
         if case .length(let count) = head.framing, count > limit { return }
         hooks.kept = KeptBody(
             limit: limit,
@@ -36,7 +36,7 @@ extension Exchange {
         guard !kept.holdsEnd else { return }
         if !body.isComplete { return carrier.exchangeWantsBody() }
         // Behind a body of known length the trailers of HTTP/2 may still be on their way.
-        if let trailers = hooks?.trailers { task?.finishSending(trailers: trailers) }
+        if let trailers { task?.finishSending(trailers: trailers) }
     }
 
     /// Sends a piece of the client's body on, and keeps it where redirects are followed with bodies.
@@ -49,8 +49,7 @@ extension Exchange {
     }
 
     /// The client's body has ended; false when what was kept of it has to be sent first, or is being written.
-    func ends(_ hooks: ExchangeHooks, _ trailers: HTTPFields?) -> Bool {
-        hooks.trailers = trailers ?? HTTPFields()
+    func ends(_ hooks: ExchangeHooks) -> Bool {
         guard let kept = hooks.kept else { return true }
         let nothing: [UInt8] = []
         return !kept.isReplaying && !kept.holdEnd(nothing.span)
@@ -72,6 +71,8 @@ extension Exchange {
     ///
     /// - Returns: what becomes of it; nil when it goes to the client.
     func judge(_ response: borrowing ResponseHead, _ hooks: ExchangeHooks) -> ResponseDisposition? {
+        // Of the policy of this moment: a request that a redirect leads to is made under that, or under a later one, which
+        // judges again.
         let router = worker.generation.router
         switch hooks.decide(response, to: head, body: repeatableBody(hooks), router: router) {
         case .deliver: break
@@ -128,7 +129,8 @@ extension Exchange {
         }
         if let plan = hooks.next {
             hooks.next = nil
-            follow(plan, after: task, hooks)
+            hooks.leave(task)
+            if mayGoOn() { follow(plan, hooks) }
             return true
         }
         guard error == nil, let download = hooks.download else { return false }
@@ -145,10 +147,27 @@ extension Exchange {
 
     // MARK: The next hop
 
-    /// Sends the request on to where a redirect leads, under the policy that holds by now.
-    private func follow(_ plan: RedirectHook.Plan, after ended: LoopTask?, _ hooks: ExchangeHooks) {
-        let generation = worker.generation
-        self.generation = generation
+    /// A reload has come between a redirect and the request that it leads to: it is judged again.
+    ///
+    /// - Parameter rules: those of the host that the client asked for, by now.
+    func followAgain(_ hooks: ExchangeHooks, under rules: HostHooks?) {
+        guard let generation else { return }
+        switch hooks.decideAgain(under: rules, body: repeatableBody(hooks), router: generation.router) {
+        case .follow(let plan): follow(plan, hooks)
+        case .refuse(let problem): fail(problem)
+        case .deliver:
+            fail(
+                Problem(
+                    .redirectDenied,
+                    "The policy was replaced while a redirect was being followed, and does not let it be followed any more. Send the request again."
+                )
+            )
+        }
+    }
+
+    /// Sends the request on to where a redirect leads.
+    private func follow(_ plan: RedirectHook.Plan, _ hooks: ExchangeHooks) {
+        guard let generation else { return }
         let hop = plan.hop
         let route = carrier.listener.route(toHop: hop.url.origin, under: generation.router)
         switch route.destination {
@@ -157,7 +176,7 @@ extension Exchange {
                 Problem(
                     problem.code,
                     status: problem.status,
-                    "\(hooks.url?.origin.description ?? "The origin") redirects to \(hop.url.origin). \(problem.details)"
+                    "\(hooks.redirectedFrom?.description ?? "The origin") redirects to \(hop.url.origin). \(problem.details)"
                 )
             )
         case .tunnel, .intercept:
@@ -167,7 +186,7 @@ extension Exchange {
                 fail(Problem(.responseTimeout, "The redirects took longer than timeouts.total allows."))
                 return
             }
-            hooks.begin(hop, on: route, after: ended)
+            hooks.begin(hop, on: route)
             var fields = fields(of: plan, on: route, hooks)
             if leavesContinue(to: endpoint, keepsBody: hop.keepsBody) { fields.append(.expect, "100-continue") }
             var request = SessionRequest(
@@ -184,7 +203,7 @@ extension Exchange {
                 let digest = terms.digest(at: worker.loop.wallClock / 1_000_000)
             else {
                 cache = nil
-                return dispatch(request, generation)
+                return dispatch(request)
             }
             let givesCredentials = route.hooks?.givesCredentials == true || plan.changes?.givesCredentials == true
             ask(responses, terms, digest, request, givesCredentials: givesCredentials)
@@ -195,7 +214,7 @@ extension Exchange {
     func sendAgain(_ hooks: ExchangeHooks, to task: LoopTask) {
         hooks.kept?.replay(to: task)
         if body.isComplete, hooks.kept?.isReplaying != true {
-            task.finishSending(trailers: hooks.trailers ?? HTTPFields())
+            task.finishSending(trailers: trailers ?? HTTPFields())
         }
     }
 

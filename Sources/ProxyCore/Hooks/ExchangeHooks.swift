@@ -6,7 +6,7 @@ import SessionCore
 /// What the hooks of a host know of one exchange. There is none for hosts without hooks.
 final class ExchangeHooks {
     /// Those of the host that the client asked for.
-    let rules: HostHooks
+    private(set) var rules: HostHooks
     /// Of the request under way; the client's own until a redirect is followed.
     private(set) var route: Route
     /// The requests before the one under way, each answered by a redirect.
@@ -22,10 +22,10 @@ final class ExchangeHooks {
     var fields: HTTPFields?
 
     var kept: KeptBody?
-    /// Of the request; nil as long as it has not ended.
-    var trailers: HTTPFields?
     /// The hop that is made when the answer under way is over.
     var next: RedirectHook.Plan?
+    /// The latest redirect that is followed, so that it can be judged again.
+    private var followed: Redirect?
     /// How much of that answer has come.
     private var dropped = 0
     /// Why the client gets an error instead of the answer.
@@ -40,6 +40,19 @@ final class ExchangeHooks {
     /// An answer that is not delivered is read to its end, so that the connection serves the next hop; a longer one is
     /// cut off.
     private static let dropLimit = 64 << 10
+
+    /// A redirect, and all as it was when it came.
+    private struct Redirect {
+        let head: ResponseHead
+        let url: AbsoluteURL
+        let method: HTTPMethod
+        let before: RedirectHook
+        let fields: HTTPFields?
+        /// That brought it; nil when the cache had it.
+        var task: LoopTask?
+        /// The request that it leads to has been made, perhaps under an earlier policy.
+        var isMade = false
+    }
 
     init(_ rules: HostHooks, route: Route, deadline: UInt64?) {
         self.rules = rules
@@ -61,7 +74,44 @@ final class ExchangeHooks {
         guard (300..<400).contains(response.status), let url = makeReady(for: head), var redirects else {
             return .deliver
         }
+        let before = redirects
         let decision = redirects.decide(response, url: url, method: method, body: body, router: router)
+        self.redirects = redirects
+        if case .follow = decision {
+            followed = Redirect(head: copy response, url: url, method: method, before: before, fields: fields)
+        }
+        return decision
+    }
+
+    /// Whether a redirect is being followed: the request under way is not the client's own any more.
+    var isFollowing: Bool { followed != nil }
+
+    /// Where the latest redirect came from.
+    var redirectedFrom: Origin? { followed?.url.origin }
+
+    /// The answer that leads on is over.
+    func leave(_ task: LoopTask?) { followed?.task = task }
+
+    /// Judges the latest redirect under another policy, as if it came now.
+    ///
+    /// - Parameter rules: those of the host that the client asked for; nil when that has none any more, and its redirects
+    ///   are the client's to follow.
+    func decideAgain(
+        under rules: HostHooks?,
+        body: RedirectHook.Body,
+        router: Router
+    ) -> RedirectHook.Decision {
+        guard let rules, let followed else { return .deliver }
+        self.rules = rules
+        fields = followed.fields
+        var redirects = followed.before.under(rules)
+        let decision = redirects.decide(
+            followed.head,
+            url: followed.url,
+            method: followed.method,
+            body: body,
+            router: router
+        )
         self.redirects = redirects
         return decision
     }
@@ -95,8 +145,12 @@ final class ExchangeHooks {
     }
 
     /// The next request goes out.
-    func begin(_ hop: RedirectMachine.Hop, on route: Route, after ended: LoopTask?) {
-        if let url { earlier.append(EarlierTransaction(url: url, route: self.route, ended)) }
+    func begin(_ hop: RedirectMachine.Hop, on route: Route) {
+        if let followed, !followed.isMade {
+            earlier.append(EarlierTransaction(url: followed.url, route: self.route, followed.task))
+            self.followed?.task = nil
+            self.followed?.isMade = true
+        }
         self.route = route
         url = hop.url
         method = hop.method

@@ -29,6 +29,7 @@ final class KeptBody: @unchecked Sendable {
     /// Who gets what was kept, and how much of it has gone.
     private var replay: (task: LoopTask, position: Int)?
     private var isReading = false
+    private var replays = 0
 
     /// So much stays in memory.
     static let memoryLimit = 64 << 10
@@ -82,6 +83,12 @@ final class KeptBody: @unchecked Sendable {
         return heldEnd
     }
 
+    /// The bytes that are held back, for another task.
+    func takeEnd() -> [UInt8]? {
+        defer { heldEnd = nil }
+        return heldEnd
+    }
+
     /// Whether no write is under way whose end could change what is known.
     private var isWritten: Bool {
         isLost || isEnded || spool == nil || (flow.pending == 0 && flow.inFlight == 0)
@@ -124,6 +131,7 @@ final class KeptBody: @unchecked Sendable {
 
     /// Sends what is kept. Until that is done nothing else is to be sent.
     func replay(to task: LoopTask) {
+        replay = nil
         guard count > 0 else { return }
         // It is among what was kept.
         heldEnd = nil
@@ -138,6 +146,7 @@ final class KeptBody: @unchecked Sendable {
             handOver()
         }
         replay = (task, 0)
+        replays += 1
         more()
     }
 
@@ -145,16 +154,19 @@ final class KeptBody: @unchecked Sendable {
     func more() {
         guard let replay, let spool, !isReading, replay.task.pendingBodyBytes < Self.readSize else { return }
         isReading = true
+        let number = replays
         let isTaken = spool.read(at: replay.position, count: min(Self.readSize, count - replay.position)) {
             [self, loop] bytes in
-            loop.submit { self.took(bytes) }
+            loop.submit { self.took(bytes, for: number) }
         }
-        if !isTaken { took(nil) }
+        if !isTaken { took(nil, for: number) }
     }
 
-    private func took(_ bytes: [UInt8]?) {
+    private func took(_ bytes: [UInt8]?, for number: Int) {
         isReading = false
         guard !isEnded, let current = replay else { return }
+        // It was read for a task that has not come to send it.
+        guard number == replays else { return more() }
         guard let bytes, !bytes.isEmpty else {
             // The request cannot be made whole: its end must not look like one.
             lose()

@@ -38,7 +38,7 @@ struct RedirectHook {
         var target: [UInt8]
     }
 
-    private let hooks: HostHooks
+    private var hooks: HostHooks
     private var machine: RedirectMachine
     private var visits: Set<Visit>
 
@@ -49,6 +49,14 @@ struct RedirectHook {
         self.hooks = hooks
         machine = RedirectMachine(limit: hooks.redirects.max)
         visits = [Visit(method: method, origin: url.origin, target: url.target)]
+    }
+
+    /// The same request under other rules for its host: what it has met so far counts.
+    func under(_ hooks: HostHooks) -> RedirectHook {
+        var changed = self
+        changed.hooks = hooks
+        changed.machine.limit = hooks.redirects.max
+        return changed
     }
 
     /// How many hops were made.

@@ -5,8 +5,9 @@ import SessionCore
 /// One generation of the policy as one worker serves under it: the snapshot, the routes that it gives, and a session
 /// of its own, so that no connection and no TLS session goes over to another generation (invariant 4).
 ///
-/// A request keeps the generation in which it began, whatever is loaded meanwhile. One that is replaced is retired: it
-/// takes nothing new, closes the connections that carry nothing, and is gone when its last request is.
+/// A request that has gone out ends in its generation, whatever is loaded meanwhile. One that is replaced is retired: it
+/// takes nothing new, gives back what has not gone out, closes the connections that carry nothing, and is gone when its
+/// last request is.
 ///
 /// `@unchecked Sendable` because it is made by the thread that reloads, handed over through `EventLoop.submit`, and
 /// from then on touched by that loop's thread alone.
@@ -43,8 +44,8 @@ final class Generation: @unchecked Sendable {
         leaves = snapshot.parts.authority.map { LeafContexts($0) }
     }
 
-    /// Takes nothing new from now on.
+    /// Takes nothing new from now on. Requests that have not gone out begin anew at once, under the worker's generation.
     func retire() {
-        manager.invalidateSession(cancelingTasks: false)
+        manager.retire()
     }
 }

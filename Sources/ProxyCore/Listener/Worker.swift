@@ -200,7 +200,7 @@ final class Worker: @unchecked Sendable {
 
     // MARK: Reload
 
-    /// Serves what begins from now on under another policy. Requests under way finish under theirs.
+    /// Serves what begins or goes on from now on under another policy. Requests that have gone out finish under theirs.
     func adopt(_ next: Generation, log: LogWriter?, cache: ResponseCache?) {
         guard !isStopped else { return }
         self.cache = cache
@@ -212,6 +212,7 @@ final class Worker: @unchecked Sendable {
         // What is to be masked is masked from now on, also for requests under way.
         logLine = TaskLogLine(redacting: settings.redact)
         logTo(log)
+        // Last: what it gives back begins anew.
         former.retire()
     }
 

@@ -94,6 +94,13 @@ package final class TestClient {
         return response
     }
 
+    /// The whole of an answer whose head has been read alone.
+    package func readBody(of head: HTTPMessage, to method: String = "GET") throws -> HTTPMessage {
+        var whole = head
+        try reader.body(of: &whole, .response(to: method)) { try receive() }
+        return whole
+    }
+
     /// All bytes up to the end of the connection that were in no answer so far.
     package func readToEnd() throws -> [UInt8] {
         var all = reader.rest

@@ -121,7 +121,7 @@ final class HTTP2ClientStream: HTTP2Stream {
 
     /// Credit for what does not wait here any more.
     func giveCredit() {
-        let waiting = exchange == nil ? 0 : early.count + (exchange?.task?.pendingBodyBytes ?? 0)
+        let waiting = exchange == nil ? 0 : early.count + (exchange?.waitingBodyBytes ?? 0)
         let count = uncredited - waiting
         guard count > 0, let session else { return }
         uncredited -= count

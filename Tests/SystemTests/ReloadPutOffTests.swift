@@ -1,0 +1,396 @@
+import Foundation
+import Glibc
+import TestSupport
+import Testing
+
+/// A request that waits for something when the policy is replaced goes on under the new one, whatever it waited for.
+@Suite("Reload: work that was put off")
+struct ReloadPutOffTests {
+    // MARK: The cache
+
+    @Test(
+        "a request that waited for another one's answer goes on after a reload",
+        arguments: ["Cache-Control: no-store", "Cache-Control: private, max-age=60", "X-Nothing: said"]
+    )
+    func collapsed(field: String) throws {
+        let gate = Gate()
+        let cache = try CacheStage { connection in
+            while try connection.readRequest() != nil {
+                try gate.pass()
+                try connection.answer("whole", fields: [field])
+            }
+        }
+        defer { gate.open() }
+        let clients = try cache.startTogether("/cold")
+        try cache.stage.reload { $0.pin(Stage.host, to: cache.stage.server.pin, with: ["includeSubdomains": true]) }
+        gate.open()
+        for client in clients { #expect(try client.readResponse().text == "whole") }
+        #expect(cache.requests.count == 2)
+        #expect(try cache.get("/cold").status == 200)
+    }
+
+    @Test("a request that waited for another one's answer is held to the pins of the reload")
+    func collapsedUnderOtherPins() throws {
+        let gate = Gate()
+        let cache = try CacheStage { connection in
+            while try connection.readRequest() != nil {
+                try gate.pass()
+                try connection.answer("whole", fields: ["Cache-Control: max-age=60"])
+            }
+        }
+        defer { gate.open() }
+        let clients = try cache.startTogether("/cold")
+        try cache.stage.reload { $0.pin(Stage.host, to: .unrelated(2)) }
+        gate.open()
+        // It was under way, and is stored under the policy of its time, which answers nobody any more.
+        #expect(try clients[0].readResponse().status == 200)
+        #expect(try clients[1].readResponse().problemCode == "pin_mismatch")
+        #expect(cache.requests.count == 1)
+        // The mended twin.
+        try cache.stage.reload { _ in }
+        #expect(try cache.get("/cold").text == "whole")
+    }
+
+    @Test("a validation that finds out after a reload that the whole is needed asks under the new policy")
+    func validation() throws {
+        for isAccepted in [true, false] {
+            let gate = Gate()
+            let cache = try CacheStage { connection in
+                while let request = try connection.readRequest() {
+                    guard request["If-None-Match"] != nil else {
+                        try connection.answer("whole", fields: ["ETag: \"a\"", "Cache-Control: no-cache"])
+                        continue
+                    }
+                    try gate.pass()
+                    try connection.write("HTTP/1.1 304 Not Modified\r\nETag: \"other\"\r\n\r\n")
+                }
+            }
+            defer { gate.open() }
+            #expect(try cache.get("/v").status == 200)
+            let client = try cache.proxy.connect()
+            try client.send(ProxyUnderTest.request("GET", cache.stage.url("/v")))
+            try cache.origin.wait(for: "the validation") { $0.flatMap(\.requests).count == 2 ? true : nil }
+            try cache.stage.reload {
+                if !isAccepted { $0.pin(Stage.host, to: .unrelated(2)) }
+            }
+            gate.open()
+            let answer = try client.readResponse()
+            if isAccepted {
+                #expect(answer.text == "whole")
+                // What is stored is validated once more, since it is looked up under the new policy.
+                #expect(cache.requests.count == 4)
+            } else {
+                #expect(answer.problemCode == "pin_mismatch")
+                #expect(cache.requests.count == 2)
+            }
+        }
+    }
+
+    @Test(
+        "a refresh in the background that needs the whole after a reload asks under the new policy, or is given up",
+        arguments: ["same", "pins", "denied", "uncached", "headers"]
+    )
+    func refresh(change: String) throws {
+        let gate = Gate()
+        let cache = try CacheStage { connection in
+            while let request = try connection.readRequest() {
+                guard request["If-None-Match"] != nil else {
+                    let control = "Cache-Control: max-age=0, stale-while-revalidate=600"
+                    try connection.answer("whole", fields: ["ETag: \"a\"", control])
+                    continue
+                }
+                try gate.pass()
+                try connection.write("HTTP/1.1 304 Not Modified\r\nETag: \"other\"\r\n\r\n")
+            }
+        }
+        defer { gate.open() }
+        #expect(try cache.get("/r").status == 200)
+        #expect(try cache.get("/r").text == "whole")
+        try cache.origin.wait(for: "the validation") { $0.flatMap(\.requests).count == 2 ? true : nil }
+        try cache.stage.reload { settings in
+            switch change {
+            case "pins": settings.pin(Stage.host, to: cache.stage.server.pin, with: ["minTLSVersion": "1.3"])
+            case "denied": settings.members["access"] = ["denyHosts": [Stage.host]]
+            case "uncached": settings.members["cache"] = nil
+            case "headers": settings.hosts[Stage.host]?["headers"] = ["request": ["set": ["X-Key": "new"]]]
+            default: break
+            }
+        }
+        gate.open()
+        let lines = try Patience.poll(for: "the refresh to end") {
+            let lines = cache.proxy.taskLines.filter { $0.string("client") == "cache" }
+            return lines.count == (change == "same" ? 2 : 1) ? lines : nil
+        }
+        if change == "same" {
+            #expect(lines.allSatisfy { $0["error"] == nil })
+            #expect(cache.requests.count == 3)
+        } else {
+            #expect(lines[0].string("error") == "cancelled", "\(lines[0].text)")
+            #expect(lines[0].string("errorDetails")?.contains("reload") == true)
+            #expect(cache.requests.count == 2)
+        }
+        // It serves on.
+        try cache.stage.reload { _ in }
+        #expect(try cache.get("/after").status == 200)
+    }
+
+    @Test("a look at the disk that ends after a reload is followed by a request under the new policy")
+    func diskLookup() throws {
+        let folder = try TemporaryFolder()
+        let body = String(repeating: "b", count: 200_000)
+        let disk: [String: Any] = ["disk": ["path": "\(folder.path)/cache", "size": "64MB"]]
+        let cache = try CacheStage(disk) { _ in CacheStage.fresh(body) }
+        #expect(try cache.get("/file").text == body)
+        let proxy = try CacheStage.restart(cache.proxy, with: cache.stage.settings)
+        // Whoever opens it waits until somebody writes to it.
+        let file = try #require(Self.largestFile(in: folder.path))
+        unlink(file)
+        try #require(mkfifo(file, 0o600) == 0)
+        let client = try proxy.connect()
+        try client.send(ProxyUnderTest.request("GET", cache.stage.url("/file")))
+        try Patience.poll(for: "the disk's thread to wait") { try Self.isOpening(file, proxy) ? true : nil }
+        var settings = cache.stage.settings
+        settings.pin(Stage.host, to: .unrelated(2))
+        try proxy.reload(settings)
+        close(open(file, O_WRONLY))
+        #expect(try client.readResponse().problemCode == "pin_mismatch")
+        try proxy.reload(cache.stage.settings)
+        #expect(try proxy.get(cache.stage.url("/file")).text == body)
+    }
+
+    private static func largestFile(in folder: String) -> String? {
+        let names = FileManager.default.enumerator(atPath: folder)?.compactMap { $0 as? String } ?? []
+        return names.map { "\(folder)/\($0)" }.filter { path in
+            var status = stat()
+            return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFREG && status.st_size == 200_000
+        }.first
+    }
+
+    /// Whether a reader waits there: one who writes without waiting finds it.
+    private static func isOpening(_ fifo: String, _ proxy: ProxyUnderTest) throws -> Bool {
+        let tasks = "/proc/\(proxy.identifier)/task"
+        return try FileManager.default.contentsOfDirectory(atPath: tasks).contains { thread in
+            let place = try? String(contentsOfFile: "\(tasks)/\(thread)/wchan", encoding: .utf8)
+            return place?.contains("fifo") == true || place?.contains("wait_for_partner") == true
+        }
+    }
+
+    // MARK: Connections
+
+    /// What a client may begin with, each with a way of its own to an origin.
+    enum Way: String, CaseIterable {
+        case get, post, tunnel, intercept, upgrade, http2
+    }
+
+    @Test(
+        "a request whose connection is being made at the reload goes where the new policy leads",
+        arguments: Way.allCases.filter { $0 != .tunnel }
+    )
+    func dialling(way: Way) throws {
+        // It takes connections, and says nothing on them. A tunnel would stand at once: it is TCP alone.
+        let silent = try TestSocket.listen()
+        defer { close(silent.descriptor) }
+        let stage = try WayStage(start: { $0.hosts[Stage.host]?["resolve"] = "127.0.0.1:\(silent.port)" })
+        let started = try stage.start(way)
+        let dialled = accept(silent.descriptor, nil, nil)
+        defer { close(dialled) }
+        try stage.proxy.reload(stage.settings)
+        #expect(try started.outcome() == "200")
+    }
+
+    @Test(
+        "a request that waits for its turn at a host is served under the policy of the reload",
+        arguments: Way.allCases
+    )
+    func queued(way: Way) throws {
+        let gate = Gate()
+        let stage = try WayStage(
+            gate,
+            always: {
+                $0.hosts[Stage.host]?["connectionsPerHost"] = 1
+                $0.hosts[WayStage.open]?["connectionsPerHost"] = 1
+            }
+        )
+        defer { gate.open() }
+        // Streams are counted apart from requests.
+        let isStream = [.tunnel, .intercept, .upgrade].contains(way)
+        let holding = try stage.hold(isStream)
+        let started = try stage.start(way)
+        try stage.settle()
+        var settings = stage.settings
+        settings.members["access"] = ["denyHosts": [Stage.host, WayStage.open]]
+        try stage.proxy.reload(settings)
+        // The other is still under way, under its own policy.
+        #expect(try started.outcome() == "403 host_denied")
+        gate.open()
+        withExtendedLifetime(holding) {}
+        try stage.proxy.reload(stage.settings)
+        #expect(try stage.start(way).outcome() == "200")
+    }
+
+    @Test("a request that is repeated because its kept connection died is repeated under the policy of the reload")
+    func repeated() throws {
+        let gate = Gate()
+        let stage = try Stage({ $0.members["workers"] = 1 }) { connection in
+            while let request = try connection.readRequest() {
+                if request.target == "/dies", connection.number == 0 {
+                    try gate.pass()
+                    return
+                }
+                try connection.answer(request.target)
+            }
+        }
+        defer { gate.open() }
+        #expect(try stage.get("/first").status == 200)
+        let client = try stage.proxy.connect()
+        try client.send(ProxyUnderTest.request("GET", stage.url("/dies")))
+        try stage.origin.wait(for: "the request") { $0.flatMap(\.requests).count == 2 ? true : nil }
+        try stage.reload { $0.pin(Stage.host, to: .unrelated(2)) }
+        gate.open()
+        #expect(try client.readResponse().problemCode == "pin_mismatch")
+        #expect(stage.origin.requests.count == 2)
+        try stage.reload { _ in }
+        #expect(try stage.get("/dies").text == "/dies")
+    }
+
+    // MARK: Redirects
+
+    enum Leading: String, CaseIterable {
+        case same, removesUser, deniesHost, dropsPins, returnsRedirects, deniesRedirect
+
+        var expected: String? {
+            switch self {
+            case .same: nil
+            case .removesUser: "authentication_required"
+            case .deniesHost: "host_denied"
+            case .dropsPins, .returnsRedirects, .deniesRedirect: "redirect_denied"
+            }
+        }
+    }
+
+    @Test(
+        "a redirect whose end comes after a reload is followed by the policy of the reload",
+        arguments: Leading.allCases
+    )
+    func redirect(change: Leading) throws {
+        let gate = Gate()
+        let second = "second.example.com"
+        let server = try Stage.pki.server(second)
+        let end = try ScriptedOrigin(server) { OriginAnswer.text("\($0.method) \($0.text)") }
+        // The digest of "open-sesame".
+        let digest = "d7ecdf25eaf3deba0f2628771dbdd22d4138ab6cf38f91ed02a2ca0dec7c8ab7"
+        let stage = try Stage({
+            $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"]
+            $0.resolve(second, to: end.port)
+            $0.pin(second, to: server.pin)
+            $0.files["tokens"] = "ci:\(digest)\n"
+            $0.members["authentication"] = ["bearer": ["file": "tokens"]]
+        }) { connection in
+            while try connection.readRequest() != nil {
+                let head =
+                    "HTTP/1.1 307 Temporary Redirect\r\nLocation: https://\(second)/next\r\nContent-Length: 4\r\n\r\n"
+                try connection.write(head + "fo")
+                try gate.pass()
+                try connection.write("ur")
+            }
+        }
+        defer { gate.open() }
+        let client = try stage.proxy.connect()
+        let fields = ["Proxy-Authorization: Bearer open-sesame"]
+        try client.send(ProxyUnderTest.request("PUT", stage.url("/file"), fields: fields, body: "the body"))
+        try stage.origin.wait(for: "the redirect") { ($0.first?.bytesWritten ?? 0) > 0 ? true : nil }
+        try stage.reload { settings in
+            switch change {
+            case .same: break
+            case .removesUser: settings.files["tokens"] = "ci:\(digest.replacingOccurrences(of: "d7", with: "d8"))\n"
+            case .deniesHost: settings.members["access"] = ["denyHosts": [second]]
+            case .dropsPins: settings.pinnedDomains[second] = nil
+            case .returnsRedirects: settings.hosts[Stage.host]?["redirects"] = nil
+            case .deniesRedirect:
+                let rule: [String: Any] = ["to": second, "then": "deny"]
+                settings.hosts[Stage.host]?["redirects"] = ["policy": "follow", "rules": [rule]]
+            }
+        }
+        gate.open()
+        let answer = try client.readResponse(to: "PUT")
+        #expect(answer.problemCode == change.expected)
+        if change == .same { #expect(answer.text == "PUT the body") }
+        #expect(end.requests.count == (change == .same ? 1 : 0))
+        let line = try #require(try stage.proxy.waitForTaskLines(1).first)
+        #expect(line.transactions.count == (change == .same ? 2 : 1), "\(line.text)")
+    }
+
+    @Test("the request that a redirect leads to is made anew when a reload comes before its connection stands")
+    func redirectDialling() throws {
+        let silent = try TestSocket.listen()
+        defer { close(silent.descriptor) }
+        let second = "second.example.com"
+        let server = try Stage.pki.server(second)
+        let end = try ScriptedOrigin(server) { OriginAnswer.text("\($0.method) \($0.body.count)") }
+        for count in [10, 300_000] {
+            let stage = try Stage({
+                $0.hosts[Stage.host]?["redirects"] = ["policy": "follow"]
+                $0.resolve(second, to: silent.port)
+                $0.pin(second, to: server.pin)
+            }) { connection in
+                while try connection.readRequest() != nil {
+                    try connection.answer("", status: "307 Elsewhere", fields: ["Location: https://\(second)/next"])
+                }
+            }
+            let client = try stage.proxy.connect()
+            let body = String(repeating: "b", count: count)
+            try client.send(ProxyUnderTest.request("PUT", stage.url("/file"), body: body))
+            let dialled = accept(silent.descriptor, nil, nil)
+            defer { close(dialled) }
+            try stage.reload { $0.resolve(second, to: end.port) }
+            #expect(try client.readResponse(to: "PUT").text == "PUT \(count)")
+            let line = try #require(try stage.proxy.waitForTaskLines(1).first)
+            #expect(line.integer("redirectCount") == 1 && line.transactions.count == 2, "\(line.text)")
+        }
+    }
+
+    @Test("an answer that becomes a file goes on through a reload")
+    func download() throws {
+        let gate = Gate()
+        let folder = try TemporaryFolder()
+        let stage = try Stage({
+            let rule: [String: Any] = ["then": "becomeDownload", "directory": folder.path]
+            $0.hosts[Stage.host]?["responses"] = ["rules": [rule]]
+        }) { connection in
+            while try connection.readRequest() != nil {
+                try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfirst")
+                try gate.pass()
+                try connection.write("after")
+            }
+        }
+        defer { gate.open() }
+        let client = try stage.proxy.connect()
+        try client.send(ProxyUnderTest.request("GET", stage.url("/file")))
+        try stage.origin.wait(for: "the first half") { ($0.first?.bytesWritten ?? 0) > 0 ? true : nil }
+        try stage.reload { $0.hosts[Stage.host]?["responses"] = nil }
+        gate.open()
+        #expect(try client.readResponse().status == 201)
+        let files = try FileManager.default.contentsOfDirectory(atPath: folder.path)
+        #expect(try files.map { try String(contentsOfFile: "\(folder.path)/\($0)", encoding: .utf8) } == ["firstafter"])
+    }
+}
+
+extension CacheStage {
+    /// Two requests for one URL that nothing is stored of: the first is at the origin, the second waits for it.
+    fileprivate func startTogether(_ path: String) throws -> [TestClient] {
+        let leader = try proxy.connect()
+        try leader.send(ProxyUnderTest.request("GET", stage.url(path)))
+        try origin.wait(for: "the first") { $0.contains { !$0.requests.isEmpty } ? true : nil }
+        let follower = try proxy.connect()
+        try follower.send(ProxyUnderTest.request("GET", stage.url(path)))
+        try proxy.settle()
+        return [leader, follower]
+    }
+}
+
+extension ProxyUnderTest {
+    /// Returns when the one worker has taken what was sent to it before.
+    func settle() throws {
+        #expect(try exchange("TRACE / HTTP/1.1\r\nHost: nowhere\r\n\r\n", method: "TRACE").status == 405)
+    }
+}
