@@ -161,7 +161,7 @@ struct CacheCommandTests {
             try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\n<p>")
         }
         let finished = try pinproxy("cache", "stats", "--admin", "127.0.0.1:\(other.port)")
-        #expect(finished.exitCode == 76 && finished.errors.contains("none of an admin listener's"))
+        #expect(finished.exitCode == 69 && finished.errors.contains("is not the admin listener of a pinproxy"))
     }
 
     @Test(
