@@ -83,7 +83,10 @@ public struct PinnedDomains: Sendable {
 
     /// Whether pins decide now who may serve there; `SecurityPolicy.isHeldToPins` has the answer.
     ///
-    /// - Parameter now: seconds since 1970.
+    /// - Parameters:
+    ///   - host: in its normal form.
+    ///   - port: of the connection.
+    ///   - now: seconds since 1970.
     public func isHeldToPins(host: Host, port: UInt16, at now: Int64) -> Bool {
         policy(host: host, port: port)?.isHeldToPins(at: now) ?? false
     }
