@@ -55,7 +55,7 @@ struct EventLoopTests {
         let (former, _) = socketPair()
         let first = Watching { _ in }
         try loop.register(former, .readable, first)
-        // Somebody else closes it, and the number is taken again.
+        // Another owner closes it, and the number is taken again.
         let (next, peer) = socketPair()
         #expect(dup2(next, former) == former)
         var count = 0

@@ -87,7 +87,7 @@ struct RefusedServerTests {
             behind.members["upstreamProxy"] = "\(isSOCKS ? "socks5h" : "http")://127.0.0.1:\(upstream.port)"
             let second = try ProxyUnderTest(behind)
             #expect(try second.get("http://\(Stage.host)/").problemCode == "pin_mismatch")
-            // What was dialled is the other proxy.
+            // The address that was dialled is the other proxy's.
             try check(try second.waitForTaskLines(1).first, at: "127.0.0.1:\(upstream.port)", "behind a proxy")
         }
     }

@@ -8,7 +8,7 @@ import Testing
 struct ReloadAuthenticationTests {
     private typealias Way = ReloadPutOffTests.Way
 
-    /// Of the password "x": slow on purpose, so that a reload fits in between.
+    /// The hash of the password "x", slow on purpose, so that a reload fits in between.
     private static let slowHash =
         "$6$rounds=200000$saltsalt$o.h9sgZtM8Cuj/Y.m9/pooEo7pY61dKJuMzWBe8giK7nGulVl5d5rOdKuKd5dtY7E9hI1LLXbe428gIyuxW.E0"
 

@@ -77,7 +77,7 @@ struct ReloadPutOffTests {
             let answer = try client.readResponse()
             if isAccepted {
                 #expect(answer.text == "whole")
-                // What is stored is validated once more, since it is looked up under the new policy.
+                // The stored response is validated once more, since it is looked up under the new policy.
                 #expect(cache.requests.count == 4)
             } else {
                 #expect(answer.problemCode == "pin_mismatch")

@@ -8,7 +8,7 @@ import Testing
 struct ReloadStrainTests {
     private typealias Way = ReloadPutOffTests.Way
 
-    /// Of the password "x".
+    /// The hash of the password "x".
     private static let hash =
         "$6$rounds=1000$saltsalt$w9KQdgZ0Ki6LoC1UHsgXGBQaO4XJhW7upynW4LSaoTX6YuFX0KIqzhQcvdJFwTJS.I2sYmby8LApILDV7m1xF/"
     private static let credentials = "Proxy-Authorization: Basic " + Data("alice:x".utf8).base64EncodedString()

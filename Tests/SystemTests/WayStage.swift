@@ -46,7 +46,7 @@ struct WayStage {
                 }
                 if request.target == "/held" { try gate.pass() }
                 if request["If-None-Match"] != nil {
-                    // Of another version than the one that is stored: the whole is asked for then.
+                    // The tag names another version than the stored one: the whole is asked for then.
                     try connection.write("HTTP/1.1 304 Not Modified\r\nETag: \"other\"\r\n\r\n")
                     continue
                 }

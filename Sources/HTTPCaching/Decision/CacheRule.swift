@@ -11,7 +11,7 @@ public struct CacheRule: Hashable, Sendable {
         case skip
     }
 
-    /// Of the target's path, without its query; nil for every target. A path with dot segments fits no `store` rule, and
+    /// Pattern of the target's path without its query; nil for all. A path with dot segments fits no `store` rule, and
     /// every `skip` rule.
     public var path: PathPattern?
     /// nil for every status; a `store` rule then means those that may be stored without a lifetime (RFC 9110 15.1).

@@ -57,7 +57,7 @@ public final class DiskStore: @unchecked Sendable {
     private var nextAttempt: UInt64 = 0
     private var noticedAt: UInt64?
     private var hasSwept = false
-    /// Of entries that could not be removed when they were to be.
+    /// Removals that failed; they are carried out before the index is used again.
     private var owedRemovals: [Purge] = []
 
     private let lock = PosixLock()

@@ -156,7 +156,7 @@ package final class EventLoop: @unchecked Sendable {
         case idle
     }
 
-    /// What was put off, a wait, the handlers, the timers that are due, then what these put off to the end of the turn.
+    /// Runs the work put off, waits, then runs the handlers, the due timers, and the work that these have put off.
     private func round(unless isFulfilled: () throws -> Bool, waitingAtMost limit: TimeSpan?) rethrows -> Round {
         runEndOfTurn()
         if try isFulfilled() { return .fulfilled }
@@ -305,7 +305,7 @@ package final class EventLoop: @unchecked Sendable {
         )
     }
 
-    /// The same for a descriptor that somebody else may have closed meanwhile: its number may be another's by now, whose
+    /// The same for a descriptor that its owner may have closed meanwhile: its number may be another's by now, whose
     /// registration is left alone.
     ///
     /// - Returns: false when the registration is not the handler's any more.
@@ -315,7 +315,7 @@ package final class EventLoop: @unchecked Sendable {
         return true
     }
 
-    /// Forgets a descriptor that somebody else may have closed meanwhile, unless its number is another's by now.
+    /// Forgets a descriptor that another owner may have closed meanwhile, unless its number is another's by now.
     package func unregister(_ descriptor: Int32, of handler: EventHandler) {
         if isRegistered(descriptor, for: handler) { unregister(descriptor) }
     }

@@ -64,7 +64,7 @@ final class ClientAuthenticator: @unchecked Sendable {
         let hash = passwords.hashes[user]
         // A user who is not there takes as long as one who is.
         let verified = hash ?? passwords.stand(inFor: user)
-        // Of the hash, and not of the file: what was found out holds through a reload that leaves the user as he is.
+        // The key is made of the hash, not of the file: a verdict outlives a reload that leaves the user unchanged.
         let counts = withUnsafeBytes(of: (hash != nil, UInt64(user.count), UInt64(password.count))) { Array($0) }
         let digest = key.digest(counts + user + password + Array(verified.utf8))
         if let known = known[digest], known.until > loop.now { return .accepted(user: known.user) }

@@ -42,7 +42,7 @@ extension Exchange {
         }
     }
 
-    /// Who has proved with this request who it is, and under which credentials.
+    /// The user that this request has proved to be, and the credentials under which it was proved.
     var proven: (name: [UInt8], credentials: ClientCredentials)? {
         guard let user, let credentials else { return nil }
         return (user, credentials)

@@ -24,7 +24,7 @@ final class Exchange: LoopTaskDelegate {
     var user: [UInt8]?
     /// The credentials under which this request has proved it; nil where its connection has.
     var credentials: ClientCredentials?
-    /// Of the requests that it has served, and of the beginnings of each: what is found out late may be about another.
+    /// Counts requests and their restarts, so that a late result is not taken for another request's.
     private(set) var number: UInt64 = 0
     /// Set while it serves one.
     private(set) var carrier: ExchangeCarrier!
@@ -46,7 +46,7 @@ final class Exchange: LoopTaskDelegate {
     /// A client waits for 100 (Continue).
     private var owesContinue = false
     private var hasToldToContinue = false
-    /// Of the body: what was taken from the client for a task that has not sent it.
+    /// Body bytes that were taken from the client for a task that has not sent them.
     private var carried = ByteBuffer()
     /// What follows the body; nil as long as its end has not been said.
     private(set) var trailers: HTTPFields?
@@ -149,7 +149,7 @@ final class Exchange: LoopTaskDelegate {
         task = nil
         var bytes = ByteBuffer()
         unsent.takeUnsentBody(into: &bytes)
-        // What is kept for redirects is sent from there.
+        // A body that is kept for redirects is sent again from the kept copy.
         if let hooks, hooks.isFollowing, let kept = hooks.kept, !kept.isLost { return }
         if let end = hooks?.kept?.takeEnd() { bytes.append(end.span) }
         swap(&carried, &bytes)
@@ -544,7 +544,7 @@ final class Exchange: LoopTaskDelegate {
             route: route,
             listener: carrier.listener,
             worker: worker,
-            // What is rewritten is for the client's next request, which comes under the policy of this moment.
+            // The client's next request, for which fields are rewritten, comes under the policy of this moment.
             router: worker.generation.router,
             clientAuthority: carrier.listener.isGateway ? clientAuthority : [],
             // Behind an offer to switch protocols bytes of the other one may be under way.

@@ -148,7 +148,7 @@ final class ResponseDownload: @unchecked Sendable {
         private let name: String
         private let folders: DownloadFolders
         private var folder: DownloadFolder?
-        /// What is set apart in the folder's quota.
+        /// Bytes reserved in the folder's quota.
         private var reserved = 0
         private var file: UnnamedFile?
         private let digest = ContentDigest()

@@ -224,7 +224,7 @@ final class Worker: @unchecked Sendable {
 
     // MARK: The end
 
-    /// What is under way, in words; empty when nothing is.
+    /// A description of the work under way; empty when there is none.
     var leftovers: [String] {
         var found: [String] = []
         if !connections.isEmpty { found.append("\(connections.count) client connections") }

@@ -179,7 +179,7 @@ package struct AddressRules: Sendable {
         return isWildcardPort ? judgeOwn(address) { .deniedOwnListener } : nil
     }
 
-    /// What is to be done with an address if it, or one that it embeds, is this machine's; nil for one that is not.
+    /// The verdict on an address if it, or one that it embeds, is this machine's; nil for other addresses.
     private func judgeOwn(_ address: IPAddress, _ verdict: () -> Verdict) -> Verdict? {
         var failure: IOFailure?
         func isOwn(_ address: IPAddress) -> Bool {

@@ -113,7 +113,7 @@ package struct Router: Sendable {
         )
     }
 
-    /// Of a host that no pin file names, or that one names for other ports alone.
+    /// The refusal of a host that no pin file names, or that one names for other ports alone.
     func unpinnedRefusal(_ host: Host, _ port: UInt16) -> Problem? {
         guard snapshot.configuration.unpinnedHosts == .deny,
             !snapshot.pinnedDomains.covers(host: host, port: port)

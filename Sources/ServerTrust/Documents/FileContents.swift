@@ -100,7 +100,7 @@ package enum FileContents {
         case open
     }
 
-    /// Nobody writes to what is mounted read-only: Kubernetes mounts the folder of a ConfigMap so, with mode 0777.
+    /// A read-only mount cannot be written to: Kubernetes mounts the folder of a ConfigMap so, with mode 0777.
     package static func openness(_ path: String) -> Openness {
         var status = stat()
         guard stat(path, &status) == 0, status.st_mode & S_IWOTH != 0 else { return .closed }

@@ -260,7 +260,7 @@ extension Transfer {
             remoteAddress: handshakePeer,
             tlsVersion: trust?.tlsVersion.map { ShortName(Array($0.utf8)) },
             cipher: trust?.cipher.map { ShortName(Array($0.utf8)) },
-            // What was accepted proves nothing without the server's proof of its key, which would have come next.
+            // An accepted chain proves nothing without the server's proof of its key, which would have come next.
             evaluation: trust.flatMap { $0.evaluation.isAccepted ? nil : $0.evaluation },
             lacksClientCertificate: verification?.lacksClientCertificate ?? false
         )

@@ -50,7 +50,7 @@ final class Transfer {
     var refusedAddress: (address: SocketAddress, refusal: DialRefusal)?
     var dialledAddress: SocketAddress?
     var openedSockets: [OpenedSocket] = []
-    /// Whom the TLS handshake was begun with, on the connection that was made last.
+    /// The server with which the latest connection began its TLS handshake.
     var handshakePeer: SocketAddress?
     /// The connection at hand may not be used any more: try once on a new one.
     var needsFreshConnection = false

@@ -22,7 +22,7 @@ struct InvalidatedSessionTests {
         case request, upload, twoWay, stream
     }
 
-    /// What is started, and what came of it.
+    /// A request that was started, and its outcome.
     private struct Late {
         let task: LoopTask
         let resume: () -> Void

@@ -27,7 +27,7 @@ struct ClientReading {
         }
         readRequests(sent)
         try readResponses(received, hasEnded: hasEnded)
-        // What is no whole request, and a connection that is one too many, get one more: then it ends.
+        // A broken request, or a connection above the limit, gets one more response; then the connection ends.
         guard responses <= whole + 1, responses <= whole || hasEnded else {
             throw FuzzFinding("\(responses) responses to \(whole) requests")
         }

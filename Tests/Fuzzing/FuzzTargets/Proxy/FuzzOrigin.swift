@@ -6,7 +6,7 @@ import TestSupport
 /// The origins of the target `proxy`: one port without TLS and three with it. They answer from a script, whatever they
 /// are asked, and note what they were told.
 final class FuzzOrigin {
-    /// What is behind a port.
+    /// The server behind a port.
     enum Kind: Int, CaseIterable {
         case plain, tls, http2
         /// TLS under a key that no pin names.

@@ -81,7 +81,7 @@ struct FuzzConfiguration {
     let folder: TemporaryFolder
 
     static func socketPath(_ folder: String, _ listener: Int) -> String { "\(folder)/\(listener).sock" }
-    /// Of these listeners the first speaks HTTP/2, the second is a gateway, the third asks who is there.
+    /// The first listener speaks HTTP/2, the second is a gateway, the third authenticates clients.
     static let listenerCount = 3
 
     func snapshot(_ variant: Variant) throws -> PolicySnapshot {
