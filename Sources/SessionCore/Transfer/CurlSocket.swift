@@ -45,16 +45,22 @@ final class CurlSocket: EventHandler {
     }
 
     override func ready(_ readiness: Readiness) {
-        guard !wanted.isEmpty else {
-            // An idle connection speaks. Where its origin has closed it, libcurl sees that when it would use it again.
-            if isOwn { pool.spokeWhileIdle(descriptor) }
-            unregister()
-            return
-        }
+        guard !wanted.isEmpty else { return readyWhileIdle() }
         var mask: Int32 = 0
         if readiness.contains(.readable) || readiness.contains(.peerClosed) { mask |= CURL_CSELECT_IN }
         if readiness.contains(.writable) { mask |= CURL_CSELECT_OUT }
         if readiness.contains(.failed) || readiness.contains(.hungUp) { mask |= CURL_CSELECT_ERR | CURL_CSELECT_IN }
         pool.act(on: descriptor, mask)
+    }
+
+    private func readyWhileIdle() {
+        if isOwn, pool.isSilent(descriptor) {
+            // libcurl has waited for more than is looked for now, or has read what this event was about.
+            _ = pool.loop.modify(descriptor, .readable, of: self)
+            return
+        }
+        // An idle connection speaks. Where its origin has closed it, libcurl sees that when it would use it again.
+        if isOwn { pool.spokeWhileIdle(descriptor) }
+        unregister()
     }
 }
