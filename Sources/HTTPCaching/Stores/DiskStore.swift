@@ -311,12 +311,12 @@ public final class DiskStore: @unchecked Sendable {
         }
     }
 
-    /// Gives a stored response another head, after a validation.
+    /// Gives a stored response another head, after a validation. Where that cannot be, what is stored for the URI goes:
+    /// the head of before may allow what the origin does not allow any more.
     package func update(_ entry: CachedEntry, by response: StoredResponse) {
-        guard accepts else { return }
-        indexLoop.submit {
-            guard self.stores else { return }
-            self.withIndex { try $0.update(entry, by: response) }
+        _ = onIndex {
+            if self.stores, self.withIndex({ try $0.update(entry, by: response) }) != nil { return }
+            _ = self.remove(.uri(entry.key))
         }
     }
 
