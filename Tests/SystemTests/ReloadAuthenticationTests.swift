@@ -79,6 +79,15 @@ struct ReloadAuthenticationTests {
         #expect(try stage.start(.post, fields: [Self.field("alice", "x")]).outcome() == "200")
     }
 
+    @Test("a wrong password is refused, however often the policy is replaced while it is verified")
+    func wrong() throws {
+        let stage = try stage()
+        let started = try stage.start(.get, fields: [Self.field("alice", "guess")])
+        repeat { try stage.proxy.reload(stage.settings) } while stage.proxy.taskLines.isEmpty
+        #expect(try started.outcome() == "407 authentication_required")
+        #expect(stage.origin.applicationBytes == 0)
+    }
+
     @Test("a password that was found right is not verified again because of a reload that left it as it was")
     func remembered() throws {
         let stage = try stage()

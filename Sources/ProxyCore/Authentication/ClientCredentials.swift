@@ -25,6 +25,15 @@ package final class ClientCredentials: Sendable {
         return hash == former.passwords?.hashes[user] && digests == former.tokens?.digests(of: user) ?? []
     }
 
+    /// Whether these judge what is presented as the former ones did: the secret that it is compared with is the same.
+    func agrees(with former: ClientCredentials, about presented: PresentedCredentials) -> Bool {
+        switch presented {
+        case .none: true
+        case .bearer(let token): tokens?.name(of: token) == former.tokens?.name(of: token)
+        case .basic(let user, _): passwords?.hashes[user] == former.passwords?.hashes[user]
+        }
+    }
+
     /// What a client that has proved nothing is asked for.
     var challenges: ProxyChallenges {
         var challenges = ProxyChallenges()

@@ -19,12 +19,26 @@ extension Exchange {
             }
         }
         let asked = number
-        let verdict = worker.authenticator.judge(PresentedCredentials(head.fields), credentials) { [self] verdict in
-            guard number == asked, !isOver, mayGoOn() else { return }
+        let presented = PresentedCredentials(head.fields)
+        let verdict = worker.authenticator.judge(presented, credentials) { [self] verdict in
+            guard number == asked, !isOver, isRefused(presented, verdict, credentials) || mayGoOn() else { return }
             conclude(verdict, credentials)
             if number == asked, !isOver { carrier.exchangeWantsBody() }
         }
         if let verdict { conclude(verdict, credentials) }
+    }
+
+    /// Whether a refusal holds whatever policy came in between. It is not verified again then: a client that guesses would
+    /// have it done once for each reload.
+    private func isRefused(
+        _ presented: PresentedCredentials,
+        _ verdict: ClientAuthenticator.Verdict,
+        _ former: ClientCredentials
+    ) -> Bool {
+        guard verdict == .refused, case .credentials(let current) = carrier.listener.security.authentication else {
+            return false
+        }
+        return current.agrees(with: former, about: presented)
     }
 
     private func conclude(_ verdict: ClientAuthenticator.Verdict, _ credentials: ClientCredentials) {
