@@ -175,7 +175,10 @@ struct DiskStoreFailureTests {
         #expect(try stage.body("http://a.example/28") == nil)
     }
 
-    @Test("a head that cannot take its predecessor's place is not left to it: the entry goes", arguments: [ENOSPC, EIO])
+    @Test(
+        "a head that cannot take its predecessor's place is not left to it: the entry goes",
+        arguments: [ENOSPC, EIO]
+    )
     func updateWithoutRoom(code: Int32) throws {
         let stage = try DiskStoreStage { $0.pause = 3600 }
         for number in 0..<30 { try stage.insert("http://a.example/\(number)", Self.large) }
