@@ -5,7 +5,7 @@ import Testing
 @Suite("The end of the program")
 struct ShutdownTests {
     @Test(
-        "SIGTERM and SIGINT let a request under way finish, take no new one, and end with 0",
+        "SIGTERM and SIGINT let a request under way finish, take no new connection, and end with 0",
         arguments: [SIGTERM, SIGINT]
     )
     func drain(signal: Int32) throws {
@@ -83,7 +83,7 @@ struct ShutdownTests {
         try stage.origin.waitForClosed()
     }
 
-    @Test("a proxy without requests ends at once, idle client connections or not")
+    @Test("a proxy without requests ends soon, idle client connections or not")
     func idle() throws {
         let stage = try Stage { OriginAnswer.text($0.target) }
         let client = try stage.proxy.connect()

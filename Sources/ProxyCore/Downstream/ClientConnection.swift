@@ -201,7 +201,7 @@ final class ClientConnection: ExchangeCarrier {
                     keepAlive: false
                 )
             } else {
-                close()
+                closeIfIdle()
             }
         case .exchange: judgeBodyPace()
         case .lingering: close()
@@ -252,7 +252,7 @@ final class ClientConnection: ExchangeCarrier {
                 flushedSinceMark += count
                 if exchange == nil, flushedSinceMark >= Self.leastProgress || output.isEmpty {
                     flushedSinceMark = 0
-                    worker.loop.arm(timer, after: worker.generation.idleTime)
+                    worker.loop.arm(timer, after: phase == .lingering ? worker.generation.idleTime : worker.idleTime)
                 }
             case .end: break
             case .wouldBlock:
@@ -290,7 +290,8 @@ final class ClientConnection: ExchangeCarrier {
             close()
             return
         }
-        if !persists || worker.isDraining {
+        // Where the answer had begun without saying that it is the last one, the client may ask once more.
+        if !persists {
             phase = .lingering
             // What waits here would keep the rest from being read, and the close would become a reset.
             input.release()
@@ -302,7 +303,7 @@ final class ClientConnection: ExchangeCarrier {
         flush()
         guard phase == .head else { return }
         if output.isEmpty { output.release() }
-        worker.loop.arm(timer, after: worker.generation.idleTime)
+        worker.loop.arm(timer, after: worker.idleTime)
         if !isFeeding { goOn() }
     }
 
@@ -368,16 +369,28 @@ final class ClientConnection: ExchangeCarrier {
         carrier.close()
     }
 
-    /// Closes if nothing is under way, and nothing has come that was not looked at yet: a clean stop.
-    func closeIfIdle() {
+    /// The answer to the next request will be the last one. A client that asks nothing has a little time left: its request
+    /// may be on its way.
+    func drain() {
         pump()
         guard exchange == nil, phase == .head else { return }
-        if output.isEmpty, !carrier.isWriteBlocked {
-            close()
-        } else {
+        worker.loop.arm(timer, after: worker.idleTime)
+    }
+
+    /// Closes if nothing is under way, and nothing has come that was not looked at yet.
+    private func closeIfIdle() {
+        carrier.isReadable = true
+        pump()
+        guard phase == .head else { return }
+        if let exchange, exchange.parser.isInsideHead {
+            if !timer.isArmed { worker.loop.arm(timer, after: worker.generation.headTime) }
+        } else if worker.isDraining, !output.isEmpty || carrier.isWriteBlocked {
             // A slow client still reads its last answer.
             input.release()
             phase = .lingering
+            worker.loop.arm(timer, after: worker.generation.idleTime)
+        } else {
+            close()
         }
     }
 }

@@ -127,6 +127,7 @@ final class ClientTransport: EventHandler {
         let connection = ClientConnection(self)
         user = .http1(connection)
         connection.open()
+        if worker.isDraining { connection.drain() }
     }
 
     /// Speaks TLS from now on, inside of what is spoken already.
@@ -303,15 +304,13 @@ final class ClientTransport: EventHandler {
         }
     }
 
-    /// Has the user close if nothing is under way, and nothing has come that was not looked at yet: a clean stop.
-    func closeIfIdle() {
+    /// Has the user end when what is under way is over: a clean stop.
+    func drain() {
         isReadable = true
         switch user {
-        case .none: break
-        case .handshake(let handshake): handshake.close()
-        case .http1(let connection): connection.closeIfIdle()
-        case .http2(let connection): connection.closeIfIdle()
-        case .relay: break
+        case .none, .handshake, .relay: break
+        case .http1(let connection): connection.drain()
+        case .http2(let connection): connection.drain()
         }
     }
 

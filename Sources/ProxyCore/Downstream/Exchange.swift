@@ -218,15 +218,16 @@ final class Exchange: LoopTaskDelegate {
         if hooks?.isFollowing == true { fail(problem) } else { refuse(problem, keepAlive: canPersist) }
     }
 
-    /// Whether a refusal leaves the connection to the next request.
+    /// Whether an answer of this proxy's own leaves the connection to the next request.
     var canPersist: Bool {
+        guard head.keepAlive, body.isComplete, !worker.isDraining else { return false }
         // What comes behind a CONNECT or an offer to switch may be of the other protocol.
-        head.keepAlive && body.isComplete && !((head.method == .connect || head.wantsUpgrade) && carrier.hasMoreInput)
+        return !((head.method == .connect || head.wantsUpgrade) && carrier.hasMoreInput)
     }
 
     /// OPTIONS that may go no further: the answer is this proxy's own (RFC 9110, section 7.6.2).
     private func answerOptions() {
-        let keepAlive = head.keepAlive && body.isComplete
+        let keepAlive = canPersist
         answer.tellOptions(keepAlive: keepAlive, to: &carrier.output, date: worker.httpDate)
         carrier.headIsWritten(answer.status)
         end(nil)
@@ -235,7 +236,7 @@ final class Exchange: LoopTaskDelegate {
 
     /// The answer has become a file: the client is told where.
     func tellDownload(_ outcome: ResponseDownload.Outcome) {
-        let keepAlive = head.keepAlive && body.isComplete && !worker.isDraining
+        let keepAlive = canPersist
         answer.tellDownload(outcome, keepAlive: keepAlive, to: &carrier.output, date: worker.httpDate)
         carrier.headIsWritten(answer.status)
         end(nil)

@@ -293,11 +293,17 @@ package final class ProxyServer {
     /// Client connections that are open.
     package var connections: Int { state.connections }
 
-    /// Is not ready any more, stops accepting and lets what is under way finish; `connections` falls to 0 in time.
-    package func drain() {
+    /// Is not ready any more, stops accepting and lets what is under way finish; `isDrained` becomes true in time.
+    ///
+    /// - Parameter grace: how long connections stay on which nothing is asked: a client may have sent its next request when
+    ///   this begins, or send it before it could be told.
+    package func drain(grace: TimeSpan = TimeSpan(nanoseconds: 0)) {
         status.change { $0.isDraining = true }
-        for worker in workers { worker.loop.submit { worker.drain() } }
+        for worker in workers { worker.loop.submit { worker.drain(grace: grace) } }
     }
+
+    /// Whether nothing is left of what `drain` waits for.
+    package var isDrained: Bool { state.drainingWorkers == workers.count && state.connections == 0 }
 
     /// Ends all that is left and waits for the threads. The server cannot be used afterwards.
     package func stop() {

@@ -1,8 +1,9 @@
 import Synchronization
 
-/// What the workers share: how many client connections there are, and a thread that waits for the disk.
+/// What the workers share: how many client connections there are, how many of them drain, and a thread that waits for the disk.
 final class ServerState: Sendable {
     private let count = Atomic<Int>(0)
+    private let drains = Atomic<Int>(0)
     let files = FileThread()
 
     /// Counts a connection in, unless the limit is reached.
@@ -17,4 +18,10 @@ final class ServerState: Sendable {
     }
 
     var connections: Int { count.load(ordering: .relaxed) }
+
+    /// A worker takes no new connections any more, and has counted in what waited for it.
+    func noteDrain() { drains.wrappingAdd(1, ordering: .releasing) }
+
+    /// Workers that take no new connections.
+    var drainingWorkers: Int { drains.load(ordering: .acquiring) }
 }

@@ -20,6 +20,8 @@ final class Worker: @unchecked Sendable {
     /// nil: nothing is cached.
     private(set) var cache: ResponseCache?
     private(set) var isDraining = false
+    /// What a client that has asked nothing has during the drain: it may not know yet that its connection is to end.
+    private var drainGrace = TimeSpan.seconds(0)
     private var isStopped = false
 
     /// What is read from a client lands here first: an idle connection needs no buffer of its own.
@@ -233,16 +235,25 @@ final class Worker: @unchecked Sendable {
         return found
     }
 
-    /// Takes no new connections and no new requests; what is under way is finished.
-    func drain() {
+    /// How long a client's connection may be idle now.
+    var idleTime: TimeSpan { isDraining ? min(drainGrace, generation.idleTime) : generation.idleTime }
+
+    /// Takes no new connections. Each client is told with its next answer that its connection ends; what was asked before is
+    /// served.
+    ///
+    /// - Parameter grace: how long a connection may be idle from now on.
+    func drain(grace: TimeSpan) {
+        guard !isDraining else { return }
         isDraining = true
+        drainGrace = grace
         for listener in listeners { listener.stop() }
-        for connection in connections { connection.closeIfIdle() }
+        for connection in connections { connection.drain() }
+        server.noteDrain()
     }
 
     /// Ends everything at once.
     func stop() {
-        drain()
+        drain(grace: TimeSpan(nanoseconds: 0))
         while let connection = connections.last { connection.cancel() }
         isStopped = true
         // Older generations have lost their last tasks with the connections.

@@ -64,6 +64,8 @@ final class WorkerListener: EventHandler {
         isStopped = true
         acceptWaiting(atMost: Int.max)
         socket.refuse()
+        // A Unix socket's queue outlives that.
+        acceptWaiting(atMost: Int.max)
         worker.loop.unregister(socket.descriptor)
         worker.loop.remove(retry)
     }

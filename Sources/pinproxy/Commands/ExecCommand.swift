@@ -59,10 +59,10 @@ extension Command {
             forwarder.forgetChild()
             code = ExitCode(rawValue: child.collect())
         } catch {
-            proxy.stop { _ in true }
+            proxy.stop(keepsIdle: false) { _ in true }
             throw error
         }
-        proxy.stop { milliseconds in
+        proxy.stop(keepsIdle: false) { milliseconds in
             usleep(UInt32(milliseconds) * 1000)
             return forwarder.wasHurried
         }

@@ -15,8 +15,9 @@ extension Command {
             where log.tasks says, by default to the standard output.
             """,
             """
-            SIGTERM and SIGINT stop it cleanly: it accepts nothing new, lets requests finish for at most \
-            timeouts.drain, and ends with 0; a second signal ends it at once.
+            SIGTERM and SIGINT stop it cleanly: it accepts no new connections, lets requests finish for at most \
+            timeouts.drain, tells clients with their next answer that their connections end, and ends with 0; a second \
+            signal ends it at once.
             """,
             """
             Changed configuration and pin files are taken in while it runs, when they have come to rest or at once with \
@@ -75,7 +76,7 @@ extension Command {
         EventLine(event: "stopping")
             .with("signal", signal == SIGINT ? "SIGINT" : "SIGTERM")
             .write(.info, at: proxy.level)
-        proxy.stop { milliseconds in
+        proxy.stop(keepsIdle: true) { milliseconds in
             manager.turn(proxy.server)
             return isEnd(pinproxy_wait_signal(milliseconds))
         }

@@ -73,15 +73,22 @@ struct RunningProxy {
 
     /// Stops accepting, lets the requests under way finish as long as `timeouts.drain` allows, then ends the rest.
     ///
-    /// - Parameter isHurried: asked again and again; true ends the wait.
-    func stop(hurriedBy isHurried: (_ waitingMilliseconds: Int32) -> Bool) {
-        server.drain()
+    /// - Parameters:
+    ///   - keepsIdle: whether clients that ask nothing just now may ask once more; else their connections close at once.
+    ///   - isHurried: asked again and again; true ends the wait.
+    func stop(keepsIdle: Bool, hurriedBy isHurried: (_ waitingMilliseconds: Int32) -> Bool) {
+        let limit = TimeSpan.milliseconds(server.snapshot.configuration.defaults.timeouts.drain.count)
+        // What is asked at the end of it still needs time for its answer.
+        let grace = min(Self.longestGrace, TimeSpan(nanoseconds: limit.nanoseconds / 2))
+        server.drain(grace: keepsIdle ? grace : TimeSpan(nanoseconds: 0))
         let start = pinproxy_monotonic()
-        let limit = UInt64(server.snapshot.configuration.defaults.timeouts.drain.count) * 1_000_000
-        // At least once: a connection may be on its way from the kernel to its loop.
-        repeat {
+        while !server.isDrained, pinproxy_monotonic() - start < limit.nanoseconds {
             if isHurried(10) { break }
-        } while server.connections > 0 && pinproxy_monotonic() - start < limit
+        }
         server.stop()
     }
+
+    /// A stop is to take no longer than service managers wait for by default, and longer than clients need from an answer
+    /// to their next request.
+    private static let longestGrace = TimeSpan.seconds(5)
 }

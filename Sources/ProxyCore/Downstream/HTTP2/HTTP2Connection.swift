@@ -77,8 +77,9 @@ final class HTTP2Connection: HTTP2SessionDelegate {
 
     /// Takes over a connection whose first bytes are those.
     func open(_ bytes: borrowing Span<UInt8>) {
-        worker.loop.arm(timer, after: worker.generation.idleTime)
+        armIdle()
         take(bytes)
+        if worker.isDraining { drain() }
         flush()
         if phase != .closed, transport.isReadable { worker.pumpLater(transport) }
     }
@@ -257,7 +258,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     }
 
     /// Ends the connection when nothing is under way any more, and takes what is on its way until the client knows.
-    func closeIfIdle() {
+    func drain() {
         guard phase == .open else { return }
         phase = .announced
         worker.loop.arm(timer, after: Self.announcementTime)
