@@ -82,7 +82,7 @@ private enum RuleCatalogue {
                 ("an answer with bad framing", "502; its connection dropped"),
                 ("an answer that breaks off", "broken off for the client"),
                 ("no name, no connection, a wrong pin; time; policy", "502; 504; 403; each with Proxy-Status"),
-                ("a kept connection that turned out dead", "again, if idempotent and nothing has gone or come"),
+                ("a kept connection that turned out dead", "again, once, if idempotent and nothing has gone or come"),
             ]
         ),
     ]

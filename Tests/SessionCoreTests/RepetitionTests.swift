@@ -72,4 +72,78 @@ struct RepetitionTests {
         #expect(delegate.head == nil)
         #expect(origin.requests.isEmpty)
     }
+
+    /// Three connections that have answered one request each take another one and close. Later ones answer, or do the same.
+    private static func treacherous(_ scheme: Endpoint.Scheme, freshAnswers: Bool) throws -> ScriptedOrigin {
+        let waiting = Monitor(0)
+        let server = scheme == .https ? try TestSession.pki.server(TestSession.host) : nil
+        return try ScriptedOrigin(server) { connection in
+            if connection.number < 3 {
+                guard try connection.readRequest() != nil else { return }
+                // None of them is idle before all are there.
+                waiting.with { $0 += 1 }
+                try waiting.wait(for: "three connections") { $0 >= 3 ? true : nil }
+                try connection.answer("first")
+            }
+            guard try connection.readRequest() != nil else { return }
+            if connection.number >= 3, freshAnswers { try connection.answer("fresh") }
+            connection.close(.cut)
+        }
+    }
+
+    @Test(
+        "rule 57: a GET is repeated once, on a new connection, however many kept ones are dead",
+        arguments: [true, false],
+        [Endpoint.Scheme.https, .http]
+    )
+    func onceAlone(freshAnswers: Bool, scheme: Endpoint.Scheme) throws {
+        let origin = try Self.treacherous(scheme, freshAnswers: freshAnswers)
+        let endpoint = try TestSession.endpoint(port: origin.port, scheme: scheme)
+        let session = try TestSession()
+        let first = (0..<3).map { _ in RecordingDelegate() }
+        for delegate in first { try session.start(delegate, endpoint) }
+        for delegate in first { try session.finish(delegate) }
+        let delegate = try session.get(endpoint, target: "/again")
+        #expect(origin.requests.count { $0.target == "/again" } == 2)
+        if freshAnswers {
+            #expect(delegate.error == nil && delegate.text == "fresh")
+        } else {
+            #expect(delegate.error?.code == .responseTruncated)
+        }
+    }
+
+    @Test("rule 57: what was repeated over HTTP/2 is not asked a third time over HTTP/1.1")
+    func noThirdTime() throws {
+        let origin = try ScriptedOrigin(
+            try TestSession.pki.server(TestSession.host),
+            protocols: ["h2", "http/1.1"]
+        ) { connection in
+            guard connection.number < 2 else { return connection.readToEnd() }
+            let script = try HTTP2Script(connection)
+            if connection.number == 0, let request = try script.nextRequest() {
+                try script.head(200, stream: request.stream)
+                try script.body("first", stream: request.stream)
+            }
+            guard let request = try script.nextRequest() else { return }
+            if connection.number == 0 { return connection.close(.cut) }
+            try script.send(.resetStream, stream: request.stream, Self.downgrade)
+            connection.readToEnd()
+        }
+        let session = try TestSession()
+        let endpoint = try Self.endpoint(origin)
+        func ask() throws -> RecordingDelegate {
+            var request = try SessionRequest(endpoint: endpoint, method: .get, target: "/")
+            // That kind is sent by this project's own HTTP/2.
+            request.isBidirectional = true
+            let delegate = RecordingDelegate()
+            let task = session.manager.dataTask(with: request, delegate: delegate)
+            task.finishSending()
+            task.resume()
+            try session.finish(delegate)
+            return delegate
+        }
+        #expect(try ask().text == "first")
+        #expect(try ask().error?.code == .responseTruncated)
+        #expect(origin.connections.map(\.requestFrames) == [2, 1])
+    }
 }

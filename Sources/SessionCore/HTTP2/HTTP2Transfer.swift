@@ -30,7 +30,6 @@ final class HTTP2Transfer {
     private var isOver = false
     /// Bytes of the request body that have left the task.
     private var bodyTaken = false
-    private var isRepeated = false
     private var isReused = false
 
     private var start: Int64 = 0
@@ -274,9 +273,12 @@ final class HTTP2Transfer {
             .responseTruncated,
             hasHead ? "\(place) broke off its answer: \(why)." : "\(place) gave no answer: \(why)."
         )
-        if code == .http11Required, !hasHead, !hasInterim, !bodyTaken {
+        if code == .http11Required {
             pool.lacksHTTP2(endpoint)
-            return fallBack()
+            if task.mayBeRepeated, !hasHead, !hasInterim, !bodyTaken {
+                task.wasRepeated = true
+                return fallBack()
+            }
         }
         again(isRefused: code == .refusedStream, error)
     }
@@ -286,10 +288,9 @@ final class HTTP2Transfer {
     /// - Parameter isRefused: the server says that it has not looked at the request (RFC 9113, section 8.7).
     private func again(isRefused: Bool, _ error: SessionError) {
         let isSafe = isRefused || (isReused && connection?.loss != nil && task.request.method.isIdempotent)
-        guard isSafe, !isRepeated, !task.request.isRepetition, !bodyTaken, !hasHead, !hasInterim else {
+        guard isSafe, task.mayBeRepeated, !bodyTaken, !hasHead, !hasInterim else {
             return fail(error)
         }
-        isRepeated = true
         task.wasRepeated = true
         stream?.owner = nil
         stream = nil

@@ -41,6 +41,8 @@ public final class LoopTask {
     private var bodyBytesGiven: Int64 = 0
     /// The request has been sent and not been answered: it may not be sent a third time.
     package internal(set) var wasRepeated = false
+    /// Rule 57: a request goes out twice at most, whoever sends it again.
+    var mayBeRepeated: Bool { !wasRepeated && !request.isRepetition }
     /// The end of the body has been given.
     var uploadEnded = false
     /// What follows the body.

@@ -67,6 +67,11 @@ extension Transfer {
         if attempts > 1 {
             guard mayRepeat(task) else { return false }
             task.wasRepeated = true
+            // libcurl takes the next kept connection, which may be as dead as the last one, and would repeat it again.
+            guard openedSocket(localPort: localPort) != nil else {
+                needsFreshConnection = true
+                return false
+            }
         }
         guard !pool.isHandingBack else {
             failure = .sessionInvalidated
@@ -217,9 +222,9 @@ extension Transfer {
         tell(trust, endpoint)
     }
 
-    /// Rule 57: only what is idempotent, was not answered, and has no body that is gone.
+    /// Rule 57: once, and only what is idempotent, was not answered, and has no body that is gone.
     private func mayRepeat(_ task: LoopTask) -> Bool {
-        if task.request.method.isIdempotent, !bodyTaken, !response.hasHead, !task.request.isRepetition {
+        if task.mayBeRepeated, task.request.method.isIdempotent, !bodyTaken, !response.hasHead {
             response.reset(for: task.request.method)
             return true
         }
