@@ -1,6 +1,5 @@
-/// How many frames a peer may send that do not bring a request or an answer forward: PING, SETTINGS, PRIORITY,
-/// RST_STREAM, empty DATA, unknown frames. Each makes work, and none is bounded by flow control (CVE-2019-9512 to 9518,
-/// CVE-2023-44487, CVE-2025-8671).
+/// How much a peer may send that does not bring a request or an answer forward
+/// (`HTTP2SessionDelegate.session(_:didBearBurden:)`).
 ///
 /// A value: a bucket of tokens that fills with time.
 package struct FrameAllowance: Sendable {
@@ -20,14 +19,14 @@ package struct FrameAllowance: Sendable {
         filledAt = now
     }
 
-    /// Takes a token; false when there is none left.
-    package mutating func take(at now: UInt64) -> Bool {
+    /// Takes a token, or so many; false when there are not that many left.
+    package mutating func take(_ count: Double = 1, at now: UInt64) -> Bool {
         if now > filledAt {
             tokens = min(capacity, tokens + Double(now - filledAt) * tokensASecond / 1e9)
             filledAt = now
         }
-        guard tokens >= 1 else { return false }
-        tokens -= 1
+        guard tokens >= count else { return false }
+        tokens -= count
         return true
     }
 

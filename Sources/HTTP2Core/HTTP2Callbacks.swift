@@ -17,9 +17,6 @@ final class HTTP2Callbacks: @unchecked Sendable {
         var callbacks: OpaquePointer?
         guard nghttp2_session_callbacks_new(&callbacks) == 0, let callbacks else { fatalError("no memory for nghttp2") }
         pointer = callbacks
-        nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks) { _, head, user in
-            HTTP2Callbacks.didBeginFrame(HTTP2Callbacks.session(user), head!.pointee)
-        }
         nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks) { _, frame, user in
             HTTP2Callbacks.didBeginHeaders(HTTP2Callbacks.session(user), frame!)
         }
@@ -34,6 +31,7 @@ final class HTTP2Callbacks: @unchecked Sendable {
             user in
             let session = HTTP2Callbacks.session(user)
             guard !session.isAbandoned else { return HTTP2Callbacks.fatal }
+            session.note(field: nameCount + count)
             guard let stream = session.stream(frame!.pointee.hd.stream_id), !stream.isMalformed else { return 0 }
             let isWell = stream.didReceiveField(
                 name: HTTP2Callbacks.span(name, nameCount),
@@ -69,6 +67,8 @@ final class HTTP2Callbacks: @unchecked Sendable {
         nghttp2_session_callbacks_set_on_stream_close_callback(callbacks) { _, identifier, code, user in
             let session = HTTP2Callbacks.session(user)
             if let stream = session.stream(identifier) {
+                // The client may have sent more before it knows.
+                if !stream.peerHasEnded, !stream.wasResetByPeer { session.input.ledger.wasReset(identifier) }
                 session.close(stream, HTTP2ErrorCode(onWire: code), byPeer: stream.wasResetByPeer)
             }
             return 0
@@ -77,29 +77,18 @@ final class HTTP2Callbacks: @unchecked Sendable {
 
     // MARK: What comes
 
-    private static func didBeginFrame(_ session: HTTP2Session, _ head: nghttp2_frame_hd) -> Int32 {
-        guard !session.isAbandoned else { return fatal }
-        let kind: HTTP2Session.FrameKind
-        switch UInt32(head.type) {
-        case NGHTTP2_HEADERS.rawValue, NGHTTP2_CONTINUATION.rawValue:
-            kind = .message
-        case NGHTTP2_DATA.rawValue:
-            kind = head.length > 0 || head.flags & endStream != 0 ? .message : .emptyData
-        case NGHTTP2_WINDOW_UPDATE.rawValue: kind = .windowUpdate
-        case NGHTTP2_RST_STREAM.rawValue: kind = .resetStream
-        default: kind = .other
-        }
-        session.delegate.session(session, didBegin: kind)
-        return session.isAbandoned ? fatal : 0
-    }
-
     private static func didBeginHeaders(_ session: HTTP2Session, _ frame: UnsafePointer<nghttp2_frame>) -> Int32 {
         guard !session.isAbandoned else { return fatal }
         guard session.role == .server, UInt32(frame.pointee.hd.type) == NGHTTP2_HEADERS.rawValue,
             frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST
         else { return 0 }
         let identifier = frame.pointee.hd.stream_id
-        guard let stream = session.delegate.sessionDidBeginStream(session) else {
+        session.input.ledger.opened(identifier)
+        guard session.streams.count < session.streamLimit,
+            let stream = session.delegate.sessionDidBeginStream(session)
+        else {
+            session.input.ledger.wasReset(identifier)
+            session.burden(HTTP2Burden.frame)
             nghttp2_submit_rst_stream(
                 session.session,
                 UInt8(NGHTTP2_FLAG_NONE.rawValue),
@@ -124,13 +113,21 @@ final class HTTP2Callbacks: @unchecked Sendable {
         case NGHTTP2_HEADERS.rawValue:
             guard let stream = session.stream(head.stream_id), !stream.isMalformed else { return 0 }
             let ends = head.flags & endStream != 0
+            if session.input.hasOmitted { stream.didOmitField() }
             if !stream.didReceiveHead(endsStream: ends) {
                 refuse(stream, session)
             } else if ends, !stream.isClosed {
                 endReached(stream)
             }
-        case NGHTTP2_DATA.rawValue where head.flags & endStream != 0:
-            if let stream = session.stream(head.stream_id), !stream.isMalformed { endReached(stream) }
+        case NGHTTP2_DATA.rawValue:
+            if head.flags & endStream == 0 {
+                let count = head.length - frame.pointee.data.padlen
+                if count < HTTP2Burden.leastMessage {
+                    session.burden(count == 0 ? HTTP2Burden.frame : HTTP2Burden.smallData)
+                }
+            } else if let stream = session.stream(head.stream_id), !stream.isMalformed {
+                endReached(stream)
+            }
         case NGHTTP2_RST_STREAM.rawValue:
             session.stream(head.stream_id)?.wasResetByPeer = true
         case NGHTTP2_GOAWAY.rawValue:

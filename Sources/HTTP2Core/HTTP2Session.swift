@@ -10,15 +10,6 @@ package import IOCore
 public final class HTTP2Session {
     package enum Role: Sendable { case server, client }
 
-    /// What a frame is, as far as anybody cares before it is complete.
-    public enum FrameKind: Sendable {
-        /// HEADERS and CONTINUATION, and DATA that holds something or ends a stream.
-        case message
-        case emptyData, windowUpdate, resetStream
-        /// PING, SETTINGS, PRIORITY and what the standard does not name.
-        case other
-    }
-
     package let role: Role
     /// What is to be written to the peer.
     package var output = ByteBuffer()
@@ -39,11 +30,21 @@ public final class HTTP2Session {
     private var withRoom: [HTTP2Stream] = []
     private var isProducing = false
     private(set) var isAbandoned = false
+    /// No new stream is taken: that was said.
+    private(set) var hasSentGoAway = false
+    var input: HTTP2Input
+    /// The size of a head that was announced.
+    let fieldSectionLimit: Int
+    /// How many streams a client may have open.
+    let streamLimit: Int
 
     /// - Parameter delegate: outlives the session.
     package init?(_ role: Role, _ settings: HTTP2Settings, delegate: HTTP2SessionDelegate) {
         self.role = role
         self.delegate = delegate
+        input = HTTP2Input(role)
+        fieldSectionLimit = Int(clamping: settings.headerListBytes)
+        streamLimit = Int(clamping: settings.concurrentStreams)
         guard let created = Self.create(role, self) else { return nil }
         session = created
         guard submit(settings) else { return nil }
@@ -62,7 +63,8 @@ public final class HTTP2Session {
         nghttp2_option_set_no_closed_streams(option, 1)
         nghttp2_option_set_max_outbound_ack(option, 1100)
         nghttp2_option_set_max_settings(option, 32)
-        nghttp2_option_set_max_continuations(option, 8)
+        // A server counts them itself, by what they weigh.
+        nghttp2_option_set_max_continuations(option, role == .server ? 1 << 20 : 8)
         nghttp2_option_set_stream_reset_rate_limit(option, 1000, 100)
         // Until the peer's settings are there.
         nghttp2_option_set_peer_max_concurrent_streams(option, 100)
@@ -84,42 +86,38 @@ public final class HTTP2Session {
             entry(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, UInt32(settings.streamWindow)),
             entry(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, settings.headerListBytes),
         ]
-        if role == .server {
-            entries.append(entry(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, settings.concurrentStreams))
-        } else {
-            entries.append(entry(NGHTTP2_SETTINGS_ENABLE_PUSH, 0))
+        if role == .client { entries.append(entry(NGHTTP2_SETTINGS_ENABLE_PUSH, 0)) }
+        guard nghttp2_submit_settings(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), entries, entries.count) == 0 else {
+            return false
         }
-        return nghttp2_submit_settings(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), entries, entries.count) == 0
-            && nghttp2_session_set_local_window_size(
-                session,
-                UInt8(NGHTTP2_FLAG_NONE.rawValue),
-                0,
-                settings.connectionWindow
-            ) == 0
+        guard role == .client || announceStreamLimit(settings.concurrentStreams) else { return false }
+        return nghttp2_session_set_local_window_size(
+            session,
+            UInt8(NGHTTP2_FLAG_NONE.rawValue),
+            0,
+            settings.connectionWindow
+        ) == 0
+    }
+
+    /// Adds to the first SETTINGS frame how many streams the client may have open. nghttp2 is not told: it would end the
+    /// connection for one stream more, while that stream alone is to be refused (RFC 9113, section 5.1.2).
+    private func announceStreamLimit(_ limit: UInt32) -> Bool {
+        var bytes: UnsafePointer<UInt8>?
+        let count = nghttp2_session_mem_send(session, &bytes)
+        guard count >= FrameHead.byteCount, let bytes else { return false }
+        let frame = UnsafeBufferPointer(start: bytes, count: count)
+        let head = FrameHead(frame.span)
+        guard head.kind == .settings, head.length + FrameHead.byteCount == count else { return false }
+        var text: [UInt8] = []
+        FrameHead(length: head.length + 6, type: head.type, flags: head.flags, stream: head.stream).write(to: &text)
+        text += frame[FrameHead.byteCount...]
+        text += [0, UInt8(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue)]
+        for shift in [24, 16, 8, 0] { text.append(UInt8(truncatingIfNeeded: limit >> UInt32(shift))) }
+        output.append(text.span)
+        return true
     }
 
     // MARK: Bytes
-
-    /// Takes bytes from the peer.
-    ///
-    /// - Returns: false when the connection cannot go on, and is to be closed once `output` is written.
-    package func receive(_ bytes: borrowing Span<UInt8>) -> Bool {
-        guard !isAbandoned, bytes.count > 0 else { return !isAbandoned }
-        let count = bytes.withUnsafeBufferPointer { nghttp2_session_mem_recv(session, $0.baseAddress, $0.count) }
-        if count < 0, !isAbandoned {
-            addLastWords(count == Int(NGHTTP2_ERR_FLOODED.rawValue) ? .enhanceYourCalm : .protocolError)
-        }
-        return count >= 0 && !isAbandoned
-    }
-
-    /// A GOAWAY by hand: nghttp2 says nothing more after such an error. `output` holds whole frames.
-    private func addLastWords(_ code: HTTP2ErrorCode) {
-        output.append(([0, 0, 8, 7, 0, 0, 0, 0, 0] as [UInt8]).span)
-        let last = UInt32(bitPattern: nghttp2_session_get_last_proc_stream_id(session))
-        for number in [last, code.rawValue] {
-            for shift in [24, 16, 8, 0] { output.append(UInt8(truncatingIfNeeded: number >> UInt32(shift))) }
-        }
-    }
 
     /// Puts what is to be sent into `output`, until that holds about `limit` bytes.
     ///
@@ -357,6 +355,7 @@ public final class HTTP2Session {
     /// Says that no stream above those that are there will be looked at.
     package func goAway(_ code: HTTP2ErrorCode = .noError) {
         guard !isAbandoned else { return }
+        hasSentGoAway = true
         nghttp2_submit_goaway(
             session,
             UInt8(NGHTTP2_FLAG_NONE.rawValue),
@@ -370,7 +369,8 @@ public final class HTTP2Session {
 
     /// The same, and ends the connection as soon as that is written.
     package func terminate(_ code: HTTP2ErrorCode) {
-        guard !isAbandoned else { return }
+        guard !isAbandoned, !input.isOver else { return }
+        input.isOver = true
         nghttp2_session_terminate_session(session, code.rawValue)
         hasOutput()
     }

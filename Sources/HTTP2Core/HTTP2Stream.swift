@@ -38,6 +38,10 @@ open class HTTP2Stream {
     /// - Returns: false to have the stream reset as malformed.
     open func didReceiveField(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool { true }
 
+    /// A field of the block was too large to be handed on; what came in its place means nothing. Called before
+    /// `didReceiveHead`.
+    open func didOmitField() {}
+
     /// A field block is complete.
     ///
     /// - Parameter endsStream: nothing follows.
@@ -71,8 +75,17 @@ open class HTTP2SessionDelegate {
     /// - Returns: nil to refuse it (REFUSED_STREAM: it may be sent again elsewhere).
     open func sessionDidBeginStream(_ session: HTTP2Session) -> HTTP2Stream? { nil }
 
-    /// The beginning of a frame has come.
-    open func session(_ session: HTTP2Session, didBegin frame: HTTP2Session.FrameKind) {}
+    /// The peer has sent something that brings no request or answer forward: PING, SETTINGS, PRIORITY, RST_STREAM, unknown
+    /// frames, DATA with next to nothing in it, more fields than are taken. Each makes work, and none is bounded by flow
+    /// control (CVE-2019-9512 to 9518, CVE-2023-44487, CVE-2025-8671).
+    ///
+    /// - Parameters:
+    ///   - session: may be terminated.
+    ///   - weight: 1 is a PING.
+    open func session(_ session: HTTP2Session, didBearBurden weight: Double) {}
+
+    /// The peer gives credit.
+    open func sessionDidReceiveWindowUpdate(_ session: HTTP2Session) {}
 
     /// The peer ends the connection: streams above `lastStream` were not looked at, and are closed as refused.
     open func session(_ session: HTTP2Session, didReceiveGoAway code: HTTP2ErrorCode, lastStream: Int32) {}

@@ -238,17 +238,6 @@ struct HTTP2SessionTests {
         let last = Array(server.session.takeOutput().suffix(17))
         #expect(last.prefix(4) == [0, 0, 8, 7] && last.last == 11)
     }
-
-    @Test("frames are told apart by what they are good for")
-    func frameKinds() throws {
-        let pair = Pair()
-        _ = try #require(pair.request("POST", body: "x", ends: false))
-        pair.client.session.ping()
-        pair.exchange()
-        let kinds = pair.server.frames
-        #expect(kinds.filter { $0 == .message }.count == 2)
-        #expect(kinds.contains(.other))
-    }
 }
 
 @Suite("What else HTTP/2 needs")

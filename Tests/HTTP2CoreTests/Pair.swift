@@ -8,7 +8,7 @@ final class Peer: HTTP2SessionDelegate {
     private(set) var opened: [Recorder] = []
     private(set) var goAways: [HTTP2ErrorCode] = []
     private(set) var pongs = 0
-    private(set) var frames: [HTTP2Session.FrameKind] = []
+    private(set) var burden = 0.0
     var refusesStreams = false
     var setUp: (Recorder) -> Void = { _ in }
 
@@ -25,7 +25,7 @@ final class Peer: HTTP2SessionDelegate {
         return stream
     }
 
-    override func session(_ session: HTTP2Session, didBegin frame: HTTP2Session.FrameKind) { frames.append(frame) }
+    override func session(_ session: HTTP2Session, didBearBurden weight: Double) { burden += weight }
 
     override func session(_ session: HTTP2Session, didReceiveGoAway code: HTTP2ErrorCode, lastStream: Int32) {
         goAways.append(code)
@@ -56,6 +56,7 @@ final class Recorder: HTTP2Stream {
     private(set) var heads: [[String]] = []
     private(set) var body: [UInt8] = []
     private(set) var ended = false
+    private(set) var lacksField = false
     private(set) var closed: HTTP2ErrorCode?
     private(set) var closedByPeer = false
     private(set) var roomTold = 0
@@ -68,6 +69,8 @@ final class Recorder: HTTP2Stream {
         fields.append("\(String(copying: name)): \(String(copying: value))")
         return !refusesFields
     }
+
+    override func didOmitField() { lacksField = true }
 
     override func didReceiveHead(endsStream: Bool) -> Bool {
         heads.append(fields)

@@ -17,6 +17,9 @@ package struct RequestSection: Sendable {
 
     package init(limits: HeadLimits) { self.limits = limits }
 
+    /// A field was too large to be taken at all.
+    package mutating func omitField() { fault = fault ?? .headTooLarge }
+
     /// - Returns: false when the request is malformed (RFC 9113, section 8.1.1): it gets no answer but a reset.
     package mutating func take(
         name: borrowing Span<UInt8>,
@@ -26,7 +29,10 @@ package struct RequestSection: Sendable {
         size += SectionField.size(name: name, value: value)
         head.byteCount = size
         // What outgrows the limit is not kept; the answer is 431 when all of it has come.
-        if size > limits.headBytes { fault = fault ?? .headTooLarge }
+        guard size <= limits.headBytes else {
+            fault = fault ?? .headTooLarge
+            return true
+        }
         if name.count > 0, name[0] == ASCII.colon { return takePseudo(name, value) }
         seesFields = true
         let id = FieldName(name)

@@ -11,6 +11,8 @@ final class HTTP2ClientStream: HTTP2Stream {
     private var section: RequestSection
     private var trailers: TrailerSection?
     private var hasHead = false
+    /// One was too large to be handed on.
+    private var lacksField = false
     /// Bytes of the body that have come and for which no credit was given.
     private var uncredited = 0
     /// What came of the body while it was not known yet whether the client may ask; the window bounds it.
@@ -44,9 +46,14 @@ final class HTTP2ClientStream: HTTP2Stream {
         return trailers?.take(name: name, value: value) ?? false
     }
 
+    override func didOmitField() {
+        section.omitField()
+        lacksField = true
+    }
+
     override func didReceiveHead(endsStream: Bool) -> Bool {
         // Trailers: what they say is for the end.
-        if hasHead { return endsStream }
+        if hasHead { return endsStream && !lacksField }
         hasHead = true
         connection.headIsOver()
         guard let exchange else { return true }

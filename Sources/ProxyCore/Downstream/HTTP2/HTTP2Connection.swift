@@ -26,7 +26,8 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     private var isTakingBytes = false
     private var lingered = 0
 
-    private var frames: FrameAllowance
+    /// What brings no request or answer forward.
+    private var burden: FrameAllowance
     /// Streams that the client has broken off, or had broken off.
     private var breaks: FrameAllowance
     /// Credit that the client has given, and requests that it has made: the one has to be in some proportion to the other
@@ -59,7 +60,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         worker = transport.worker
         listener = transport.listener
         let now = worker.loop.now
-        frames = FrameAllowance(burst: 1000, rate: 200, now: now)
+        burden = FrameAllowance(burst: 1000, rate: 200, now: now)
         breaks = FrameAllowance(burst: 200, rate: 100, now: now)
         super.init()
         let settings = HTTP2Settings(
@@ -231,15 +232,13 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     /// Bytes that no stream has any more.
     func consumeRest(_ count: Int) { session.consumeOfConnection(count) }
 
-    override func session(_ session: HTTP2Session, didBegin frame: HTTP2Session.FrameKind) {
-        switch frame {
-        case .message: return
-        case .windowUpdate:
-            windowUpdates += 1
-            if windowUpdates > 10_000 + 4 * requests + session.bodyBytesSent >> 9 { terminate(.enhanceYourCalm) }
-        case .emptyData, .resetStream, .other:
-            if !frames.take(at: worker.loop.now) { terminate(.enhanceYourCalm) }
-        }
+    override func sessionDidReceiveWindowUpdate(_ session: HTTP2Session) {
+        windowUpdates += 1
+        if windowUpdates > 10_000 + 4 * requests + session.bodyBytesSent >> 9 { terminate(.enhanceYourCalm) }
+    }
+
+    override func session(_ session: HTTP2Session, didBearBurden weight: Double) {
+        if !burden.take(weight, at: worker.loop.now) { terminate(.enhanceYourCalm) }
     }
 
     // MARK: The end

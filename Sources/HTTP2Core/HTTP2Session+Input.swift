@@ -1,0 +1,251 @@
+import CNGHTTP2
+import IOCore
+
+/// Where the reading of a peer's frames stands.
+struct HTTP2Input {
+    /// Of a head that has not come whole.
+    var partialHead: [UInt8] = []
+    /// Bytes of the frame's payload that have not come; first those of the client's preface.
+    var payloadLeft: Int
+    /// Head and payload so far of a frame that is held back until it is whole: it is part of a field block of several
+    /// frames.
+    var gathered: [UInt8] = []
+    var isGathering = false
+    /// Present between HEADERS without END_HEADERS and the frame that has it.
+    var filter: FieldBlockFilter?
+    /// Bytes of the field block, as sent.
+    var blockBytes = 0
+    /// The size of the section, as RFC 9113, section 6.5.2 counts it.
+    var sectionBytes = 0
+    /// Something of the section was taken out because of its size.
+    var hasOmitted = false
+    /// Nothing more is read: the end of the connection has been said.
+    var isOver = false
+    var ledger = StreamLedger()
+
+    init(_ role: HTTP2Session.Role) {
+        payloadLeft = role == .server ? ClientPreface.text.utf8CodeUnitCount : 0
+    }
+}
+
+/// nghttp2 gets frame by frame, each after it was looked at here: what nghttp2 passes over in silence is what costs.
+extension HTTP2Session {
+    /// Takes bytes from the peer.
+    ///
+    /// - Returns: false when the connection cannot go on, and is to be closed once `output` is written.
+    package func receive(_ bytes: borrowing Span<UInt8>) -> Bool {
+        var position = 0
+        while position < bytes.count, !isAbandoned, !input.isOver {
+            let end: Int
+            if input.payloadLeft > 0 {
+                end = min(bytes.count, position + input.payloadLeft)
+                guard takePayload(bytes.extracting(position..<end)) else { return false }
+            } else if input.partialHead.isEmpty, bytes.count - position >= FrameHead.byteCount {
+                let head = FrameHead(bytes.extracting(position..<(position + FrameHead.byteCount)))
+                begin(head)
+                guard !isAbandoned, !input.isOver else { break }
+                end = min(bytes.count, position + FrameHead.byteCount + head.length)
+                // Head and payload go in one piece.
+                input.payloadLeft += FrameHead.byteCount
+                guard takePayload(bytes.extracting(position..<end)) else { return false }
+            } else {
+                end = position + 1
+                input.partialHead.append(bytes[position])
+                if input.partialHead.count == FrameHead.byteCount {
+                    var text: [UInt8] = []
+                    swap(&text, &input.partialHead)
+                    begin(FrameHead(text.span))
+                    guard !isAbandoned, !input.isOver else { break }
+                    input.payloadLeft += FrameHead.byteCount
+                    guard takePayload(text.span) else { return false }
+                }
+            }
+            position = end
+        }
+        return !isAbandoned
+    }
+
+    private func takePayload(_ bytes: borrowing Span<UInt8>) -> Bool {
+        input.payloadLeft -= bytes.count
+        guard input.isGathering else { return feed(bytes) }
+        input.gathered.append(bytes)
+        return input.payloadLeft > 0 || feedGathered()
+    }
+
+    private func feed(_ bytes: borrowing Span<UInt8>) -> Bool {
+        let count = bytes.withUnsafeBufferPointer { nghttp2_session_mem_recv(session, $0.baseAddress, $0.count) }
+        if count < 0, !isAbandoned {
+            addLastWords(count == Int(NGHTTP2_ERR_FLOODED.rawValue) ? .enhanceYourCalm : .protocolError)
+        }
+        return count >= 0 && !isAbandoned
+    }
+
+    /// A GOAWAY by hand: nghttp2 says nothing more after such an error. `output` holds whole frames.
+    private func addLastWords(_ code: HTTP2ErrorCode) {
+        output.append(([0, 0, 8, 7, 0, 0, 0, 0, 0] as [UInt8]).span)
+        let last = UInt32(bitPattern: nghttp2_session_get_last_proc_stream_id(session))
+        for number in [last, code.rawValue] {
+            for shift in [24, 16, 8, 0] { output.append(UInt8(truncatingIfNeeded: number >> UInt32(shift))) }
+        }
+    }
+
+    // MARK: Frames
+
+    /// Looks at a frame before nghttp2 has any of it.
+    private func begin(_ head: FrameHead) {
+        input.payloadLeft = head.length
+        input.isGathering = false
+        // Amid a field block nghttp2 judges what is none of it.
+        let isAmidBlock = input.filter != nil
+        switch head.kind {
+        case .data where !isAmidBlock:
+            if isOfEndedStream(head) { judge(.data, head, burden: HTTP2Burden.smallData) }
+        case .headers where !isAmidBlock:
+            beginBlock(head)
+            if isOfEndedStream(head) || hasSentGoAway && head.stream > input.ledger.last {
+                judge(.headers, head, burden: HTTP2Burden.frame + Double(head.length) / HTTP2Burden.ignoredBytes)
+            }
+        case .continuation:
+            if isAmidBlock { goOnWithBlock(head) }
+        case .windowUpdate: delegate.sessionDidReceiveWindowUpdate(self)
+        case .data, .headers: break
+        case .priority, .resetStream, .settings, .pushPromise, .ping, .goAway, nil: burden(HTTP2Burden.frame)
+        }
+    }
+
+    private func isOfEndedStream(_ head: FrameHead) -> Bool {
+        role == .server && head.stream & 1 == 1 && head.stream <= input.ledger.last && stream(head.stream) == nil
+    }
+
+    private func judge(_ kind: FrameHead.Kind, _ head: FrameHead, burden weight: Double) {
+        if head.stream <= input.ledger.last,
+            case .violation(let code) = input.ledger.judge(kind, on: head.stream)
+        {
+            terminate(code)
+        } else {
+            burden(weight)
+        }
+    }
+
+    func burden(_ weight: Double) {
+        if weight > 0, !isAbandoned, !input.isOver { delegate.session(self, didBearBurden: weight) }
+    }
+
+    // MARK: Field blocks
+
+    private func beginBlock(_ head: FrameHead) {
+        input.blockBytes = 0
+        input.sectionBytes = 0
+        input.hasOmitted = false
+        if !head.endsFieldBlock, role == .server { input.filter = FieldBlockFilter() }
+        hold(head)
+    }
+
+    private func goOnWithBlock(_ head: FrameHead) {
+        if head.length < HTTP2Burden.leastContinuation { burden(HTTP2Burden.frame) }
+        hold(head)
+    }
+
+    private func hold(_ head: FrameHead) {
+        let excess = min(head.length, input.blockBytes + head.length - fieldSectionLimit)
+        input.blockBytes += head.length
+        burden(Double(excess) / HTTP2Burden.excessBytes)
+        // One that is too long is for nghttp2 to refuse.
+        if input.filter != nil, head.length <= Self.frameLimit {
+            input.isGathering = true
+            input.gathered.removeAll(keepingCapacity: true)
+        }
+    }
+
+    /// Called for each field of a section: what comes beyond the limit is work for nothing.
+    func note(field bytes: Int) {
+        let before = input.sectionBytes
+        input.sectionBytes += bytes + 32
+        guard input.sectionBytes > fieldSectionLimit else { return }
+        burden(HTTP2Burden.excessField + (before <= fieldSectionLimit ? HTTP2Burden.frame : 0))
+    }
+
+    /// The largest frame that is taken: no other size is announced.
+    private static let frameLimit = 1 << 14
+
+    /// A frame of a field block is whole.
+    private func feedGathered() -> Bool {
+        var gathered: [UInt8] = []
+        swap(&gathered, &input.gathered)
+        let head = FrameHead(gathered.span)
+        let isLast = head.endsFieldBlock
+        guard var filter = input.filter, var text = Self.frame(gathered.span, head, through: &filter) else {
+            // Its padding is wrong: nghttp2 says so.
+            input.filter = nil
+            return feed(gathered.span)
+        }
+        input.filter = isLast ? nil : filter
+        if filter.hasOmitted { input.hasOmitted = true }
+        guard !isLast || !filter.isCutInOmission else {
+            terminate(.compressionError)
+            return true
+        }
+        if !filter.hasOmitted { swap(&text, &gathered) }
+        return feed(text.span)
+    }
+
+    /// The frames that stand for a frame of a field block.
+    ///
+    /// - Returns: nil when the padding is longer than the frame.
+    private static func frame(
+        _ frame: borrowing Span<UInt8>,
+        _ head: FrameHead,
+        through filter: inout FieldBlockFilter
+    ) -> [UInt8]? {
+        var start = FrameHead.byteCount
+        var end = frame.count
+        var flags = head.flags
+        var fragment: [UInt8] = []
+        if head.kind == .headers {
+            if head.isPadded {
+                guard start < end else { return nil }
+                end -= Int(frame[start])
+                start += 1
+                flags &= ~0x8
+            }
+            if head.hasPriority {
+                guard start + 5 <= end else { return nil }
+                for index in start..<(start + 5) { fragment.append(frame[index]) }
+                start += 5
+            }
+            guard start <= end else { return nil }
+        }
+        filter.filter(frame.extracting(start..<end), isLast: head.endsFieldBlock, into: &fragment)
+        var frames: [UInt8] = []
+        // What stands for a string may be longer than what there was of it in this frame.
+        var type = head.type
+        var position = 0
+        repeat {
+            let count = min(frameLimit, fragment.count - position)
+            let isLast = position + count == fragment.count
+            let kept = isLast ? flags : flags & ~0x4
+            FrameHead(length: count, type: type, flags: kept, stream: head.stream).write(to: &frames)
+            frames += fragment[position..<(position + count)]
+            position += count
+            type = FrameHead.Kind.continuation.rawValue
+            flags &= 0x4
+        } while position < fragment.count
+        return frames
+    }
+}
+
+/// What frames weigh that bring no request or answer forward. One is a frame that is answered or looked up.
+enum HTTP2Burden {
+    static let frame = 1.0
+    /// DATA of fewer bytes than a message of gRPC has at least, or for a stream that was reset.
+    static let smallData = 0.125
+    static let leastMessage = 5
+    /// CONTINUATION of fewer bytes than that.
+    static let leastContinuation = 32
+    /// So many bytes of a field block beyond the limit weigh 1.
+    static let excessBytes = 1024.0
+    /// So many bytes of a field block that is for nobody weigh 1.
+    static let ignoredBytes = 64.0
+    /// A field beyond the limit of the section.
+    static let excessField = 1.0 / 32
+}
