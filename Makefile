@@ -52,7 +52,7 @@ help:
 	@echo 'make build        the release binary: $(BINARY)'
 	@echo 'make install      to PREFIX=$(PREFIX), under DESTDIR; make uninstall takes it away'
 	@echo 'make examples     builds and runs the programs in Examples/; make docs builds the library documentation (DocC)'
-	@echo 'make lint         style, warnings are errors; make format mends most of it'
+	@echo 'make lint         style and dependencies between folders, warnings are errors; make format mends most of it'
 	@echo 'make sanitize     the tests under ThreadSanitizer, then under AddressSanitizer'
 	@echo 'make fuzz         libFuzzer over every reader of outside bytes (FUZZ_TARGET=certificate FUZZ_SECONDS=600)'
 	@echo 'make bench        pinproxy beside nginx, HAProxy and Squid; make bench-peers installs those'
@@ -137,6 +137,8 @@ lint: toolchain
 	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests Benchmarks Examples
 	@for script in .ci/check-toolchain .ci/debian .ci/install-packages .ci/run Benchmarks/install-peers.sh Examples/*/check \
 	    Tests/Clients/apt Tests/Clients/curl Tests/Clients/git Tests/Clients/pip Tests/Clients/wget; do bash -n $$script || exit 1; done
+	@.ci/install-packages python3:python3
+	@.ci/rooms --brief
 
 format:
 	$(SWIFT) format --in-place --parallel --recursive Package.swift Sources Tests Benchmarks Examples
