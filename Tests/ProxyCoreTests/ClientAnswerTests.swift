@@ -27,10 +27,11 @@ struct ClientAnswerTests {
             generation: 1
         )
         let loop = try EventLoop()
+        let shares = DescriptorShares(limit: 4096, opened: 100, workers: 1)
         worker = Worker(
             loop: loop,
-            generation: try Generation(snapshot, loop: loop, workers: 1),
-            server: ServerState(),
+            generation: try Generation(snapshot, loop: loop, workers: 1, descriptors: shares),
+            server: ServerState(descriptors: shares),
             monitor: try PinMonitor(snapshot: snapshot),
             passwords: PasswordVerifier(),
             log: nil,

@@ -18,14 +18,16 @@ final class AdminServer: @unchecked Sendable {
     /// In the order in which they came.
     private var connections: [AdminConnection] = []
     private var lastNumber = 0
-    /// Who asks has few connections; with more, the oldest goes, so that nobody can keep a probe out.
-    private static let connectionBound = 64
+    /// Who asks has few connections; with more, the oldest goes, so that nobody can keep a probe out. They come out of the
+    /// reserve, of which they leave half.
+    private let connectionBound: Int
 
     init(_ configuration: AdminConfiguration, socket: ListeningSocket, source: AdminSource) throws(IOFailure) {
         loop = try EventLoop()
         self.socket = socket
         self.source = source
         names = OwnNames(hosts: configuration.allowedHosts)
+        connectionBound = min(64, source.state.descriptors.reserve / 2)
         let acceptor = AdminAcceptor(self)
         try acceptor.start()
         self.acceptor = acceptor
@@ -54,7 +56,7 @@ final class AdminServer: @unchecked Sendable {
     // MARK: The loop's thread
 
     func adopt(_ descriptor: Int32, from address: SocketAddress) {
-        if connections.count >= Self.connectionBound { connections[0].close() }
+        if connections.count >= connectionBound { connections[0].close() }
         lastNumber += 1
         let connection = AdminConnection(descriptor, from: address, number: lastNumber, server: self)
         connections.append(connection)

@@ -193,11 +193,15 @@ final class ClientTransport: EventHandler {
     func refuseForLimit() {
         // Without a handshake nothing can be said.
         if case .none = listener.security.tls {} else { return }
+        // With unread bytes the close would be a reset, which may overtake the answer.
+        worker.scratch.removeAll()
+        _ = socket.read(into: &worker.scratch, upTo: Worker.readSize)
         var output = ByteBuffer()
         ErrorAnswer.write(
             Problem(
                 .limitReached,
-                "There are already as many client connections as limits.connections allows. Try again, or raise the limit."
+                "There are already as many client connections as limits.connections, or the system's limit of open files, allows. "
+                    + "Try again, or raise the limit."
             ),
             to: &output,
             keepAlive: false,

@@ -26,12 +26,19 @@ final class Generation: @unchecked Sendable {
     /// - Parameters:
     ///   - loop: the worker's; the session is of use on its thread only.
     ///   - workers: the limits are for the whole process, and each worker has its share.
-    init(_ snapshot: PolicySnapshot, loop: EventLoop, workers: Int) throws(SessionError) {
+    ///   - descriptors: what connections may have.
+    init(
+        _ snapshot: PolicySnapshot,
+        loop: EventLoop,
+        workers: Int,
+        descriptors: DescriptorShares
+    ) throws(SessionError) {
         self.snapshot = snapshot
         router = Router(snapshot: snapshot, workers: workers)
         let configuration = snapshot.configuration
         var session = SessionConfiguration()
         session.connectionsPerHost = max(1, configuration.limits.connectionsPerHost / workers)
+        session.connectionPoolSize = min(session.connectionPoolSize, descriptors.idleOrigins)
         manager = try LoopSession(loop: loop, configuration: session)
         headLimits = HeadLimits(
             headBytes: configuration.limits.headBytes,

@@ -8,7 +8,7 @@ import Synchronization
 package final class ProxyServer {
     /// What requests are served under that begin now.
     package private(set) var snapshot: PolicySnapshot
-    private let state = ServerState()
+    private let state: ServerState
     private let monitor: PinMonitor
     private let passwords = PasswordVerifier()
     private var log: LogWriter?
@@ -59,6 +59,9 @@ package final class ProxyServer {
         isLogGiven = log != nil
         if let log { self.log = log } else { self.log = try Self.openLog(configuration.log.tasks) }
         self.snapshot = Self.placed(snapshot, at: sockets + [adminSocket].compactMap { $0 })
+        let shares = Self.shareDescriptors(workers: Self.workerCount(configuration, clock))
+        state = ServerState(descriptors: shares)
+        DescriptorReserve.begin(at: shares.firstReserved)
         cache = CacheHolder(ResponseCache.make(self.snapshot.configuration))
         status = ServerStatus(self.snapshot, loadedAt: Clock.realtime / 1_000_000)
         do throws(PinMonitor.StartFailure) {
@@ -78,6 +81,33 @@ package final class ProxyServer {
         } catch {
             throw .system("\(error)")
         }
+    }
+
+    private static func workerCount(_ configuration: Configuration, _ clock: LoopClock) -> Int {
+        if clock == .byHand { return 1 }
+        return configuration.workers > 0 ? configuration.workers : SystemProcessors.count
+    }
+
+    /// Before workers are made: what they and the admin listener will open is added.
+    private static func shareDescriptors(workers: Int) -> DescriptorShares {
+        let figures = ProcessFigures.read()
+        let limit = figures.maximalDescriptors > 0 ? figures.maximalDescriptors : .max
+        return DescriptorShares(
+            limit: limit,
+            opened: figures.openDescriptors + workers * descriptorsOfWorker + descriptorsOfOthers,
+            workers: workers
+        )
+    }
+
+    /// Its loop's, and those of libcurl's handle for two generations.
+    private static let descriptorsOfWorker = 6
+    /// The admin listener's loop, signals, watched folders, the cache.
+    private static let descriptorsOfOthers = 8
+
+    /// How many client connections are let in, and what the system allows; nil when it allows as many as are configured.
+    package var descriptorShortage: (connections: Int, shares: DescriptorShares)? {
+        let shares = state.descriptors
+        return shares.clients < snapshot.configuration.limits.connections ? (shares.clients, shares) : nil
     }
 
     private static func bind(_ endpoint: ListenerConfiguration.Endpoint) throws(StartFailure) -> ListeningSocket {
@@ -110,14 +140,13 @@ package final class ProxyServer {
     }
 
     private func startWorkers(_ configuration: Configuration) throws {
-        let wanted = configuration.workers > 0 ? configuration.workers : SystemProcessors.count
-        let count = clock == .byHand ? 1 : wanted
+        let count = Self.workerCount(configuration, clock)
         let pseudonym = ViaField.makePseudonym()
         for index in 0..<count {
             let loop = try EventLoop(clock: clock)
             let worker = Worker(
                 loop: loop,
-                generation: try Generation(snapshot, loop: loop, workers: count),
+                generation: try Generation(snapshot, loop: loop, workers: count, descriptors: state.descriptors),
                 server: state,
                 monitor: monitor,
                 passwords: passwords,
@@ -245,7 +274,9 @@ package final class ProxyServer {
         var made: [Generation] = []
         for worker in workers {
             do throws(SessionError) {
-                made.append(try Generation(snapshot, loop: worker.loop, workers: workers.count))
+                let loop = worker.loop
+                let shares = state.descriptors
+                made.append(try Generation(snapshot, loop: loop, workers: workers.count, descriptors: shares))
             } catch {
                 // Their threads let go of them.
                 for (worker, generation) in zip(workers, made) { worker.loop.submit { generation.retire() } }

@@ -96,7 +96,9 @@ final class Worker: @unchecked Sendable {
             listener: listener,
             worker: self
         )
-        guard server.admit(limit: generation.snapshot.configuration.limits.connections) else {
+        guard !DescriptorReserve.holds(descriptor),
+            server.admit(limit: generation.snapshot.configuration.limits.connections)
+        else {
             counters.noteRefusedConnection()
             connection.refuseForLimit()
             return

@@ -246,9 +246,11 @@ extension Transfer {
         dialledAddress = dialled
         if times.connectStart == TransactionMetrics.absent { times.connectStart = task.elapsed }
         let descriptor = pool.open(family: family)
-        if descriptor >= 0 {
-            openedSockets.append(OpenedSocket(descriptor: descriptor, cookie: socketCookie(descriptor)))
+        guard descriptor >= 0 else {
+            lacksDescriptor = lacksDescriptor || [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(-descriptor)
+            return -1
         }
+        openedSockets.append(OpenedSocket(descriptor: descriptor, cookie: socketCookie(descriptor)))
         return descriptor
     }
 

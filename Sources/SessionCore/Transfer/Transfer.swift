@@ -55,6 +55,10 @@ final class Transfer {
     /// The connection at hand may not be used any more: try once on a new one.
     var needsFreshConnection = false
     var isFreshAttempt = false
+    /// No connection was made for want of a descriptor.
+    var lacksDescriptor = false
+    /// An idle connection was closed for that already.
+    private var hasMadeRoom = false
     /// Whether libcurl has been told to close the connection afterwards.
     private var isReuseForbidden = false
     private var isContinuePlanned = false
@@ -104,6 +108,7 @@ final class Transfer {
         failure = nil
         refusedAddress = nil
         isFreshAttempt = false
+        hasMadeRoom = false
         attempts = 0
         bodyTaken = false
         times = Times()
@@ -123,6 +128,7 @@ final class Transfer {
         times.secureConnectionEnd = TransactionMetrics.absent
         if !openedSockets.isEmpty { openedSockets.removeAll(keepingCapacity: true) }
         needsFreshConnection = false
+        lacksDescriptor = false
         if isReuseForbidden {
             isReuseForbidden = false
             pinproxy_easy_forbid_reuse(easy, false)
@@ -263,12 +269,16 @@ final class Transfer {
         guard self.task === task else { return }
         if needsFreshConnection {
             guard !pool.isHandingBack else { return task.finish(.sessionInvalidated) }
-            leaveConnection()
-            pool.withdraw(self)
             isFreshAttempt = true
-            attempts = 0
-            times.start = task.elapsed
-            begin(task)
+            beginAgain(task)
+            return
+        }
+        if lacksDescriptor, result == CURLE_COULDNT_CONNECT, failure == nil, refusedAddress == nil {
+            guard !hasMadeRoom, !pool.isHandingBack, pool.makeRoom() else {
+                return task.finish(descriptorShortage(task))
+            }
+            hasMadeRoom = true
+            beginAgain(task)
             return
         }
         if failure == nil, result == CURLE_OK, let stream = task.stream {
@@ -278,6 +288,23 @@ final class Transfer {
         } else {
             task.finish(failure ?? error(result, of: task))
         }
+    }
+
+    /// Nothing of it has gone out.
+    private func beginAgain(_ task: LoopTask) {
+        leaveConnection()
+        pool.withdraw(self)
+        attempts = 0
+        times.start = task.elapsed
+        begin(task)
+    }
+
+    private func descriptorShortage(_ task: LoopTask) -> SessionError {
+        SessionError(
+            .limitReached,
+            "There is no descriptor for a connection to \(task.request.endpoint.host): as many are in use as the system allows "
+                + "this process open files. Try again, or raise that limit (LimitNOFILE= or ulimit -n)."
+        )
     }
 
     private func complete(_ task: LoopTask) {

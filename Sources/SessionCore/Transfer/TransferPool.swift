@@ -132,12 +132,28 @@ final class TransferPool {
         for transfer in active where transfer.record === record { transfer.forbidReuse() }
     }
 
+    /// Closes the connection that has been idle longest: another one needs its descriptor.
+    ///
+    /// - Returns: false when there is none.
+    func makeRoom() -> Bool {
+        let before = closedSockets
+        _ = closeIdle(atMost: 1)
+        return closedSockets != before
+    }
+
     /// Some at a time, since each takes a farewell: the loop has others to serve.
     private func closeIdle() {
         guard inside == 0 else { return loop.arm(retirement, after: TimeSpan(nanoseconds: 1)) }
-        guard let multi, let visitor = pinproxy_idle_visitor() else { return }
+        if closeIdle(atMost: 64) { loop.arm(retirement, after: TimeSpan(nanoseconds: 1)) }
+        reap()
+        takePending()
+    }
+
+    /// - Returns: whether there may be more.
+    private func closeIdle(atMost count: Int) -> Bool {
+        guard inside == 0, let multi, let visitor = pinproxy_idle_visitor() else { return false }
         inside += 1
-        let bound = closedSockets + 64
+        let bound = closedSockets + count
         var before: Int
         repeat {
             before = closedSockets
@@ -146,9 +162,7 @@ final class TransferPool {
         pinproxy_multi_close_idle(multi, visitor, false)
         curl_easy_cleanup(visitor)
         inside -= 1
-        if closedSockets >= bound { loop.arm(retirement, after: TimeSpan(nanoseconds: 1)) }
-        reap()
-        takePending()
+        return closedSockets >= bound
     }
 
     // MARK: Transfers
@@ -375,10 +389,14 @@ final class TransferPool {
         return socket
     }
 
-    /// A socket for a connection of libcurl's; -1 when the system has none.
+    /// A socket for a connection of libcurl's; the negative error code when the system has none, or has one of the reserve.
     func open(family: Int32) -> Int32 {
         let descriptor = pinproxy_stream_socket(family)
-        guard descriptor >= 0 else { return -1 }
+        guard descriptor >= 0 else { return descriptor }
+        guard !DescriptorReserve.holds(descriptor) else {
+            Glibc.close(descriptor)
+            return -EMFILE
+        }
         _ = remember(CurlSocket(descriptor: descriptor, isOwn: true, pool: self))
         return descriptor
     }

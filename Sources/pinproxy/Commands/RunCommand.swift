@@ -37,9 +37,7 @@ extension Command {
         let (loaded, outcome) = try LoadedConfiguration.loadRecorded(arguments["config"])
         LoadedConfiguration.tell(outcome.warnings)
         let level = loaded.configuration.log.level
-        if let warning = DescriptorLimit.raise(for: loaded.configuration.limits) {
-            EventLine(event: "warning").with("message", warning).write(.warning, at: level)
-        }
+        DescriptorLimit.raise()
         if geteuid() == 0 {
             EventLine(event: "warning")
                 .with(
@@ -66,6 +64,7 @@ extension Command {
             prepare: prepare
         )
         var manager = ServiceManager()
+        DescriptorLimit.tell(proxy.server)
         proxy.tellListeners()
         manager.tellReady()
         if origin != nil {

@@ -1,22 +1,30 @@
 import Glibc
+import IOCore
 import ProxyCore
 
 /// How many files and sockets the system lets this process have open (getrlimit(2)).
 enum DescriptorLimit {
     /// Raises the soft limit, which is 1,024 on most systems, to the hard one.
-    ///
-    /// - Returns: a warning when that is still less than the connections that the configuration allows.
-    static func raise(for limits: LimitsConfiguration) -> String? {
+    static func raise() {
         let files = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
         var limit = rlimit()
-        guard getrlimit(files, &limit) == 0 else { return nil }
-        if limit.rlim_cur < limit.rlim_max {
-            limit.rlim_cur = limit.rlim_max
-            guard setrlimit(files, &limit) == 0 else { return nil }
-        }
-        let needed = UInt64(limits.connections + limits.connectionsPerHost)
-        guard limit.rlim_cur < needed else { return nil }
-        return "the system allows \(limit.rlim_cur) open files, and limits.connections may need \(needed) "
-            + "(raise the hard limit: LimitNOFILE= or ulimit -Hn; or lower limits.connections)"
+        guard getrlimit(files, &limit) == 0, limit.rlim_cur < limit.rlim_max else { return }
+        limit.rlim_cur = limit.rlim_max
+        setrlimit(files, &limit)
+    }
+
+    /// Tells when that is too low for the connections that the configuration allows.
+    static func tell(_ server: ProxyServer) {
+        let configuration = server.snapshot.configuration
+        guard let (connections, shares) = server.descriptorShortage else { return }
+        EventLine(event: "warning")
+            .with(
+                "message",
+                "the system allows \(shares.limit) open files: \(connections) client connections are let in, and not the "
+                    + "\(configuration.limits.connections) of limits.connections. Each may need one to its origin, and "
+                    + "\(shares.reserve) files are kept for the admin listener and logs (raise the hard limit: LimitNOFILE= or "
+                    + "ulimit -Hn; or lower limits.connections)"
+            )
+            .write(.warning, at: configuration.log.level)
     }
 }

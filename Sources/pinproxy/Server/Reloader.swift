@@ -116,9 +116,7 @@ struct Reloader {
             proxy.noteDroppedPins(dropped.count)
             dropped.event?.write(.warning, at: level)
             LoadedConfiguration.tell(outcome.warnings)
-            if let warning = DescriptorLimit.raise(for: loaded.configuration.limits) {
-                EventLine(event: "warning").with("message", warning).write(.warning, at: level)
-            }
+            DescriptorLimit.tell(proxy)
             for need in needs { tell(need) }
         } catch {
             if trigger == .signal { reopenLog() }

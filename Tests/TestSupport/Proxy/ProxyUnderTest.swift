@@ -16,14 +16,18 @@ package final class ProxyUnderTest {
 
     /// Starts a proxy and waits until all its listeners are ready.
     ///
-    /// - Parameter environment: further variables.
-    package init(_ settings: ProxySettings, environment: [String: String] = [:]) throws {
+    /// - Parameters:
+    ///   - environment: further variables.
+    ///   - openFiles: the limit of its open files, instead of the tests' own.
+    package init(_ settings: ProxySettings, environment: [String: String] = [:], openFiles: Int? = nil) throws {
         folder = try TemporaryFolder()
         let path = try settings.write(to: folder)
         let count = settings.listeners.count + (settings.members["admin"] == nil ? 0 : 1)
+        let program = try Programs.built("pinproxy")
+        let shell = #"ulimit -n "$0" && exec "$@""#
         let process = try ChildProcess(
-            try Programs.built("pinproxy"),
-            ["run", "--config", path],
+            openFiles == nil ? program : "/bin/sh",
+            (openFiles.map { ["-c", shell, "\($0)", program] } ?? []) + ["run", "--config", path],
             environment: Programs.environment.merging(environment) { $1 }
         )
         self.process = process

@@ -1,0 +1,117 @@
+import HTTP2Core
+import TestSupport
+import Testing
+
+@Suite("When descriptors run out", .serialized)
+struct DescriptorReserveTests {
+    private static func settings(_ change: (inout ProxySettings) -> Void = { _ in }) -> ProxySettings {
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.members["workers"] = 1
+        settings.members["admin"] = ["address": "127.0.0.1:0"]
+        change(&settings)
+        return settings
+    }
+
+    private static func ask(_ path: String, _ proxy: ProxyUnderTest) throws -> HTTPMessage {
+        try proxy.exchange("GET \(path) HTTP/1.1\r\nHost: localhost\r\n\r\n", on: proxy.listening.count - 1)
+    }
+
+    private static func refused(_ proxy: ProxyUnderTest) throws -> Int {
+        let name = "pinproxy_client_connections_refused_total "
+        let line = try ask("/metrics", proxy).text.split(separator: "\n").first { $0.hasPrefix(name) }
+        return try #require(line.flatMap { Int($0.dropFirst(name.count)) })
+    }
+
+    @Test(
+        "idle clients leave the admin listener its own; each that is let in is served, the others are told why not",
+        arguments: [(64, 6), (256, 60)]
+    )
+    func idleClients(openFiles: Int, least: Int) throws {
+        let gate = Gate()
+        let server = try Stage.pki.server(Stage.host)
+        let origin = try ScriptedOrigin(server) { connection in
+            while let request = try connection.readRequest() {
+                try gate.pass()
+                try connection.answer(request.target)
+            }
+        }
+        let proxy = try ProxyUnderTest(
+            Self.settings { $0.serve(Stage.host, server, at: origin.port) },
+            openFiles: openFiles
+        )
+        let clients = try (0..<400).map { _ in try proxy.connect() }
+        // The last one is answered behind all others.
+        #expect(try clients[399].readResponse().problemCode == "limit_reached")
+        #expect(try Self.ask("/live", proxy).text == "live\n")
+        #expect(try Self.ask("/ready", proxy).text == "ready\n")
+        let admitted = clients.count - (try Self.refused(proxy))
+        #expect(admitted >= least)
+        for client in clients[admitted..<399] {
+            // As most clients do, it says its own before it looks.
+            try? client.send(ProxyUnderTest.request("GET", "http://\(Stage.host)/"))
+            let refusal = try client.readResponse()
+            #expect(refusal.status == 503 && refusal.problemCode == "limit_reached")
+            #expect(refusal.text.contains("limits.connections"))
+        }
+        // All at once, each with a connection of its own to the origin.
+        for (number, client) in clients[..<admitted].enumerated() {
+            try client.send(ProxyUnderTest.request("GET", "http://\(Stage.host)/\(number)"))
+        }
+        try origin.wait(for: "all requests") { $0.count { !$0.requests.isEmpty } == admitted ? true : nil }
+        #expect(try Self.ask("/live", proxy).status == 200)
+        gate.open()
+        for (number, client) in clients[..<admitted].enumerated() {
+            #expect(try client.readResponse().text == "/\(number)")
+        }
+        #expect(try proxy.waitForTaskLines(admitted).count == admitted)
+        let warnings = proxy.events("warning").compactMap { $0.string("message") }
+        #expect(warnings.contains { $0.contains("allows \(openFiles) open files") && $0.contains("\(admitted) ") })
+    }
+
+    @Test("kept connections to many origins make room for another one")
+    func manyOrigins() throws {
+        let origin = try ScriptedOrigin(nil) { connection in
+            while let request = try connection.readRequest() { try connection.answer(request["Host"] ?? "") }
+        }
+        let hosts = (0..<100).map { "host\($0).example.com" }
+        let settings = Self.settings { settings in
+            for host in hosts { settings.resolve(host, to: origin.port) }
+        }
+        let proxy = try ProxyUnderTest(settings, openFiles: 64)
+        let client = try proxy.connect()
+        for host in hosts {
+            try client.send(ProxyUnderTest.request("GET", "http://\(host)/"))
+            let answer = try client.readResponse()
+            #expect(answer.status == 200 && answer.text == host, "\(answer.text)")
+        }
+        #expect(try Self.ask("/live", proxy).status == 200)
+    }
+
+    @Test("streams that find no descriptor for a connection to their origin are told so with 503")
+    func streams() throws {
+        let gate = Gate()
+        let server = try Stage.pki.server(Stage.host)
+        let origin = try ScriptedOrigin(server) { connection in
+            guard try connection.readRequest() != nil else { return }
+            try gate.pass()
+            try connection.answer("served")
+        }
+        let settings = Self.settings { settings in
+            settings.serve(Stage.host, server, at: origin.port)
+            settings.listeners[0]["http2"] = true
+        }
+        let proxy = try ProxyUnderTest(settings, openFiles: 64)
+        let peer = try HTTP2Peer(proxy.connect())
+        let streams = try (0..<80).map { _ in try peer.request(authority: Stage.host) }
+        try peer.wait { streams.contains { $0.isClosed } }
+        #expect(try Self.ask("/live", proxy).status == 200)
+        gate.open()
+        try peer.wait { streams.allSatisfy { $0.isClosed } }
+        #expect(Set(streams.map(\.status)) == [200, 503])
+        for stream in streams where stream.status == 503 {
+            #expect(stream.text.contains("\"error\":\"limit_reached\"") && stream.text.contains("open files"))
+        }
+        let again = try peer.finish(peer.request(authority: Stage.host))
+        #expect(again.text == "served")
+    }
+}
