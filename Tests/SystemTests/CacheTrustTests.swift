@@ -84,6 +84,45 @@ struct CacheTrustTests {
         #expect(cache.requests.count == 2 && there.requests.count == 1)
     }
 
+    @Test("what was answered to other fields of the configuration's own is not used: another key, another tenant")
+    func otherFields() throws {
+        for (isShared, name) in [(false, "Authorization"), (true, "X-Tenant")] {
+            func given(_ value: String) -> (inout ProxySettings) -> Void {
+                { $0.hosts[Stage.host]?["headers"] = ["request": ["set": [name: value]]] }
+            }
+            let cache = try CacheStage(["shared": isShared], given("a")) { request in
+                OriginAnswer.text(
+                    "for \(request[name] ?? "-")",
+                    fields: ["Cache-Control: max-age=60\(isShared ? "" : ", private")"]
+                )
+            }
+            for _ in 0..<2 { #expect(try cache.get().text == "for a") }
+            try cache.stage.reload(given("b"))
+            for _ in 0..<2 { #expect(try cache.get().text == "for b") }
+            try cache.stage.reload { _ in }
+            #expect(try cache.get().text == "for a")
+            #expect(cache.requests.count == 3)
+        }
+    }
+
+    @Test("a revocation list that was issued anew has the origin asked again, though it ends on the same day")
+    func newRevocationList() throws {
+        func listing(_ revoked: [Certificate]) throws -> (inout ProxySettings) -> Void {
+            let list = try RevocationListBuilder(validity: TestPKI.validity, revoked: revoked)
+                .pem(issuer: Stage.pki.intermediate)
+            return {
+                $0.files["pins/list.pem"] = list
+                $0.pinnedDomains[Stage.host]?["revocation"] = ["crlFiles": ["list.pem"]]
+            }
+        }
+        let cache = try CacheStage([:], try listing([])) { _ in CacheStage.fresh("x") }
+        for _ in 0..<2 { #expect(try cache.get().text == "x") }
+        #expect(cache.requests.count == 1)
+        try cache.stage.reload(try listing([cache.stage.server.certificate]))
+        #expect(try cache.get().problemCode == "certificate_revoked")
+        #expect(cache.requests.count == 1)
+    }
+
     @Test("what a server has sent that was only let by is not stored", arguments: [true, false])
     func onlyLetBy(isReported: Bool) throws {
         let cache = try CacheStage(

@@ -19,9 +19,17 @@ final class CacheTerms {
         var context = endpoint.scheme == .https ? "https" : "http"
         let settings = snapshot.policy(for: endpoint.host).configuration
         if let place = settings.resolve { context += " resolve \(place)" }
-        if let proxy = settings.upstreamProxy { context += " proxy \(proxy)" }
+        if let proxy = settings.upstreamProxy {
+            context += " proxy \(proxy)"
+            // A proxy may send one account elsewhere than another.
+            if let account = proxy.credentials {
+                let text = "\(account.user.utf8.count):\(account.user):\(account.password)"
+                context += " as \(SecretDigest.sha256(Array(text.utf8)))"
+            }
+        }
         for rule in snapshot.configuration.access.denyAddresses { context += " deny \(rule)" }
-        let bytes = Array(context.utf8)
+        // What is put into requests, or taken out, may decide what the answer is.
+        let bytes = Array(context.utf8) + settings.headers.request.digest
         plain = PolicyDigest(SecretDigest.sha256(bytes))
         policy =
             endpoint.scheme == .https
@@ -30,9 +38,17 @@ final class CacheTerms {
 
     /// What is stored now is stored under, and found under later.
     ///
-    /// - Parameter now: seconds since 1970.
+    /// - Parameters:
+    ///   - now: seconds since 1970.
+    ///   - changes: what a rule for redirects does to this one request, beyond what is done to all for the host.
     /// - Returns: nil when no answer may be used, because the policy refuses every server: the origin is asked, and
     ///   refused.
+    func digest(at now: Int64, with changes: FieldChanges?) -> PolicyDigest? {
+        guard let digest = digest(at: now), let changes, !changes.isEmpty else { return digest(at: now) }
+        return PolicyDigest(SecretDigest.sha256(digest.bytes + changes.digest))
+    }
+
+    /// The same for a request that comes from a client.
     func digest(at now: Int64) -> PolicyDigest? {
         guard let policy else { return plain }
         guard let bytes = policy.bytes(at: now) else { return nil }

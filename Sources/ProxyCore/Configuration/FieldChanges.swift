@@ -1,5 +1,6 @@
 package import HTTPCore
 import IOCore
+import ServerTrust
 
 /// Fields that are set, added and removed: `headers.request` and `headers.response`, and what a rewritten redirect
 /// changes. Made ready for use once: to apply it is a copy of bytes.
@@ -63,6 +64,27 @@ package struct FieldChanges: Sendable, Equatable {
     package mutating func remove(_ name: String) {
         removed.append(name)
         removedNames.append(Array(name.utf8))
+    }
+
+    /// SHA-256 over names and values as they are taken out and put in; empty where nothing is changed. An answer to a
+    /// request with other ones may be another.
+    var digest: [UInt8] {
+        guard !isEmpty else { return [] }
+        // Each with its length, so that no two lists read alike.
+        var bytes: [UInt8] = []
+        func append(_ part: some Collection<UInt8>) {
+            bytes += Array("\(part.count):".utf8)
+            bytes += part
+        }
+        for name in removedNames { append(name) }
+        for fields in [settings, additions] {
+            bytes += Array("fields \(fields.count)".utf8)
+            for index in 0..<fields.count {
+                append([UInt8](copying: fields.name(at: index)))
+                append([UInt8](copying: fields.value(at: index)))
+            }
+        }
+        return SecretDigest.sha256(bytes)
     }
 
     package func apply(to fields: inout HTTPFields) {

@@ -200,7 +200,7 @@ extension Exchange {
             request.isBidirectional = head.majorVersion == 2 && request.bodyLength == .unknown
             task = nil
             guard let responses = worker.cache, let terms = route.cache,
-                let digest = terms.digest(at: worker.loop.wallClock / 1_000_000)
+                let digest = terms.digest(at: worker.loop.wallClock / 1_000_000, with: plan.changes)
             else {
                 cache = nil
                 return dispatch(request)

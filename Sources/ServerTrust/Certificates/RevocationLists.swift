@@ -8,6 +8,8 @@ public final class RevocationLists: @unchecked Sendable {
     let pointer: OpaquePointer
     /// The earliest `nextUpdate` among the lists, in seconds since 1970: from then on that list proves nothing.
     public let earliestNextUpdate: Int64
+    /// SHA-256 over the lists, whatever their order: equal for equal lists, and another one as soon as one was issued anew.
+    package let digest: [UInt8]
 
     /// Which certificates of the chain have to be covered by a list.
     public enum Scope: String, Sendable, CaseIterable {
@@ -38,6 +40,10 @@ public final class RevocationLists: @unchecked Sendable {
         for list in lists { OPENSSL_sk_push(stack, UnsafeRawPointer(list)) }
         pointer = stack
         earliestNextUpdate = lists.map { RevocationLists.end($0) }.min() ?? .max
+        digest = SecretDigest.sha256(
+            lists.map { SecretDigest.sha256(RevocationLists.derBytes($0)) }
+                .sorted { $0.lexicographicallyPrecedes($1) }.flatMap { $0 }
+        )
     }
 
     deinit {
@@ -52,6 +58,15 @@ public final class RevocationLists: @unchecked Sendable {
 
     private var lists: [OpaquePointer] {
         (0..<OPENSSL_sk_num(pointer)).compactMap { OPENSSL_sk_value(pointer, $0).map { OpaquePointer($0) } }
+    }
+
+    private static func derBytes(_ list: OpaquePointer) -> [UInt8] {
+        let count = i2d_X509_CRL(list, nil)
+        precondition(count > 0, "a list that was read cannot be written")
+        return [UInt8](unsafeUninitializedCapacity: Int(count)) { buffer, filled in
+            var place = buffer.baseAddress
+            filled = Int(max(0, i2d_X509_CRL(list, &place)))
+        }
     }
 
     // MARK: - Age

@@ -1,8 +1,8 @@
 /// What tells one policy from another to something that was received under it and is kept: a cache.
 ///
 /// Digests are the same in every process, and differ as soon as anything differs that decides which server may answer.
-/// What says only who is told of it (`reportUris`, labels, comments) does not count. A revocation list counts with its end: what was
-/// received before a newer one came is not used after.
+/// What says only who is told of it (`reportUris`, labels, comments) does not count. A revocation list counts
+/// with all that it says: what was received before a newer one came is not used after.
 package struct SecurityPolicyDigest: Hashable, Sendable {
     /// 32 bytes.
     private let current: [UInt8]
@@ -44,7 +44,8 @@ package struct SecurityPolicyDigest: Hashable, Sendable {
             "\(configuration.requiresStaple)",
         ]
         if let lists = configuration.revocationLists {
-            lines.append("\(configuration.revocationScope.rawValue) \(lists.count) \(lists.earliestNextUpdate)")
+            // The lists themselves: a new one may revoke what the last one let pass, and end on the same day.
+            lines.append("\(configuration.revocationScope.rawValue) \(lists.digest)")
         }
         for (name, pins) in [("pin", configuration.pins), ("forbidden", configuration.forbiddenPins)] {
             lines += pins.map { "\(name) \($0.key) \($0.scope.rawValue)" }.sorted()

@@ -64,13 +64,13 @@ final class EndpointDigest: @unchecked Sendable {
 }
 
 extension Endpoint {
-    /// What stored answers were received under: policy, anchors, and the fixed address, if there is one.
+    /// What stored answers were received under: policy, anchors, and the fixed address and proxy, if there are any.
     ///
     /// - Parameter now: seconds since 1970.
     /// - Returns: nil when the policy accepts no server any more.
     func cacheDigest(at now: Int64) -> PolicyDigest? {
-        guard scheme == .https else { return PolicyDigest(fixedPlace) }
-        return digest.value { SecurityPolicyDigest(policy, anchors: anchors, context: fixedPlace) }
+        guard scheme == .https else { return PolicyDigest(place) }
+        return digest.value { SecurityPolicyDigest(policy, anchors: anchors, context: place) }
             .bytes(at: now).map { PolicyDigest($0) }
     }
 }

@@ -46,8 +46,8 @@ public final class Endpoint: Sendable {
     let proxy: ProxySetting?
     /// How many connections to the host may be in use at a time; nil for the session's number.
     package let connectionLimit: Int?
-    /// Of `resolve`, for what is kept; empty without.
-    let fixedPlace: [UInt8]
+    /// SHA-256 over `resolve` and `proxy`, for what is kept; empty without.
+    let place: [UInt8]
     let digest = EndpointDigest()
     /// Of host and port, started from a number of this process: a client cannot choose names that collide.
     let laneHash: UInt64
@@ -88,13 +88,25 @@ public final class Endpoint: Sendable {
         let name = host.authorityText
         url = OriginURL("\(scheme == .https ? "https" : "http")://\(name):\(port)/")
         connectTo = resolve.map { ConnectTo(host: $0.host, port: $0.port) }
-        fixedPlace = resolve.map { Array("\($0.host.authorityText):\($0.port)".utf8) } ?? []
         self.proxy = proxy.map { ProxySetting($0) }
+        place = Endpoint.digest(resolve, proxy)
         self.connectionLimit = connectionLimit
         var hasher = Hasher()
         hasher.combine(host)
         hasher.combine(port)
         laneHash = UInt64(truncatingIfNeeded: hasher.finalize())
+    }
+
+    private static func digest(_ resolve: (host: Host, port: UInt16)?, _ proxy: SessionProxy?) -> [UInt8] {
+        guard resolve != nil || proxy != nil else { return [] }
+        var text = ""
+        if let resolve { text += "resolve \(resolve.host.authorityText):\(resolve.port) " }
+        if let proxy {
+            text += "proxy \(proxy.kind) \(proxy.host.authorityText):\(proxy.port)"
+            // A proxy may send one account elsewhere than another.
+            if let (user, password) = proxy.credentials { text += " \(user.utf8.count) \(user) \(password)" }
+        }
+        return SecretDigest.sha256(Array(text.utf8))
     }
 }
 

@@ -68,6 +68,89 @@ struct SecurityPolicyDigestTests {
         #expect(digests[12] == digests.last)
     }
 
+    private func lists(_ revoked: [Certificate], signedBy issuers: [Identity]? = nil) throws -> RevocationLists {
+        try RevocationLists(
+            contents: (issuers ?? [pki.root]).map {
+                Array(try RevocationListBuilder(validity: TestPKI.validity, revoked: revoked).pem(issuer: $0).utf8)
+            }
+        )
+    }
+
+    @Test("a new revocation list makes another one, though scope, number and nextUpdate stay; the order says nothing")
+    func revocationLists() throws {
+        let other = try TestPKI()
+        let old = try lists([])
+        let new = try lists([server.chain[0]])
+        #expect(old.count == new.count && old.earliestNextUpdate == new.earliestNextUpdate)
+        let digests = try [nil, old, new, try lists([], signedBy: [pki.root, other.root])].map { lists in
+            try digest { $0.revocationLists = lists }
+        }
+        #expect(Set(digests).count == digests.count)
+        let contents = try [pki.root, other.root].map {
+            Array(try RevocationListBuilder(validity: TestPKI.validity).pem(issuer: $0).utf8)
+        }
+        let one = try RevocationLists(contents: contents)
+        let two = try RevocationLists(contents: contents.reversed())
+        #expect(try digest { $0.revocationLists = one } == digest { $0.revocationLists = two })
+        #expect(
+            try digest { $0.revocationLists = one }
+                != digest {
+                    $0.revocationLists = one
+                    $0.revocationScope = .chain
+                }
+        )
+    }
+
+    /// What each setting is to the digest. A new one has to be put into one of the two: does it decide which server may
+    /// answer?
+    @Test("each setting of a policy has been decided on: it makes another digest, or says only who is told")
+    func everySetting() throws {
+        let other = try TestPKI()
+        let lists = try lists([])
+        let domain = try Host("example.com")
+        let client = try other.server("client.example.com")
+        let identity = try ClientIdentity(
+            certificate: Array(client.chainPEM.utf8),
+            privateKey: Array(client.privateKeyPEM.utf8)
+        )
+        let counts: [String: (inout SecurityPolicy.Configuration) -> Void] = [
+            "pinningMode": {
+                $0.pinningMode = .none
+                $0.pins = []
+                $0.expiration = nil
+            },
+            "allowInvalidCertificates": { $0.allowInvalidCertificates = true },
+            "validatesDomainName": { $0.validatesDomainName = false },
+            "pins": { $0.pins.append(Pin(.unrelated(7))) },
+            "pinnedCertificates": { $0.pinnedCertificates = [other.root.certificate] },
+            "forbiddenPins": { $0.forbiddenPins = [Pin(.unrelated(8))] },
+            "expiration": { $0.expiration = nil },
+            "onExpiration": { $0.onExpiration = .unpinned },
+            "enforcePinning": { $0.enforcePinning = false },
+            "minTLSVersion": { $0.minTLSVersion = .tls13 },
+            "trustAnchors": { $0.trustAnchors = other.anchors },
+            "clientCertificate": { $0.clientCertificate = identity },
+            "revocationLists": { $0.revocationLists = lists },
+            "requiresStaple": { $0.requiresStaple = true },
+        ]
+        let says: [String: (inout SecurityPolicy.Configuration) -> Void] = [
+            "domain": { $0.domain = domain },
+            "includesSubdomains": { $0.includesSubdomains = true },
+            "allowSinglePin": { $0.allowSinglePin = true },
+            "reportUris": { $0.reportUris = [] },
+            // Without lists it says nothing; with them it is part of the test above.
+            "revocationScope": { $0.revocationScope = .chain },
+        ]
+        let names = Mirror(reflecting: base).children.compactMap(\.label)
+        #expect(Set(names) == Set(counts.keys).union(says.keys))
+        let pin = Mirror(reflecting: base.pins[0]).children.compactMap(\.label)
+        // The first two count; the others are labels.
+        #expect(Set(pin) == ["key", "scope", "isBackup", "comment"])
+        let unchanged = try digest()
+        for (name, change) in counts { #expect(try digest(change) != unchanged, "\(name)") }
+        for (name, change) in says { #expect(try digest(change) == unchanged, "\(name)") }
+    }
+
     @Test("after the pin set's last day there is none, or that of a host without pins")
     func expired() throws {
         let end: Int64 = 1_801_440_000

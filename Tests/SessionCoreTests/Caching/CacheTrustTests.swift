@@ -127,6 +127,35 @@ struct CacheTrustTests {
         #expect(falling.cacheDigest(at: last + 1) != falling.cacheDigest(at: last))
     }
 
+    @Test("a long fixed address, and a proxy with its account, are each a place of its own", arguments: [true, false])
+    func places(isHTTPS: Bool) throws {
+        func endpoint(_ place: String? = nil, port: UInt16 = 1, proxy: SessionProxy? = nil) throws -> Endpoint {
+            Endpoint(
+                scheme: isHTTPS ? .https : .http,
+                host: try Host(ManagerStage.host),
+                port: 443,
+                resolve: try place.map { (try Host($0), port) },
+                policy: .unpinned,
+                anchors: TestSession.pki.anchors,
+                proxy: proxy
+            )
+        }
+        let long = "a-name-that-is-longer-than-a-digest.example.com"
+        let host = try Host("192.0.2.1")
+        let endpoints = [
+            try endpoint(), try endpoint(long), try endpoint(long, port: 2), try endpoint("x.\(long)"),
+            try endpoint(proxy: SessionProxy(host: host, port: 1)),
+            try endpoint(proxy: SessionProxy(host: host, port: 2)),
+            try endpoint(proxy: SessionProxy(.socks5, host: host, port: 2)),
+            try endpoint(proxy: SessionProxy(host: host, port: 1, credentials: ("a", "bc"))),
+            try endpoint(proxy: SessionProxy(host: host, port: 1, credentials: ("ab", "c"))),
+            try endpoint(long, proxy: SessionProxy(host: host, port: 1)),
+        ]
+        let digests = endpoints.map { $0.cacheDigest(at: 0) }
+        #expect(Set(digests).count == digests.count)
+        #expect(try endpoint(long).cacheDigest(at: 0) == digests[1])
+    }
+
     @Test("an answer is stored only where the policy passed in full")
     func reportOnly() async throws {
         let cached = try CacheStage(answering: CacheStage.counting("Cache-Control: max-age=60"))

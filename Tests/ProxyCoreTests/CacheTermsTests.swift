@@ -1,0 +1,124 @@
+import HTTPCaching
+import HTTPCore
+import TestSupport
+import Testing
+
+@testable import ProxyCore
+
+@Suite("What stored answers are bound to")
+struct CacheTermsTests {
+    private static let now: Int64 = 1_790_000_000
+
+    /// The digest for `api.example.com` under a host's entry.
+    private func digest(_ entry: String = "", scheme: RequestHead.Scheme = .https) throws
+        -> PolicyDigest
+    {
+        let folder = try ConfigurationFolder(
+            ["config.json": "{ \"version\": 1, \"cache\": {}, \"hosts\": { \"api.example.com\": { \(entry) } } }"]
+        )
+        try folder.write("secret", "abc")
+        let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
+        try #require(outcome.issues.isEmpty, "\(outcome.issues)")
+        let host = try Host("api.example.com")
+        let route = Router(snapshot: try #require(outcome.snapshot))
+            .route(isHTTPS: scheme == .https, host: host, port: scheme == .https ? 443 : 80, allowHosts: .any)
+        let terms = try #require(route.cache)
+        return try #require(terms.digest(at: Self.now))
+    }
+
+    /// Each makes another digest than the ones before it.
+    private static let different = [
+        "",
+        "\"resolve\": \"127.0.0.1:8443\"",
+        "\"upstreamProxy\": \"http://127.0.0.1:3128\"",
+        "\"upstreamProxy\": \"http://a:b@127.0.0.1:3128\"",
+        "\"upstreamProxy\": \"http://a:c@127.0.0.1:3128\"",
+        "\"headers\": { \"request\": { \"set\": { \"Authorization\": \"Bearer a\" } } }",
+        "\"headers\": { \"request\": { \"set\": { \"Authorization\": \"Bearer b\" } } }",
+        "\"headers\": { \"request\": { \"set\": { \"X-Tenant\": \"a\" } } }",
+        "\"headers\": { \"request\": { \"set\": { \"X-Tenant\": \"b\" } } }",
+        "\"headers\": { \"request\": { \"add\": { \"X-Tenant\": \"a\" } } }",
+        "\"headers\": { \"request\": { \"remove\": [\"X-Tenant\"] } }",
+        "\"headers\": { \"request\": { \"remove\": [\"Cookie\"] } }",
+        "\"headers\": { \"request\": { \"set\": { \"A\": \"bc\" } } }",
+        "\"headers\": { \"request\": { \"set\": { \"Ab\": \"c\" } } }",
+    ]
+
+    @Test("what is done to requests, and where they go, makes another digest", arguments: [true, false])
+    func different(isHTTPS: Bool) throws {
+        let digests = try Self.different.map { try digest($0, scheme: isHTTPS ? .https : .http) }
+        for index in digests.indices {
+            #expect(digests[..<index].contains(digests[index]) == false, "\(Self.different[index])")
+        }
+        #expect(try digest(Self.different[5]) == digest(Self.different[5]))
+    }
+
+    /// What each setting of a host is to the digest. A new one has to be put into one of the two: does it decide which
+    /// server may answer, or what that is asked?
+    @Test("each setting of a host has been decided on: it makes another digest, or stored answers are held to it later")
+    func everySetting() throws {
+        let counts = [
+            "resolve": "\"resolve\": \"127.0.0.1:8443\"",
+            "upstreamProxy": "\"upstreamProxy\": \"socks5h://127.0.0.1:1080\"",
+            // Of `request` alone: those of answers are put in after the cache.
+            "headers": "\"headers\": { \"request\": { \"set\": { \"X\": \"a\" } } }",
+        ]
+        let says = [
+            // Which entry a host has is no part of what the entry says.
+            "host": "", "includeSubdomains": "\"includeSubdomains\": true",
+            // The key of what is stored has the scheme that the origin is asked by.
+            "upgrade": "\"upgrade\": true",
+            // About answers: done to stored ones like to those that have just come.
+            "rewriteUpgraded": "\"rewriteUpgraded\": false",
+            "redirects": "\"redirects\": { \"policy\": \"follow\" }",
+            "responses": "\"responses\": { \"rules\": [{ \"contentType\": \"text/html\", \"then\": \"cancel\" }] }",
+            // How the bytes come.
+            "httpVersion": "\"httpVersion\": \"2\"", "timeouts": "\"timeouts\": { \"connect\": \"1s\" }",
+            "connectionsPerHost": "\"connectionsPerHost\": 7",
+            // The client's side.
+            "connect": "\"connect\": \"tunnel\"",
+            // What is stored from now on, and how it is asked for.
+            "cache": "\"cache\": { \"requestPolicy\": \"returnCacheDataElseLoad\" }",
+        ]
+        let names = Mirror(reflecting: HostConfiguration()).children.compactMap(\.label)
+        #expect(Set(names) == Set(counts.keys).union(says.keys))
+        let unchanged = try digest()
+        for (name, entry) in counts { #expect(try digest(entry) != unchanged, "\(name)") }
+        for (name, entry) in says { #expect(try digest(entry) == unchanged, "\(name)") }
+        #expect(try digest("\"headers\": { \"response\": { \"set\": { \"X\": \"a\" } } }") == unchanged)
+
+        #expect(Mirror(reflecting: HeaderRules()).children.compactMap(\.label) == ["request", "response"])
+        let fields = Mirror(reflecting: FieldChanges()).children.compactMap(\.label)
+        // Names and values as they are put in and taken out; the first three are how they are written.
+        #expect(Set(fields) == ["set", "added", "removed", "removedNames", "settings", "additions"])
+        let proxy = UpstreamProxyConfiguration(kind: .http, host: try Host("a.example"), port: 1)
+        #expect(Mirror(reflecting: proxy).children.compactMap(\.label) == ["kind", "host", "port", "credentials"])
+    }
+
+    @Test("a value from a file counts like one that is written down")
+    func outsideValues() throws {
+        let outside = try digest("\"headers\": { \"request\": { \"set\": { \"X-Key\": { \"file\": \"secret\" } } } }")
+        #expect(try outside == digest("\"headers\": { \"request\": { \"set\": { \"X-Key\": \"abc\" } } }"))
+        #expect(try outside != digest("\"headers\": { \"request\": { \"set\": { \"X-Key\": \"abd\" } } }"))
+    }
+
+    @Test("what a rewritten redirect does to the request makes another digest, and nothing done leaves it")
+    func rewritten() throws {
+        let host = try Host("api.example.com")
+        let folder = try ConfigurationFolder(["config.json": "{ \"version\": 1, \"cache\": {} }"])
+        let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
+        let route = Router(snapshot: try #require(outcome.snapshot))
+            .route(isHTTPS: true, host: host, port: 443, allowHosts: .any)
+        let terms = try #require(route.cache)
+        var changes: [FieldChanges?] = [nil]
+        for value in ["a", "b"] {
+            var change = FieldChanges()
+            change.set("X-Tenant", Array(value.utf8), from: .literal)
+            changes.append(change)
+        }
+        let digests = try changes.map { try #require(terms.digest(at: Self.now, with: $0)) }
+        #expect(Set(digests).count == 3)
+        #expect(terms.digest(at: Self.now, with: FieldChanges()) == digests[0])
+        #expect(terms.digest(at: Self.now) == digests[0])
+    }
+}
