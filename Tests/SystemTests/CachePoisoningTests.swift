@@ -140,6 +140,30 @@ struct CachePoisoningTests {
         #expect(cache.requests.count == 2)
     }
 
+    @Test("where nobody proves who it is, a cache that is not shared keeps the holders of credentials apart")
+    func credentialPartitions() throws {
+        let cache = try CacheStage(["shared": false]) { request in
+            OriginAnswer.text(
+                "for \(request["Authorization"] ?? "-") \(request["Cookie"] ?? "-")",
+                fields: ["Cache-Control: private, max-age=60"]
+            )
+        }
+        let clients = [
+            ([], "for - -"), (["Authorization: Bearer a"], "for Bearer a -"),
+            (["Authorization: Bearer b"], "for Bearer b -"),
+            (["Cookie: a"], "for - a"), (["Cookie: Bearer a"], "for - Bearer a"),
+            (["Authorization: Bearer a", "Cookie: a"], "for Bearer a a"),
+        ]
+        for _ in 0..<2 {
+            for (fields, text) in clients { #expect(try cache.get("/me", fields: fields).text == text) }
+        }
+        #expect(cache.requests.count == clients.count)
+        // What makes it worthless does so for all of them.
+        #expect(try cache.ask("POST", "/me", body: "x").status == 200)
+        for (fields, text) in clients { #expect(try cache.get("/me", fields: fields).text == text) }
+        #expect(cache.requests.count == clients.count * 2 + 1)
+    }
+
     @Test("a redirect out of the cache is judged by the rules that hold now: leaving pins and leaving TLS are refused")
     func cachedRedirects() throws {
         let second = "second.example.com"

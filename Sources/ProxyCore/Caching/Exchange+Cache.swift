@@ -1,6 +1,7 @@
 import HTTPCaching
 import HTTPCore
 import IOCore
+import ServerTrust
 import SessionCore
 
 /// Where an exchange meets the cache. Each of these is called only where there is one for its host.
@@ -28,8 +29,7 @@ extension Exchange {
             responses,
             url: AbsoluteURL(origin: request.endpoint.origin, rest: request.target),
             asked,
-            // A cache that is not shared is one user's.
-            partition: responses.options.isShared ? [] : user ?? [],
+            partition: responses.options.isShared ? [] : Self.partition(of: user, request.fields),
             rules: terms.rules.rules,
             digest: digest,
             loop: worker.loop
@@ -45,6 +45,29 @@ extension Exchange {
             }
         }
     }
+
+    /// A cache that is not shared is one user's. Where nobody has to prove who it is, those of one credential are one user,
+    /// and those without any: what is private to the one is not for the others.
+    private static func partition(of user: [UInt8]?, _ fields: HTTPFields) -> [UInt8] {
+        if let user { return user }
+        guard fields.containsAny(of: credentials) else { return [] }
+        var bytes: [UInt8] = []
+        for index in 0..<fields.count where credentials.contains(fields.id(at: index)) {
+            // Each with its length, so that no two lists read alike.
+            bytes.append(fields.id(at: index) == .authorization ? 1 : 2)
+            withUnsafeBytes(of: fields.value(at: index).count) { bytes += $0 }
+            bytes.append(fields.value(at: index))
+        }
+        var partition = Array("credentials:".utf8)
+        for byte in SecretDigest.sha256(bytes) {
+            partition += [hexadecimal[Int(byte >> 4)], hexadecimal[Int(byte & 15)]]
+        }
+        return partition
+    }
+
+    private static let hexadecimal = Array("0123456789abcdef".utf8)
+
+    private static let credentials: FieldNameSet = [.authorization, .cookie]
 
     private func forward(_ fields: HTTPFields, _ cache: ExchangeCache) {
         var request = cache.request
