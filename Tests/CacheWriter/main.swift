@@ -41,6 +41,13 @@ let store = try DiskStore(configuration, options) { text in
 }
 DescriptorOutput.write("ready\n", to: STDOUT_FILENO)
 
+func waitForIndex() {
+    guard let key = CacheKey(url: "http://a.example/0") else { fatalError() }
+    let latch = Latch(count: 1)
+    store.entries(for: key, deliver: { $0() }, { _ in latch.countDown() })
+    latch.wait()
+}
+
 var open: [(DiskInsertion, [UInt8], Int)] = []
 while true {
     if open.count < 4 {
@@ -64,6 +71,11 @@ while true {
             open.append((insertion, body(number, length), 0))
         }
     }
+    // While the disk has no room nothing is taken.
+    guard !open.isEmpty else {
+        waitForIndex()
+        continue
+    }
     let index = Int(numbers.next(below: UInt64(open.count)))
     let (insertion, bytes, place) = open[index]
     let end = min(bytes.count, place + 1 + Int(numbers.next(below: 60_000)))
@@ -74,9 +86,5 @@ while true {
         open.remove(at: index)
     }
     // Not faster than the disk: the index is asked, and its answer waited for.
-    if numbers.next(below: 16) == 0, let key = CacheKey(url: "http://a.example/0") {
-        let latch = Latch(count: 1)
-        store.entries(for: key, deliver: { $0() }, { _ in latch.countDown() })
-        latch.wait()
-    }
+    if numbers.next(below: 16) == 0 { waitForIndex() }
 }

@@ -32,12 +32,21 @@ struct CollapsedRequestsTests {
         #expect(requests.finished(0, for: key) == [])
     }
 
-    @Test("4: when the leader fails, the one that has waited longest leads")
+    @Test("4: when the leader fails, all that wait go to the origin at once, and those that come later wait again")
     func failure() {
+        var requests = collapsed(4)
+        #expect(requests.failed(0, for: key) == [.goAlone(1), .goAlone(2), .goAlone(3)])
+        #expect(requests.failed(1, for: key) == [])
+        #expect(requests.join(4, for: key, now: 9) == .lead)
+        #expect(requests.join(5, for: key, now: 9) == .wait(until: 109))
+    }
+
+    @Test("4: when the leader's client has gone, the one that has waited longest leads")
+    func abandoned() {
         var requests = collapsed(3)
-        #expect(requests.failed(0, for: key) == [.lead(1)])
-        #expect(requests.failed(1, for: key) == [.lead(2)])
-        #expect(requests.failed(2, for: key) == [])
+        #expect(requests.abandoned(0, for: key) == [.lead(1)])
+        #expect(requests.abandoned(1, for: key) == [.lead(2)])
+        #expect(requests.abandoned(2, for: key) == [])
         #expect(requests.join(3, for: key, now: 9) == .lead)
     }
 

@@ -197,6 +197,32 @@ struct DiskStoreTests {
         #expect(try again.body(of: found) == Self.large)
     }
 
+    @Test("what is about to be found may be there: an invalidation in that moment does not pass it by")
+    func expectedKey() throws {
+        let stage = try DiskStoreStage()
+        try stage.settle()
+        let key = try Stage.key("http://a.example/")
+        #expect(!stage.store.mayHave(key))
+        let store = stage.store
+        let seen = Monitor<[Bool]>([])
+        for isWanted in [false, true] {
+            let insertion = try #require(
+                store.insertion(for: key, try Stage.stored([]), tags: [], length: 1) {
+                    // Between this question and the row nothing may be sure that there will be none.
+                    seen.with { $0.append(store.mayHave(key)) }
+                    return isWanted
+                }
+            )
+            insertion.append([1])
+            insertion.finish()
+            try stage.settle()
+            #expect(store.mayHave(key) == isWanted)
+        }
+        #expect(seen.with { $0 } == [true, true])
+        _ = try stage.remove(.everything)
+        #expect(!store.mayHave(key))
+    }
+
     @Test("a body in use is read to its end, though it is purged meanwhile")
     func purgedWhileRead() throws {
         let stage = try DiskStoreStage()

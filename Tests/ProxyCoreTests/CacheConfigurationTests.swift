@@ -21,13 +21,13 @@ struct CacheConfigurationTests {
     func values() throws {
         let (configuration, issues, _) = readConfiguration(
             #"""
-            { "version": 1, "cache": { "comment": "c", "shared": false, "memory": "1MB",
+            { "version": 1, "cache": { "comment": "c", "shared": false, "memory": "1MB", "patience": "250ms",
               "disk": { "comment": "c", "path": "stored", "size": "10MB" } } }
             """#
         )
         #expect(issues.isEmpty, "\(issues)")
         let cache = try #require(configuration.cache)
-        #expect(!cache.isShared && cache.memory == 1 << 20)
+        #expect(!cache.isShared && cache.memory == 1 << 20 && cache.patience == Milliseconds(250))
         #expect(cache.disk?.path == "/etc/pinproxy/stored" && cache.disk?.size == 10 << 20)
     }
 
@@ -98,6 +98,8 @@ struct CacheConfigurationTests {
             LoadError(#""cache": true"#, at: "/cache", says: "an object"),
             LoadError(#""cache": { "memory": 64 }"#, at: "/cache/memory", says: "must be a string"),
             LoadError(#""cache": { "memory": "1023KB" }"#, at: "/cache/memory", says: "from 1MB"),
+            LoadError(#""cache": { "patience": 5 }"#, at: "/cache/patience", says: "must be a string"),
+            LoadError(#""cache": { "patience": "0s" }"#, at: "/cache/patience", says: "from \"1ms\""),
             LoadError(#""cache": { "disk": "/var/cache" }"#, at: "/cache/disk", says: "an object"),
             LoadError(#""cache": { "disk": {} }"#, at: "/cache/disk", says: "\"path\" is missing"),
             LoadError(#""cache": { "disk": { "path": "" } }"#, at: "/cache/disk/path", says: "not a path"),
@@ -197,7 +199,7 @@ struct CacheConfigurationTests {
         func text(_ title: String, _ label: String) -> String? {
             sections.first { $0.title == title }?.rows.first { $0.label == label }?.text
         }
-        #expect(text("all hosts", "cache") == "for one user, 64MB in memory, 2GB in /var/cache/p")
+        #expect(text("all hosts", "cache") == "for one user, 64MB in memory, 2GB in /var/cache/p, patience 5s")
         #expect(
             text("a.test", "cache rules") == "reloadIgnoringLocalCacheData GET /live/*; else returnCacheDataElseLoad; "
                 + "store /v1/* 200 a/b for 5m without Set-Cookie with X-A up to 1MB; skip"

@@ -86,6 +86,7 @@ extension Storability.Reason {
         case .requestBody: "request-body"
         case .rule: "rule"
         case .tooLarge: "too-large"
+        case .noRoom: "no-room"
         }
     }
 }

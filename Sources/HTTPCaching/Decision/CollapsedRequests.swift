@@ -3,12 +3,12 @@
 /// The first request for a key leads: it goes to the origin. Those that come while it is under way follow: they wait
 /// until the answer is stored, as long as their patience lasts. An answer that is not for others (private, not storable)
 /// is never handed to them: all are let go to the origin, and for a while requests for that key do not wait at all. When
-/// the leader fails, the follower that has waited longest leads.
+/// the leader fails, all are let go, too; when its client has gone, the follower that has waited longest leads.
 ///
 /// A value without clock or threads; times are in any unit that grows, such as nanoseconds of a monotonic clock.
 public struct CollapsedRequests<Identifier: Hashable & Sendable>: Sendable {
     public enum Joining: Hashable, Sendable {
-        /// Ask the origin, and tell what became of it: `finished` or `failed`.
+        /// Ask the origin, and tell what became of it: `finished`, `isNotForOthers`, `failed` or `abandoned`.
         case lead
         /// Wait for an action, and call `expire` at that time.
         case wait(until: UInt64)
@@ -90,8 +90,16 @@ public struct CollapsedRequests<Identifier: Hashable & Sendable>: Sendable {
         return flight.followers.map { .lookUp($0.identifier) }
     }
 
-    /// The leader has got no answer, or lost it halfway, or its client has gone.
+    /// The leader has got no answer, or lost it halfway: all are let go to the origin at once. One after the other, the last
+    /// would learn of a failure that takes a second only when its patience is over.
     public mutating func failed(_ leader: Identifier, for key: CacheKey) -> [Action] {
+        guard let flight = flights[key], flight.leader == leader else { return [] }
+        flights[key] = nil
+        return flight.followers.map { .goAlone($0.identifier) }
+    }
+
+    /// The leader's client has gone, which says nothing of the origin: the one that has waited longest leads.
+    public mutating func abandoned(_ leader: Identifier, for key: CacheKey) -> [Action] {
         guard var flight = flights[key], flight.leader == leader else { return [] }
         guard !flight.followers.isEmpty else {
             flights[key] = nil

@@ -39,6 +39,8 @@ public enum Storability: Hashable, Sendable {
         case rule
         /// Larger than the cache takes.
         case tooLarge
+        /// Bodies that are on their way take up all the room there is for them, or the disk is off.
+        case noRoom
     }
 
     /// Judges an exchange, its body aside.

@@ -100,7 +100,7 @@ public final class CacheStore: @unchecked Sendable {
     ///   - length: of the body, where it is known, in bytes.
     ///   - maximumBytes: larger bodies are not stored.
     ///   - inMemoryOnly: whether nothing of it goes to the disk.
-    /// - Returns: nil when neither store takes a body of that length.
+    /// - Returns: nil when neither store takes a body of that length, or has room for it just now.
     public func insertion(
         for key: CacheKey,
         _ response: StoredResponse,
@@ -110,14 +110,44 @@ public final class CacheStore: @unchecked Sendable {
         maximumBytes: Int? = nil,
         inMemoryOnly: Bool = false
     ) -> CacheInsertion? {
-        if let length, let maximumBytes, length > maximumBytes { return nil }
+        try? beginning(
+            for: key,
+            response,
+            epoch: epoch,
+            tags: tags,
+            length: length,
+            maximumBytes: maximumBytes,
+            inMemoryOnly: inMemoryOnly
+        )
+    }
+
+    /// The same, and says why a body is not taken.
+    func beginning(
+        for key: CacheKey,
+        _ response: StoredResponse,
+        epoch: UInt64,
+        tags: [[UInt8]] = [],
+        length: Int? = nil,
+        maximumBytes: Int? = nil,
+        inMemoryOnly: Bool = false
+    ) throws(InsertionRefusal) -> CacheInsertion {
+        if let length, let maximumBytes, length > maximumBytes { throw .tooLarge }
+        var refusal = InsertionRefusal.tooLarge
+        var onDisk: DiskInsertion?
         // Credentials and cookies of clients are not written to a disk.
-        let onDisk =
-            inMemoryOnly || response.selecting.hasSecrets
-            ? nil
-            : disk?.insertion(for: key, response, tags: tags, length: length) { [self] in self.epoch(of: key) == epoch }
-        let fitsInMemory = length ?? 0 <= memory.largestBody
-        guard onDisk != nil || fitsInMemory else { return nil }
+        if !inMemoryOnly, !response.selecting.hasSecrets, let disk {
+            do throws(InsertionRefusal) {
+                onDisk = try disk.beginning(for: key, response, tags: tags, length: length) { [self] in
+                    self.epoch(of: key) == epoch
+                }
+            } catch { refusal = error }
+        }
+        var inMemory: TransitBody?
+        if length ?? 0 <= memory.largestBody {
+            inMemory = TransitBody(in: memory.transit, length: length)
+            if inMemory == nil { refusal = .noRoom }
+        }
+        guard onDisk != nil || inMemory != nil else { throw refusal }
         return CacheInsertion(
             self,
             key,
@@ -127,7 +157,7 @@ public final class CacheStore: @unchecked Sendable {
             length: length,
             maximumBytes: maximumBytes,
             disk: onDisk,
-            inMemory: fitsInMemory
+            inMemory: inMemory
         )
     }
 
@@ -146,7 +176,7 @@ public final class CacheStore: @unchecked Sendable {
     ///
     /// A removal counts the epoch first and takes what is in memory then. So one that the look behind the insertion does
     /// not see finds the entry.
-    fileprivate func insert(_ entry: CachedEntry, unlessRemovedSince epoch: UInt64) {
+    func insert(_ entry: CachedEntry, unlessRemovedSince epoch: UInt64) {
         guard self.epoch(of: entry.key) == epoch else { return }
         memory.insert(entry)
         if self.epoch(of: entry.key) != epoch { memory.remove(sameAs: entry.key, entry.response) }
@@ -201,110 +231,4 @@ public final class CacheStore: @unchecked Sendable {
 
     /// Ends the threads of the disk store.
     public func close() { disk?.close() }
-}
-
-/// A response on its way into both stores, in pieces, from one thread. What is neither finished nor whole is never found.
-public final class CacheInsertion {
-    private let store: CacheStore
-    private let key: CacheKey
-    private let response: StoredResponse
-    private let epoch: UInt64
-    private let tags: [[UInt8]]
-    private let expected: Int?
-    private let limit: Int
-    private let disk: DiskInsertion?
-    private var bytes: [UInt8] = []
-    private var isInMemory: Bool
-    private var length = 0
-    /// Of what is in flight to memory, in bytes.
-    private var reserved = 0
-    /// It was finished or given up.
-    private(set) var isOver = false
-
-    init(
-        _ store: CacheStore,
-        _ key: CacheKey,
-        _ response: StoredResponse,
-        epoch: UInt64,
-        tags: [[UInt8]],
-        length: Int?,
-        maximumBytes: Int?,
-        disk: DiskInsertion?,
-        inMemory: Bool
-    ) {
-        self.store = store
-        self.key = key
-        self.response = response
-        self.epoch = epoch
-        self.tags = tags
-        expected = length
-        limit = min(maximumBytes ?? Int.max, length ?? Int.max)
-        self.disk = disk
-        isInMemory = inMemory
-        // No more than may come at once: a length is a promise.
-        if inMemory, let length { bytes.reserveCapacity(min(length, 256 << 10)) }
-    }
-
-    deinit { abort() }
-
-    /// Takes a piece of the body.
-    public func append(_ bytes: [UInt8]) { append(bytes.span) }
-
-    /// The same out of memory that is another's.
-    public func append(_ span: borrowing Span<UInt8>) {
-        guard !isOver, span.count > 0 else { return }
-        length += span.count
-        guard length <= limit else { return abort() }
-        disk?.append([UInt8](copying: span))
-        guard isInMemory else { return }
-        if length <= store.memory.largestBody, store.memory.reserve(span.count) {
-            reserved += span.count
-            bytes.append(span)
-        } else {
-            isInMemory = false
-            letGo()
-            if disk == nil { abort() }
-        }
-    }
-
-    /// The body is whole: it is found from now on (on disk soon after), unless its URI was invalidated meanwhile.
-    ///
-    /// - Returns: whether it was stored.
-    @discardableResult
-    public func finish() -> Bool {
-        guard !isOver else { return false }
-        guard expected == nil || expected == length, store.epoch(of: key) == epoch else {
-            abort()
-            return false
-        }
-        isOver = true
-        if isInMemory {
-            // What was taken in reserve is given back.
-            if bytes.capacity > bytes.count + bytes.count / 4 + 1024 { bytes = bytes.map { $0 } }
-            store.insert(
-                CachedEntry(key: key, response: response, body: .memory(bytes), tags: tags),
-                unlessRemovedSince: epoch
-            )
-            letGo()
-        } else {
-            // An earlier, smaller one must not outlive it.
-            store.memory.remove(sameAs: key, response)
-        }
-        disk?.finish()
-        return true
-    }
-
-    /// The body will not come to its end (it was cut short, or is not to be stored after all).
-    public func abort() {
-        guard !isOver else { return }
-        isOver = true
-        letGo()
-        disk?.abort()
-    }
-
-    private func letGo() {
-        bytes = []
-        if reserved > 0 { store.memory.release(reserved) }
-        reserved = 0
-    }
 }

@@ -281,7 +281,23 @@ final class DiskIndex {
 
     /// Stores an entry in place of the one for the same requests. A body in a file is given its name in the same step:
     /// a row without its body is never to be seen, and a body without its row is swept up.
-    func insert(_ key: CacheKey, _ response: StoredResponse, tags: [[UInt8]], body: Body) throws {
+    ///
+    /// - Parameter isWanted: asked when the filter has the key already: a removal that comes later than that does not take
+    ///   the key for one that is not there.
+    /// - Returns: whether it was stored: it was wanted.
+    func insert(
+        _ key: CacheKey,
+        _ response: StoredResponse,
+        tags: [[UInt8]],
+        body: Body,
+        isWanted: () -> Bool
+    ) throws -> Bool {
+        let keyHash = UInt64(bitPattern: hash(key))
+        filter.insert([keyHash])
+        guard isWanted() else {
+            filter.remove([keyHash])
+            return false
+        }
         let head = HeadCoding.encode(response, tags: tags)
         let cost = body.length + head.count + key.uri.count * 2 + key.partition.count + Self.overhead
         let variants = try entries(for: key)
@@ -290,7 +306,6 @@ final class DiskIndex {
         let others = variants.filter { $0.entry.response.selecting != response.selecting }.sorted { $0.row < $1.row }
         replaced += others.prefix(max(0, others.count + 1 - MemoryStore.variantsAtMost))
         var gone: [UInt64] = []
-        filter.insert([UInt64(bitPattern: hash(key))])
         try inTransaction {
             for old in replaced {
                 try delete(old.row)
@@ -327,6 +342,7 @@ final class DiskIndex {
             if case .file(let stored) = body { try folder.publish(stored.number) }
         }
         for number in gone { folder.remove(number) }
+        return true
     }
 
     /// Gives the entry for the same requests another head.

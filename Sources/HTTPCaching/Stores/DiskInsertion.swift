@@ -17,20 +17,26 @@ package final class DiskInsertion {
     private var small: [UInt8] = []
     private var file: FileInsertion?
     private var isOver = false
+    /// Why it was given up, where that was not the caller's wish.
+    private(set) var refusal: InsertionRefusal?
 
     private static let waitingAtMost = 8 << 20
 
-    /// - Parameter isWanted: whether the response may still be found; asked on the store's thread just before it is. A
-    ///   removal that comes later than that finds it there.
+    /// - Parameters:
+    ///   - file: where the length is known, and too large for the index.
+    ///   - isWanted: whether the response may still be found; asked on the store's thread just before it is. A
+    ///     removal that comes later than that finds it there.
     init(
         _ store: DiskStore,
         _ key: CacheKey,
         _ response: StoredResponse,
         tags: [[UInt8]],
         length: Int?,
+        file: FileInsertion?,
         isWanted: @escaping @Sendable () -> Bool
     ) {
         self.store = store
+        self.file = file
         self.key = key
         self.response = response
         self.tags = tags
@@ -44,30 +50,33 @@ package final class DiskInsertion {
     package func append(_ bytes: [UInt8]) {
         guard !isOver, !bytes.isEmpty else { return }
         length += bytes.count
-        guard length <= min(store.configuration.largestBody, expected ?? Int.max) else { return abort() }
-        if let file {
-            guard file.waiting + bytes.count <= Self.waitingAtMost else { return abort() }
-            if !file.append(bytes) { abort() }
-        } else if length <= store.configuration.smallBody {
-            small.append(contentsOf: bytes)
-        } else {
-            let file = FileInsertion(store)
+        guard length <= min(store.configuration.largestBody, expected ?? Int.max) else { return giveUp(.tooLarge) }
+        if file == nil {
+            guard length > store.configuration.smallBody else { return small.append(contentsOf: bytes) }
+            guard let file = FileInsertion(store, length: nil) else { return giveUp(.noRoom) }
             self.file = file
-            let isTaken = (small.isEmpty || file.append(small)) && file.append(bytes)
+            if !small.isEmpty, !file.append(small) { return giveUp(.noRoom) }
             small = []
-            if !isTaken { abort() }
+        }
+        guard let file, file.waiting + bytes.count <= Self.waitingAtMost, file.append(bytes) else {
+            return giveUp(.noRoom)
         }
     }
 
     /// The body is whole; it is found soon after. One that is not as long as it was said to be is dropped.
-    package func finish() {
-        guard !isOver else { return }
-        guard expected == nil || expected == length else { return abort() }
+    ///
+    /// - Parameter completion: is called once, on any thread, when it is found, or with false when it will not be.
+    package func finish(_ completion: @escaping @Sendable (Bool) -> Void = { _ in }) {
+        guard !isOver else { return completion(false) }
+        guard expected == nil || expected == length else {
+            abort()
+            return completion(false)
+        }
         isOver = true
         if let file {
-            file.finish(key, response, tags, isWanted)
+            file.finish(key, response, tags, isWanted, completion)
         } else {
-            store.commit(key, response, tags: tags, .small(small), isWanted)
+            store.commit(key, response, tags: tags, .small(small), isWanted, completion)
             small = []
         }
     }
@@ -79,29 +88,41 @@ package final class DiskInsertion {
         small = []
         file?.abort()
     }
+
+    private func giveUp(_ reason: InsertionRefusal) {
+        refusal = reason
+        abort()
+    }
 }
 
-/// The file of an insertion. `waitingBytes` and `hasFailed` are for both threads; `writer` and `reserved` belong to the
-/// thread of `loop` alone, which `@unchecked Sendable` rests upon.
-private final class FileInsertion: @unchecked Sendable {
+/// The file of an insertion. `waitingBytes` and `hasFailed` are for all threads, `share` is set before another thread knows
+/// of it; `writer` belongs to the thread of `loop` alone, which `@unchecked Sendable` rests upon.
+final class FileInsertion: @unchecked Sendable {
     private let store: DiskStore
     private let loop: EventLoop
     private let waitingBytes = Atomic<Int>(0)
     private let hasFailed = Atomic<Bool>(false)
+    /// Its room, given back when the file is gone or has its name.
+    private var share: TransitBudget.Share?
     // The loop's thread.
     private var writer: BodyFileWriter?
-    private var reserved = 0
 
-    init(_ store: DiskStore) {
+    /// - Parameter length: of the body, in bytes; nil where it is not known.
+    /// - Returns: nil where the disk has no room.
+    init?(_ store: DiskStore, length: Int?) {
         self.store = store
         loop = store.someBodyLoop()
+        share = store.transit.begin(length: length, now: Clock.monotonic) { [weak self] in self?.abort() }
+        guard share != nil else { return nil }
     }
 
     var waiting: Int { waitingBytes.load(ordering: .relaxed) }
 
     /// - Returns: false when it has failed.
     func append(_ bytes: [UInt8]) -> Bool {
-        guard !hasFailed.load(ordering: .relaxed) else { return false }
+        guard let share, !hasFailed.load(ordering: .relaxed),
+            store.transit.take(bytes.count, for: share, now: Clock.monotonic)
+        else { return false }
         waitingBytes.wrappingAdd(bytes.count, ordering: .relaxed)
         loop.submit {
             self.write(bytes)
@@ -112,8 +133,7 @@ private final class FileInsertion: @unchecked Sendable {
 
     private func write(_ bytes: [UInt8]) {
         guard !hasFailed.load(ordering: .relaxed) else { return }
-        guard store.reserve(bytes.count) else { return drop() }
-        reserved += bytes.count
+        guard store.takesBodies else { return drop() }
         do throws(IOFailure) {
             if writer == nil { writer = try BodyFileWriter(.random(in: 0 ... .max), in: store.folder) }
             try writer?.append(bytes)
@@ -127,25 +147,30 @@ private final class FileInsertion: @unchecked Sendable {
         hasFailed.store(true, ordering: .relaxed)
         writer?.abandon()
         writer = nil
-        store.release(reserved)
-        reserved = 0
+        if let share { store.transit.end(share) }
     }
 
     func finish(
         _ key: CacheKey,
         _ response: StoredResponse,
         _ tags: [[UInt8]],
-        _ isWanted: @escaping @Sendable () -> Bool
+        _ isWanted: @escaping @Sendable () -> Bool,
+        _ completion: @escaping @Sendable (Bool) -> Void
     ) {
         loop.submit {
-            guard let writer = self.writer, !self.hasFailed.load(ordering: .relaxed) else { return }
-            guard !self.store.isGone else { return self.drop() }
-            self.store.commit(key, response, tags: tags, .file(writer.finish()), isWanted)
+            guard let writer = self.writer, !self.hasFailed.load(ordering: .relaxed), !self.store.isGone else {
+                self.drop()
+                return completion(false)
+            }
             self.writer = nil
-            self.store.release(self.reserved)
-            self.reserved = 0
+            self.store.commit(key, response, tags: tags, .file(writer.finish()), isWanted, completion)
+            if let share = self.share { self.store.transit.end(share) }
         }
     }
 
-    func abort() { loop.submit { self.drop() } }
+    /// On any thread: it is given up, or another body has its room.
+    func abort() {
+        hasFailed.store(true, ordering: .relaxed)
+        loop.submit { self.drop() }
+    }
 }

@@ -29,6 +29,8 @@ public final class DiskStore: @unchecked Sendable {
         public var smallBody = 32 * 1024
         /// Bodies that are larger are not taken, in bytes.
         public var largestBody: Int
+        /// How long a body may stand still on its way before another one may have its room, in seconds.
+        public var stall = 10.0
         /// How long it stays off after a failure before it tries again, in seconds.
         public var pause = 10.0
         /// How long the same notice is not repeated, in seconds.
@@ -43,6 +45,8 @@ public final class DiskStore: @unchecked Sendable {
 
     let configuration: Configuration
     let folder: DiskFolder
+    /// Of bodies that are being written: an eighth of the capacity.
+    let transit: TransitBudget
     private let options: CacheOptions
     private let notice: @Sendable (String) -> Void
 
@@ -72,9 +76,9 @@ public final class DiskStore: @unchecked Sendable {
     /// What the index has, nearly, and the seed of its hashes.
     private var filter: HashFilter?
     private var filterSeed: UInt64 = 0
-    /// Of bodies that are being written, in bytes.
-    private var inFlight = 0
     private var isClosed = false
+    /// The index thread has been given its last work.
+    private var isEnding = false
     /// The folder was given up: it may be another's by now.
     private var hasLeft = false
 
@@ -110,6 +114,7 @@ public final class DiskStore: @unchecked Sendable {
         self.options = options
         self.notice = notice
         folder = DiskFolder(path: configuration.folder)
+        transit = TransitBudget(capacity: configuration.capacity / 8, patience: UInt64(configuration.stall * 1e9))
         var loops: [EventLoop] = []
         var threads: [LoopThread] = []
         for name in ["cache-index", "cache-body-1", "cache-body-2"] {
@@ -139,11 +144,14 @@ public final class DiskStore: @unchecked Sendable {
         guard !wasClosed else { return }
         // Bodies first: what they finish goes to the index.
         for loop in bodyLoops { waitForAll(loop) }
-        indexLoop.submit {
-            self.lock.withLock { (self.isOn, self.hasLeft) = (false, true) }
-            self.index = nil
-            if self.lockDescriptor >= 0 { Glibc.close(self.lockDescriptor) }
-            self.lockDescriptor = -1
+        lock.withLock {
+            isEnding = true
+            indexLoop.submit {
+                self.lock.withLock { (self.isOn, self.hasLeft) = (false, true) }
+                self.index = nil
+                if self.lockDescriptor >= 0 { Glibc.close(self.lockDescriptor) }
+                self.lockDescriptor = -1
+            }
         }
         waitForAll(indexLoop)
         indexLoop.stop()
@@ -208,12 +216,13 @@ public final class DiskStore: @unchecked Sendable {
 
     /// Has work done on the index thread.
     ///
+    /// - Parameter evenIfClosing: as long as that thread is there at all.
     /// - Returns: false, and it is not done, when the store is closed.
-    private func onIndex(_ work: @escaping @Sendable () -> Void) -> Bool {
+    private func onIndex(evenIfClosing: Bool = false, _ work: @escaping @Sendable () -> Void) -> Bool {
         // The lock is held, so that nothing is handed over behind the work that ends the thread: nobody would do it, and
         // whoever waits for it would wait for ever.
         lock.withLock {
-            guard !isClosed else { return false }
+            guard !(evenIfClosing ? isEnding : isClosed) else { return false }
             indexLoop.submit(work)
             return true
         }
@@ -278,7 +287,7 @@ public final class DiskStore: @unchecked Sendable {
     /// - Parameters:
     ///   - length: of the body, where it is known, in bytes.
     ///   - isWanted: whether the response may still be found; asked on the index thread just before it is.
-    /// - Returns: nil when it is too large or the store is closed.
+    /// - Returns: nil when it is too large, or there is no room for it.
     package func insertion(
         for key: CacheKey,
         _ response: StoredResponse,
@@ -286,29 +295,65 @@ public final class DiskStore: @unchecked Sendable {
         length: Int?,
         isWanted: @escaping @Sendable () -> Bool = { true }
     ) -> DiskInsertion? {
-        guard accepts, length ?? 0 <= configuration.largestBody else { return nil }
-        return DiskInsertion(self, key, response, tags: tags, length: length, isWanted: isWanted)
+        try? beginning(for: key, response, tags: tags, length: length, isWanted: isWanted)
+    }
+
+    /// The same, and says why a body is not taken.
+    func beginning(
+        for key: CacheKey,
+        _ response: StoredResponse,
+        tags: [[UInt8]],
+        length: Int?,
+        isWanted: @escaping @Sendable () -> Bool
+    ) throws(InsertionRefusal) -> DiskInsertion {
+        guard length ?? 0 <= configuration.largestBody else { throw .tooLarge }
+        guard mayTakeBodies else { throw .noRoom }
+        var file: FileInsertion?
+        if let length, length > configuration.smallBody {
+            file = FileInsertion(self, length: length)
+            guard file != nil else { throw .noRoom }
+        }
+        return DiskInsertion(self, key, response, tags: tags, length: length, file: file, isWanted: isWanted)
+    }
+
+    /// Whether a body that begins now is likely to be stored. At the very beginning nobody knows yet.
+    private var mayTakeBodies: Bool {
+        lock.withLock {
+            !isClosed && (isOn || numbers.offBecause == nil)
+                && (storesAgain == 0 || Clock.monotonic >= storesAgain)
+        }
     }
 
     /// Has a complete body be found from now on. Called on any thread.
+    ///
+    /// - Parameter completion: is called once, on any thread: whether it is found.
     func commit(
         _ key: CacheKey,
         _ response: StoredResponse,
         tags: [[UInt8]],
         _ body: DiskIndex.Body,
-        _ isWanted: @escaping @Sendable () -> Bool
+        _ isWanted: @escaping @Sendable () -> Bool,
+        _ completion: @escaping @Sendable (Bool) -> Void
     ) {
-        indexLoop.submit {
-            // Removals pass this thread too: what is asked here and removed later is found by the removal.
-            if self.stores, isWanted() {
-                let isStored: Void? = self.withIndex { try $0.insert(key, response, tags: tags, body: body) }
-                if isStored != nil { return self.noteStored() }
+        let drop: @Sendable () -> Void = {
+            if case .file(let file) = body {
+                // Wherever it was left.
+                unlink(self.folder.partialBody(file.number))
+                self.folder.remove(file.number)
             }
-            guard case .file(let file) = body else { return }
-            // Wherever it was left.
-            unlink(self.folder.partialBody(file.number))
-            self.folder.remove(file.number)
+            completion(false)
         }
+        let isAsked = onIndex(evenIfClosing: true) {
+            // Removals pass this thread too: what is asked here and removed later is found by the removal.
+            guard self.stores,
+                self.withIndex({
+                    try $0.insert(key, response, tags: tags, body: body, isWanted: isWanted)
+                }) == true
+            else { return drop() }
+            self.noteStored()
+            completion(true)
+        }
+        if !isAsked { drop() }
     }
 
     /// Gives a stored response another head, after a validation. Where that cannot be, what is stored for the URI goes:
@@ -351,19 +396,10 @@ public final class DiskStore: @unchecked Sendable {
         if !isAsked { deliver { completion([]) } }
     }
 
-    /// Whether so many bytes more may be written at the same time: an eighth of the capacity is for that. None while the
-    /// store is off.
-    func reserve(_ count: Int) -> Bool {
-        lock.withLock {
-            guard isOn, storesAgain == 0 || Clock.monotonic >= storesAgain,
-                inFlight + count <= configuration.capacity / 8
-            else { return false }
-            inFlight += count
-            return true
-        }
+    /// Whether the disk can be written to.
+    var takesBodies: Bool {
+        lock.withLock { isOn && (storesAgain == 0 || Clock.monotonic >= storesAgain) }
     }
-
-    func release(_ count: Int) { lock.withLock { inFlight -= count } }
 
     /// A body could not be written. Called on any thread.
     func bodyFailed(_ failure: IOFailure) {

@@ -1,5 +1,4 @@
 import IOCore
-import Synchronization
 
 /// Stored responses in memory, bounded by bytes.
 ///
@@ -16,10 +15,9 @@ public final class MemoryStore: @unchecked Sendable {
     /// Bodies that are larger are not taken, in bytes.
     public let largestBody: Int
 
-    /// Bytes of bodies that are on their way: half as much again as what is stored at most, so that many slow transfers
-    /// at a time cannot take up memory without a bound.
-    private let inFlight = Atomic<Int>(0)
-    private let inFlightAtMost: Int
+    /// Of bodies that are on their way: half as much again as what is stored at most, so that many slow transfers at a
+    /// time cannot take up memory without a bound.
+    let transit: TransitBudget
 
     private let lock = PosixLock()
     // Behind `lock`.
@@ -36,21 +34,12 @@ public final class MemoryStore: @unchecked Sendable {
     /// - Parameters:
     ///   - capacity: in bytes, heads and a share of bookkeeping included.
     ///   - largestBody: in bytes; an eighth of the capacity unless it is given.
-    public init(capacity: Int, largestBody: Int? = nil) {
+    ///   - stall: how long a body may stand still on its way before another one may have its room, in seconds.
+    public init(capacity: Int, largestBody: Int? = nil, stall: Double = 10) {
         self.capacity = capacity
         self.largestBody = min(largestBody ?? capacity / 8, capacity)
-        inFlightAtMost = max(capacity / 2, self.largestBody)
+        transit = TransitBudget(capacity: max(capacity / 2, self.largestBody), patience: UInt64(stall * 1e9))
     }
-
-    /// Whether so many bytes more may be held of bodies that have not ended yet.
-    func reserve(_ count: Int) -> Bool {
-        let held = inFlight.wrappingAdd(count, ordering: .relaxed).newValue
-        if held <= inFlightAtMost { return true }
-        release(count)
-        return false
-    }
-
-    func release(_ count: Int) { inFlight.wrappingSubtract(count, ordering: .relaxed) }
 
     /// All variants that are stored for the key.
     public func entries(for key: CacheKey) -> [CachedEntry] {

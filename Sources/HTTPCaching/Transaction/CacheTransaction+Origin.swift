@@ -85,6 +85,7 @@ extension CacheTransaction {
         )
         var inMemoryOnly = false
         var isForOthers = false
+        var ending = ResponseCache.Ending.notForOthers
         if let willStore, case .store(let kept, _, _) = verdict {
             switch willStore(status, kept) {
             case .skip: verdict = .skip(.rule)
@@ -112,23 +113,27 @@ extension CacheTransaction {
                 told.reason = .noLifetime
                 break
             }
-            insertion = cache.store.insertion(
-                for: key,
-                response,
-                epoch: epoch,
-                tags: SurrogateKeys.tags(of: kept),
-                length: length,
-                maximumBytes: maximumBytes,
-                // What Vary names may be what this program puts in: a secret.
-                inMemoryOnly: inMemoryOnly || (request.hasCredentials && !response.selecting.isEmpty)
-            )
-            isForOthers = insertion != nil && answersOthers(response)
-            told.isStored = insertion != nil
-            if insertion == nil { told.reason = .tooLarge }
+            do throws(InsertionRefusal) {
+                insertion = try cache.store.beginning(
+                    for: key,
+                    response,
+                    epoch: epoch,
+                    tags: SurrogateKeys.tags(of: kept),
+                    length: length,
+                    maximumBytes: maximumBytes,
+                    // What Vary names may be what this program puts in: a secret.
+                    inMemoryOnly: inMemoryOnly || (request.hasCredentials && !response.selecting.isEmpty)
+                )
+                isForOthers = answersOthers(response)
+                told.isStored = true
+            } catch {
+                told.reason = error.reason
+                ending = error.ending
+            }
             let freshness = response.freshness(now: now)
             told.timeToLive = freshness.lifetime - freshness.age
         }
-        if !isForOthers { release(.notForOthers) }
+        if !isForOthers { release(ending) }
         return told
     }
 

@@ -165,7 +165,7 @@ package final class CacheTransaction: @unchecked Sendable {
         case .gatewayTimeout:
             outcome = .miss
             cache.count(outcome)
-            release(.failed)
+            release(.abandoned)
             finish(.gatewayTimeout(CacheStatus(.forward(found.entries.isEmpty ? .uriMiss : .miss))))
         case .forward(let reason, let validates):
             if !isCollapsed { self.reason = reason }
@@ -224,9 +224,9 @@ package final class CacheTransaction: @unchecked Sendable {
         guard let insertion else { return }
         insertion.append(bytes)
         guard insertion.isOver else { return }
-        // Too large after all: nobody waits for its end any longer.
+        // Too large after all, or its room is another's: nobody waits for its end any longer.
         self.insertion = nil
-        release(.notForOthers)
+        release(insertion.refusal?.ending ?? .failed)
     }
 
     /// Whether the body that comes is being stored.
@@ -237,12 +237,22 @@ package final class CacheTransaction: @unchecked Sendable {
     /// - Parameter isWhole: whether it is known to be complete: its length, its last chunk, or the end of a TLS connection
     ///   that said so.
     package func ended(isWhole: Bool) {
-        let isStored = isWhole && insertion?.finish() == true
-        if !isStored { insertion?.abort() }
-        if isStored { cache.countStored() }
-        insertion = nil
-        release(isStored ? .stored : .failed)
         isOver = true
+        let insertion = insertion
+        self.insertion = nil
+        guard isWhole, let insertion else {
+            insertion?.abort()
+            return release(.failed)
+        }
+        // Those that wait for it look it up: where the disk alone takes it, not before it is there.
+        let loop = loop
+        let isStored = insertion.finish(deliver: { loop.submit($0) }) { [self] isStored in settled(isStored) }
+        if let isStored { settled(isStored) }
+    }
+
+    private func settled(_ isStored: Bool) {
+        if isStored { cache.countStored() }
+        release(isStored ? .stored : .failed)
     }
 
     /// The client has gone, or the request was given up.
@@ -258,7 +268,7 @@ package final class CacheTransaction: @unchecked Sendable {
             cache.leave(self)
         }
         stopWaitingForDisk()
-        release(.failed)
+        release(.abandoned)
     }
 
     /// Longer than this no answer waits for the disk.
@@ -301,5 +311,23 @@ package final class CacheTransaction: @unchecked Sendable {
         guard isLeader else { return }
         isLeader = false
         cache.ended(self, ending, now: loop.now)
+    }
+}
+
+extension InsertionRefusal {
+    /// What Cache-Status says of it.
+    var reason: Storability.Reason {
+        switch self {
+        case .tooLarge: .tooLarge
+        case .noRoom: .noRoom
+        }
+    }
+
+    /// What it is to those that wait: a body that is too large will be so the next time.
+    var ending: ResponseCache.Ending {
+        switch self {
+        case .tooLarge: .notForOthers
+        case .noRoom: .failed
+        }
     }
 }

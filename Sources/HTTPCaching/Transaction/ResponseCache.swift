@@ -87,7 +87,11 @@ package final class ResponseCache: @unchecked Sendable {
 
     /// How a leader's request went.
     enum Ending {
-        case stored, notForOthers, failed
+        case stored, notForOthers
+        /// No answer, half of one, or one that could not be stored: the next may be.
+        case failed
+        /// Its client has gone: the origin has not failed.
+        case abandoned
     }
 
     func ended(_ transaction: CacheTransaction, _ ending: Ending, now: UInt64) {
@@ -99,6 +103,7 @@ package final class ResponseCache: @unchecked Sendable {
                 case .stored: collapsed.finished(transaction.identifier, for: key)
                 case .notForOthers: collapsed.isNotForOthers(transaction.identifier, for: key, now: now)
                 case .failed: collapsed.failed(transaction.identifier, for: key)
+                case .abandoned: collapsed.abandoned(transaction.identifier, for: key)
                 }
             return take(actions)
         }

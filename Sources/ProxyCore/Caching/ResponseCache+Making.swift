@@ -24,6 +24,9 @@ extension ResponseCache {
                 notice("the cache in \(place.path) is off: \(error)")
             }
         }
-        return ResponseCache(CacheStore(memory: MemoryStore(capacity: settings.memory), disk: disk, options))
+        return ResponseCache(
+            CacheStore(memory: MemoryStore(capacity: settings.memory), disk: disk, options),
+            patience: .milliseconds(settings.patience.count)
+        )
     }
 }

@@ -7,6 +7,8 @@ package struct CacheConfiguration: Hashable, Sendable {
     package var isShared = true
     /// Bytes in memory.
     package var memory = 64 << 20
+    /// How long a request waits for the answer to another one like it.
+    package var patience = Milliseconds(5000)
     /// nil: nothing outlives a restart.
     package var disk: DiskCacheConfiguration?
 

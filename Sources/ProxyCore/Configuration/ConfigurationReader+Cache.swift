@@ -9,6 +9,7 @@ extension ConfigurationReader {
         var cache = CacheConfiguration()
         if let isShared = object.bool("shared") { cache.isShared = isShared }
         if let bytes = object["memory"]?.size(in: (1 << 20)...(1 << 40)) { cache.memory = bytes }
+        if let patience = object["patience"]?.duration() { cache.patience = patience }
         if let object = object.object("disk") { cache.disk = readDisk(object) }
         object.finish()
         configuration.cache = cache

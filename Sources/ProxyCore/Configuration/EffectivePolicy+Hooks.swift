@@ -22,6 +22,7 @@ extension EffectivePolicy {
         guard let cache else { return [] }
         var text = "\(cache.isShared ? "shared" : "for one user"), \(ByteCount.describe(cache.memory)) in memory"
         if let disk = cache.disk { text += ", \(ByteCount.describe(disk.size)) in \(disk.path)" }
+        text += ", patience \(cache.patience)"
         return [Row(label: "cache", text: text)]
     }
 

@@ -1,0 +1,174 @@
+import HTTPCore
+import IOCore
+import TestSupport
+import Testing
+
+@testable import HTTPCaching
+
+/// What becomes of those that wait, and of bodies that there is no room for.
+@Suite("Requests that wait for another one's answer")
+struct CacheWaitingTests {
+    typealias Stage = CachingStage
+
+    private let loop: EventLoop
+    private let disk: DiskStoreStage
+    private let cache: ResponseCache
+
+    init() throws {
+        loop = try EventLoop()
+        disk = try DiskStoreStage(capacity: 8 << 20) { $0.stall = 3600 }
+        // Memory takes bodies of 8 KB at most, and 32 KB of them on their way.
+        let store = CacheStore(memory: MemoryStore(capacity: 64 << 10, stall: 3600), disk: disk.store, Stage.shared)
+        cache = ResponseCache(store, patience: .seconds(600))
+        try disk.settle()
+    }
+
+    private func transaction(_ url: String = "http://a.example/") throws -> CacheTransaction {
+        CacheTransaction(
+            cache,
+            url: try #require(AbsoluteURL(url)),
+            try Stage.request(),
+            digest: Stage.digest,
+            loop: loop
+        )
+    }
+
+    /// Asks the origin and takes its head.
+    private func relay(_ transaction: CacheTransaction, length: Int?) throws -> CacheStatus {
+        var status: CacheStatus?
+        transaction.begin { step in
+            guard case .forward = step else { return }
+            transaction.originAnswered(status: 200, Self.fresh, length: length, mayStore: true) { step in
+                if case .relay(let told) = step { status = told }
+            }
+        }
+        loop.run(until: { status != nil }, atMost: .seconds(10))
+        return try #require(status)
+    }
+
+    private static var fresh: HTTPFields {
+        var fields = HTTPFields()
+        try? fields.append(name: "Cache-Control", value: "max-age=60")
+        return fields
+    }
+
+    private final class Steps {
+        var answers = 0
+        var forwards = 0
+    }
+
+    private func follow(_ count: Int) throws -> Steps {
+        let steps = Steps()
+        for _ in 0..<count {
+            try transaction().begin { step in
+                switch step {
+                case .answer: steps.answers += 1
+                case .forward: steps.forwards += 1
+                case .gatewayTimeout: break
+                }
+            }
+        }
+        #expect(cache.waitingCount == count)
+        return steps
+    }
+
+    @Test("a failure of the origin, and half an answer, let all that wait go at once", arguments: [true, false])
+    func failure(hasHead: Bool) throws {
+        let leader = try transaction()
+        if hasHead {
+            #expect(try relay(leader, length: nil).isStored)
+        } else {
+            leader.begin { _ in }
+        }
+        let steps = try follow(11)
+        if hasHead {
+            leader.body([UInt8](repeating: 1, count: 100).span)
+            leader.ended(isWhole: false)
+        } else {
+            leader.originFailed(.unreachable) { _ in }
+        }
+        loop.run(until: { steps.forwards == 11 }, atMost: .seconds(10))
+        #expect(steps.forwards == 11 && cache.waitingCount == 0)
+    }
+
+    @Test(
+        "what only the disk takes answers those that wait: they look it up when the disk has it",
+        arguments: [true, false]
+    )
+    func onDiskAlone(isSaid: Bool) throws {
+        let body = [UInt8](repeating: 7, count: 500_000)
+        let leader = try transaction()
+        #expect(try relay(leader, length: isSaid ? body.count : nil).isStored)
+        let steps = try follow(6)
+        leader.body(body.span)
+        leader.ended(isWhole: true)
+        loop.run(until: { steps.answers + steps.forwards == 6 }, atMost: .seconds(10))
+        #expect(steps.answers == 6)
+        #expect(cache.counts.collapsed == 6 && cache.counts.stored == 1)
+    }
+
+    @Test("where bodies that stand still have all the room, a new one is not said to be stored, nor waited for")
+    func noRoom() throws {
+        // 1 MB for bodies on their way, of which these two take all.
+        let standing = try (0..<2).map { try transaction("http://a.example/\($0)") }
+        for transaction in standing { #expect(try relay(transaction, length: 500_000).isStored) }
+        let leader = try transaction()
+        var status: CacheStatus?
+        leader.begin { _ in }
+        let steps = try follow(3)
+        leader.originAnswered(status: 200, Self.fresh, length: 200_000, mayStore: true) { step in
+            if case .relay(let told) = step { status = told }
+        }
+        #expect(status?.isStored == false && status?.reason == .noRoom)
+        #expect(status?.text == "pinproxy; fwd=uri-miss; ttl=60; detail=no-room")
+        loop.run(until: { steps.forwards == 3 }, atMost: .seconds(10))
+        #expect(steps.forwards == 3)
+        // It was not the body's size: the next ones wait again.
+        for transaction in standing { transaction.cancel() }
+        try disk.settle()
+        let next = try transaction()
+        #expect(try relay(next, length: 200_000).isStored)
+        _ = try follow(1)
+    }
+
+    @Test("a body of unknown length that finds no room on its way lets go of those that wait, and is not counted")
+    func noRoomLater() throws {
+        let standing = try transaction("http://a.example/standing")
+        #expect(try relay(standing, length: 900_000).isStored)
+        let leader = try transaction()
+        #expect(try relay(leader, length: nil).isStored)
+        let steps = try follow(3)
+        for _ in 0..<20 { leader.body([UInt8](repeating: 7, count: 10_000).span) }
+        loop.run(until: { steps.forwards == 3 }, atMost: .seconds(10))
+        #expect(steps.forwards == 3 && !leader.isStoring)
+        leader.ended(isWhole: true)
+        #expect(cache.counts.stored == 0)
+    }
+
+    @Test("bodies that stand still give their room to others, and are not stored", arguments: [true, false])
+    func standing(hasDisk: Bool) throws {
+        let disk = try DiskStoreStage(capacity: 8 << 20) { $0.stall = 0 }
+        let store = CacheStore(
+            memory: MemoryStore(capacity: 800_000, stall: 0),
+            disk: hasDisk ? disk.store : nil,
+            Stage.shared
+        )
+        let length = hasDisk ? 500_000 : 100_000
+        func insertion(_ name: String) throws -> CacheInsertion? {
+            let key = try Stage.key("http://a.example/\(name)")
+            return store.insertion(for: key, try Stage.stored([]), epoch: store.epoch(of: key), length: length)
+        }
+        let standing = try (0..<12).map { try #require(try insertion("\($0)")) }
+        let half = [UInt8](repeating: 1, count: length / 2)
+        // The latest have the room; the others are told when they go on.
+        for insertion in standing.reversed() { insertion.append(half) }
+        let lost = standing.filter(\.isOver)
+        #expect(lost.count == 12 - (hasDisk ? 2 : 4))
+        let last = try #require(try insertion("last"))
+        last.append(half + half)
+        #expect(last.finish())
+        let late = standing.filter { !$0.isOver }
+        for insertion in late { insertion.append(half) }
+        #expect(late.filter(\.isOver).count == 1)
+    }
+}

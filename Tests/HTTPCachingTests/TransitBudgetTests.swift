@@ -1,0 +1,74 @@
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import HTTPCaching
+
+@Suite("The room for bodies that are on their way")
+struct TransitBudgetTests {
+    private let budget = TransitBudget(capacity: 1000 << 10, patience: 10)
+
+    /// What was taken from whom.
+    private final class Losses: Sendable {
+        let names = Mutex<[String]>([])
+        var all: [String] { names.withLock { $0 } }
+    }
+
+    private let losses = Losses()
+
+    private func begin(_ name: String, _ length: Int?, now: UInt64) -> TransitBudget.Share? {
+        let losses = losses
+        return budget.begin(length: length.map { $0 << 10 }, now: now) { losses.names.withLock { $0.append(name) } }
+    }
+
+    @Test("a length is room that is taken at the beginning, and given back at the end")
+    func known() throws {
+        let one = try #require(begin("one", 600, now: 0))
+        #expect(begin("two", 500, now: 0) == nil)
+        let two = try #require(begin("two", 400, now: 0))
+        #expect(begin("three", nil, now: 0) == nil)
+        #expect(budget.take(400 << 10, for: two, now: 0))
+        budget.end(one)
+        budget.end(one)
+        #expect(budget.used == 400 << 10)
+        budget.end(two)
+        #expect(budget.used == 0)
+    }
+
+    @Test("without a length it is taken as the body comes")
+    func unknown() throws {
+        let one = try #require(begin("one", nil, now: 0))
+        let two = try #require(begin("two", nil, now: 0))
+        #expect(budget.take(600 << 10, for: one, now: 0) && budget.used == 600 << 10)
+        #expect(!budget.take(500 << 10, for: two, now: 0))
+        budget.end(two)
+        #expect(budget.used == 600 << 10)
+    }
+
+    @Test("one that has stood still loses its room when another needs it, the longest first; one that moves does not")
+    func standing() throws {
+        let one = try #require(begin("one", 400, now: 0))
+        let two = try #require(begin("two", 400, now: 1))
+        let moving = try #require(begin("moving", 200, now: 0))
+        #expect(budget.take(64 << 10, for: moving, now: 9))
+        // Too soon; and then what all of them have is not enough.
+        #expect(begin("new", 300, now: 9) == nil)
+        #expect(begin("new", 900, now: 12) == nil)
+        #expect(losses.all == [])
+        let new = try #require(begin("new", 300, now: 12))
+        #expect(losses.all == ["one"])
+        #expect(!budget.take(1, for: one, now: 12) && budget.take(1, for: two, now: 12))
+        budget.end(one)
+        #expect(budget.used == 900 << 10)
+        for share in [two, moving, new] { budget.end(share) }
+        #expect(budget.used == 0)
+    }
+
+    @Test("to trickle is to stand still")
+    func trickling() throws {
+        let one = try #require(begin("one", 1000, now: 0))
+        for now in 1..<12 { #expect(budget.take(100, for: one, now: UInt64(now))) }
+        #expect(begin("new", 1, now: 12) != nil)
+        #expect(losses.all == ["one"])
+    }
+}
