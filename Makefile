@@ -161,9 +161,10 @@ install:
 	sed 's|/usr/local/bin|$(PREFIX)/bin|' deploy/pinproxy.service \
 	    > $(DESTDIR)$(PREFIX)/lib/systemd/system/pinproxy.service
 	chmod 644 $(DESTDIR)$(PREFIX)/lib/systemd/system/pinproxy.service
-	install -d $(DOC)/schema $(DOC)/examples/pins
-	install -m 644 README.md CHANGELOG.md LICENSE SECURITY.md docs/*.md $(DOC)
-	install -m 644 docs/schema/*.json $(DOC)/schema
+	install -d $(DOC)/docs/schema $(DOC)/examples/pins
+	install -m 644 README.md CHANGELOG.md LICENSE SECURITY.md $(DOC)
+	install -m 644 docs/*.md $(DOC)/docs
+	install -m 644 docs/schema/*.json $(DOC)/docs/schema
 	install -m 644 config.example.json deploy/kubernetes-sidecar.yaml $(DOC)/examples
 	install -m 644 pins/*.json $(DOC)/examples/pins
 
