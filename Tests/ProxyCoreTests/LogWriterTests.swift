@@ -75,6 +75,45 @@ struct LogWriterTests {
         #expect(notices.first?.integer("count") == (40 - 16) * 3)
     }
 
+    @Test("lines that a full disk does not take are counted, and told of at once and at the end")
+    func fullDisk() throws {
+        let told = Monitor([String]())
+        let losses = LogLosses()
+        let writer = try LogWriter(
+            descriptor: open("/dev/full", O_WRONLY | O_CLOEXEC),
+            closing: true,
+            losses: losses,
+            tell: { line in told.with { $0.append(line.json) } }
+        )
+        writer.write(Array("one\ntwo\n".utf8), count: 2)
+        try told.wait(for: "the first telling") { $0.count == 1 ? true : nil }
+        for _ in 0..<5 { writer.write(Array("line\n".utf8), count: 1) }
+        writer.close()
+        #expect(losses.count == 7)
+        let lines = told.with { $0 }.compactMap { LogLine($0) }
+        #expect(lines.map { $0.string("event") } == ["log_lines_lost", "log_lines_lost"])
+        #expect(lines.map { $0.integer("count") } == [2, 5])
+        #expect(lines.map { $0.integer("total") } == [2, 7])
+        #expect(lines[0].string("message")?.hasSuffix("No space left on device") == true)
+    }
+
+    @Test("losses are told of once a minute")
+    func onceAMinute() {
+        let losses = LogLosses()
+        let start: UInt64 = 5_000_000_000_000
+        #expect(losses.take(at: start) == nil)
+        losses.add(3)
+        #expect(losses.take(at: start) == 3)
+        losses.add(4)
+        #expect(losses.take(at: start + 59_000_000_000) == nil)
+        #expect(losses.wait(at: start + 59_000_000_000) == .seconds(1))
+        losses.add(5)
+        #expect(losses.take(at: start + 60_000_000_000) == 9)
+        losses.add(1)
+        #expect(losses.take(at: start + 60_000_000_001, isLast: true) == 1)
+        #expect(losses.count == 13)
+    }
+
     @Test("a reader that has gone harms nobody")
     func readerGone() throws {
         _ = TestSocket.ready

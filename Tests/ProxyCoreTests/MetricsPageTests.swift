@@ -37,6 +37,7 @@ struct MetricsPageTests {
             status: ServerStatus(snapshot, loadedAt: 1_800_000_000).current,
             verdicts: ledger.verdicts,
             lostReports: [:],
+            lostLogLines: 0,
             process: .read(),
             startTime: 1_800_000_000_500_000
         )
@@ -164,6 +165,7 @@ struct MetricsPageTests {
             page.status.reloads.droppedPins = 6
             page.status.isDraining = true
             page.lostReports = [.undelivered: 9]
+            page.lostLogLines = 77
         }
         for line in [
             "pinproxy_build_info{version=\"1.2.3\",openssl=\"OpenSSL 3.0\"} 1", "pinproxy_policy_generation 4",
@@ -173,7 +175,7 @@ struct MetricsPageTests {
             "pinproxy_dropped_pins_total 6", "pinproxy_restart_needed{key=\"admin\"} 1",
             "pinproxy_restart_needed{key=\"workers\"} 0", "pinproxy_draining 1", "pinproxy_client_connections 5",
             "process_start_time_seconds 1800000000.5", "pinproxy_reports_dropped_total{reason=\"undelivered\"} 9",
-            "pinproxy_reports_dropped_total{reason=\"queueFull\"} 0",
+            "pinproxy_reports_dropped_total{reason=\"queueFull\"} 0", "pinproxy_log_lines_lost_total 77",
         ] {
             #expect(text.contains("\n\(line)\n"), "\(line)")
         }

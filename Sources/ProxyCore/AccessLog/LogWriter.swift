@@ -7,11 +7,16 @@ import Synchronization
 ///
 /// Each worker gathers lines in a buffer of its own and hands it over when it is large or old enough; a thread of the
 /// log's own does the writing, so that a slow reader of the log holds up nobody's requests. What a reader leaves lying
-/// is bounded: beyond that lines are dropped, counted, and the count is logged when there is room again.
+/// is bounded: beyond that lines are dropped, counted, and the count is logged when there is room again. So are those that
+/// a full disk does not take; of them the standard error tells.
 package final class LogWriter: Sendable {
-    private let descriptor: Int32
     private let ownsDescriptor: Bool
     private let loop: EventLoop
+    private let output: LineOutput
+    package let losses: LogLosses
+    private let tell: @Sendable (EventLine) -> Void
+    /// The loop's thread's: tells what could not be told at once.
+    private let reminder: Reminder
     /// Nil where the caller's own thread writes, in `close`.
     private let thread: LoopThread?
     private let waiting = Atomic<Int>(0)
@@ -21,25 +26,41 @@ package final class LogWriter: Sendable {
     /// - Parameters:
     ///   - closing: whether the descriptor is closed at the end.
     ///   - clock: with `.byHand` there is no thread: all is written when it is closed.
-    package init(descriptor: Int32, closing: Bool, clock: LoopClock = .system) throws(IOFailure) {
+    ///   - losses: counts the lines that could not be written, those of former writers too.
+    ///   - tell: is given the lines about them.
+    package init(
+        descriptor: Int32,
+        closing: Bool,
+        clock: LoopClock = .system,
+        losses: LogLosses = LogLosses(),
+        tell: @escaping @Sendable (EventLine) -> Void = { $0.write() }
+    ) throws(IOFailure) {
         let loop = try EventLoop(clock: clock)
         self.loop = loop
-        self.descriptor = descriptor
+        output = LineOutput(descriptor: descriptor)
+        self.losses = losses
+        self.tell = tell
+        reminder = Reminder(losses, tell)
         ownsDescriptor = closing
         thread = clock == .byHand ? nil : try LoopThread(name: "log") { loop.run() }
     }
 
     /// Opens `path` for appending.
-    package convenience init(path: String, clock: LoopClock = .system) throws(IOFailure) {
+    package convenience init(
+        path: String,
+        clock: LoopClock = .system,
+        losses: LogLosses = LogLosses()
+    ) throws(IOFailure) {
         let descriptor = pinproxy_open_append(path)
         guard descriptor >= 0 else { throw IOFailure(code: -descriptor, during: "open") }
-        try self.init(descriptor: descriptor, closing: true, clock: clock)
+        try self.init(descriptor: descriptor, closing: true, clock: clock, losses: losses)
     }
 
     /// Takes over whole lines. Any thread.
     package func write(_ lines: [UInt8], count: Int) {
         guard waiting.load(ordering: .relaxed) < bound else {
             dropped.add(count, ordering: .relaxed)
+            losses.add(count)
             return
         }
         waiting.add(lines.count, ordering: .relaxed)
@@ -51,9 +72,20 @@ package final class LogWriter: Sendable {
         }
     }
 
-    /// The log's thread. A reader that has gone is no reason to stop serving.
+    /// The log's thread. A reader that has gone, or a full disk, is no reason to stop serving.
     private func put(_ bytes: [UInt8]) {
-        _ = bytes.withUnsafeBytes { DescriptorOutput.write($0, to: descriptor) }
+        let (lost, code) = bytes.withUnsafeBytes { output.append($0) }
+        if code != 0 { reminder.code = code }
+        if lost > 0 { losses.add(lost) }
+        reminder.tell(on: loop)
+    }
+
+    /// Nothing is written any more.
+    private func end() {
+        let unfinished = output.finish()
+        if unfinished > 0 { losses.add(unfinished) }
+        reminder.tellRest()
+        if ownsDescriptor { Glibc.close(output.descriptor) }
     }
 
     /// Writes what was handed over and ends the thread.
@@ -64,19 +96,57 @@ package final class LogWriter: Sendable {
         loop.submit { [loop] in loop.stop() }
         guard let thread else {
             loop.run()
-            if ownsDescriptor { Glibc.close(descriptor) }
+            end()
             return
         }
         var left: Int
         repeat {
             left = waiting.load(ordering: .relaxed)
             if thread.join(within: patience) {
-                if ownsDescriptor { Glibc.close(descriptor) }
+                end()
                 return
             }
         } while waiting.load(ordering: .relaxed) != left
         // It may still be writing: the descriptor stays open.
         thread.detach()
+    }
+}
+
+/// Tells of lost lines when it is time.
+///
+/// `@unchecked Sendable` because the log's thread alone uses it, and whoever closes the log after that thread's end.
+private final class Reminder: @unchecked Sendable {
+    /// Of the last failure; 0 where there was none but a reader that is too slow.
+    var code: Int32 = 0
+    private let losses: LogLosses
+    private let write: @Sendable (EventLine) -> Void
+    private var timer: LoopTimer?
+
+    init(_ losses: LogLosses, _ write: @escaping @Sendable (EventLine) -> Void) {
+        self.losses = losses
+        self.write = write
+    }
+
+    func tell(on loop: EventLoop) {
+        if let count = losses.take(at: loop.freshNow) {
+            write(line(count))
+        } else if losses.hasUntold, timer?.isArmed != true, let wait = losses.wait(at: loop.freshNow) {
+            let timer = self.timer ?? LoopTimer { [unowned self, unowned loop] in tell(on: loop) }
+            self.timer = timer
+            loop.arm(timer, after: wait)
+        }
+    }
+
+    func tellRest() {
+        if let count = losses.take(at: Clock.monotonic, isLast: true) { write(line(count)) }
+    }
+
+    private func line(_ count: Int) -> EventLine {
+        let why = code == 0 ? "what reads the log is too slow" : IOFailure(code: code, during: "write").reason
+        return EventLine(event: "log_lines_lost")
+            .with("count", count)
+            .with("total", losses.count)
+            .with("message", "lines of the task log could not be written: \(why)")
     }
 }
 

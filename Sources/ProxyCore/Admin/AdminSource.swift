@@ -12,6 +12,7 @@ struct AdminSource: Sendable {
     let status: ServerStatus
     let monitor: PinMonitor
     let cache: CacheHolder
+    let logLosses: LogLosses
     /// Microseconds since 1970.
     let startTime = ProcessFigures.startTime()
 
@@ -32,6 +33,7 @@ struct AdminSource: Sendable {
             status: status.current,
             verdicts: monitor.verdicts,
             lostReports: monitor.lostReports,
+            lostLogLines: logLosses.count,
             cache: cache.current.map { CacheFigures($0) },
             process: .read(),
             startTime: startTime

@@ -18,6 +18,7 @@ struct MetricsPage {
     var status: ServerStatus.Values
     var verdicts: [PinLedger.Verdicts]
     var lostReports: [ReportLoss: Int]
+    var lostLogLines: Int
     /// nil without a cache.
     var cache: CacheFigures?
     var process: ProcessFigures
@@ -150,6 +151,12 @@ struct MetricsPage {
             "Reports of failed pins that were not delivered, by reason; a minute behind at most."
         )
         for loss in ReportLoss.allCases { page.sample(lostReports[loss] ?? 0, ("reason", loss.rawValue)) }
+        page.add(
+            "pinproxy_log_lines_lost_total",
+            .counter,
+            "Lines of the task log that could not be written, or for which its reader was too slow.",
+            lostLogLines
+        )
     }
 
     private func write(_ cache: CacheFigures, _ page: inout ExpositionText) {

@@ -14,6 +14,7 @@ package final class ProxyServer {
     private var log: LogWriter?
     private let cache: CacheHolder
     private let isLogGiven: Bool
+    private let logLosses: LogLosses
     private let sockets: [ListeningSocket]
     private let adminSocket: ListeningSocket?
     private let status: ServerStatus
@@ -57,7 +58,8 @@ package final class ProxyServer {
         self.sockets = sockets
         self.adminSocket = adminSocket
         isLogGiven = log != nil
-        if let log { self.log = log } else { self.log = try Self.openLog(configuration.log.tasks) }
+        logLosses = log?.losses ?? LogLosses()
+        if let log { self.log = log } else { self.log = try Self.openLog(configuration.log.tasks, logLosses) }
         self.snapshot = Self.placed(snapshot, at: sockets + [adminSocket].compactMap { $0 })
         let shares = Self.shareDescriptors(workers: Self.workerCount(configuration, clock))
         state = ServerState(descriptors: shares)
@@ -125,13 +127,16 @@ package final class ProxyServer {
         }
     }
 
-    private static func openLog(_ destination: LogConfiguration.Destination) throws(StartFailure) -> LogWriter? {
+    private static func openLog(
+        _ destination: LogConfiguration.Destination,
+        _ losses: LogLosses
+    ) throws(StartFailure) -> LogWriter? {
         do throws(IOFailure) {
             switch destination {
             case .off: return nil
-            case .stdout: return try LogWriter(descriptor: 1, closing: false)
-            case .stderr: return try LogWriter(descriptor: 2, closing: false)
-            case .file(let path): return try LogWriter(path: path)
+            case .stdout: return try LogWriter(descriptor: 1, closing: false, losses: losses)
+            case .stderr: return try LogWriter(descriptor: 2, closing: false, losses: losses)
+            case .file(let path): return try LogWriter(path: path, losses: losses)
             }
         } catch {
             if case .file(let path) = destination { throw .log(path: path, error) }
@@ -170,7 +175,8 @@ package final class ProxyServer {
             state: state,
             status: status,
             monitor: monitor,
-            cache: cache
+            cache: cache,
+            logLosses: logLosses
         )
         self.admin = try AdminServer(admin, socket: adminSocket, source: source)
     }
@@ -233,7 +239,7 @@ package final class ProxyServer {
         )
         let destination = placed.configuration.log.tasks
         let opensLog = !isLogGiven && (destination != current.log.tasks || (reopensLog && destination.isFile))
-        let log = opensLog ? try Self.openLog(destination) : self.log
+        let log = opensLog ? try Self.openLog(destination, logLosses) : self.log
         let generations: [Generation]
         do throws(StartFailure) {
             generations = try makeGenerations(placed)
@@ -290,7 +296,7 @@ package final class ProxyServer {
     package func reopenLogs() throws(StartFailure) {
         monitor.reopenReportFile()
         guard !isLogGiven, snapshot.configuration.log.tasks.isFile else { return }
-        let log = try Self.openLog(snapshot.configuration.log.tasks)
+        let log = try Self.openLog(snapshot.configuration.log.tasks, logLosses)
         onWorkers { _, worker in worker.logTo(log) }
         changeLog(log)
     }

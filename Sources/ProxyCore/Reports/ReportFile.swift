@@ -5,16 +5,20 @@ import IOCore
 /// The file that reports are appended to, one on a line. Written by the thread of the reports, which may wait for a disk.
 final class ReportFile: Sendable {
     let path: String
-    private let descriptor: Int32
+    private let output: LineOutput
 
     init(path: String) throws(IOFailure) {
-        descriptor = pinproxy_open_append(path)
+        let descriptor = pinproxy_open_append(path)
         guard descriptor >= 0 else { throw IOFailure(code: -descriptor, during: "open") }
+        output = LineOutput(descriptor: descriptor)
         self.path = path
     }
 
-    deinit { close(descriptor) }
+    deinit {
+        _ = output.finish()
+        close(output.descriptor)
+    }
 
-    /// - Returns: 0, or the `errno` value of the failure.
-    func append(_ report: String) -> Int32 { DescriptorOutput.write(report + "\n", to: descriptor) }
+    /// - Returns: whether it is there; or will be, where its beginning could not be taken back.
+    func append(_ report: String) -> Bool { Array("\(report)\n".utf8).withUnsafeBytes { output.append($0).lost == 0 } }
 }

@@ -120,7 +120,7 @@ final class ReportSender {
         guard file != nil || !uris.isEmpty else { return }
         let digest = report.digest
         let json = report.json
-        if let file, queue.admitToFile(digest: digest, now: now) == .taken, file.append(json) != 0 {
+        if let file, queue.admitToFile(digest: digest, now: now) == .taken, !file.append(json) {
             queue.count(.undelivered)
         }
         for uri in uris {
