@@ -31,7 +31,7 @@ BUILD_PACKAGES := libssl-dev libcurl4-openssl-dev libidn2-dev libpsl-dev libnght
 RUN_PACKAGES := curl:curl python3:python3
 TEST_PACKAGES := nginx:nginx openssl:openssl curl:curl python3:python3 git:git ps:procps \
     ip:iproute2 unshare:util-linux nghttp:nghttp2-client python3-grpcio \
-    python3-websockets wget:wget script:bsdutils
+    python3-h2 python3-websockets wget:wget script:bsdutils
 # The real clients that the proxy is tried with: those that are there are run, .ci/run wants all.
 CLIENT_PACKAGES := wget:wget node:nodejs javac:default-jdk-headless dpkg-deb:dpkg python3-requests python3-httpx \
     python3-aiohttp python3-pip
@@ -59,6 +59,7 @@ help:
 	@echo 'make soak         100,000 requests, good ones and faults of both sides, and what is left of them'
 	@echo 'make fault-load   three times 20,000 requests, a fifth of them faulty on either side'
 	@echo 'make reload-load  200 reloads under a load of every kind, half of them of broken files'
+	@echo 'make verify-load  100,000 exchanges over HTTP/1.1 and HTTP/2, every byte of both directions compared'
 	@echo 'make slowhttptest slow clients of all kinds (Debian has the program)'
 	@echo 'make bench-connections  h2load and wrk at 1,000 connections: no error, none starves'
 	@echo 'make bench-download  2 GB through a download task, with a restart in the middle'

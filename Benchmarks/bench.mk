@@ -6,6 +6,7 @@
 # make soak         100,000 requests, good ones and faults of both sides; nothing is left of them (SOAK_REQUESTS=10000)
 # make fault-load   three times 20,000 requests, a fifth of the exchanges faulty on either side, each time with a new proxy
 # make reload-load  200 reloads under a load of every kind, half of them of broken files; no request may notice
+# make verify-load  100,000 exchanges of every kind, with reloads and successors: every byte is compared
 # make slowhttptest slow clients of all kinds: others are served meanwhile, and the slow are sent away
 # make bench-cache  what the cache costs a request, the sockets aside
 # make bench-cache-start  from the start to the first answer with 10 GB on the disk (CACHE_BYTES=1073741824), below TMPDIR
@@ -25,7 +26,7 @@ BENCH_SWIFT ?= swift
 
 SOAK_REQUESTS ?= 100000
 
-.PHONY: bench bench-cache bench-cache-start bench-connections bench-download bench-policy bench-session bench-peers fault-load reload-load soak slowhttptest
+.PHONY: bench bench-cache bench-cache-start bench-connections bench-download bench-policy bench-session bench-peers fault-load reload-load soak slowhttptest verify-load
 
 bench:
 	$(BENCH_BUILD)
@@ -46,6 +47,11 @@ fault-load:
 reload-load:
 	$(BENCH_BUILD)
 	$(BENCH_PYTHON) $(BENCH_FOLDER)reload_load.py $(BENCH_ARGS)
+
+# Debian's own Python has python3-h2.
+verify-load:
+	$(BENCH_BUILD)
+	/usr/bin/python3 $(BENCH_FOLDER)verify_load.py $(BENCH_ARGS)
 
 slowhttptest:
 	$(BENCH_BUILD)

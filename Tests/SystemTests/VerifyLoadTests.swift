@@ -1,0 +1,40 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// A small run of `make verify-load`.
+@Suite("Every byte under load")
+struct VerifyLoadTests {
+    private static let repository = URL(fileURLWithPath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+
+    /// Debian's own Python, which has python3-h2.
+    private func load(_ arguments: String...) throws -> Programs.Finished {
+        try Programs.run(
+            "/usr/bin/python3",
+            [
+                Self.repository.appendingPathComponent("Benchmarks/verify_load.py").path,
+                "--binary", try Programs.built("pinproxy"), "--width", "24",
+            ] + arguments,
+            seconds: 120
+        )
+    }
+
+    @Test(
+        "mixed exchanges over HTTP/1.1 and HTTP/2 are right to the byte, through reloads and a successor",
+        .enabled(if: !Programs.isSanitized)
+    )
+    func mixed() throws {
+        // libcurl takes a reset stream for the end of its answer now and then; those that take trailers go without it.
+        let finished = try load("--requests", "500", "--reloads", "3", "--drains", "1", "--trailers")
+        #expect(finished.exitCode == 0, "\(finished.output.suffix(3000)) \(finished.errors.suffix(1000))")
+        #expect(finished.output.hasPrefix("500 exchanges"))
+    }
+
+    @Test("an answer with one byte that is another one is found", .enabled(if: !Programs.isSanitized))
+    func spoiled() throws {
+        let finished = try load("--requests", "20", "--reloads", "0", "--drains", "0", "--spoil", "13")
+        #expect(finished.exitCode == 1)
+        #expect(finished.output.contains("WRONG 13 "), "\(finished.output) \(finished.errors)")
+    }
+}
