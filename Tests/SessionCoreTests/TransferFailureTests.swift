@@ -1,4 +1,5 @@
 import CLibcurl
+import HTTPCaching
 import HTTPCore
 import IOCore
 import ServerTrust
@@ -44,6 +45,31 @@ struct TransferFailureTests {
         #expect(error.code == code)
         #expect(!error.details.isEmpty)
         #expect(error.evaluation == nil)
+    }
+
+    @Test(
+        "a handshake counts as cut by the words for a reset and an end alone, and never behind a chain",
+        arguments: [
+            ("Recv failure: Connection reset by peer", true), ("Send failure: Broken pipe", true),
+            ("OpenSSL SSL_connect: SSL_ERROR_SYSCALL in connection to api.example.com:443 ", true),
+            ("TLS connect error: error:0A000126:SSL routines::unexpected eof while reading", true),
+            ("error:0A000410:SSL routines::ssl/tls alert handshake failure", false),
+            ("error:0A00010B:SSL routines::wrong version number", false), ("", false),
+        ]
+    )
+    func cutHandshake(words: String, isCut: Bool) throws {
+        var failure = TransferFailure(
+            result: CURLE_SSL_CONNECT_ERROR,
+            details: words,
+            endpoint: try TestSession.endpoint(port: 1),
+            evaluation: nil,
+            refusedAddress: nil,
+            headReceived: false
+        )
+        #expect(failure.error.isHandshakeCut == isCut)
+        #expect(failure.error.originFailure == (isCut ? .unreachable : .untrusted))
+        failure.hasSeenChain = true
+        #expect(!failure.error.isHandshakeCut && failure.error.originFailure == .untrusted)
     }
 
     @Test("libcurl's own words are passed on, without a doubled full stop")

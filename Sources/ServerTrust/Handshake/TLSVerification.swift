@@ -30,6 +30,11 @@ public final class TLSVerification: Sendable {
     /// gone when its failure is told.
     public var lastTrust: ConnectionTrust? { last.withLock { $0 } }
 
+    private let sawChain = Atomic<Bool>(false)
+    /// Whether a server has shown a chain in a handshake on this context, whatever came of it. Before that nobody has claimed
+    /// to be the host.
+    package var hasSeenChain: Bool { sawChain.load(ordering: .relaxed) }
+
     private let wasAskedForCertificate = Atomic<Bool>(false)
     /// Whether the server has asked for a client certificate and the policy has none to give. Most that ask refuse the
     /// connection then.
@@ -195,6 +200,7 @@ public final class TLSVerification: Sendable {
 
     /// Answers OpenSSL's question (SSL_CTX_set_cert_verify_callback(3)).
     private func judge(_ context: OpaquePointer) -> Bool {
+        sawChain.store(true, ordering: .relaxed)
         // Whatever goes wrong on the way is a refusal.
         X509_STORE_CTX_set_error(context, X509_V_ERR_APPLICATION_VERIFICATION)
         guard let ssl = X509_STORE_CTX_get_ex_data(context, SSL_get_ex_data_X509_STORE_CTX_idx()),

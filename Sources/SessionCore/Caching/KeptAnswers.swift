@@ -27,10 +27,13 @@ extension SessionRequest {
 extension SessionError {
     /// What the failure means to a cache. A stale response may stand in (RFC 9111, section 4.2.4) where the origin could not
     /// be reached, or was not heard to the end of a head. A server that was refused, or a handshake that another may have
-    /// spoilt, puts the origin in doubt.
+    /// spoilt, puts the origin in doubt. One that was cut before anybody claimed to be the origin does not: who can cut it on the
+    /// way could have the connection refused as well.
     package var originFailure: OriginFailure {
         switch code {
         case .dnsFailed, .dnsTimeout, .connectFailed, .connectTimeout, .responseTimeout, .responseTruncated:
+            .unreachable
+        case .tlsHandshakeFailed where isHandshakeCut:
             .unreachable
         case .pinMismatch, .pinSetExpired, .pinForbidden, .certificateUntrusted, .certificateExpired,
             .certificateHostMismatch, .certificateRevoked, .stapleMissing, .tlsHandshakeFailed:

@@ -70,6 +70,9 @@ public struct SessionError: Error, Sendable, CustomStringConvertible {
     public let details: String
     /// What the security policy found, when it is the policy that refused.
     public let evaluation: TrustEvaluation?
+    /// The TLS handshake was cut, by a reset or the connection's end, before a server had shown a chain: that says no more of the
+    /// server than a connection that is refused.
+    var isHandshakeCut = false
     /// What was done before the task failed; nil where nothing was, and in errors that belong to no task.
     public var metrics: TaskMetrics? { kept?.metrics }
     private var kept: KeptMetrics?

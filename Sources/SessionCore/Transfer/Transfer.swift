@@ -324,6 +324,8 @@ final class Transfer {
             endpoint: task.request.endpoint,
             evaluation: evaluation,
             lacksClientCertificate: verification?.lacksClientCertificate ?? false,
+            // Without a verification nothing is known of the handshake.
+            hasSeenChain: verification?.hasSeenChain ?? true,
             refusedAddress: refusedAddress,
             headReceived: response.hasHead
         ).error

@@ -11,6 +11,8 @@ struct TransferFailure {
     let endpoint: Endpoint
     let evaluation: TrustEvaluation?
     var lacksClientCertificate = false
+    /// Whether a server has shown a chain.
+    var hasSeenChain = false
     let refusedAddress: (address: SocketAddress, refusal: DialRefusal)?
     let headReceived: Bool
 
@@ -47,10 +49,12 @@ struct TransferFailure {
             return SessionError(.connectFailed, "\(place) could not be reached: \(words).")
         case CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CIPHER, CURLE_SSL_CERTPROBLEM,
             CURLE_SSL_ENGINE_INITFAILED, CURLE_USE_SSL_FAILED:
-            return SessionError(
+            var error = SessionError(
                 .tlsHandshakeFailed,
                 "The TLS handshake with \(place) failed: \(words).\(handshakeRemedy)"
             )
+            error.isHandshakeCut = isCut
+            return error
         case CURLE_PARTIAL_FILE, CURLE_GOT_NOTHING, CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_HTTP2,
             CURLE_HTTP2_STREAM, CURLE_SSL_SHUTDOWN_FAILED:
             return SessionError(
@@ -86,6 +90,14 @@ struct TransferFailure {
             return text + "."
         }
         return first.uppercased() + text.dropFirst() + "."
+    }
+
+    /// By the words of libcurl and OpenSSL, of which the peer has no part. What they do not say so is no cut.
+    private var isCut: Bool {
+        guard result == CURLE_SSL_CONNECT_ERROR, !hasSeenChain, evaluation == nil else { return false }
+        // The second is the end of the connection, or an error of the socket that has no words of its own.
+        let ends = ["Connection reset by peer", "SSL_ERROR_SYSCALL", "unexpected eof while reading", "Broken pipe"]
+        return ends.contains(where: words.contains)
     }
 
     /// What to do about a handshake that failed for another reason than the server's certificate: a sentence, or nothing.

@@ -12,6 +12,8 @@ final class RecordRelay: Sendable {
         private let origin: Int32
         private let client: Int32
         private var buffer: [UInt8] = []
+        /// The connection to the client is to end with a reset.
+        var endsWithReset = false
 
         fileprivate init(origin: Int32, client: Int32) {
             self.origin = origin
@@ -123,8 +125,13 @@ final class RecordRelay: Sendable {
                     upstreamEnded.open()
                 }
                 Thread.detachNewThread {
-                    try? shape(Stream(origin: origin, client: client))
-                    shutdown(client, Int32(SHUT_RDWR))
+                    let stream = Stream(origin: origin, client: client)
+                    try? shape(stream)
+                    if stream.endsWithReset {
+                        var linger = linger(l_onoff: 1, l_linger: 0)
+                        setsockopt(client, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout<linger>.size))
+                    }
+                    shutdown(client, Int32(stream.endsWithReset ? SHUT_RD : SHUT_RDWR))
                     shutdown(origin, Int32(SHUT_RDWR))
                     try? upstreamEnded.pass()
                     // Under the lock, so that no descriptor is touched that is another's by then.
