@@ -165,7 +165,7 @@ struct RequestLineRuleTests {
             ("/", RequestFault.connectWithoutAuthority), ("a.example", .connectWithoutAuthority),
             ("*", .connectWithoutAuthority),
             ("http://a.example:443/", .connectWithoutAuthority), ("a.example:443/", .connectWithoutAuthority),
-            ("a.example:", .portInvalid), ("a.example:0", .portInvalid), ("a.example:65536", .portInvalid),
+            ("a.example:", .connectWithoutAuthority), ("a.example:0", .portInvalid), ("a.example:65536", .portInvalid),
             ("a.example:x", .portInvalid), ("a.example:080", .portInvalid), (":443", .authorityInvalid),
             ("::1:443", .authorityInvalid),
             ("[::1]", .connectWithoutAuthority), ("[::1]443", .authorityInvalid), ("[::1", .authorityInvalid),
@@ -231,7 +231,7 @@ struct RequestLineRuleTests {
     @Test(
         "a malformed absolute-form is refused",
         arguments: [
-            "http:/a.example/", "http:a.example", "http://", "http:///a", "http://:80/", "http://a.example:/",
+            "http:/a.example/", "http:a.example", "http://", "http:///a", "http://:80/", "http://:/",
             "http://a.example:99999/",
             "http://a,b/", "http://a b/", "http://[::1/", "http://[::1]x/", "http://a%2eexample/", "http://2130706433/",
             "a", "a/b", "1:2",
@@ -279,8 +279,8 @@ struct RequestLineRuleTests {
     @Test(
         "rule 19: a Host with a comma, a path or anything but host and port is refused",
         arguments: [
-            "a.example,b.example", "a.example/", "a.example/x", "http://a.example", "", "a.example x", "a.example:",
-            ":80", "a.example?", "a..b", "[::1", "bücher.example",
+            "a.example,b.example", "a.example/", "a.example/x", "http://a.example", "", "a.example x", "a.example::",
+            ":80", ":", "a.example?", "a..b", "[::1", "bücher.example",
         ]
     )
     func rule19(host: String) {
@@ -301,6 +301,9 @@ struct RequestLineRuleTests {
         arguments: [
             ("http://a.example/", "A.EXAMPLE:80"), ("https://a.example./", "a.example:443"),
             ("http://a.example:80/", "a.example"), ("http://[::1]:80/", "[0::1]"),
+            // RFC 3986, section 6.2.3.
+            ("http://a.example:/", "a.example:"), ("http://a.example/", "a.example:"),
+            ("https://a.example:", "a.example:443"), ("http://[::1]:/", "[::1]:"),
         ]
     )
     func rule20Same(target: String, host: String) throws {

@@ -14,6 +14,7 @@ struct URLReferenceTests {
             ("https://a.example:8443?q", "https://a.example:8443", "?q"),
             ("http://[::0:1]:80/", "http://[::1]", "/"), ("http://a.example#f", "http://a.example", "#f"),
             ("http://a.example./", "http://a.example", "/"),
+            ("https://a.example:/x", "https://a.example", "/x"), ("http://[::1]:", "http://[::1]", ""),
         ]
     )
     func absolute(text: String, origin: String, rest: String) throws {
@@ -37,7 +38,7 @@ struct URLReferenceTests {
         arguments: [
             "http://", "http:/a", "http:a", "http://u@a.example/", "http://u:p@a.example/", "http://a b/",
             "http://a.example/ x", "http://127.1/", "/\\evil.example", "\\\\evil.example",
-            "http:\\\\evil.example", "http://a.example:0/", "http://a.example:x/", "http://a.example:/", "//", "///",
+            "http:\\\\evil.example", "http://a.example:0/", "http://a.example:x/", "http://:/", "//", "///",
             "//u@a.example/", "1a:b", "http://bücher.example/", "/\u{01}", "http://a\u{7F}/", "http://[::1/",
         ]
     )

@@ -70,6 +70,14 @@ struct InterceptionTests {
         for line in urls { #expect(line.object("pinning")?["verdict"] as? String == "pass") }
     }
 
+    @Test("OPTIONS * goes to the origin")
+    func serverOptions() throws {
+        let stage = try stage(script: Self.answering)
+        let words = ["-X", "OPTIONS", "--request-target", "*"]
+        let finished = try curl(stage, words[0], words[1], words[2], words[3], "https://\(Stage.host)/")
+        #expect(finished.output == "OPTIONS *", "\(finished.errors)")
+    }
+
     @Test("the client is shown a short-lived certificate for the host, by the local CA")
     func showsLeaf() throws {
         let stage = try stage(script: Self.answering)

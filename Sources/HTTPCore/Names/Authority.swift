@@ -5,6 +5,7 @@ struct Authority {
     }
 
     let host: Range<Int>
+    /// nil where none is written, not even behind its colon: the scheme's own, then (RFC 3986 6.2.3).
     let port: UInt16?
 
     /// Finds the parts; the host itself is judged by `Host.normalize`.
@@ -30,6 +31,7 @@ struct Authority {
         guard text[index] == ASCII.colon else {
             return .failure(text.firstIndex(of: ASCII.at, from: index) == nil ? .malformed : .userinfo)
         }
+        if index &+ 1 == count { return .success(Authority(host: 0..<index, port: nil)) }
         guard let port = parsePort(text, index &+ 1) else {
             return .failure(text.firstIndex(of: ASCII.at, from: index) == nil ? .port : .userinfo)
         }

@@ -186,8 +186,9 @@ struct TaskLogLine {
         if let route {
             let prefix = route.logPrefix
             line.append(jsonEscaping: prefix.span)
-            // Of a CONNECT the authority is all.
-            if head.method != .connect { writeTarget(head.target, to: &line) }
+            // Of a CONNECT the authority is all, and of OPTIONS to a server as a whole (RFC 9110, section 7.1).
+            let isOfServer = head.method == .connect || head.target.count == 1 && head.target[0] == UInt8(ascii: "*")
+            if !isOfServer { writeTarget(head.target, to: &line) }
         } else {
             writeTarget(head.rawTarget, to: &line)
         }

@@ -176,6 +176,7 @@ final class Exchange: LoopTaskDelegate {
         case .refused(let problem, let route):
             self.route = route
             refuse(problem, keepAlive: canPersist)
+        case .own: answerOptions()
         case .route(let route):
             self.route = route
             if OriginFields.comesFromUs(head.fields, pseudonym: worker.pseudonym) {
@@ -207,6 +208,8 @@ final class Exchange: LoopTaskDelegate {
     private func proceed(toHop hooks: ExchangeHooks) {
         switch carrier.listener.route(for: head, on: carrier.transport, worker: worker) {
         case .refused(let problem, _): fail(problem)
+        // It never was on its way to an origin.
+        case .own: fail(Problem(.internal, "A request to the proxy itself has followed a redirect."))
         case .route(let route):
             self.route = route
             followAgain(hooks, under: route.hooks)
@@ -225,7 +228,7 @@ final class Exchange: LoopTaskDelegate {
         return !((head.method == .connect || head.wantsUpgrade) && carrier.hasMoreInput)
     }
 
-    /// OPTIONS that may go no further: the answer is this proxy's own (RFC 9110, section 7.6.2).
+    /// OPTIONS of the proxy itself, or that may go no further: the answer is this proxy's own (RFC 9110, section 7.6.2).
     private func answerOptions() {
         let keepAlive = canPersist
         answer.tellOptions(keepAlive: keepAlive, to: &carrier.output, date: worker.httpDate)

@@ -24,6 +24,8 @@ final class WorkerListener: EventHandler {
     /// What becomes of a request's authority.
     enum Decision {
         case route(Route)
+        /// The proxy itself is asked.
+        case own
         case refused(Problem, Route?)
     }
 
@@ -97,13 +99,9 @@ final class WorkerListener: EventHandler {
         if head.method.isPurge { return .refused(Problem.purgeOnProxyPort, nil) }
         if let authority = connection.intercepted { return inside(authority, head) }
         if head.method == .connect { return connect(head) }
-        if head.form == .asterisk {
-            return .refused(
-                Problem(.requestInvalid, "OPTIONS * asks the proxy itself, which has nothing to tell."),
-                nil
-            )
-        }
-        return isGateway ? gateway(head, connection) : forward(head)
+        if isGateway { return gateway(head, connection) }
+        // RFC 9110, section 9.3.7. A gateway stands for its upstream, of which the client asks this.
+        return head.form == .asterisk ? .own : forward(head)
     }
 
     /// A request behind a CONNECT: it goes where the CONNECT was to go, or nowhere.
@@ -111,7 +109,7 @@ final class WorkerListener: EventHandler {
         if head.method == .connect {
             return .refused(Problem(.connectDenied, "A CONNECT inside of a CONNECT leads nowhere."), nil)
         }
-        guard head.form != .asterisk, authority.isNamed(by: head) else {
+        guard authority.isNamed(by: head) else {
             return .refused(
                 Problem(
                     .misdirectedRequest,

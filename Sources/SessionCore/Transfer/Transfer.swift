@@ -327,7 +327,8 @@ final class Transfer {
             // Without a verification nothing is known of the handshake.
             hasSeenChain: verification?.hasSeenChain ?? true,
             refusedAddress: refusedAddress,
-            headReceived: response.hasHead
+            headReceived: response.hasHead,
+            isSent: attempts > 0
         ).error
     }
 

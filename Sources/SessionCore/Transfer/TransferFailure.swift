@@ -15,6 +15,8 @@ struct TransferFailure {
     var hasSeenChain = false
     let refusedAddress: (address: SocketAddress, refusal: DialRefusal)?
     let headReceived: Bool
+    /// The request went out.
+    var isSent = false
 
     var error: SessionError {
         if let evaluation, evaluation.verdict == .fail { return trustError(evaluation) }
@@ -72,6 +74,12 @@ struct TransferFailure {
         case CURLE_WEIRD_SERVER_REPLY, CURLE_UNSUPPORTED_PROTOCOL, CURLE_BAD_CONTENT_ENCODING,
             CURLE_OUT_OF_MEMORY:
             return SessionError(.responseInvalid, "The answer of \(place) is not valid HTTP: \(words).")
+        case CURLE_BAD_FUNCTION_ARGUMENT where isSent:
+            // libcurl files each line of a head before it hands it on, and finds no field in one (lib/headers.c).
+            return SessionError(
+                .responseInvalid,
+                "The answer of \(place) is not valid HTTP: a line of its head is no field."
+            )
         default:
             let name = String(cString: curl_easy_strerror(result))
             return SessionError(.internal, "The transfer from \(place) failed: \(details.isEmpty ? name : details).")
