@@ -116,7 +116,10 @@ struct PinScenariosDocumentTests {
             guard let match = name.firstMatch(of: /\((\d+)\)$/), let number = Int(match.output.1) else { return [] }
             return [number]
         }
-        guard let match = name.prefixMatch(of: #/(\d+)(?:(, \d+)* (and|to) (\d+))? /#) else { return [] }
+        // "64 MB …" and "50 reloads …" count something.
+        guard name.prefixMatch(of: #/\d+ (?:[KMG]B|reloads|requests|clients) /#) == nil,
+            let match = name.prefixMatch(of: #/(\d+)(?:(, \d+)* (and|to) (\d+))? /#)
+        else { return [] }
         let listed = match.output.0.matches(of: /\d+/).compactMap { Int($0.output) }
         if match.output.3 == "to", let first = listed.first, let last = listed.last, first < last {
             return Array(first...last)
@@ -149,14 +152,14 @@ struct PinScenariosDocumentTests {
 
     private func text() -> String {
         var text = """
-            # Where each scenario is tested
+            # Pin scenarios
 
-            The situations in which pinning has to hold, and those in which other programs' pinning did not. Each test
-            has one possible cause of refusal, and beside it the same set-up with that one thing mended, which passes.
-            Tests bear the scenario's number at the beginning of their names, cases of a table at the end.
+            The situations in which pinning has to hold, and those in which the pinning of other programs failed. Each
+            test has one possible cause of refusal; the same set-up without that cause passes in the same test. A test's
+            name begins with the scenario's number; a case of a table ends with it.
 
-            This page is written by a test, which fails when a scenario has no test or a test named here is gone:
-            `PINPROXY_WRITE_DOCS=1 swift test --filter PinScenariosDocumentTests`. Add a test, and write it anew.
+            A test writes this page, and fails when a scenario has no test or a test named here is gone:
+            `PINPROXY_WRITE_DOCS=1 swift test --filter PinScenariosDocumentTests`. After adding a test, write it again.
 
             """
         var number = 0
@@ -169,6 +172,15 @@ struct PinScenariosDocumentTests {
             }
         }
         return text
+    }
+
+    @Test("a number at the beginning of a test's name that counts something is no scenario's")
+    func counts() {
+        for name in ["1 MB in records of odd sizes arrives", "64 MB with a restart", "50 reloads in a row"] {
+            #expect(Self.numbers(of: name, isCase: false).isEmpty, "\(name)")
+        }
+        #expect(Self.numbers(of: "50 exact before parent", isCase: false) == [50])
+        #expect(Self.numbers(of: "24 to 26 keys", isCase: false) == [24, 25, 26])
     }
 
     @Test("every scenario has a test that bears its number")
