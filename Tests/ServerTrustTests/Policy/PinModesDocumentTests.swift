@@ -173,32 +173,31 @@ struct PinModesDocumentTests {
 
     private func text() throws -> String {
         let head = """
-            # What is checked in each combination of settings
+            # Pinning modes: each combination of settings
 
-            Every combination of the five settings of a domain that decide what a server has to prove. The table is
-            made by asking the policy itself about servers that have one flaw each; a test holds this page to it.
+            Five settings of a domain decide what a server has to prove. This table has every combination of them. It is
+            made by evaluating servers that have one flaw each, and a test compares this page with the evaluator.
             [Pin files](pin-files.md) explains the settings.
 
-            What stands in the last two columns refuses a server that does not have it:
+            A server that lacks one of the conditions in the last two columns is refused:
 
-            | word | what has to hold |
+            | word | condition |
             | --- | --- |
             | chain | the chain is valid to the trust anchors |
-            | name | the certificate is made out to the host, and no CA of the verified chain has name constraints that leave the \
-            host out |
+            | name | the certificate is for the host, and no CA of the verified chain has name constraints that exclude the \
+            host |
             | dates | the certificate is within its validity |
-            | pin (any place) | a pinned key or certificate is in the chain that was verified: the server's own, or a CA's |
-            | pin (leaf) | the server's own certificate is, or holds, a pinned one: a CA's does not count |
-            | pin only told | the same, and a server without it is let in with the verdict `reportOnly` |
+            | pin (any place) | a pinned key or certificate is in the verified chain: the server's own, or a CA's |
+            | pin (leaf) | the server's own certificate is a pinned one, or has a pinned key: a CA's does not count |
+            | pin only told | the same, but a server without it is accepted with the verdict `reportOnly` |
 
-            After the arrow stands the verdict of a server that has everything. `load error` names the keys that
-            contradict each other: such a file is refused. The last column is about the time after the day of
-            `expiration`; mode `none` takes no `expiration`. Where a pin is checked and the chain is not, the path
-            has to be valid up to the pin instead, and a pinned key of the server's own needs none;
-            [pin files](pin-files.md#modes) says how.
+            The verdict after the arrow is that of a server that fulfils all conditions. `load error` names the keys that
+            contradict each other: such a file is refused. The last column holds after the day of `expiration`; mode
+            `none` has no `expiration`. If a pin is checked and the chain is not, the path has to be valid up to the pin
+            instead; a pinned key of the server itself needs no path. [Pin files](pin-files.md#modes) has the details.
 
-            No row lets in a server of which neither chain nor pin was checked, but mode `none` with
-            `allowInvalidCertificates: true` and `validatesDomainName: false`, which says so itself (`unverified`).
+            Only mode `none` with `allowInvalidCertificates: true` and `validatesDomainName: false` accepts a server without
+            a check of chain or pin; its verdict is `unverified`.
 
 
             """
