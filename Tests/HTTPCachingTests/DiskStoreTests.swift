@@ -197,6 +197,53 @@ struct DiskStoreTests {
         #expect(try again.body(of: found) == Self.large)
     }
 
+    @Test("a validation that comes late leaves the head of what has taken the place of its response meanwhile")
+    func lateUpdate() throws {
+        let stage = try DiskStoreStage()
+        let url = "http://a.example/"
+        for newer in [Self.large, [7]] {
+            try stage.insert(url, Array(Self.large.dropLast()), [("ETag", "\"old\"")])
+            try stage.settle()
+            let old = try #require(try stage.entries(url).first)
+            try stage.insert(url, newer, [("ETag", "\"new\"")])
+            try stage.settle()
+            let fresh = old.response.updated(
+                by: try HTTPFields("X-New", "1"),
+                to: try Stage.request(),
+                requestTime: Stage.now + 10,
+                responseTime: Stage.now + 10,
+                Stage.shared
+            )
+            stage.store.update(old, by: fresh)
+            let found = try #require(try stage.entries(url).first)
+            #expect(found.response.fields.value(for: "ETag") == "\"new\"")
+            #expect(found.response.fields.value(for: "X-New") == nil)
+            #expect(try stage.body(of: found) == newer)
+        }
+    }
+
+    @Test("a validation whose Vary makes its response one for the requests of another has that one go")
+    func mergingUpdate() throws {
+        let stage = try DiskStoreStage()
+        let url = "http://a.example/"
+        try stage.insert(url, [1], [("ETag", "\"a\"")])
+        try stage.insert(url, [2], [("ETag", "\"b\""), ("Vary", "X")], to: [("X", "1")])
+        try stage.settle()
+        let first = try #require(try stage.entries(url).first { $0.response.selecting.isEmpty })
+        let varying = first.response.updated(
+            by: try HTTPFields("Vary", "X"),
+            to: try Stage.request([("X", "1")]),
+            requestTime: Stage.now,
+            responseTime: Stage.now,
+            Stage.shared
+        )
+        stage.store.update(first, by: varying)
+        let entries = try stage.entries(url)
+        #expect(entries.map { $0.response.fields.value(for: "ETag") } == ["\"a\""])
+        #expect(try stage.body(of: try #require(entries.first)) == [1])
+        #expect(stage.store.statistics.entries == 1)
+    }
+
     @Test("what is about to be found may be there: an invalidation in that moment does not pass it by")
     func expectedKey() throws {
         let stage = try DiskStoreStage()

@@ -345,15 +345,32 @@ final class DiskIndex {
         return true
     }
 
-    /// Gives the entry for the same requests another head.
+    /// Gives the entry another head, where its row still is what the entry was made of: what has taken its place since is
+    /// another response, whose body goes with its own head. Where the new head is for the requests of another row, that
+    /// one goes.
     func update(_ entry: CachedEntry, by response: StoredResponse) throws {
         let key = entry.key
-        for old in try entries(for: key) where old.entry.response.selecting == entry.response.selecting {
-            let head = HeadCoding.encode(response, tags: entry.tags)
-            let cost =
-                old.entry.body.count + head.count + key.uri.count * 2 + key.partition.count + Self.overhead
-            try updateHead.bind(.bytes(head), .integer(Int64(cost)), .integer(old.row))
-            try updateHead.run()
+        let known = HeadCoding.encode(entry.response, tags: entry.tags)
+        let all = try entries(for: key)
+        guard let old = all.first(where: { Self.isSame($0.entry, entry, known) }) else { return }
+        let replaced = all.filter {
+            $0.row != old.row && $0.entry.response.selecting == response.selecting
+        }
+        if !replaced.isEmpty { try remove(rows: replaced.map(\.row)) }
+        let head = HeadCoding.encode(response, tags: entry.tags)
+        let cost = old.entry.body.count + head.count + key.uri.count * 2 + key.partition.count + Self.overhead
+        try updateHead.bind(.bytes(head), .integer(Int64(cost)), .integer(old.row))
+        try updateHead.run()
+    }
+
+    /// - Parameter head: of the second one, as it is stored.
+    private static func isSame(_ stored: CachedEntry, _ entry: CachedEntry, _ head: [UInt8]) -> Bool {
+        guard HeadCoding.encode(stored.response, tags: stored.tags) == head else { return false }
+        switch (stored.body, entry.body) {
+        case (.memory(let one), .memory(let other)): return one == other
+        case (.file(let one), .file(let other)): return one == other
+        case (.file(let file), .memory(let bytes)), (.memory(let bytes), .file(let file)):
+            return file.length == bytes.count && file.checksum == XXH64.hash(bytes.span)
         }
     }
 

@@ -21,38 +21,48 @@ extension CacheTransaction {
             askAgain(completion)
         case .update(let indices):
             guard mayStore else { return askAgain(completion) }
-            var mayStay = true
-            for index in indices {
-                let entry = found.entries[index]
-                let response = entry.response.updated(
-                    by: changedByRule(fields, of: entry),
-                    to: request,
-                    requestTime: requestTime,
-                    responseTime: now,
-                    cache.options
-                )
-                mayStay = keep(response, in: &found.entries[index]) && mayStay
-            }
-            found.selected = indices[0]
+            let received = now
             if isBackground {
+                let mayStay = update(indices, by: fields, received)
                 self.outcome = .revalidated
                 cache.count(.revalidated)
                 release(mayStay ? .stored : .notForOthers)
                 return completion(.relay(CacheStatus(.forward(reason))))
             }
-            let freshness = found.entries[indices[0]].response.freshness(now: now)
-            answer(Reuse(freshness: freshness, revalidates: false), .forward(reason)) { [self] answer in
-                guard let answer else { return askAgain(completion) }
+            found.selected = indices[0]
+            // First of all, since what forbids to store it now has its file go; without it there is nothing to update.
+            openBody { [self] body in
+                guard let body else { return askAgain(completion) }
+                let mayStay = update(indices, by: fields, received)
+                guard let entry = found.entry else { return askAgain(completion) }
                 self.outcome = .revalidated
                 cache.count(.revalidated)
-                let isForOthers = mayStay && found.entry.map { answersOthers($0.response) } == true
-                release(isForOthers ? .stored : .notForOthers)
+                release(mayStay && answersOthers(entry.response) ? .stored : .notForOthers)
+                let reuse = Reuse(freshness: entry.response.freshness(now: now), revalidates: false)
+                let answer = answer(reuse, .forward(reason), entry, body)
                 var told = answer.status
                 told.forwardStatus = 304
                 let head = withCookies(of: fields, answer.head)
-                completion(.answer(Answer(head: head, body: answer.body, status: told, refreshes: false)))
+                completion(.answer(Answer(head: head, body: body, status: told, refreshes: false)))
             }
         }
+    }
+
+    /// - Returns: whether all of them stay stored.
+    private func update(_ indices: [Int], by fields: HTTPFields, _ received: Int) -> Bool {
+        var mayStay = true
+        for index in indices {
+            let entry = found.entries[index]
+            let response = entry.response.updated(
+                by: changedByRule(fields, of: entry),
+                to: request,
+                requestTime: requestTime,
+                responseTime: received,
+                cache.options
+            )
+            mayStay = keep(response, in: &found.entries[index]) && mayStay
+        }
+        return mayStay
     }
 
     /// What the rule that let a response in does to the fields of its update.
@@ -82,9 +92,12 @@ extension CacheTransaction {
                 return false
             }
         }
+        // What the client wants of this exchange neither costs others what is stored, nor keeps what the origin forbids.
+        var fields = request.fields
+        fields.remove(.cacheControl)
         let asked = CacheRequest(
             method: .get,
-            fields: request.fields,
+            fields: fields,
             hasInjectedCredentials: request.hasCredentials
         )
         let verdict = Storability.judge(
@@ -95,20 +108,22 @@ extension CacheTransaction {
             hasRuleLifetime: response.ruleLifetime != nil
         )
         switch verdict {
+        case .storable where request.control.noStore || request.control.isMalformed: break
         case .storable:
             entry = cache.store.update(entry, by: response)
             return true
-        case .notStorable(.authorization), .notStorable(.requestNoStore): break
+        case .notStorable(.authorization): break
         case .notStorable: cache.store.invalidate(key)
         }
         entry = CachedEntry(key: key, response: response, body: entry.body)
         return false
     }
 
-    /// A cookie that came with a validation is for the client whose request it was, and was not stored.
+    /// A cookie that came with a validation is for the client whose request it was, in place of what may be stored for all.
     func withCookies(of notModified: HTTPFields, _ head: CacheAnswer) -> CacheAnswer {
-        guard notModified.contains(.setCookie), !head.keptFields.contains(.setCookie) else { return head }
+        guard notModified.contains(.setCookie) else { return head }
         var head = head
+        head.keptFields.remove(.setCookie)
         for index in 0..<notModified.count where notModified.id(at: index) == .setCookie {
             head.keptFields.append(contentsOf: notModified, at: index)
         }

@@ -180,18 +180,33 @@ package final class CacheTransaction: @unchecked Sendable {
     /// - Parameter completion: gets nil when the body is not there any more; then the entry is not selected any more.
     func answer(_ reuse: Reuse, _ told: CacheStatus.Outcome, _ completion: @escaping (Answer?) -> Void) {
         guard let entry = found.entry else { return completion(nil) }
+        if case .memory(let bytes) = entry.body { return completion(answer(reuse, told, entry, .memory(bytes))) }
+        openBody { [self] body in completion(body.map { answer(reuse, told, entry, $0) }) }
+    }
+
+    func answer(_ reuse: Reuse, _ told: CacheStatus.Outcome, _ entry: CachedEntry, _ body: Body) -> Answer {
         var status = CacheStatus(told, timeToLive: reuse.timeToLive)
         status.isCollapsed = isCollapsed
         let head = CacheAnswer(entry.response, length: entry.body.count, to: request, age: reuse.freshness.age)
+        return Answer(head: head, body: body, status: status, refreshes: reuse.revalidates)
+    }
+
+    /// Opens the body of the selected entry, where it is a file.
+    ///
+    /// - Parameter completion: gets nil when it is not there any more; then the entry is not selected any more.
+    func openBody(_ completion: @escaping (Body?) -> Void) {
+        guard let entry = found.entry else { return completion(nil) }
         switch entry.body {
-        case .memory(let bytes):
-            completion(Answer(head: head, body: .memory(bytes), status: status, refreshes: reuse.revalidates))
+        case .memory(let bytes): completion(.memory(bytes))
         case .file(let file):
-            guard let disk = cache.store.disk else { return forget(entry, completion) }
+            guard let disk = cache.store.disk else {
+                forget(entry)
+                return completion(nil)
+            }
             let loop = loop
             pending = { [self] body in
-                guard let body else { return forget(entry, completion) }
-                completion(Answer(head: head, body: .file(body), status: status, refreshes: reuse.revalidates))
+                if body == nil { forget(entry) }
+                completion(body.map { .file($0) })
             }
             disk.open(file, deliver: { loop.submit($0) }, { [self] body in opened(body) })
         }
@@ -207,10 +222,9 @@ package final class CacheTransaction: @unchecked Sendable {
         waiting?(body)
     }
 
-    func forget(_ entry: CachedEntry, _ completion: (Answer?) -> Void) {
+    private func forget(_ entry: CachedEntry) {
         found.entries.removeAll { $0 === entry }
         found.selected = nil
-        completion(nil)
     }
 
     func finish(_ step: Step) {

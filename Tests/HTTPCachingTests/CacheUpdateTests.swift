@@ -1,0 +1,95 @@
+import HTTPCore
+import IOCore
+import TestSupport
+import Testing
+
+@testable import HTTPCaching
+
+/// What the simulation has found of validations.
+@Suite("What a validation leaves stored")
+struct CacheUpdateTests {
+    typealias Stage = CachingStage
+
+    private let loop: EventLoop
+    private let cache: ResponseCache
+
+    init() throws {
+        loop = try EventLoop()
+        cache = ResponseCache(CacheStore(memory: MemoryStore(capacity: 1 << 20), Stage.shared))
+    }
+
+    /// What is left stored after one that is stale was validated by a request with these fields.
+    private func left(after request: Stage.Pairs, _ notModified: Stage.Pairs) throws -> [HTTPFields] {
+        try validate([], request, notModified).left
+    }
+
+    /// The same, with what the client gets.
+    private func validate(
+        _ stored: Stage.Pairs,
+        _ request: Stage.Pairs,
+        _ notModified: Stage.Pairs
+    ) throws -> (left: [HTTPFields], answer: CacheTransaction.Answer) {
+        func transaction(_ fields: Stage.Pairs) throws -> CacheTransaction {
+            CacheTransaction(
+                cache,
+                url: try #require(AbsoluteURL("http://a.example/")),
+                try Stage.request(fields),
+                digest: Stage.digest,
+                loop: loop
+            )
+        }
+        let first = try transaction([])
+        first.begin { _ in }
+        let stale = try Stage.fields([("Cache-Control", "max-age=0, public"), ("ETag", "\"a\"")] + stored)
+        first.originAnswered(status: 200, stale, length: 1, mayStore: true) { _ in }
+        first.body([UInt8]([1]).span)
+        first.ended(isWhole: true)
+        let second = try transaction(request)
+        second.begin { _ in }
+        var answer: CacheTransaction.Answer?
+        second.originAnswered(
+            status: 304,
+            try Stage.fields([("ETag", "\"a\"")] + notModified),
+            length: nil,
+            mayStore: true
+        ) { step in
+            if case .answer(let given) = step { answer = given }
+        }
+        second.cancel()
+        let key = try Stage.key("http://a.example/")
+        defer { cache.store.invalidate(key) }
+        return (cache.store.memory.entries(for: key).map(\.response.fields), try #require(answer))
+    }
+
+    @Test("a client's Cache-Control that cannot be read, or says no-store, has the store left as it is")
+    func ofRequest() throws {
+        for control in ["=1", "no-store"] {
+            let left = try left(after: [("Cache-Control", control)], [("Cache-Control", "max-age=60")])
+            #expect(left.map { $0.value(for: "Cache-Control") } == ["max-age=0, public"], "\(control)")
+        }
+        #expect(
+            try left(after: [("Cache-Control", "no-cache")], [("Cache-Control", "max-age=60")])
+                .map { $0.value(for: "Cache-Control") } == ["max-age=60"]
+        )
+    }
+
+    @Test("what the origin forbids to store goes, whatever the client's Cache-Control says")
+    func ofResponse() throws {
+        for request in ["no-cache", "no-store", "=1"] {
+            for response in ["no-store", "private", "=1"] {
+                #expect(try left(after: [("Cache-Control", request)], [("Cache-Control", response)]).isEmpty)
+            }
+        }
+    }
+
+    @Test("7.3: the client whose request was validated gets its own cookie, not the one that is stored for all")
+    func cookie() throws {
+        for request: Stage.Pairs in [[], [("Range", "bytes=9-")]] {
+            let old: Stage.Pairs = [("Set-Cookie", "old=1")]
+            let (left, answer) = try validate(old, request, [("Cache-Control", "max-age=0"), ("Set-Cookie", "own=1")])
+            let cookies = answer.head.fields.list.filter { $0.name == "Set-Cookie" }.map(\.value)
+            #expect(cookies == ["own=1"], "\(request)")
+            #expect(left.allSatisfy { $0.value(for: "Set-Cookie") != "own=1" })
+        }
+    }
+}
