@@ -55,6 +55,7 @@ help:
 	@echo 'make lint         style and dependencies between folders, warnings are errors; make format mends most of it'
 	@echo 'make sanitize     the tests under ThreadSanitizer, then under AddressSanitizer'
 	@echo 'make fuzz         libFuzzer over every reader of outside bytes (FUZZ_TARGET=certificate FUZZ_SECONDS=600)'
+	@echo 'make cache-simulation  a million steps of the cache beside a model of RFC 9111 (SIMULATION_SEED=1)'
 	@echo 'make bench        pinproxy beside nginx, HAProxy and Squid; make bench-peers installs those'
 	@echo 'make soak         100,000 requests, good ones and faults of both sides, and what is left of them'
 	@echo 'make fault-load   three times 20,000 requests, a fifth of them faulty on either side'
@@ -180,3 +181,4 @@ clean:
 BENCH_BUILD ?= $(MAKE) --no-print-directory build
 include Benchmarks/bench.mk
 include Tests/Fuzzing/fuzz.mk
+include Tests/CacheSimulation/simulation.mk

@@ -107,7 +107,15 @@ let package = Package(
         ),
         .testTarget(
             name: "HTTPCachingTests",
-            dependencies: ["HTTPCaching", "HTTPCore", "IOCore", "TestSupport", "CacheWriter"],
+            dependencies: ["HTTPCaching", "HTTPCore", "IOCore", "TestSupport", "CacheWriter", "CacheSimulation"],
+            swiftSettings: strict
+        ),
+        // The cache beside a model of RFC 9111; the tests run a short course, `make cache-simulation` a long one.
+        .target(
+            name: "CacheSimulation",
+            dependencies: ["HTTPCaching", "HTTPCore", "IOCore", "TestSupport"],
+            path: "Tests/CacheSimulation",
+            exclude: ["Runner", "simulation.mk"],
             swiftSettings: strict
         ),
         // Fills a cache until a test kills it.
@@ -194,6 +202,15 @@ case "cache-benchmark":
             name: "cache-benchmark",
             dependencies: ["HTTPCaching", "HTTPCore", "IOCore"],
             path: "Benchmarks/Cache",
+            swiftSettings: strict
+        )
+    )
+case "cache-simulation":
+    package.targets.append(
+        .executableTarget(
+            name: "cache-simulation",
+            dependencies: ["CacheSimulation", "TestSupport"],
+            path: "Tests/CacheSimulation/Runner",
             swiftSettings: strict
         )
     )

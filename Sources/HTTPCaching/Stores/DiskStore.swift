@@ -158,6 +158,14 @@ public final class DiskStore: @unchecked Sendable {
         threads[0].join()
     }
 
+    /// Waits until what was asked for before is done, bodies first: what they finish goes to the index.
+    package func settle() {
+        guard accepts else { return }
+        for loop in bodyLoops { waitForAll(loop) }
+        let latch = Latch(count: 1)
+        if onIndex({ latch.countDown() }) { latch.wait() }
+    }
+
     private func waitForAll(_ loop: EventLoop) {
         let latch = Latch(count: 1)
         loop.submit { latch.countDown() }

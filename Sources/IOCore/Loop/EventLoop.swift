@@ -187,6 +187,12 @@ package final class EventLoop: @unchecked Sendable {
         wallClock &+= Int64(clamping: span.nanoseconds / 1000)
     }
 
+    /// Sets the calendar of a clock that goes by hand, forward or back; the monotonic clock stays where it is.
+    package func setWallClock(_ microseconds: Int64) {
+        precondition(clock == .byHand, "the system's clock is nobody's to set")
+        wallClock = microseconds
+    }
+
     /// The monotonic clock at this moment instead of the turn's beginning.
     package var freshNow: UInt64 { clock == .byHand ? now : Clock.monotonic }
 

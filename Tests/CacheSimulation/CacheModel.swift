@@ -1,0 +1,265 @@
+/// A request as the model knows it.
+struct ModelRequest {
+    enum Policy { case `protocol`, reload, elseLoad, dontLoad }
+
+    var method: String
+    var fields: ModelFields
+    var policy = Policy.protocol
+    let control: ModelDirectives
+    let wantsNoCache: Bool
+
+    init(method: String, fields: ModelFields, policy: Policy = .protocol) {
+        self.method = method
+        self.fields = fields
+        self.policy = policy
+        control = ModelDirectives(fields)
+        // RFC 9111 5.4: Pragma counts where there is no Cache-Control.
+        let byPragma = !fields.has("cache-control") && fields.members("pragma").contains("no-cache")
+        wantsNoCache = control.says("no-cache") || byPragma
+    }
+
+    var isRead: Bool { method == "GET" || method == "HEAD" }
+    var isAnswerable: Bool { isRead && !fields.has("if-match") && !fields.has("if-unmodified-since") }
+    var hasCredentials: Bool { fields.has("authorization") }
+}
+
+/// A stored response as the model has it.
+struct ModelEntry {
+    var status: Int
+    var fields: ModelFields
+    /// What Vary names, sorted, and what the request had there.
+    var selecting: [[String?]]
+    var requestTime: Int
+    var responseTime: Int
+    var initialAge: Int
+    var digest: Int
+    var body: String
+    var tags: Set<String>
+    var isMarkedStale = false
+    /// Tells heads apart; two copies of one head have the same.
+    var head = 0
+    /// Tells objects in memory apart.
+    var object = 0
+    /// Of a body in a file; nil for a small one.
+    var file: Int?
+
+    var control: ModelDirectives { ModelDirectives(fields) }
+    var date: Int { ModelText.seconds(fields.first("date")) ?? responseTime }
+    var lastModified: Int? { ModelText.seconds(fields.first("last-modified")) }
+    var etag: String? { fields.first("etag") }
+    var hasValidator: Bool { etag != nil || lastModified != nil }
+}
+
+/// RFC 9111 in short, with the choices that docs/caching.md tells of; its own reading and its own arithmetic.
+struct CacheModel {
+    let isShared: Bool
+
+    enum Use: Equatable { case answer(refreshes: Bool), validate, timeout }
+    enum Storing { case yes, notForThisRequest, no }
+    enum Failure { case status(Int), unreachable, untrusted, other }
+
+    // MARK: Storing (section 3)
+
+    static let aboutRequests: Set = [401, 407, 408, 411, 412, 413, 416, 417, 421, 425, 428, 429, 431, 511]
+    static let heuristic: Set = [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501]
+    static let understood: Set = [200, 203, 204, 300, 301, 302, 303, 307, 308, 404, 405, 410, 414, 451, 501]
+
+    func storing(_ request: ModelRequest, _ status: Int, _ fields: ModelFields) -> Storing {
+        let control = ModelDirectives(fields)
+        if status < 200 || status == 206 || status == 304 || Self.aboutRequests.contains(status) || control.isMalformed
+        {
+            return .no
+        }
+        if control.has("must-understand") ? !Self.understood.contains(status) : control.has("no-store") { return .no }
+        if isShared, control.has("private") { return .no }
+        let isForAll = control.has("public") || control["s-maxage"] != nil
+        if isShared, request.hasCredentials, !isForAll, !control.has("must-revalidate") { return .notForThisRequest }
+        let isCookieTakenOut = control.named["private"]?.contains("set-cookie") == true
+        if isShared, fields.has("set-cookie"), !isForAll, !isCookieTakenOut { return .no }
+        if fields.members("vary").contains("*") || fields.all("etag").count > 1 { return .no }
+        let hasLifetime =
+            control.has("public") || control["max-age"] != nil || fields.has("expires")
+            || (isShared ? control["s-maxage"] != nil : control.says("private"))
+        if !hasLifetime, !Self.heuristic.contains(status) { return .no }
+        // What the client wants of this exchange says nothing against what is stored already.
+        return request.control.has("no-store") || request.control.isMalformed ? .notForThisRequest : .yes
+    }
+
+    /// The fields that are kept (3.1, 5.2.2.4, 5.2.2.7).
+    func kept(_ fields: ModelFields) -> ModelFields {
+        let control = ModelDirectives(fields)
+        var dropped: Set = ["age", "content-length", "connection", "keep-alive", "trailer", "cache-status"]
+        dropped.formUnion(fields.members("connection").map { $0.lowercased() })
+        dropped.formUnion(control.named["no-cache"] ?? [])
+        if isShared { dropped.formUnion(control.named["private"] ?? []) }
+        var kept = fields
+        kept.lines.removeAll { dropped.contains($0.name) }
+        return kept
+    }
+
+    static func vary(_ fields: ModelFields) -> [String] {
+        Array(Set(fields.members("vary").map { $0.lowercased() })).sorted()
+    }
+
+    static func selecting(_ names: [String], _ request: ModelFields) -> [[String?]] {
+        names.map { name in
+            guard request.has(name) else { return [name, nil] }
+            guard name.hasPrefix("accept") else { return [name, request.all(name).joined(separator: ", ")] }
+            let members = request.members(name).map { $0.lowercased().filter { $0 != " " } }
+            return [name, (name == "accept-encoding" ? members.sorted() : members).joined(separator: ",")]
+        }
+    }
+
+    // MARK: Freshness (4.2)
+
+    func lifetime(_ entry: ModelEntry) -> Int {
+        if entry.isMarkedStale { return 0 }
+        let control = entry.control
+        if isShared, let seconds = control["s-maxage"] { return seconds }
+        if let seconds = control["max-age"] { return seconds }
+        if entry.fields.has("expires") {
+            return max(0, (ModelText.seconds(entry.fields.first("expires")) ?? entry.date) - entry.date)
+        }
+        guard control.has("public") || Self.heuristic.contains(entry.status), let modified = entry.lastModified else {
+            return 0
+        }
+        return max(0, min((entry.date - modified) / 10, 86_400))
+    }
+
+    static func initialAge(_ fields: ModelFields, requestTime: Int, responseTime: Int) -> Int {
+        let apparent = max(0, responseTime - (ModelText.seconds(fields.first("date")) ?? responseTime))
+        let told = fields.first("age").flatMap { Int($0) } ?? 0
+        return max(apparent, told + max(0, responseTime - requestTime))
+    }
+
+    func age(_ entry: ModelEntry, _ now: Int) -> Int {
+        // A clock that was set back says nothing of how long ago it was; some seconds are two threads' readings.
+        if now < entry.responseTime { return entry.initialAge + (entry.responseTime - now <= 5 ? 0 : 1 << 31) }
+        return entry.initialAge + now - entry.responseTime
+    }
+
+    func needsValidation(_ entry: ModelEntry) -> Bool { entry.control.has("no-cache") || entry.control.isMalformed }
+    func mustRevalidate(_ entry: ModelEntry) -> Bool {
+        entry.control.has("must-revalidate") || (isShared && entry.control.has("proxy-revalidate"))
+    }
+    func impliesRevalidation(_ entry: ModelEntry) -> Bool { isShared && entry.control["s-maxage"] != nil }
+
+    // MARK: Using (4, 4.2.4, 5.2.1, RFC 5861, RFC 8246)
+
+    /// - Parameter entry: that the request selects.
+    func use(_ request: ModelRequest, _ entry: ModelEntry?, _ now: Int, isDoubted: Bool) -> Use {
+        guard request.isAnswerable else { return .validate }
+        let mayAsk = !request.control.has("only-if-cached") && request.policy != .dontLoad
+        let elsewhere: Use = mayAsk ? .validate : .timeout
+        guard let entry, request.policy != .reload else { return elsewhere }
+        let (lifetime, age) = (lifetime(entry), age(entry, now))
+        let isFresh = lifetime > age
+        if needsValidation(entry) { return elsewhere }
+        if !isFresh, mustRevalidate(entry) || isDoubted { return elsewhere }
+        if request.policy != .protocol { return .answer(refreshes: false) }
+        let control = request.control
+        if request.wantsNoCache || control.isMalformed { return elsewhere }
+        let isYoung = control["max-age"].map { age <= $0 } ?? true
+        if isFresh {
+            if !isYoung, !entry.control.has("immutable") { return elsewhere }
+            if let wanted = control["min-fresh"], lifetime - age < wanted { return elsewhere }
+            return .answer(refreshes: false)
+        }
+        guard !entry.isMarkedStale, isYoung, control["min-fresh"] == nil else { return elsewhere }
+        let staleness = age - lifetime
+        let grace = entry.control["stale-while-revalidate"] ?? 0
+        let takesStale = control["max-age"] == nil || control["max-stale"] != nil
+        if grace > 0, staleness <= grace, mayAsk, takesStale { return .answer(refreshes: true) }
+        if let limit = control["max-stale"], !impliesRevalidation(entry), staleness <= limit {
+            return .answer(refreshes: false)
+        }
+        return elsewhere
+    }
+
+    /// After the origin was asked in vain (4.3.3, 5.2.2.2, RFC 5861 4).
+    ///
+    /// - Returns: nil where the failure is the answer.
+    func use(after failure: Failure, _ request: ModelRequest, _ entry: ModelEntry?, _ now: Int, isDoubted: Bool) -> Use?
+    {
+        guard let entry, request.isAnswerable else { return nil }
+        let (lifetime, age) = (lifetime(entry), age(entry, now))
+        switch failure {
+        case .untrusted, .other: return nil
+        case .status(let status): if ![500, 502, 503, 504].contains(status) { return nil }
+        case .unreachable:
+            if needsValidation(entry) || (mustRevalidate(entry) && lifetime <= age) { return .timeout }
+        }
+        guard !needsValidation(entry), !mustRevalidate(entry), !request.wantsNoCache else { return nil }
+        guard !entry.isMarkedStale, !isDoubted else { return nil }
+        var limit = entry.control["stale-if-error"] ?? 0
+        if !impliesRevalidation(entry) { limit = max(limit, request.control["stale-if-error"] ?? 0) }
+        return lifetime > age || (limit > 0 && age - lifetime <= limit) ? .answer(refreshes: false) : nil
+    }
+
+    // MARK: Answering (4.3.2, RFC 9110 13 and 14)
+
+    struct Answer: Equatable {
+        var status: Int
+        var age: Int
+        var fields: [String]
+        var body: String
+    }
+
+    static let ofRepresentation: Set = ["content-type", "content-encoding", "content-language", "content-range"]
+
+    func answer(_ request: ModelRequest, _ entry: ModelEntry, _ now: Int, cookies: [String] = []) -> Answer {
+        var fields = entry.fields
+        // A cookie that comes with a validation is for the client that asked.
+        if !cookies.isEmpty { fields.lines.removeAll { $0.name == "set-cookie" } }
+        fields.lines += cookies.map { (name: "set-cookie", value: $0) }
+        let body = request.method == "HEAD" ? "" : entry.body
+        var answer = Answer(status: entry.status, age: age(entry, now), fields: [], body: body)
+        if entry.status == 200, Self.isUnchanged(request.fields, entry) {
+            (answer.status, answer.body) = (304, "")
+            fields.lines.removeAll { Self.ofRepresentation.contains($0.name) }
+        } else if entry.status == 200, request.method == "GET", let range = Self.range(request.fields, entry) {
+            let bytes = Array(entry.body.utf8)
+            if range.isEmpty {
+                (answer.status, answer.body) = (416, "")
+                fields.lines.removeAll { $0.name != "date" && !cookies.contains($0.value) }
+                fields.lines.append((name: "content-range", value: "bytes */\(bytes.count)"))
+            } else {
+                (answer.status, answer.body) = (206, String(decoding: bytes[range], as: UTF8.self))
+                let value = "bytes \(range.lowerBound)-\(range.upperBound - 1)/\(bytes.count)"
+                fields.lines.append((name: "content-range", value: value))
+            }
+        }
+        answer.fields = fields.sorted
+        return answer
+    }
+
+    static func weak(_ tag: String) -> String { tag.hasPrefix("W/") ? String(tag.dropFirst(2)) : tag }
+    static func isStrong(_ tag: String) -> Bool { !tag.hasPrefix("W/") }
+
+    static func isUnchanged(_ request: ModelFields, _ entry: ModelEntry) -> Bool {
+        if request.has("if-none-match") {
+            return request.members("if-none-match").contains { $0 == "*" || entry.etag.map(weak) == weak($0) }
+        }
+        guard let since = ModelText.seconds(request.first("if-modified-since")) else { return false }
+        return (entry.lastModified ?? entry.date) <= since
+    }
+
+    /// - Returns: nil for the whole, an empty one for none of it.
+    static func range(_ request: ModelFields, _ entry: ModelEntry) -> Range<Int>? {
+        guard let text = request.first("range"), text.hasPrefix("bytes="), !text.contains(",") else { return nil }
+        if let condition = request.first("if-range") {
+            if condition.hasSuffix("\"") {
+                guard isStrong(condition), condition == entry.etag else { return nil }
+            } else {
+                guard let date = ModelText.seconds(condition), date == entry.lastModified, date < entry.date,
+                    entry.fields.has("date")
+                else { return nil }
+            }
+        }
+        let length = entry.body.utf8.count
+        let ends = text.dropFirst(6).split(separator: "-", omittingEmptySubsequences: false).map { Int($0) }
+        guard let first = ends[0] else { return max(0, length - (ends[1] ?? 0))..<length }
+        let end = min(length, (ends[1] ?? length - 1) + 1)
+        return first < length ? first..<end : 0..<0
+    }
+}

@@ -1,0 +1,192 @@
+/// What is stored, as the model has it: two levels, of which the disk outlives the process.
+struct ModelStore {
+    struct Key: Hashable {
+        var uri: Int
+        var partition: Int
+    }
+
+    struct Found {
+        var entries: [ModelEntry] = []
+        var selected: Int?
+        var entry: ModelEntry? { selected.map { entries[$0] } }
+    }
+
+    let hasDisk: Bool
+    /// Larger bodies are in files, and not in memory.
+    let smallBody: Int
+    private(set) var memory: [Key: [ModelEntry]] = [:]
+    private(set) var disk: [Key: [ModelEntry]] = [:]
+    /// Counts what was removed of a URI: what was asked for before is not stored after.
+    private(set) var removals: [Int: Int] = [:]
+    private var files: Set<Int> = []
+    private var last = 0
+
+    init(hasDisk: Bool, smallBody: Int) {
+        self.hasDisk = hasDisk
+        self.smallBody = smallBody
+    }
+
+    mutating func next() -> Int {
+        last += 1
+        return last
+    }
+
+    func isSmall(_ body: String) -> Bool { body.utf8.count <= smallBody }
+
+    static func hasSecret(_ entry: ModelEntry) -> Bool {
+        entry.selecting.contains { ["cookie", "authorization"].contains($0[0]) && $0[1] != nil }
+    }
+
+    /// Whether the body is there yet that an entry was found with.
+    func isAlive(_ entry: ModelEntry) -> Bool { entry.file.map { files.contains($0) } ?? true }
+
+    // MARK: Finding
+
+    mutating func find(_ key: Key, _ request: ModelRequest, _ digest: Int) -> Found {
+        let found = Self.select(among: memory[key] ?? [], request, digest)
+        guard found.selected == nil, hasDisk, disk.contains(where: { $0.key.uri == key.uri && !$0.value.isEmpty })
+        else {
+            return found
+        }
+        var copies = disk[key] ?? []
+        for index in copies.indices { copies[index].object = next() }
+        let onDisk = Self.select(among: copies, request, digest)
+        if let entry = onDisk.entry {
+            memory[key, default: []].removeAll { $0.selecting == entry.selecting }
+            if entry.file == nil { memory[key, default: []].append(entry) }
+        }
+        return onDisk
+    }
+
+    static func select(among all: [ModelEntry], _ request: ModelRequest, _ digest: Int) -> Found {
+        var found = Found(entries: all.filter { $0.digest == digest })
+        for (index, entry) in found.entries.enumerated() where matches(entry, request) {
+            if let known = found.entry, (entry.date, entry.responseTime) < (known.date, known.responseTime) { continue }
+            found.selected = index
+        }
+        return found
+    }
+
+    static func matches(_ entry: ModelEntry, _ request: ModelRequest) -> Bool {
+        entry.selecting == CacheModel.selecting(entry.selecting.map { $0[0] ?? "" }, request.fields)
+    }
+
+    // MARK: Storing
+
+    mutating func store(_ new: ModelEntry, at key: Key, inMemoryOnly: Bool) {
+        var entry = new
+        (entry.head, entry.object) = (next(), next())
+        entry.file = hasDisk && !isSmall(entry.body) ? next() : nil
+        memory[key, default: []].removeAll { $0.selecting == entry.selecting }
+        if entry.file == nil { memory[key, default: []].append(entry) }
+        guard hasDisk, !inMemoryOnly, !Self.hasSecret(entry) else { return }
+        removeFromDisk(key) { $0.selecting == entry.selecting }
+        if let file = entry.file { files.insert(file) }
+        disk[key, default: []].append(entry)
+    }
+
+    /// Gives an entry another head, wherever it still is.
+    mutating func update(_ entry: ModelEntry, by new: ModelEntry, at key: Key) -> ModelEntry {
+        var new = new
+        (new.head, new.object) = (next(), next())
+        if !Self.hasSecret(new) {
+            if let row = disk[key]?.firstIndex(where: { $0.head == entry.head }) {
+                disk[key]?[row] = new
+                removeFromDisk(key) { $0.selecting == new.selecting && $0.head != new.head }
+            }
+        } else if !Self.hasSecret(entry) {
+            removeFromDisk { $0.uri == key.uri }
+        }
+        if let index = memory[key]?.firstIndex(where: { $0.object == entry.object }) {
+            memory[key]?.remove(at: index)
+            memory[key, default: []].removeAll { $0.selecting == new.selecting }
+            memory[key, default: []].append(new)
+        }
+        return new
+    }
+
+    // MARK: Removing
+
+    mutating func invalidate(_ uri: Int) {
+        removals[uri, default: 0] += 1
+        for key in memory.keys where key.uri == uri { memory[key] = nil }
+        removeFromDisk { $0.uri == uri }
+    }
+
+    /// A purge: what is on its way is not stored either, whatever its URI.
+    mutating func purge(uris: Int, _ fits: (Key, ModelEntry) -> Bool) {
+        for uri in 0..<uris { removals[uri, default: 0] += 1 }
+        for key in memory.keys { memory[key]?.removeAll { fits(key, $0) } }
+        for key in disk.keys { removeFromDisk(key) { fits(key, $0) } }
+    }
+
+    /// The process has died.
+    mutating func crash() {
+        memory = [:]
+        removals = [:]
+    }
+
+    private mutating func removeFromDisk(_ fits: (Key) -> Bool) {
+        for key in disk.keys where fits(key) { removeFromDisk(key) { _ in true } }
+    }
+
+    private mutating func removeFromDisk(_ key: Key, _ fits: (ModelEntry) -> Bool) {
+        for entry in disk[key] ?? [] where fits(entry) {
+            if let file = entry.file { files.remove(file) }
+        }
+        disk[key]?.removeAll(where: fits)
+    }
+}
+
+/// Requests that wait for another one's answer, as the model has them.
+struct ModelFlights {
+    enum Ending { case stored, notForOthers, failed, abandoned }
+    enum Wake { case lookUp, goAlone, lead }
+    enum Joining { case lead, goAlone, wait }
+
+    private struct Flight {
+        var leader: Int
+        var followers: [(number: Int, deadline: UInt64)] = []
+    }
+
+    static let patience: UInt64 = 5_000_000_000
+    static let memory: UInt64 = 120_000_000_000
+    private var flights: [ModelStore.Key: Flight] = [:]
+    private var separate: [ModelStore.Key: UInt64] = [:]
+
+    mutating func join(_ number: Int, _ key: ModelStore.Key, now: UInt64, mayWait: Bool = true) -> Joining {
+        if let until = separate[key], now < until { return .goAlone }
+        separate[key] = nil
+        guard flights[key] != nil else {
+            flights[key] = Flight(leader: number)
+            return .lead
+        }
+        if mayWait { flights[key]?.followers.append((number, now + Self.patience)) }
+        return .wait
+    }
+
+    mutating func leave(_ number: Int, _ key: ModelStore.Key) {
+        flights[key]?.followers.removeAll { $0.number == number }
+    }
+
+    mutating func ended(_ number: Int, _ key: ModelStore.Key, _ ending: Ending, now: UInt64) -> [(Int, Wake)] {
+        guard let flight = flights[key], flight.leader == number else { return [] }
+        flights[key] = nil
+        if ending == .notForOthers { separate[key] = now + Self.memory }
+        guard ending == .abandoned else {
+            return flight.followers.map { ($0.number, ending == .stored ? .lookUp : .goAlone) }
+        }
+        guard let next = flight.followers.first else { return [] }
+        flights[key] = Flight(leader: next.number, followers: Array(flight.followers.dropFirst()))
+        return [(next.number, .lead)]
+    }
+
+    mutating func expire(now: UInt64) -> [Int] {
+        var gone: [Int] = []
+        for (key, flight) in flights {
+            gone += flight.followers.filter { $0.deadline <= now }.map(\.number)
+            flights[key]?.followers.removeAll { $0.deadline <= now }
+        }
+        return gone.sorted()
+    }
+}

@@ -1,0 +1,159 @@
+import Glibc
+import HTTPCaching
+import HTTPCore
+import IOCore
+
+/// One request on its way: the real one, and what the model knows of it.
+final class SimulatedExchange {
+    enum Phase { case waiting, asked, relaying, over }
+
+    /// What is said at some point; of both kinds of steps.
+    enum Outcome: Equatable {
+        case nothing
+        case answer(CacheModel.Answer, refreshes: Bool)
+        /// Fields by lines, the members of If-None-Match in order of the alphabet.
+        case forward([String])
+        case timeout
+        case relay(isStored: Bool)
+    }
+
+    let number: Int
+    let uri: Int
+    let key: ModelStore.Key
+    let digest: Int
+    let request: ModelRequest
+    let transaction: CacheTransaction
+    var isBackground = false
+
+    var phase = Phase.asked
+    var hasWaited = false
+    /// What the cache has said, and what it should have.
+    var given: CacheTransaction.Step?
+    var expected = Outcome.nothing
+
+    var found = ModelStore.Found()
+    /// Whether what is stored is to be validated, as far as it can be; then, whether it is.
+    var mayValidate = false
+    var validates = false
+    var removals = 0
+    var requestTime = 0
+    /// What is stored when the body has come.
+    var entry: ModelEntry?
+    var isInMemoryOnly = false
+    /// As the origin gets it, and its answer if it has been made already.
+    var asked: ModelRequest
+    var reply: SimulatedTraffic.Reply?
+    var body = ""
+
+    init(
+        _ number: Int,
+        _ uri: Int,
+        _ key: ModelStore.Key,
+        _ digest: Int,
+        _ request: ModelRequest,
+        _ transaction: CacheTransaction
+    ) {
+        self.number = number
+        self.uri = uri
+        self.key = key
+        self.digest = digest
+        self.request = request
+        self.transaction = transaction
+        asked = request
+    }
+
+    var text: String {
+        let fields = request.fields.lines.map { "\($0.name): \($0.value)" }.joined(separator: "; ")
+        return "#\(number) \(request.method) \(uri)/\(key.partition) policy \(digest) \(request.policy) [\(fields)]"
+    }
+
+    static func key(_ uri: Int, _ partition: Int) -> CacheKey {
+        guard let key = CacheKey(url: SimulatedTraffic.paths[uri], partition: bytes(partition)) else { fatalError() }
+        return key
+    }
+
+    static func bytes(_ partition: Int) -> [UInt8] { partition == 0 ? [] : [UInt8(partition)] }
+
+    static func origin(_ uri: Int) -> String { String(SimulatedTraffic.paths[uri].split(separator: "/")[1]) }
+}
+
+extension ModelRequest {
+    /// As the cache takes it.
+    var real: CacheRequest {
+        let method: HTTPMethod =
+            switch self.method {
+            case "GET": .get
+            case "HEAD": .head
+            case "POST": .post
+            case "PUT": .put
+            case "DELETE": .delete
+            default: .other(Array(self.method.utf8))
+            }
+        let policy: RequestPolicy =
+            switch self.policy {
+            case .protocol: .useProtocolCachePolicy
+            case .reload: .reloadIgnoringLocalCacheData
+            case .elseLoad: .returnCacheDataElseLoad
+            case .dontLoad: .returnCacheDataDontLoad
+            }
+        return CacheRequest(method: method, fields: fields.real, policy: policy)
+    }
+}
+
+extension ModelFields {
+    var real: HTTPFields {
+        var fields = HTTPFields()
+        for line in lines { fields.append(name: Array(line.name.utf8).span, value: Array(line.value.utf8).span) }
+        return fields
+    }
+
+    init(_ real: HTTPFields) { self.init(real.list.map { ($0.name, $0.value) }) }
+
+    /// By lines, the order of entity tags aside.
+    var comparable: [String] {
+        var copy = self
+        let tags = members("if-none-match")
+        copy.lines.removeAll { $0.name == "if-none-match" }
+        if !tags.isEmpty { copy.lines.append((name: "if-none-match", value: tags.sorted().joined(separator: ", "))) }
+        return copy.sorted
+    }
+}
+
+extension Simulation {
+    static func outcome(_ step: CacheTransaction.Step) -> SimulatedExchange.Outcome {
+        switch step {
+        case .answer(let given): .answer(answer(given), refreshes: given.refreshes)
+        case .forward(let fields): .forward(ModelFields(fields).comparable)
+        case .gatewayTimeout: .timeout
+        }
+    }
+
+    static func outcome(_ step: CacheTransaction.HeadStep) -> SimulatedExchange.Outcome {
+        switch step {
+        case .answer(let given): .answer(answer(given), refreshes: given.refreshes)
+        case .again(let fields): .forward(ModelFields(fields).comparable)
+        case .gatewayTimeout: .timeout
+        case .relay(let status): .relay(isStored: status.isStored)
+        }
+    }
+
+    private static func answer(_ given: CacheTransaction.Answer) -> CacheModel.Answer {
+        let body: [UInt8] =
+            switch given.body {
+            case .memory(let bytes): Array(bytes[given.head.body])
+            case .file(let body):
+                [UInt8](unsafeUninitializedCapacity: given.head.body.count) { buffer, filled in
+                    let count = given.head.body.count
+                    filled = max(0, pread(body.descriptor, buffer.baseAddress, count, given.head.body.lowerBound))
+                }
+            }
+        var fields = ModelFields(given.head.fields)
+        fields.lines.removeAll { $0.name == "age" }
+        return CacheModel.Answer(
+            status: given.head.status,
+            age: given.head.age,
+            fields: fields.sorted,
+            body: String(decoding: body, as: UTF8.self)
+        )
+    }
+}

@@ -1,0 +1,140 @@
+import TestSupport
+
+/// What clients ask and what origins answer, by chance.
+struct SimulatedTraffic {
+    var random: SeededGenerator
+    /// What each URI has at an origin: the version counts up.
+    private var versions: [Int: Int] = [:]
+
+    static let paths = ["http://a.example/0", "http://a.example/1", "http://a.example/2?q", "http://b.example/3"]
+
+    init(seed: UInt64) { random = SeededGenerator(seed: seed) }
+
+    mutating func below(_ bound: Int) -> Int { Int(random.next() % UInt64(bound)) }
+    mutating func chance(_ percent: Int) -> Bool { below(100) < percent }
+    mutating func pick<Element>(_ all: [Element]) -> Element { all[below(all.count)] }
+
+    // MARK: Requests
+
+    mutating func request(_ uri: Int, now: Int) -> ModelRequest {
+        var fields: [(String, String)] = []
+        if chance(60) { fields.append(("Accept-Language", pick(["en", "de", "EN", "de,en", "de , en"]))) }
+        if chance(40) { fields.append(("Accept-Encoding", pick(["gzip", "br", "gzip, br", "br,gzip"]))) }
+        if chance(10) { fields.append(("Cookie", pick(["a", "b"]))) }
+        if chance(10) { fields.append(("Authorization", pick(["Basic a", "Basic b"]))) }
+        if chance(25) { fields.append(("Cache-Control", requestControl())) }
+        if chance(3) { fields.append(("Pragma", "no-cache")) }
+        if chance(8) {
+            fields.append(("If-None-Match", pick(["*", tag(uri), "\"no\"", "W/" + tag(uri) + ", \"no\""])))
+        }
+        if chance(5) { fields.append(("If-Modified-Since", ModelText.date(now - pick([0, 50, 5000])))) }
+        if chance(10) {
+            fields.append(
+                ("Range", pick(["bytes=0-3", "bytes=2-", "bytes=-4", "bytes=900-", "bytes=0-1,3-4", "lines=1-"]))
+            )
+            if chance(30) {
+                fields.append(("If-Range", pick([tag(uri), "W/" + tag(uri), ModelText.date(now - 5000)])))
+            }
+        }
+        if chance(1) { fields.append((pick(["If-Match", "If-Unmodified-Since"]), "\"x\"")) }
+        let policy: ModelRequest.Policy = chance(90) ? .protocol : pick([.reload, .elseLoad, .dontLoad])
+        return ModelRequest(method: chance(90) ? "GET" : "HEAD", fields: ModelFields(fields), policy: policy)
+    }
+
+    private mutating func requestControl() -> String {
+        let all = [
+            "no-cache", "max-age=0", "max-age=\(below(60))", "max-stale", "max-stale=\(below(60))",
+            "min-fresh=\(below(30))",
+            "only-if-cached", "no-store", "stale-if-error=\(below(90))", "MAX-AGE=30", "max-age=x", "no-transform",
+            "=1",
+        ]
+        return chance(60) ? pick(all) : "\(pick(all)), \(pick(all))"
+    }
+
+    mutating func unsafeRequest() -> ModelRequest {
+        ModelRequest(method: pick(["POST", "PUT", "DELETE", "FROB"]), fields: ModelFields())
+    }
+
+    // MARK: Answers
+
+    struct Reply {
+        var status: Int
+        var fields: ModelFields
+        var body: String
+    }
+
+    /// Two tags of the four are weak, and of the last URI there is none.
+    private func tag(_ uri: Int) -> String { "\"\(uri)-\(versions[uri] ?? 0)\"" }
+
+    mutating func change(_ uri: Int) { versions[uri, default: 0] += 1 }
+
+    /// - Parameter asked: the request as the origin gets it.
+    mutating func reply(_ uri: Int, to asked: ModelRequest, date: Int, now: Int) -> Reply {
+        if chance(15) { change(uri) }
+        let version = versions[uri] ?? 0
+        var fields: [(String, String)] = []
+        if chance(90) { fields.append(("Date", ModelText.date(date))) }
+        if chance(10) { fields.append(("Age", pick(["0", "5", "40", "x"]))) }
+        if uri < 3 || chance(20) { fields.append(("ETag", (uri == 1 ? "W/" : "") + tag(uri))) }
+        let modified = 1_700_000_000 + version * 97 + uri
+        if uri != 2 || chance(20) {
+            fields.append(("Last-Modified", ModelText.date(chance(5) ? now - 1000 : modified)))
+        }
+        if chance(85) { fields.append(("Cache-Control", responseControl())) }
+        if chance(10) { fields.append(("Cache-Control", responseControl())) }
+        if chance(15) { fields.append(("Expires", chance(20) ? "0" : ModelText.date(now + pick([-10, 0, 20, 90])))) }
+        if chance(35) {
+            fields.append(
+                (
+                    "Vary",
+                    pick(["Accept-Language", "accept-encoding", "Accept-Language, Accept-Encoding", "Cookie", "*"])
+                )
+            )
+        }
+        if chance(10) { fields.append(("Set-Cookie", "c=\(below(9))")) }
+        if chance(20) { fields.append(("X-A", "\(below(9))")) }
+        if chance(5) { fields.append(("Connection", "X-A")) }
+        if chance(20) { fields.append(("Surrogate-Key", pick(["red", "blue", "red blue"]))) }
+        let conditions = asked.fields.members("if-none-match")
+        let isTagged = conditions.contains { CacheModel.weak($0) == tag(uri) || $0 == "*" }
+        let since = conditions.isEmpty ? ModelText.seconds(asked.fields.first("if-modified-since")) : nil
+        let holds = uri < 3 && isTagged || since.map { modified <= $0 } == true
+        if asked.isRead, holds != chance(4) {
+            if chance(15) { fields.removeAll { $0.0 == "ETag" } }
+            if chance(15) { fields.removeAll { $0.0 == "Last-Modified" } }
+            return Reply(status: 304, fields: ModelFields(fields), body: "")
+        }
+        fields.append(("Content-Type", "text/plain"))
+        let status = chance(88) ? 200 : pick([203, 204, 206, 301, 302, 404, 410, 429, 500, 503, 504, 599])
+        let body =
+            status == 204
+            ? "" : "\(uri).\(version) " + String(repeating: "x", count: chance(70) ? below(40) : 60 + below(200))
+        if asked.method == "HEAD", chance(30) { fields.append(("Content-Length", "\(body.utf8.count)")) }
+        return Reply(status: status, fields: ModelFields(fields), body: body)
+    }
+
+    mutating func unsafeReply() -> Reply {
+        var fields: [(String, String)] = []
+        if chance(20) {
+            fields.append((pick(["Location", "Content-Location"]), pick(Self.paths + ["/1", "2?q", "//b.example/3"])))
+        }
+        return Reply(status: pick([200, 201, 204, 303, 400, 404, 500]), fields: ModelFields(fields), body: "")
+    }
+
+    private mutating func responseControl() -> String {
+        let usual = ["max-age=\(below(200))", "max-age=\(below(90))", "s-maxage=\(below(90))", "max-age=0"]
+        let milder = [
+            "public", "immutable", "stale-while-revalidate=\(below(200))", "stale-while-revalidate=\(below(30))",
+            "stale-if-error=\(below(300))", "stale-if-error=\(below(300))", "private=\"x-a\"", "no-cache=\"X-A\"",
+            "private=\"set-cookie\"", "Max-Age=20", "foo=bar",
+        ]
+        let stricter = [
+            "no-store", "no-cache", "private", "must-revalidate", "proxy-revalidate", "must-understand", "max-age=ten",
+            "=1",
+            "max-age=\"30\"",
+        ]
+        var parts = [pick(usual)]
+        while chance(45) { parts.append(chance(75) ? pick(milder) : pick(stricter)) }
+        return parts.joined(separator: pick([",", ", ", " ,"]))
+    }
+}

@@ -1,0 +1,335 @@
+import HTTPCaching
+import HTTPCore
+import IOCore
+
+/// From the origin's head, or its failure, to the end.
+extension Simulation {
+    /// Has one that is under way go on.
+    func proceed() throws {
+        let busy = exchanges.filter { $0.phase == .asked || $0.phase == .relaying }
+        guard !busy.isEmpty else { return }
+        let exchange = traffic.pick(busy)
+        if exchange.phase == .relaying { return try endBody(exchange) }
+        if traffic.chance(8) { return try fail(exchange) }
+        try answer(exchange)
+    }
+
+    func cancel() throws {
+        guard !exchanges.isEmpty else { return }
+        let exchange = traffic.pick(exchanges)
+        note("\(exchange.text) is given up")
+        count("given up")
+        exchange.transaction.cancel()
+        exchanges.removeAll { $0 === exchange }
+        flights.leave(exchange.number, exchange.key)
+        release(exchange, .abandoned)
+        drain()
+        try compareWaiting()
+    }
+
+    // MARK: The head
+
+    private func answer(_ exchange: SimulatedExchange) throws {
+        try unusedSecond()
+        guard exchanges.contains(where: { $0 === exchange }) else { return }
+        let reply = exchange.reply ?? makeReply(exchange)
+        let mayStore = !traffic.chance(3)
+        note(
+            "\(exchange.text) is answered \(reply.status) \(reply.fields.sorted), \(mayStore ? "" : "not to be stored, ")\(reply.body.utf8.count) bytes"
+        )
+        exchange.body = reply.body
+        exchange.expected = .nothing
+        var given: CacheTransaction.HeadStep?
+        exchange.transaction.originAnswered(
+            status: reply.status,
+            reply.fields.real,
+            length: exchange.request.method == "HEAD" ? nil : reply.body.utf8.count,
+            mayStore: mayStore
+        ) { given = $0 }
+        drain()
+        take(reply, exchange, mayStore: mayStore)
+        try require(exchange, given.map { Self.outcome($0) } ?? .nothing, exchange.expected)
+        if case .answer(let answer)? = given {
+            try finishAnswer(exchange, answer)
+        } else if exchange.phase == .over {
+            exchange.transaction.ended(isWhole: true)
+            end(exchange)
+        }
+        drain()
+        try compareWaiting()
+    }
+
+    private func take(_ reply: SimulatedTraffic.Reply, _ exchange: SimulatedExchange, mayStore: Bool) {
+        exchange.reply = nil
+        if mayStore { doubted.remove(SimulatedExchange.origin(exchange.uri)) }
+        if reply.status == 304, exchange.validates { return notModified(reply, exchange, mayStore: mayStore) }
+        let use = model.use(after: .status(reply.status), exchange.request, exchange.found.entry, now, isDoubted: false)
+        if reply.status >= 500, mayStore, use == .answer(refreshes: false), let entry = exchange.found.entry {
+            release(exchange, .failed)
+            count("stale for an error")
+            guard stored.isAlive(entry) else {
+                forget(exchange)
+                return relay(reply, exchange, mayStore: false)
+            }
+            return give(exchange, entry)
+        }
+        relay(reply, exchange, mayStore: mayStore)
+        guard !exchange.request.isRead, (200..<400).contains(reply.status) else { return }
+        for uri in invalidated(by: reply.fields, exchange.uri) { stored.invalidate(uri) }
+        count("invalidations")
+    }
+
+    /// RFC 9111 4.4: the target, and what Location and Content-Location name on the same origin.
+    private func invalidated(by fields: ModelFields, _ uri: Int) -> [Int] {
+        let origin = "http://\(SimulatedExchange.origin(uri))"
+        let named = ["location", "content-location"].compactMap { fields.first($0) }.map { text in
+            if text.hasPrefix("http") { return text }
+            if text.hasPrefix("//") { return "http:" + text }
+            return origin + (text.hasPrefix("/") ? "" : "/") + text
+        }
+        let uris = named.filter { $0.hasPrefix(origin + "/") }.compactMap { SimulatedTraffic.paths.firstIndex(of: $0) }
+        return [uri] + Set(uris).subtracting([uri])
+    }
+
+    private func relay(_ reply: SimulatedTraffic.Reply, _ exchange: SimulatedExchange, mayStore: Bool) {
+        let request = exchange.request
+        exchange.phase = .relaying
+        exchange.expected = .relay(isStored: false)
+        exchange.entry = nil
+        if request.method != "GET" {
+            exchange.phase = .over
+            if request.method == "HEAD", mayStore { describe(reply, exchange) }
+            return
+        }
+        guard mayStore, model.storing(request, reply.status, reply.fields) == .yes else {
+            return release(exchange, .notForOthers)
+        }
+        var names = CacheModel.vary(reply.fields)
+        if names.isEmpty {
+            let varied = exchange.found.entries.filter { !$0.selecting.isEmpty }.max { $0.date < $1.date }
+            names = varied?.selecting.compactMap { $0[0] } ?? []
+        }
+        let kept = model.kept(reply.fields)
+        let tags = kept.all("surrogate-key").flatMap { $0.split(separator: " ").map(String.init) }
+        let entry = ModelEntry(
+            status: reply.status,
+            fields: kept,
+            selecting: CacheModel.selecting(names, request.fields),
+            requestTime: exchange.requestTime,
+            responseTime: now,
+            initialAge: CacheModel.initialAge(reply.fields, requestTime: exchange.requestTime, responseTime: now),
+            digest: exchange.digest,
+            body: reply.body,
+            tags: Set(tags)
+        )
+        guard isWorthKeeping(entry, exchange) else { return release(exchange, .notForOthers) }
+        // Secrets of clients stay off the disk.
+        let isSecret = ModelStore.hasSecret(entry) || (request.hasCredentials && !entry.selecting.isEmpty)
+        if isSecret, stored.hasDisk, !stored.isSmall(entry.body) { return release(exchange, .notForOthers) }
+        exchange.entry = entry
+        exchange.isInMemoryOnly = isSecret
+        exchange.expected = .relay(isStored: true)
+        if !answersOthers(entry) { release(exchange, .notForOthers) }
+    }
+
+    /// What nothing could ever be answered by is not kept for all.
+    private func isWorthKeeping(_ entry: ModelEntry, _ exchange: SimulatedExchange) -> Bool {
+        guard isShared, exchange.request.policy == .protocol, exchange.found.entries.isEmpty else { return true }
+        let graces = ["stale-while-revalidate", "stale-if-error"].map { entry.control[$0] ?? 0 }
+        return entry.hasValidator || model.lifetime(entry) > 0 || graces.contains { $0 > 0 }
+    }
+
+    private func answersOthers(_ entry: ModelEntry) -> Bool {
+        let plain = ModelRequest(method: "GET", fields: ModelFields())
+        if case .answer = model.use(plain, entry, now, isDoubted: false) { return true }
+        return false
+    }
+
+    private func give(_ exchange: SimulatedExchange, _ entry: ModelEntry, cookies: [String] = []) {
+        exchange.phase = .over
+        let answer = model.answer(exchange.request, entry, now, cookies: cookies)
+        exchange.expected = .answer(answer, refreshes: false)
+    }
+
+    private func forget(_ exchange: SimulatedExchange) {
+        if let selected = exchange.found.selected { exchange.found.entries.remove(at: selected) }
+        exchange.found.selected = nil
+    }
+
+    // MARK: 304 (RFC 9111 4.3.4)
+
+    private func notModified(_ reply: SimulatedTraffic.Reply, _ exchange: SimulatedExchange, mayStore: Bool) {
+        let meant = meant(by: reply.fields, exchange)
+        guard !meant.isEmpty else {
+            if isForClient(reply.fields, exchange) { return relay(reply, exchange, mayStore: mayStore) }
+            return askAgain(exchange)
+        }
+        guard mayStore else { return askAgain(exchange) }
+        exchange.found.selected = meant[0]
+        guard exchange.isBackground || stored.isAlive(exchange.found.entries[meant[0]]) else {
+            forget(exchange)
+            return askAgain(exchange)
+        }
+        count("validations")
+        var mayStay = true
+        for index in meant { mayStay = update(exchange, index, by: reply.fields) && mayStay }
+        if exchange.isBackground {
+            (exchange.phase, exchange.expected) = (.over, .relay(isStored: false))
+            return release(exchange, mayStay ? .stored : .notForOthers)
+        }
+        let entry = exchange.found.entries[meant[0]]
+        give(exchange, entry, cookies: reply.fields.all("set-cookie"))
+        release(exchange, mayStay && answersOthers(entry) ? .stored : .notForOthers)
+    }
+
+    /// Which of what was found a 304 speaks of; the one that answers stands first.
+    private func meant(by fields: ModelFields, _ exchange: SimulatedExchange) -> [Int] {
+        let (request, found) = (exchange.request.fields, exchange.found)
+        if let tag = fields.first("etag"), CacheModel.isStrong(tag) {
+            let all = found.entries.indices.sorted { found.entries[$0].date > found.entries[$1].date }
+            let meant = all.filter { found.entries[$0].etag == tag && Self.hasCodings(found.entries[$0], of: request) }
+            return meant.filter { $0 == found.selected } + meant.filter { $0 != found.selected }
+        }
+        guard let selected = found.selected, let entry = found.entry else { return [] }
+        if let tag = fields.first("etag") {
+            return entry.etag.map(CacheModel.weak) == CacheModel.weak(tag) ? [selected] : []
+        }
+        if let date = fields.first("last-modified") {
+            return date == entry.fields.first("last-modified") ? [selected] : []
+        }
+        let others = found.entries.indices.contains {
+            $0 != selected && found.entries[$0].etag != nil && Self.hasCodings(found.entries[$0], of: request)
+        }
+        return others || request.has("if-none-match") ? [] : [selected]
+    }
+
+    private func isForClient(_ fields: ModelFields, _ exchange: SimulatedExchange) -> Bool {
+        let own = exchange.request.fields.members("if-none-match").filter { $0 != "*" }
+        if let tag = fields.first("etag") { return own.contains { CacheModel.weak($0) == CacheModel.weak(tag) } }
+        return !own.isEmpty && !exchange.found.entries.contains { $0.hasValidator }
+    }
+
+    private func askAgain(_ exchange: SimulatedExchange) {
+        exchange.validates = false
+        exchange.mayValidate = false
+        exchange.found.selected = nil
+        exchange.requestTime = now
+        exchange.removals = stored.removals[exchange.uri] ?? 0
+        count("asked again")
+        send(exchange, exchange.request.fields)
+    }
+
+    /// RFC 9111 3.2.
+    ///
+    /// - Returns: whether it stays stored.
+    private func update(_ exchange: SimulatedExchange, _ index: Int, by fields: ModelFields) -> Bool {
+        let old = exchange.found.entries[index]
+        var new = old
+        var provided = model.kept(fields)
+        let control = ModelDirectives(fields)
+        let isForAll = control.has("public") || control["s-maxage"] != nil
+        if isShared, !isForAll { provided.lines.removeAll { $0.name == "set-cookie" } }
+        provided.lines.removeAll { ["etag", "content-encoding", "content-range"].contains($0.name) }
+        new.fields.lines.removeAll { line in provided.has(line.name) }
+        new.fields.lines += provided.lines
+        let names = CacheModel.vary(new.fields)
+        if fields.has("vary"), names != old.selecting.compactMap({ $0[0] }) {
+            new.selecting = CacheModel.selecting(names, exchange.request.fields)
+        }
+        new.requestTime = exchange.requestTime
+        new.responseTime = now
+        new.initialAge = CacheModel.initialAge(fields, requestTime: exchange.requestTime, responseTime: now)
+        new.isMarkedStale = false
+        let asked = ModelRequest(method: "GET", fields: exchange.request.fields)
+        switch model.storing(asked, new.status, new.fields) {
+        case .yes:
+            exchange.found.entries[index] = stored.update(old, by: new, at: exchange.key)
+            return true
+        case .no: stored.invalidate(exchange.uri)
+        case .notForThisRequest: break
+        }
+        exchange.found.entries[index] = new
+        return false
+    }
+
+    /// What a HEAD says of stored answers to GET (RFC 9111 4.3.5).
+    private func describe(_ reply: SimulatedTraffic.Reply, _ exchange: SimulatedExchange) {
+        guard reply.status == 200 else { return }
+        for index in exchange.found.entries.indices {
+            let entry = exchange.found.entries[index]
+            guard entry.status == 200, ModelStore.matches(entry, exchange.request) else { continue }
+            let isOther = ["etag", "last-modified"].contains {
+                reply.fields.has($0) && reply.fields.first($0) != entry.fields.first($0)
+            }
+            let length = reply.fields.first("content-length").flatMap { Int($0) }
+            if isOther || (length != nil && length != entry.body.utf8.count)
+                || ModelDirectives(reply.fields).has("no-store")
+            {
+                markStale(entry, exchange)
+            } else {
+                _ = update(exchange, index, by: reply.fields)
+            }
+        }
+    }
+
+    private func markStale(_ entry: ModelEntry, _ exchange: SimulatedExchange) {
+        var stale = entry
+        stale.isMarkedStale = true
+        _ = stored.update(entry, by: stale, at: exchange.key)
+    }
+
+    // MARK: The end
+
+    private func endBody(_ exchange: SimulatedExchange) throws {
+        let isWhole = !traffic.chance(8)
+        let bytes = Array(exchange.body.utf8)
+        let pieces = [Array(bytes.prefix(bytes.count / 2)), Array(bytes.dropFirst(bytes.count / 2))]
+        for piece in isWhole ? pieces : [pieces[0]] { exchange.transaction.body(piece.span) }
+        note("\(exchange.text) has ended, \(isWhole ? "whole" : "cut short")")
+        exchange.phase = .over
+        var isStored = false
+        if isWhole, let entry = exchange.entry, exchange.removals == stored.removals[exchange.uri] ?? 0 {
+            isStored = true
+            stored.store(entry, at: exchange.key, inMemoryOnly: exchange.isInMemoryOnly)
+            count("stored")
+        }
+        release(exchange, isStored ? .stored : .failed)
+        exchange.transaction.ended(isWhole: isWhole)
+        drain()
+        end(exchange)
+        try compareWaiting()
+    }
+
+    /// The origin gives no answer.
+    private func fail(_ exchange: SimulatedExchange) throws {
+        let (failure, kind): (OriginFailure, CacheModel.Failure) = traffic.pick([
+            (.unreachable, .unreachable), (.unreachable, .unreachable), (.untrusted, .untrusted), (.other, .other),
+        ])
+        note("\(exchange.text) fails: \(kind)")
+        count("failures")
+        exchange.phase = .over
+        exchange.expected = .nothing
+        release(exchange, .failed)
+        let origin = SimulatedExchange.origin(exchange.uri)
+        if case .untrusted = kind {
+            doubted.insert(origin)
+            if let entry = exchange.found.entry, !entry.isMarkedStale, model.lifetime(entry) <= model.age(entry, now) {
+                markStale(entry, exchange)
+            }
+        }
+        let isDoubted = doubted.contains(origin)
+        switch model.use(after: kind, exchange.request, exchange.found.entry, now, isDoubted: isDoubted) {
+        case .answer?:
+            if let entry = exchange.found.entry, stored.isAlive(entry) { give(exchange, entry) }
+        case .timeout?: exchange.expected = .timeout
+        case .validate?, nil: break
+        }
+        var given: CacheTransaction.HeadStep??
+        exchange.transaction.originFailed(failure) { given = .some($0) }
+        drain()
+        try require(exchange, given.flatMap { $0 }.map { Self.outcome($0) } ?? .nothing, exchange.expected)
+        end(exchange)
+        drain()
+        try compareWaiting()
+    }
+}

@@ -1,0 +1,168 @@
+import HTTPCaching
+import HTTPCore
+import IOCore
+
+/// From the lookup to the question to the origin.
+extension Simulation {
+    typealias Outcome = SimulatedExchange.Outcome
+
+    func ask(_ request: ModelRequest) throws {
+        let uri = uri()
+        let key = ModelStore.Key(uri: uri, partition: isShared ? 0 : traffic.below(2))
+        guard let url = AbsoluteURL(SimulatedTraffic.paths[uri]) else { fatalError() }
+        let transaction = CacheTransaction(
+            cache,
+            url: url,
+            request.real,
+            partition: SimulatedExchange.bytes(key.partition),
+            digest: PolicyDigest([UInt8(digest)]),
+            loop: loop
+        )
+        let exchange = SimulatedExchange(nextNumber(), uri, key, digest, request, transaction)
+        exchanges.append(exchange)
+        count(request.method)
+        if request.isAnswerable, request.policy != .reload {
+            lookUp(exchange, mayWait: true)
+        } else {
+            decide(exchange, mayWait: false)
+        }
+        transaction.begin { exchange.given = $0 }
+        drain()
+        note("\(exchange.text) -> \(exchange.expected)")
+        try compare(exchange)
+        try compareWaiting()
+    }
+
+    func lookUp(_ exchange: SimulatedExchange, mayWait: Bool) {
+        exchange.found = stored.find(exchange.key, exchange.request, exchange.digest)
+        decide(exchange, mayWait: mayWait)
+    }
+
+    private func decide(_ exchange: SimulatedExchange, mayWait: Bool) {
+        let (request, entry) = (exchange.request, exchange.found.entry)
+        let isDoubted = doubted.contains(SimulatedExchange.origin(exchange.uri))
+        switch model.use(request, entry, now, isDoubted: isDoubted) {
+        case .answer(let refreshes):
+            guard let entry else { return }
+            exchange.phase = .over
+            exchange.expected = .answer(model.answer(request, entry, now), refreshes: refreshes)
+            count(model.lifetime(entry) > model.age(entry, now) ? "hits" : "stale hits")
+        case .timeout:
+            (exchange.phase, exchange.expected) = (.over, .timeout)
+        case .validate:
+            exchange.mayValidate = entry?.hasValidator ?? !exchange.found.entries.isEmpty
+            guard mayWait, isCollapsible(request) else { return forward(exchange) }
+            switch flights.join(exchange.number, exchange.key, now: loop.now) {
+            case .lead, .goAlone: forward(exchange)
+            case .wait:
+                (exchange.phase, exchange.expected, exchange.hasWaited) = (.waiting, .nothing, true)
+                count("waits")
+            }
+        }
+    }
+
+    private func isCollapsible(_ request: ModelRequest) -> Bool {
+        request.method == "GET" && request.policy == .protocol && !request.hasCredentials && !request.wantsNoCache
+            && !request.control.has("no-store")
+            && !["if-none-match", "if-modified-since", "range", "if-range"].contains { request.fields.has($0) }
+    }
+
+    /// Asks the origin, with the validators of what is stored (RFC 9111 4.3.1).
+    private func forward(_ exchange: SimulatedExchange) {
+        exchange.phase = .asked
+        exchange.removals = stored.removals[exchange.uri] ?? 0
+        exchange.requestTime = now
+        exchange.validates = false
+        var fields = exchange.request.fields
+        if exchange.mayValidate, let conditions = conditions(exchange) {
+            exchange.validates = true
+            fields = conditions
+        }
+        send(exchange, fields)
+    }
+
+    private func conditions(_ exchange: SimulatedExchange) -> ModelFields? {
+        let (request, found) = (exchange.request.fields, exchange.found)
+        var tags: [String] = []
+        for entry in found.entries where Self.hasCodings(entry, of: request) {
+            if let tag = entry.etag, !tags.contains(tag) { tags.append(tag) }
+        }
+        let date = found.entry?.lastModified == nil ? nil : found.entry?.fields.first("last-modified")
+        let ofClient = request.members("if-none-match")
+        var names = tags + ofClient.filter { $0 != "*" && !tags.contains($0) }
+        if tags.isEmpty, ofClient.contains("*") { names = [] }
+        if tags.isEmpty, date == nil { return nil }
+        var fields = request
+        fields.lines.removeAll { $0.name == "if-none-match" || $0.name == "if-modified-since" }
+        if !names.isEmpty { fields.lines.append((name: "if-none-match", value: names.joined(separator: ", "))) }
+        if let date { fields.lines.append((name: "if-modified-since", value: date)) }
+        return fields.has("if-none-match") || fields.has("if-modified-since") ? fields : nil
+    }
+
+    /// Whether a variant was chosen for the codings that this request takes, as far as they had a part in it.
+    static func hasCodings(_ entry: ModelEntry, of request: ModelFields) -> Bool {
+        guard let kept = entry.selecting.first(where: { $0[0] == "accept-encoding" }) else { return true }
+        return CacheModel.selecting(["accept-encoding"], request) == [kept]
+    }
+
+    /// What the origin gets; half of the answers are made at once, and come later.
+    func send(_ exchange: SimulatedExchange, _ fields: ModelFields) {
+        exchange.phase = .asked
+        exchange.asked = ModelRequest(method: exchange.request.method, fields: fields)
+        exchange.expected = .forward(fields.comparable)
+        exchange.reply = traffic.chance(50) ? makeReply(exchange) : nil
+    }
+
+    func makeReply(_ exchange: SimulatedExchange) -> SimulatedTraffic.Reply {
+        guard exchange.request.isRead else { return traffic.unsafeReply() }
+        return traffic.reply(exchange.uri, to: exchange.asked, date: unusedDate(), now: now)
+    }
+
+    /// Another request's has ended, or patience.
+    func wake(_ number: Int, _ wake: ModelFlights.Wake) {
+        guard let exchange = exchanges.first(where: { $0.number == number }) else { return }
+        switch wake {
+        case .goAlone, .lead: forward(exchange)
+        case .lookUp:
+            lookUp(exchange, mayWait: false)
+            if exchange.phase == .over { count("collapsed") }
+        }
+    }
+
+    func release(_ exchange: SimulatedExchange, _ ending: ModelFlights.Ending) {
+        for (number, wake) in flights.ended(exchange.number, exchange.key, ending, now: loop.now) {
+            self.wake(number, wake)
+        }
+    }
+
+    /// A stale answer was given that is to be brought up to date behind it (RFC 5861 3).
+    func refresh(_ exchange: SimulatedExchange) throws {
+        guard let entry = exchange.found.entry else { return }
+        let left: Set = [
+            "if-none-match", "if-modified-since", "if-range", "range", "cache-control", "pragma", "expect",
+        ]
+        var plain = exchange.request.fields
+        plain.lines.removeAll { left.contains($0.name) }
+        var fields = plain
+        if let tag = entry.etag { fields.lines.append((name: "if-none-match", value: tag)) }
+        if entry.lastModified != nil, let date = entry.fields.first("last-modified") {
+            fields.lines.append((name: "if-modified-since", value: date))
+        }
+        let number = nextNumber()
+        let leads = flights.join(number, exchange.key, now: loop.now, mayWait: false) == .lead
+        var asked: HTTPFields?
+        let transaction = exchange.transaction.refresh { asked = $0 }
+        try require(exchange, asked.map { ModelFields($0).comparable }, leads ? fields.comparable : nil)
+        guard let transaction else { return }
+        let request = ModelRequest(method: "GET", fields: plain)
+        let background = SimulatedExchange(number, exchange.uri, exchange.key, exchange.digest, request, transaction)
+        background.isBackground = true
+        background.found = ModelStore.Found(entries: [entry], selected: 0)
+        background.validates = entry.hasValidator
+        background.removals = stored.removals[exchange.uri] ?? 0
+        background.requestTime = now
+        send(background, fields)
+        exchanges.append(background)
+        count("refreshes")
+    }
+}

@@ -1,0 +1,240 @@
+import HTTPCaching
+import HTTPCore
+import IOCore
+import TestSupport
+
+/// The real cache and a model of RFC 9111, side by side under a virtual clock: requests, answers, purges, changes of the
+/// policy, crashes and clock jumps by chance, and after each step both have to have done the same.
+///
+/// A seed gives the same course each time, but for what the cache leaves to the order of a dictionary.
+package final class Simulation {
+    /// What the two did not agree upon.
+    package struct Difference: Error, CustomStringConvertible {
+        package let description: String
+    }
+
+    let seed: UInt64
+    let isShared: Bool
+    let loop: EventLoop
+    var traffic: SimulatedTraffic
+    let model: CacheModel
+    var stored: ModelStore
+    var flights = ModelFlights()
+    var doubted: Set<String> = []
+    var digest = 0
+    var exchanges: [SimulatedExchange] = []
+    private(set) var cache: ResponseCache
+    private var disk: DiskStore?
+    private let folder: String?
+    private var lastNumber = 0
+    /// Seconds that an answer came at, or bears as its Date: each once, so that of two answers one is the later.
+    private var usedSeconds: Set<Int> = []
+    /// What was done last, for whoever looks into a difference.
+    private var trace: [String] = []
+    /// How often each thing was done.
+    package private(set) var counts: [String: Int] = [:]
+
+    static let atOnce = 12
+    static let smallBody = 64
+
+    /// - Parameters:
+    ///   - folder: of a disk store; nil for memory alone.
+    package init(seed: UInt64, isShared: Bool, folder: String? = nil) throws {
+        self.seed = seed
+        self.isShared = isShared
+        self.folder = folder
+        loop = try EventLoop(clock: .byHand)
+        loop.setWallClock(1_800_000_000_000_000)
+        traffic = SimulatedTraffic(seed: seed)
+        model = CacheModel(isShared: isShared)
+        stored = ModelStore(hasDisk: folder != nil, smallBody: Self.smallBody)
+        disk = try folder.map { try Self.open($0, isShared) }
+        cache = Self.make(disk, isShared)
+    }
+
+    deinit { disk?.close() }
+
+    private static func open(_ folder: String, _ isShared: Bool) throws -> DiskStore {
+        var configuration = DiskStore.Configuration(folder: folder, capacity: 256 << 20)
+        configuration.smallBody = smallBody
+        let disk = try DiskStore(configuration, CacheOptions(isShared: isShared)) { _ in }
+        disk.settle()
+        return disk
+    }
+
+    private static func make(_ disk: DiskStore?, _ isShared: Bool) -> ResponseCache {
+        let memory = MemoryStore(capacity: 64 << 20, largestBody: disk == nil ? nil : smallBody)
+        return ResponseCache(CacheStore(memory: memory, disk: disk, CacheOptions(isShared: isShared)))
+    }
+
+    var now: Int { Int(loop.wallClock / 1_000_000) }
+
+    // MARK: Running
+
+    /// - Throws: `Difference` at the first one.
+    package func run(steps: Int) throws {
+        for step in 0..<steps {
+            do {
+                try self.step()
+            } catch let difference as Difference {
+                let course = trace.map { "  " + $0 }.joined(separator: "\n")
+                throw Difference(
+                    description: "seed \(seed), \(isShared ? "shared" : "private")\(folder == nil ? "" : ", on disk"), "
+                        + "step \(step): \(difference)\nWhat was done before:\n\(course)"
+                )
+            }
+        }
+    }
+
+    private func step() throws {
+        let chance = traffic.below(1000)
+        if exchanges.count >= Self.atOnce { return try proceed() }
+        switch chance {
+        case ..<460: try ask(traffic.request(uri(), now: now))
+        case ..<480: try ask(traffic.unsafeRequest())
+        case ..<860: try proceed()
+        case ..<940: try pass(seconds: traffic.pick([0, 1, 1, 5, 20, 60]))
+        case ..<950: try purge()
+        case ..<970: try cancel()
+        case ..<985:
+            digest = traffic.below(3)
+            note("the policy is \(digest)")
+        case ..<988: traffic.change(uri())
+        case ..<992: try jump()
+        case ..<994: if folder != nil || traffic.chance(20) { try crash() }
+        default: break
+        }
+    }
+
+    func uri() -> Int { traffic.below(SimulatedTraffic.paths.count) }
+
+    func note(_ text: @autoclosure () -> String) {
+        trace.append("\(now % 1_000_000) \(text())")
+        if trace.count > 60 { trace.removeFirst(30) }
+    }
+
+    func count(_ what: String) { counts[what, default: 0] += 1 }
+
+    /// Has everything that is under way come to rest, on the disk too.
+    func drain() {
+        repeat { disk?.settle() } while loop.turn(waitingAtMost: TimeSpan(nanoseconds: 0))
+    }
+
+    func nextNumber() -> Int {
+        lastNumber += 1
+        return lastNumber
+    }
+
+    // MARK: Time
+
+    private func pass(seconds: Int) throws {
+        loop.advance(by: .seconds(seconds))
+        note("\(seconds) s pass")
+        for number in flights.expire(now: loop.now) { wake(number, .goAlone) }
+        drain()
+        try compareWaiting()
+    }
+
+    /// A second that no answer has come at yet.
+    func unusedSecond() throws {
+        while usedSeconds.contains(now) { try pass(seconds: 1) }
+        usedSeconds.insert(now)
+    }
+
+    /// A date somewhat before, or a little after, which no answer has had.
+    func unusedDate() -> Int {
+        var date = now - traffic.pick([0, 0, 0, 1, 10, 60, 3000, -3])
+        while usedSeconds.contains(date) { date -= 1 }
+        usedSeconds.insert(date)
+        return date
+    }
+
+    private func jump() throws {
+        let seconds = traffic.pick([-4000, -90, -6, -4, 30, 5000])
+        loop.setWallClock(loop.wallClock + Int64(seconds) * 1_000_000)
+        note("the clock is set by \(seconds) s")
+        count("clock jumps")
+    }
+
+    // MARK: What is done to the whole
+
+    private func purge() throws {
+        let uri = uri()
+        let store = cache.store
+        let key = SimulatedExchange.key(uri, 0)
+        func isOnHost(_ uri: Int) -> Bool { SimulatedTraffic.paths[uri].contains("//a.example/") }
+        func remove(_ purge: Purge, _ fits: (ModelStore.Key, ModelEntry) -> Bool) {
+            store.remove(purge, deliver: { $0() }, { _ in })
+            stored.purge(uris: SimulatedTraffic.paths.count, fits)
+        }
+        count("purges")
+        switch traffic.below(8) {
+        case 0: remove(.everything) { _, _ in true }
+        case 1: remove(.host("a.example")) { key, _ in isOnHost(key.uri) }
+        case 2: remove(.tag("red")) { _, entry in entry.tags.contains("red") }
+        case 3, 4: remove(.uri(key)) { key, _ in key.uri == uri }
+        default:
+            store.invalidate(key)
+            stored.invalidate(uri)
+        }
+        note("a purge, of \(uri) or more")
+        drain()
+    }
+
+    /// The process ends; what is on the disk stays.
+    private func crash() throws {
+        for exchange in exchanges { exchange.transaction.cancel() }
+        drain()
+        exchanges = []
+        note("a crash")
+        count("crashes")
+        disk?.close()
+        disk = try folder.map { try Self.open($0, isShared) }
+        cache = Self.make(disk, isShared)
+        stored.crash()
+        flights = ModelFlights()
+        doubted = []
+        drain()
+    }
+
+    // MARK: Comparing
+
+    func require<Value: Equatable>(_ exchange: SimulatedExchange, _ got: Value, _ expected: Value) throws {
+        guard got != expected else { return }
+        throw Difference(description: "\(exchange.text)\n  the cache: \(got)\n  the model: \(expected)")
+    }
+
+    /// Those that waited and have been woken.
+    func compareWaiting() throws {
+        for exchange in exchanges where exchange.hasWaited {
+            try compare(exchange)
+        }
+        // Nobody waits for what is not coming.
+        let waiting = exchanges.filter { $0.phase == .waiting }.count
+        guard cache.waitingCount == waiting else {
+            throw Difference(description: "\(cache.waitingCount) requests wait, and not \(waiting)")
+        }
+    }
+
+    /// What the cache has said before the origin is asked.
+    func compare(_ exchange: SimulatedExchange) throws {
+        try require(exchange, exchange.given.map { Self.outcome($0) } ?? .nothing, exchange.expected)
+        exchange.hasWaited = exchange.phase == .waiting
+        guard case .answer(let answer)? = exchange.given else {
+            if exchange.phase == .over { end(exchange) }
+            return
+        }
+        try finishAnswer(exchange, answer)
+    }
+
+    /// An answer has been handed out; where it wants to be brought up to date, that begins.
+    func finishAnswer(_ exchange: SimulatedExchange, _ answer: CacheTransaction.Answer) throws {
+        if answer.refreshes { try refresh(exchange) }
+        end(exchange)
+    }
+
+    func end(_ exchange: SimulatedExchange) {
+        exchange.transaction.cancel()
+        exchanges.removeAll { $0 === exchange }
+    }
+}
