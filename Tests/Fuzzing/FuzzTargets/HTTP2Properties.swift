@@ -35,6 +35,7 @@ enum HTTP2Properties {
     struct Reading: Equatable {
         var heads: [RequestSummary] = []
         var faults: [RequestFault] = []
+        /// Of bodies that were whole: of one that is malformed more or less has come when that is seen.
         var bodyBytes = 0
         var trailers: [HTTPFields] = []
         var ends = 0
@@ -71,6 +72,7 @@ enum HTTP2Properties {
         private var section = RequestSection(limits: HeadLimits(headBytes: 2000, targetBytes: 100, fieldCount: 20))
         private var trailers: TrailerSection?
         private var hasHead = false
+        private var bodyBytes = 0
 
         init(_ server: Server) { self.server = server }
 
@@ -92,12 +94,13 @@ enum HTTP2Properties {
         }
 
         override func didReceiveData(_ bytes: borrowing Span<UInt8>) {
-            server.reading.bodyBytes += bytes.count
+            bodyBytes += bytes.count
             session?.consume(self, bytes.count)
         }
 
         override func didReceiveEnd() {
             server.reading.ends += 1
+            server.reading.bodyBytes += bodyBytes
             if let trailers { server.reading.trailers.append(trailers.fields) }
         }
 
