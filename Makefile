@@ -66,6 +66,7 @@ help:
 	@echo 'make bench-download  2 GB through a download task, with a restart in the middle'
 	@echo 'make bench-cache   what the cache costs a request, the sockets aside'
 	@echo 'make bench-cache-start  how soon a cache with 10 GB on the disk answers'
+	@echo 'make bench-pins   the time and memory that 10,000 pin files take'
 	@echo 'make bench-policy what a security policy costs beyond the verification that OpenSSL makes anyway'
 	@echo 'make clean        removes what was built'
 

@@ -10,6 +10,7 @@
 # make slowhttptest slow clients of all kinds: others are served meanwhile, and the slow are sent away
 # make bench-cache  what the cache costs a request, the sockets aside
 # make bench-cache-start  from the start to the first answer with 10 GB on the disk (CACHE_BYTES=1073741824), below TMPDIR
+# make bench-pins   the time and the memory that 10,000 pin files take, at the start and with four reloads
 # make bench-policy what a security policy costs beyond OpenSSL's verification, and the lookup of a host
 #
 # Included by the Makefile at the top, and good alone: make -f Benchmarks/bench.mk bench
@@ -26,7 +27,7 @@ BENCH_SWIFT ?= swift
 
 SOAK_REQUESTS ?= 100000
 
-.PHONY: bench bench-cache bench-cache-start bench-connections bench-download bench-policy bench-session bench-peers fault-load reload-load soak slowhttptest verify-load
+.PHONY: bench bench-cache bench-cache-start bench-connections bench-download bench-pins bench-policy bench-session bench-peers fault-load reload-load soak slowhttptest verify-load
 
 bench:
 	$(BENCH_BUILD)
@@ -35,6 +36,10 @@ bench:
 bench-connections:
 	$(BENCH_BUILD)
 	$(BENCH_PYTHON) $(BENCH_FOLDER)connections.py $(BENCH_ARGS)
+
+bench-pins:
+	$(BENCH_BUILD)
+	$(BENCH_PYTHON) $(BENCH_FOLDER)pins.py $(BENCH_ARGS)
 
 soak:
 	$(BENCH_BUILD)

@@ -14,7 +14,13 @@ struct PathLookupTests {
         root = try #require(PathLookup(folder.path).destination)
     }
 
-    private func lookup(_ path: String) -> PathLookup { PathLookup("\(root)/\(path)") }
+    /// By itself, and among others of its folder.
+    private func lookup(_ path: String) -> PathLookup {
+        let alone = PathLookup("\(root)/\(path)")
+        var lookups = PathLookups()
+        for _ in 0..<2 { #expect(lookups.lookup("\(root)/\(path)") == alone) }
+        return alone
+    }
 
     private func entry(_ folder: String, _ name: String) -> FolderEntry {
         FolderEntry(folder: folder.isEmpty ? root : "\(root)/\(folder)", name: name)
@@ -26,6 +32,25 @@ struct PathLookupTests {
         #expect(lookup("pins/a.json").entries == [entry("pins", "a.json"), entry("", "pins")])
         #expect(lookup("pins/a.json").destination == "\(root)/pins/a.json")
         #expect(lookup("./pins//./a.json").destination == "\(root)/pins/a.json")
+    }
+
+    @Test("of many files in a folder, the way to the folder is gone once")
+    func folderOnce() throws {
+        for name in ["a", "b", "c"] { try folder.write("", as: "pins/\(name).json") }
+        #expect(symlink("a.json", "\(root)/pins/d.json") == 0)
+        var lookups = PathLookups()
+        let first = lookups.lookup("\(root)/pins/a.json")
+        #expect(first == PathLookup("\(root)/pins/a.json"))
+        for name in ["b", "c", "d", "missing"] {
+            let path = "\(root)/pins/\(name).json"
+            #expect(lookups.lookup(path) == PathLookup(path))
+        }
+        #expect(rename("\(root)/pins", "\(root)/other") == 0 && symlink("other", "\(root)/pins") == 0)
+        #expect(lookups.lookup("\(root)/pins/b.json").entries == [entry("pins", "b.json"), entry("", "pins")])
+        #expect(PathLookup("\(root)/pins/b.json").entries.count == 3)
+        for path in ["", "/", "x", "/x.json", "\(root)/", "\(root)/other/.", "\(root)/other/..", "./x", "../x", "."] {
+            #expect(lookups.lookup(path) == PathLookup(path), "\(path)")
+        }
     }
 
     @Test("symbolic links on the way count, and lead to where the file really is")

@@ -113,7 +113,7 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
     private static func host(_ host: Host, _ snapshot: PolicySnapshot) -> Section {
         let configuration = snapshot.configuration
         let entry = snapshot.policy(for: host).configuration
-        let domain = governingDomain(of: host, in: snapshot.pinnedDomains)
+        let domain = snapshot.pinnedDomains.domain(governing: host)
         var rows: [Row] = []
         func row(_ label: String, _ text: String) { rows.append(Row(label: label, text: text)) }
 
@@ -143,16 +143,6 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
         let verdict = snapshot.access.judge(host)
         if verdict != .allowed { row("access", "denied: \(snapshot.access.describe(verdict))") }
         return Section(title: host.description, rows: rows)
-    }
-
-    /// The domain whose policy a host is held to: its own, else the longest parent's.
-    private static func governingDomain(of host: Host, in pinned: PinnedDomains) -> PinnedDomains.Domain? {
-        if let own = pinned.domains.first(where: { $0.host == host }) { return own }
-        guard host.kind == .name else { return nil }
-        let name = host.description
-        return pinned.domains
-            .filter { $0.includeSubdomains && name.hasSuffix(".\($0.host)") }
-            .max { $0.host.bytes.count < $1.host.bytes.count }
     }
 
     private static func upgrade(_ host: Host, _ entry: HostConfiguration, _ snapshot: PolicySnapshot) -> String {

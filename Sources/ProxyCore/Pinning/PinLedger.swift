@@ -64,8 +64,10 @@ package struct PinLedger: Sendable {
 
     /// Of every domain that is pinned, by name.
     package var verdicts: [Verdicts] {
-        pins.keys.map { Verdicts(domain: $0, counts: records[$0, default: Record()].verdicts) }
-            .sorted { $0.domain.description < $1.domain.description }
+        // A name once, and not in each comparison; those without a handshake share one array.
+        let none = Record().verdicts
+        return pins.keys.map { (name: $0.description, domain: $0) }.sorted { $0.name < $1.name }
+            .map { Verdicts(domain: $0.domain, counts: records[$0.domain]?.verdicts ?? none) }
     }
 
     /// Every domain that had a handshake, by name.

@@ -7,8 +7,8 @@ package final class DocumentReader {
     package private(set) var issues: [DocumentIssue]
     /// Things to tell at every start that do not keep the document from being used.
     package private(set) var warnings: [DocumentIssue] = []
-    /// The document's value; `nil` when it could not be read (the issues say why).
-    package let root: JSONValue?
+    /// The document's value; `nil` when it could not be read (the issues say why), and after `forget`.
+    package private(set) var root: JSONValue?
 
     package init(_ document: JSONDocument) {
         file = document.file
@@ -42,6 +42,9 @@ package final class DocumentReader {
         guard let root else { return nil }
         return DocumentElement(value: root, pointer: "", reader: self).object()
     }
+
+    /// Lets go of the document, which has been read; issues and warnings stay.
+    package func forget() { root = nil }
 
     package func report(
         _ message: String,

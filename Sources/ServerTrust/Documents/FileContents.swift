@@ -36,19 +36,27 @@ package enum FileContents {
         guard status.st_mode & S_IFMT == S_IFREG else {
             return .failure(Fault(message: "not a regular file", remedy: "name a file"))
         }
+        // As large as it says, and a byte more that shows its end: most files are read at once.
+        var room = max(0, min(status.st_size, limit)) + 1
         var bytes: [UInt8] = []
-        var chunk = [UInt8](repeating: 0, count: 65_536)
         while true {
-            let count = Glibc.read(descriptor, &chunk, chunk.count)
-            if count < 0 {
-                if errno == EINTR { continue }
-                return .failure(fault(errno))
+            var code: Int32 = 0
+            let chunk = [UInt8](unsafeUninitializedCapacity: room) { chunk, count in
+                repeat {
+                    let read = Glibc.read(descriptor, chunk.baseAddress! + count, room - count)
+                    if read < 0 { code = errno == EINTR ? 0 : errno }
+                    if read == 0 { break }
+                    if read > 0 { count += read }
+                } while code == 0 && count < room
             }
-            if count == 0 { return .success(bytes) }
-            bytes.append(contentsOf: chunk[0..<count])
+            guard code == 0 else { return .failure(fault(code)) }
+            if bytes.isEmpty { bytes = chunk } else { bytes += chunk }
             if bytes.count > limit {
                 return .failure(Fault(message: "longer than \(limit >> 10) KB", remedy: "name the right file"))
             }
+            if chunk.count < room { return .success(bytes) }
+            // It has grown, or does not say how large it is.
+            room = 64 << 10
         }
     }
 

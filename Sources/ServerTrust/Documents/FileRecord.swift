@@ -7,21 +7,44 @@ package import IOCore
 ///
 /// Contents are kept as their SHA-256: private keys are among them.
 package struct FileRecord: Sendable {
-    private enum Kind: Sendable {
-        case file(limit: Int)
+    private enum Kind: Hashable, Sendable {
+        case file
         case folder
         /// Only whether there is a folder.
         case isFolder
     }
 
-    private struct Entry: Sendable {
+    private struct Look: Hashable, Sendable {
         var path: String
         var kind: Kind
-        /// Of what was found; empty when two looks found different things.
-        var digest: [UInt8]
+    }
+
+    private struct Entry: Sendable {
+        var look: Look
+        /// Of a file.
+        var limit: Int
+        /// Of what was found; nil when two looks found different things.
+        var digest: Digest?
+    }
+
+    /// SHA-256, in place: there may be tens of thousands.
+    private struct Digest: Hashable, Sendable {
+        private var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
+
+        init(_ bytes: [UInt8]) {
+            withUnsafeMutableBytes(of: &words) { room in
+                _ = bytes.withUnsafeBytes { SHA256($0.baseAddress, $0.count, room.baseAddress) }
+            }
+        }
+
+        static func == (a: Digest, b: Digest) -> Bool { a.words == b.words }
+
+        func hash(into hasher: inout Hasher) { hasher.combine(words.0) }
     }
 
     private var entries: [Entry] = []
+    /// Where each look is in `entries`.
+    private var places: [Look: Int] = [:]
 
     /// Nothing was read.
     package init() {}
@@ -36,83 +59,72 @@ package struct FileRecord: Sendable {
     /// Whether everything is as it was read. Blocking disk I/O: never on a loop.
     package var isCurrent: Bool {
         entries.allSatisfy { entry in
-            switch entry.kind {
-            case .file(let limit): Self.digest(of: FileContents.read(entry.path, limit: limit)) == entry.digest
-            case .folder: Self.digest(of: FileContents.names(inFolder: entry.path)) == entry.digest
-            case .isFolder: Self.digest(of: FileContents.isFolder(entry.path)) == entry.digest
+            let path = entry.look.path
+            return switch entry.look.kind {
+            case .file: Self.digest(of: FileContents.read(path, limit: entry.limit)) == entry.digest
+            case .folder: Self.digest(of: FileContents.names(inFolder: path)) == entry.digest
+            case .isFolder: Self.digest(of: FileContents.isFolder(path)) == entry.digest
             }
         }
     }
 
     /// The paths of all files that were read, or should have been.
     package var files: [String] {
-        entries.compactMap { entry in
-            if case .file = entry.kind { entry.path } else { nil }
-        }
+        entries.compactMap { $0.look.kind == .file ? $0.look.path : nil }
     }
 
     /// The folders in which a change may mean that something else would be read now, as they are on the disk at
     /// present: symbolic links on the way to a file are followed, and watched too.
     package var watchedFolders: [String: FolderWatch.Names] {
-        var folders: [String: FolderWatch.Names] = [:]
-        func add(_ folder: String, _ names: FolderWatch.Names) {
-            folders[folder] = folders[folder]?.union(names) ?? names
-        }
+        var some: [String: Set<String>] = [:]
+        var whole: Set<String> = []
+        var lookups = PathLookups()
         for entry in entries {
-            let lookup = PathLookup(entry.path)
-            for step in lookup.entries { add(step.folder, .these([step.name])) }
-            if case .folder = entry.kind, let destination = lookup.destination { add(destination, .all) }
+            let lookup = lookups.lookup(entry.look.path)
+            for step in lookup.entries { some[step.folder, default: []].insert(step.name) }
+            if entry.look.kind == .folder, let destination = lookup.destination { whole.insert(destination) }
         }
+        var folders = some.mapValues { FolderWatch.Names.these($0) }
+        for folder in whole { folders[folder] = .all }
         return folders
     }
 
     // MARK: Recording
 
     fileprivate mutating func note(_ path: String, limit: Int, _ contents: Result<[UInt8], FileContents.Fault>) {
-        note(path, .file(limit: limit), Self.digest(of: contents))
+        note(Look(path: path, kind: .file), limit: limit, Self.digest(of: contents))
     }
 
     fileprivate mutating func note(_ path: String, names: Result<[String], FileContents.Fault>) {
-        note(path, .folder, Self.digest(of: names))
+        note(Look(path: path, kind: .folder), Self.digest(of: names))
     }
 
     fileprivate mutating func note(_ path: String, isFolder: Bool) {
-        note(path, .isFolder, Self.digest(of: isFolder))
+        note(Look(path: path, kind: .isFolder), Self.digest(of: isFolder))
     }
 
-    private mutating func note(_ path: String, _ kind: Kind, _ digest: [UInt8]) {
-        let known = entries.firstIndex { entry in
-            switch (entry.kind, kind) {
-            case (.file, .file), (.folder, .folder), (.isFolder, .isFolder): entry.path == path
-            default: false
-            }
-        }
-        if let known {
-            if entries[known].digest != digest { entries[known].digest = [] }
+    private mutating func note(_ look: Look, limit: Int = 0, _ digest: Digest) {
+        if let known = places[look] {
+            if entries[known].digest != digest { entries[known].digest = nil }
         } else {
-            entries.append(Entry(path: path, kind: kind, digest: digest))
+            places[look] = entries.count
+            entries.append(Entry(look: look, limit: limit, digest: digest))
         }
     }
 
-    private static func digest(of contents: Result<[UInt8], FileContents.Fault>) -> [UInt8] {
+    private static func digest(of contents: Result<[UInt8], FileContents.Fault>) -> Digest {
         switch contents {
-        case .success(let bytes): sha256([1] + bytes)
-        case .failure(let fault): sha256([0] + Array(fault.message.utf8))
+        case .success(let bytes): Digest([1] + bytes)
+        case .failure(let fault): Digest([0] + Array(fault.message.utf8))
         }
     }
 
-    private static func digest(of names: Result<[String], FileContents.Fault>) -> [UInt8] {
+    private static func digest(of names: Result<[String], FileContents.Fault>) -> Digest {
         // No name holds a slash.
         digest(of: names.map { Array($0.joined(separator: "/").utf8) })
     }
 
-    private static func digest(of isFolder: Bool) -> [UInt8] { sha256([isFolder ? 1 : 0]) }
-
-    private static func sha256(_ bytes: [UInt8]) -> [UInt8] {
-        var digest = [UInt8](repeating: 0, count: 32)
-        SHA256(bytes, bytes.count, &digest)
-        return digest
-    }
+    private static func digest(of isFolder: Bool) -> Digest { Digest([isFolder ? 1 : 0]) }
 }
 
 /// Takes notes while `FileRecord.recording` runs.

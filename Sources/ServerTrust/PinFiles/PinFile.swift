@@ -47,7 +47,8 @@ public enum PinFile {
                 )
             }
             return try load(
-                readers: folder.files.map { DocumentReader(file: $0) },
+                count: folder.files.count,
+                readers: { DocumentReader(file: folder.files[$0]) },
                 at: time,
                 library: library,
                 issues: folder.issues,
@@ -62,7 +63,7 @@ public enum PinFile {
         at time: Int64,
         library: TrustAnchorLibrary = TrustAnchorLibrary()
     ) throws(DocumentIssues) -> Loaded {
-        try load(readers: files.map { DocumentReader(file: $0) }, at: time, library: library)
+        try load(count: files.count, readers: { DocumentReader(file: files[$0]) }, at: time, library: library)
     }
 
     /// Loads one pin file's text.
@@ -93,8 +94,32 @@ public enum PinFile {
         issues folderIssues: [DocumentIssue] = [],
         warnings: [DocumentIssue] = []
     ) throws(DocumentIssues) -> Loaded {
+        try load(
+            count: readers.count,
+            readers: { readers[$0] },
+            at: time,
+            library: library,
+            issues: folderIssues,
+            warnings: warnings
+        )
+    }
+
+    /// One after the other, so that no more than one document is in memory at a time.
+    private static func load(
+        count: Int,
+        readers: (Int) -> DocumentReader,
+        at time: Int64,
+        library: TrustAnchorLibrary,
+        issues folderIssues: [DocumentIssue] = [],
+        warnings: [DocumentIssue] = []
+    ) throws(DocumentIssues) -> Loaded {
         var collection = PinFileCollection(time: time, library: library)
-        for reader in readers { collection.read(reader) }
+        let readers = (0..<count).map { index in
+            let reader = readers(index)
+            collection.read(reader)
+            reader.forget()
+            return reader
+        }
         collection.destinations.reportLoops(in: collection.domains)
         let issues = folderIssues + readers.flatMap(\.issues)
         guard issues.isEmpty else { throw DocumentIssues(issues) }

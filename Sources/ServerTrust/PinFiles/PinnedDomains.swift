@@ -36,8 +36,14 @@ public struct PinnedDomains: Sendable {
         }
     }
 
-    /// `nil` marks a domain that its parent's policy does not reach.
-    private var table = HostTable<Entry?>()
+    private struct Place: Sendable {
+        /// `nil` marks a domain that its parent's policy does not reach.
+        let entry: Entry?
+        /// In `domains`.
+        let index: Int
+    }
+
+    private var table = HostTable<Place>()
     /// In the order of the files.
     public private(set) var domains: [Domain] = []
     private var wideDomains: Set<Host> = []
@@ -48,7 +54,8 @@ public struct PinnedDomains: Sendable {
     /// - Returns: false, and nothing changes, when the host has an entry already.
     mutating func insert(_ domain: Domain) -> Bool {
         let entry = domain.policy.map { Entry(ports: domain.ports, policy: $0) }
-        guard table.insert(domain.host, includeSubdomains: domain.includeSubdomains, entry) else { return false }
+        let place = Place(entry: entry, index: domains.count)
+        guard table.insert(domain.host, includeSubdomains: domain.includeSubdomains, place) else { return false }
         domains.append(domain)
         if domain.includeSubdomains { wideDomains.insert(domain.host) }
         return true
@@ -61,25 +68,25 @@ public struct PinnedDomains: Sendable {
     ///   port that the domain's `ports` does not list, a policy of mode `none`: the host is named all the same, and is
     ///   never reached without TLS.
     public func policy(host: Host, port: UInt16) -> SecurityPolicy? {
-        table.lookup(host)??.policy(port: port)
+        table.lookup(host)?.entry?.policy(port: port)
     }
 
     /// The same for a host's bytes in normal form; it allocates nothing.
     ///
     /// - Parameter isName: false for an IP literal.
     package func policy(host bytes: borrowing Span<UInt8>, isName: Bool, port: UInt16) -> SecurityPolicy? {
-        table.lookup(bytes: bytes, isName: isName)??.policy(port: port)
+        table.lookup(bytes: bytes, isName: isName)?.entry?.policy(port: port)
     }
 
     /// Whether a pin file names the host, in whatever mode and state, for whatever ports: it is never reached without TLS
     /// and never tunnelled blind (invariant 8). Whether pins hold there now, `SecurityPolicy.isHeldToPins` says.
     ///
     /// - Returns: false also for a domain that is excluded from its parent's policy.
-    public func names(_ host: Host) -> Bool { table.lookup(host).flatMap { $0 } != nil }
+    public func names(_ host: Host) -> Bool { table.lookup(host)?.entry != nil }
 
     /// Whether a pin file says what holds for the host on that port: it is no unpinned host there. False on a port that
     /// the domain's `ports` leaves out.
-    public func covers(host: Host, port: UInt16) -> Bool { table.lookup(host)??.covers(port) ?? false }
+    public func covers(host: Host, port: UInt16) -> Bool { table.lookup(host)?.entry?.covers(port) ?? false }
 
     /// Whether pins decide now who may serve there; `SecurityPolicy.isHeldToPins` has the answer.
     ///
@@ -92,7 +99,11 @@ public struct PinnedDomains: Sendable {
     }
 
     /// The `ports` of the domain that covers the host; `nil` without a list, and without a policy.
-    func ports(of host: Host) -> [UInt16]? { table.lookup(host)??.ports }
+    func ports(of host: Host) -> [UInt16]? { table.lookup(host)?.entry?.ports }
+
+    /// The domain that decides about a host: its own, excluded ones included, else the longest parent's with
+    /// `includeSubdomains`.
+    package func domain(governing host: Host) -> Domain? { table.lookup(host).map { domains[$0.index] } }
 
     /// Whether one policy, or one exclusion, covers a domain and the names below it.
     func includesSubdomains(of host: Host) -> Bool { wideDomains.contains(host) }

@@ -2,6 +2,7 @@ import Glibc
 import HTTPCore
 import IOCore
 import ProxyCore
+import ServerTrust
 
 extension Command {
     static let exec = Command(
@@ -39,10 +40,8 @@ extension Command {
         ]
     ) { arguments throws(CommandFailure) in
         let signalMask = SignalForwarder.blockSignals()
-        let (loaded, outcome) = try LoadedConfiguration.loadRecorded(arguments["config"])
-        LoadedConfiguration.show(outcome.warnings)
-        let proxy = try RunningProxy(loaded.changed { prepare(&$0.configuration) }, monitoring: .command)
-        var reloader = Reloader(path: arguments["config"], proxy: proxy.server, record: outcome.record) {
+        let (proxy, record) = try start(arguments["config"])
+        var reloader = Reloader(path: arguments["config"], proxy: proxy.server, record: record) {
             (parts: inout PolicyParts) throws(CommandFailure) in prepare(&parts.configuration)
         }
         let forwarder = SignalForwarder()
@@ -67,6 +66,14 @@ extension Command {
             return forwarder.wasHurried
         }
         return code
+    }
+
+    /// A function of its own, so that what was loaded is let go of: it lives as long as its policy is in force.
+    private static func start(_ path: String) throws(CommandFailure) -> (RunningProxy, FileRecord) {
+        let (loaded, outcome) = try LoadedConfiguration.loadRecorded(path)
+        LoadedConfiguration.show(outcome.warnings)
+        let proxy = try RunningProxy(loaded.changed { prepare(&$0.configuration) }, monitoring: .command)
+        return (proxy, outcome.record)
     }
 
     /// Reloads until the program has ended.

@@ -2,6 +2,7 @@ import CShims
 import Glibc
 import IOCore
 import ProxyCore
+import ServerTrust
 
 extension Command {
     static let run = Command(
@@ -34,33 +35,18 @@ extension Command {
     ) { arguments throws(CommandFailure) in
         // Before any thread is started: they all inherit it, and the signals wait for this one.
         pinproxy_block_servers_signals()
-        let (loaded, outcome) = try LoadedConfiguration.loadRecorded(arguments["config"])
-        LoadedConfiguration.tell(outcome.warnings)
-        let level = loaded.configuration.log.level
-        DescriptorLimit.raise()
-        if geteuid() == 0 {
-            EventLine(event: "warning")
-                .with(
-                    "message",
-                    "pinproxy runs as root, which it has no need of: a fault in it would be a fault of root's. Give it a user of "
-                        + "its own (User= of the service, USER of the container); for ports below 1024 let it have CAP_NET_BIND_SERVICE"
-                )
-                .write(.warning, at: level)
-        }
         let origin = arguments.has("demo-origin") ? try DemoOrigin.startBesideAProxy() : nil
         defer { origin?.stop() }
         let prepare = { (parts: inout PolicyParts) throws(CommandFailure) in
             if let origin { try origin.add(to: &parts) }
         }
-        var parts = loaded.parts
-        try prepare(&parts)
-        let proxy = try RunningProxy(PolicySnapshot(parts, generation: loaded.generation))
+        let (proxy, record) = try start(arguments["config"], prepare)
         let signals = try SignalDescriptor.make()
         // Before anybody is told that all is ready: no change after that goes unnoticed.
         var reloader = Reloader(
             path: arguments["config"],
             proxy: proxy.server,
-            record: outcome.record,
+            record: record,
             prepare: prepare
         )
         var manager = ServiceManager()
@@ -81,6 +67,29 @@ extension Command {
         }
         EventLine(event: "stopped").write(.info, at: proxy.level)
         return .success
+    }
+
+    /// Loads the configuration and starts to serve. A function of its own, so that what was loaded is let go of: it lives as long
+    /// as its policy is in force.
+    private static func start(
+        _ path: String,
+        _ prepare: (inout PolicyParts) throws(CommandFailure) -> Void
+    ) throws(CommandFailure) -> (RunningProxy, FileRecord) {
+        let (loaded, outcome) = try LoadedConfiguration.loadRecorded(path)
+        LoadedConfiguration.tell(outcome.warnings)
+        DescriptorLimit.raise()
+        if geteuid() == 0 {
+            EventLine(event: "warning")
+                .with(
+                    "message",
+                    "pinproxy runs as root, which it has no need of: a fault in it would be a fault of root's. Give it a user of "
+                        + "its own (User= of the service, USER of the container); for ports below 1024 let it have CAP_NET_BIND_SERVICE"
+                )
+                .write(.warning, at: loaded.configuration.log.level)
+        }
+        var parts = loaded.parts
+        try prepare(&parts)
+        return (try RunningProxy(PolicySnapshot(parts, generation: loaded.generation)), outcome.record)
     }
 
     /// Reloads until a signal ends it; the signal.

@@ -23,6 +23,12 @@ struct Reloader {
     /// Files are often changed in several steps, and several files together.
     private var pause = QuietPeriod(quiet: .milliseconds(200), limit: .seconds(5))
     private var complaints: Set<String> = []
+    /// When the memory that a load took is given back: what was replaced by it is let go by then.
+    private var tidyAt: UInt64?
+    /// The allocator gives back at the next call what it has found free at this one.
+    private var tidiesLeft = 0
+    private static let tidyAfter: UInt64 = 2_000_000_000
+    private static let tidyAgainAfter: UInt64 = 200_000_000
 
     /// Begins to watch the files.
     ///
@@ -40,15 +46,21 @@ struct Reloader {
         self.record = record
         self.prepare = prepare
         watchAgain()
+        tidyLater()
     }
 
     /// Readable when something may have changed.
     var descriptors: [Int32] { watch.map { [$0.descriptor] } ?? [] }
     /// When `turn` is due, besides; in nanoseconds of the monotonic clock.
-    var deadline: UInt64? { pause.deadline }
+    var deadline: UInt64? { [pause.deadline, tidyAt].compactMap { $0 }.min() }
 
     /// Looks at what has happened to the files, and loads them when they have come to rest.
     mutating func turn() {
+        if let due = tidyAt, Clock.monotonic >= due {
+            SystemMemory.release()
+            tidiesLeft -= 1
+            tidyAt = tidiesLeft > 0 ? Clock.monotonic + Self.tidyAgainAfter : nil
+        }
         if watch?.takeChanges() == true { pause.note(at: Clock.monotonic) }
         guard pause.isOver(at: Clock.monotonic) else { return }
         // Links may lead elsewhere, and folders may be others by now.
@@ -71,12 +83,18 @@ struct Reloader {
         EventLine(event: "logReopened").with("signal", "SIGUSR1").write(.info, at: level)
     }
 
+    private mutating func tidyLater() {
+        tidyAt = Clock.monotonic + Self.tidyAfter
+        tidiesLeft = 2
+    }
+
     private var level: LogConfiguration.Level { proxy.snapshot.configuration.log.level }
 
     // MARK: Loading
 
     private mutating func load(_ trigger: Trigger) {
         pause.reset()
+        tidyLater()
         let outcome = ConfigurationLoader.load(path: path, generation: proxy.snapshot.generation + 1)
         record = outcome.record
         watchAgain()

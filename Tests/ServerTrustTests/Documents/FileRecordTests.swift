@@ -69,6 +69,35 @@ struct FileRecordTests {
         #expect(!record.isCurrent)
     }
 
+    @Test("a file of any size is read whole, up to the limit, also when it does not say its size")
+    func sizes() throws {
+        for count in [0, 1, 65_535, 65_536, 65_537, 200_000] {
+            let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31) }
+            let path = try folder.write(bytes: bytes, as: "file")
+            let read = FileContents.read(path, limit: max(1, count))
+            let isWhole = try read.get() == bytes
+            #expect(isWhole, "\(count)")
+            guard count > 1 else { continue }
+            #expect(throws: FileContents.Fault.self) { try FileContents.read(path, limit: count - 1).get() }
+        }
+        #expect(try FileContents.read("/proc/self/status", limit: 1 << 20).get().starts(with: "Name:".utf8))
+    }
+
+    @Test("of the documents of pin files one is in memory at a time, and their issues are kept")
+    func oneDocument() throws {
+        let readers = ["a", "b"].map { name in
+            let text = PinFileText.pinning("\(name).example.com", to: .unrelated(2))
+            return DocumentReader(JSONDocument(text: text, file: "\(name).json"))
+        }
+        let library = TrustAnchorLibrary()
+        let loaded = try PinFile.load(readers: readers, at: 0, library: library)
+        #expect(loaded.domains.domains.count == 2 && loaded.files == ["a.json", "b.json"])
+        #expect(readers.allSatisfy { $0.rootObject() == nil })
+        let bad = DocumentReader(JSONDocument(text: "{}", file: "c.json"))
+        #expect(throws: DocumentIssues.self) { try PinFile.load(readers: [bad], at: 0, library: library) }
+        #expect(bad.rootObject() == nil && !bad.issues.isEmpty)
+    }
+
     @Test("folders of pin files are watched whole, others for the names that matter")
     func folders() throws {
         let root = try #require(PathLookup(folder.path).destination)

@@ -53,6 +53,25 @@ struct PinnedDomainsTests {
         }
     }
 
+    @Test("the domain that decides about a host is found, an excluded one too")
+    func governing() throws {
+        let domains = try load(
+            """
+            "example.com": { \(Self.pins), "includeSubdomains": true },
+            "deep.example.com": { \(Self.pins) },
+            "out.example.com": { "excludeFromParentPolicy": true, "includeSubdomains": true }
+            """
+        ).domains
+        for (host, domain) in [
+            ("example.com", "example.com"), ("a.b.example.com", "example.com"),
+            ("deep.example.com", "deep.example.com"),
+            ("x.deep.example.com", "example.com"), ("out.example.com", "out.example.com"),
+            ("x.out.example.com", "out.example.com"), ("evilexample.com", nil), ("com", nil), ("192.0.2.1", nil),
+        ] as [(String, String?)] {
+            #expect(try domains.domain(governing: Host(host))?.host.description == domain, "\(host)")
+        }
+    }
+
     @Test("50 the exact domain before the parent, the longest parent before the others")
     func mostSpecific() throws {
         let domains = try load(
