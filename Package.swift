@@ -17,8 +17,9 @@ let package = Package(
     name: "pinproxy",
     products: [
         .executable(name: "pinproxy", targets: ["pinproxy"]),
-        // HTTPCore is in them because their signatures speak of its types: Host, HTTPFields, HTTPMethod.
-        .library(name: "ServerTrust", targets: ["ServerTrust", "HTTPCore"]),
+        // HTTPCore and StrictJSON are in them because their signatures speak of their types: Host, HTTPFields, HTTPMethod,
+        // DocumentIssue.
+        .library(name: "ServerTrust", targets: ["ServerTrust", "StrictJSON", "HTTPCore"]),
         .library(name: "HTTPCaching", targets: ["HTTPCaching", "HTTPCore"]),
         .library(name: "SessionCore", targets: ["SessionCore", "ServerTrust", "HTTPCore"]),
         .library(name: "SessionCoreFoundation", targets: ["SessionCoreFoundation"]),
@@ -41,20 +42,21 @@ let package = Package(
         .target(name: "CShims", dependencies: ["COpenSSL", "CLibcurl", "CCrypt"]),
 
         // From the bottom up; a module imports nothing above it.
+        .target(name: "StrictJSON", swiftSettings: strict),
         .target(name: "IOCore", dependencies: ["CShims"], swiftSettings: strict),
         .target(name: "HTTPCore", dependencies: ["IOCore"], swiftSettings: strict),
         .target(name: "HTTP2Core", dependencies: ["HTTPCore", "IOCore", "CNGHTTP2"], swiftSettings: strict),
         .target(
             name: "ServerTrust",
-            dependencies: ["HTTPCore", "IOCore", "CShims", "COpenSSL", "CIDN2", "CPSL"],
+            dependencies: ["StrictJSON", "HTTPCore", "IOCore", "CShims", "COpenSSL", "CIDN2", "CPSL"],
             swiftSettings: strict
         ),
         .target(name: "HTTPCaching", dependencies: ["HTTPCore", "IOCore", "CSQLite"], swiftSettings: strict),
         .target(
             name: "SessionCore",
             dependencies: [
-                "HTTPCaching", "ServerTrust", "HTTP2Core", "HTTPCore", "IOCore", "CShims", "CLibcurl", "COpenSSL",
-                "CZlib",
+                "HTTPCaching", "ServerTrust", "StrictJSON", "HTTP2Core", "HTTPCore", "IOCore", "CShims", "CLibcurl",
+                "COpenSSL", "CZlib",
             ],
             swiftSettings: strict
         ),
@@ -70,12 +72,16 @@ let package = Package(
         ),
         .target(
             name: "ProxyCore",
-            dependencies: ["SessionCore", "HTTP2Core", "HTTPCaching", "ServerTrust", "HTTPCore", "IOCore", "CShims"],
+            dependencies: [
+                "SessionCore", "HTTP2Core", "HTTPCaching", "ServerTrust", "StrictJSON", "HTTPCore", "IOCore", "CShims",
+            ],
             swiftSettings: strict
         ),
         .executableTarget(
             name: "pinproxy",
-            dependencies: ["ProxyCore", "SessionCore", "ServerTrust", "HTTPCore", "IOCore", "CShims", "COpenSSL"],
+            dependencies: [
+                "ProxyCore", "SessionCore", "ServerTrust", "StrictJSON", "HTTPCore", "IOCore", "CShims", "COpenSSL",
+            ],
             swiftSettings: strict
         ),
 
@@ -101,8 +107,13 @@ let package = Package(
             swiftSettings: strict
         ),
         .testTarget(
+            name: "StrictJSONTests",
+            dependencies: ["StrictJSON", "TestSupport"],
+            swiftSettings: strict
+        ),
+        .testTarget(
             name: "ServerTrustTests",
-            dependencies: ["ServerTrust", "HTTPCore", "CShims", "COpenSSL", "TestSupport"],
+            dependencies: ["ServerTrust", "StrictJSON", "HTTPCore", "IOCore", "CShims", "COpenSSL", "TestSupport"],
             swiftSettings: strict
         ),
         .testTarget(
@@ -136,7 +147,8 @@ let package = Package(
         .testTarget(
             name: "ProxyCoreTests",
             dependencies: [
-                "ProxyCore", "SessionCore", "HTTPCaching", "ServerTrust", "HTTPCore", "IOCore", "TestSupport",
+                "ProxyCore", "SessionCore", "HTTPCaching", "ServerTrust", "StrictJSON", "HTTPCore", "IOCore",
+                "TestSupport",
             ],
             swiftSettings: strict
         ),
@@ -144,7 +156,8 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "ProxyCore", "SessionCore", "HTTP2Core", "ServerTrust", "HTTPCore", "IOCore", "COpenSSL", "TestSupport",
+                "ProxyCore", "SessionCore", "HTTP2Core", "ServerTrust", "StrictJSON", "HTTPCore", "IOCore", "COpenSSL",
+                "TestSupport",
             ],
             path: "Tests/Fuzzing/FuzzTargets",
             swiftSettings: strict
@@ -153,7 +166,7 @@ let package = Package(
         // The built binary against real origins and real clients.
         .testTarget(
             name: "SystemTests",
-            dependencies: ["pinproxy", "ServerTrust", "HTTP2Core", "HTTPCore", "IOCore", "TestSupport"],
+            dependencies: ["pinproxy", "ServerTrust", "StrictJSON", "HTTP2Core", "HTTPCore", "IOCore", "TestSupport"],
             swiftSettings: strict
         ),
     ]

@@ -1,5 +1,6 @@
 import Foundation
 import ServerTrust
+import StrictJSON
 import TestSupport
 import Testing
 

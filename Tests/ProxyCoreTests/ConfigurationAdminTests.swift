@@ -1,5 +1,6 @@
 import HTTPCore
 import ServerTrust
+import StrictJSON
 import Testing
 
 @testable import ProxyCore

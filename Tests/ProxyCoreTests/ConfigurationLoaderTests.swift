@@ -1,6 +1,7 @@
 import Foundation
 import HTTPCore
 import ServerTrust
+import StrictJSON
 import Testing
 
 @testable import ProxyCore

@@ -1,6 +1,7 @@
 import Foundation
 import HTTPCaching
 import ServerTrust
+import StrictJSON
 import Testing
 
 @testable import ProxyCore

@@ -1,4 +1,5 @@
 import ServerTrust
+import StrictJSON
 import Testing
 
 @testable import pinproxy

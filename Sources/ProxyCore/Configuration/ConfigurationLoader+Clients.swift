@@ -1,5 +1,6 @@
 import Glibc
 import ServerTrust
+import StrictJSON
 
 extension ConfigurationLoader {
     /// Reads the files of `tls` and `authentication`; what is wrong with them is reported where they are named.

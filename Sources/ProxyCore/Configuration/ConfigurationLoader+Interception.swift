@@ -1,5 +1,6 @@
 import Glibc
 import ServerTrust
+import StrictJSON
 
 extension ConfigurationReader {
     mutating func readInterception(_ object: DocumentObject) {

@@ -1,6 +1,7 @@
 import Glibc
 import HTTPCore
 package import ServerTrust
+package import StrictJSON
 
 /// Makes a `PolicySnapshot` of `config.json` and everything that it names, or says all that keeps it from being one.
 ///

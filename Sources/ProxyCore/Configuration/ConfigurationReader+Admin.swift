@@ -1,4 +1,5 @@
-package import ServerTrust
+import ServerTrust
+package import StrictJSON
 
 extension ConfigurationReader {
     mutating func readAdmin(_ object: DocumentObject) {

@@ -1,6 +1,7 @@
 import HTTPCaching
 import HTTPCore
 import ServerTrust
+import StrictJSON
 
 extension ConfigurationReader {
     /// `cache` at the top: the one cache of the process.

@@ -1,4 +1,5 @@
 import ServerTrust
+import StrictJSON
 
 // What the configuration demands of clients: TLS, and proof of who they are.
 

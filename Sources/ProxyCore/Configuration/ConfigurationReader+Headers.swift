@@ -2,6 +2,7 @@ import Glibc
 import HTTPCore
 import IOCore
 import ServerTrust
+import StrictJSON
 
 extension ConfigurationReader {
     /// - Parameter ofHost: false for the defaults, which hold for any host and so must give nobody's secrets away.

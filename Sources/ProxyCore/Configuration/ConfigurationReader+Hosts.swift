@@ -1,5 +1,6 @@
 import HTTPCore
 import ServerTrust
+import StrictJSON
 
 extension ConfigurationReader {
     mutating func readDefaults(_ object: DocumentObject) {

@@ -1,5 +1,6 @@
 import HTTPCore
 import ServerTrust
+import StrictJSON
 
 extension ConfigurationReader {
     /// The longest path that `sockaddr_un` holds (unix(7)).

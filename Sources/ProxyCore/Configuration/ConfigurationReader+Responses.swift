@@ -1,5 +1,6 @@
 import HTTPCore
 import ServerTrust
+import StrictJSON
 
 extension ConfigurationReader {
     func readResponses(_ object: DocumentObject) -> ResponseRules {

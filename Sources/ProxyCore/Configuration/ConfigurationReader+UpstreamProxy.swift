@@ -1,6 +1,7 @@
 import Glibc
 import HTTPCore
 import ServerTrust
+import StrictJSON
 
 /// Reads `upstreamProxy`: a URL, or an object with a URL and the place of the credentials. No message repeats a value,
 /// since a password may stand in it.

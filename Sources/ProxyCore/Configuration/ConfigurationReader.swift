@@ -1,5 +1,6 @@
 import HTTPCore
 import ServerTrust
+import StrictJSON
 
 /// Reads `config.json` into a `Configuration`, and remembers where the values stand that can only be judged together
 /// with the pin files.

@@ -1,5 +1,6 @@
 import HTTPCore
 import ServerTrust
+import StrictJSON
 
 // The values that `config.json` writes as strings, each read with an issue on what is wrong with it.
 

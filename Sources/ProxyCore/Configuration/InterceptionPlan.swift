@@ -1,5 +1,6 @@
 package import HTTPCore
-package import ServerTrust
+import ServerTrust
+package import StrictJSON
 
 /// Where the local CA's files are: `interception` of the configuration, ready to open.
 package struct InterceptionConfiguration: Hashable, Sendable {

@@ -1,5 +1,6 @@
 import HTTPCore
 import ServerTrust
+import StrictJSON
 
 /// When a warning about a domain's pins is due again. A value without a clock: times are milliseconds that only grow.
 struct PinNotices: Sendable {

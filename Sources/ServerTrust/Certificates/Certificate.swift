@@ -1,6 +1,7 @@
 import COpenSSL
 import CShims
 import Glibc
+import StrictJSON
 
 /// An X.509 certificate (RFC 5280).
 ///
@@ -64,7 +65,7 @@ public final class Certificate: @unchecked Sendable, CustomStringConvertible {
                 )
             case let label:
                 throw CertificateFault(
-                    "a PEM block \"\(JSONScanner.shown(label))\" where certificates are expected",
+                    "a PEM block \"\(LegibleText.excerpt(label))\" where certificates are expected",
                     remedy: "leave only CERTIFICATE blocks in the file"
                 )
             }

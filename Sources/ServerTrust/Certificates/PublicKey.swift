@@ -1,4 +1,5 @@
 import COpenSSL
+import StrictJSON
 
 /// A public key, for the computing of pins: read from a certificate, a certificate request, a public or a private key.
 public struct PublicKey: Sendable {
@@ -51,12 +52,12 @@ public struct PublicKey: Sendable {
             if let key = fromPrivateKey(section.der) { return key }
         default:
             throw CertificateFault(
-                "a PEM block \"\(JSONScanner.shown(section.label))\" that holds no key",
+                "a PEM block \"\(LegibleText.excerpt(section.label))\" that holds no key",
                 remedy: "name a certificate, a request, or a key"
             )
         }
         throw CertificateFault(
-            "the block \"\(JSONScanner.shown(section.label))\" cannot be decoded",
+            "the block \"\(LegibleText.excerpt(section.label))\" cannot be decoded",
             remedy: "export it again",
             underlying: OpenSSLError(draining: "PEM")
         )

@@ -1,4 +1,5 @@
 import COpenSSL
+import StrictJSON
 
 /// Certificate revocation lists (RFC 5280, section 5) that a policy holds: a `STACK_OF(X509_CRL)`.
 ///
@@ -106,7 +107,7 @@ public final class RevocationLists: @unchecked Sendable {
         let sections = try PEMSection.sections(in: bytes)
         if let other = sections?.first(where: { $0.label != "X509 CRL" }) {
             throw CertificateFault(
-                "something else than revocation lists in it: a PEM block \"\(JSONScanner.shown(other.label))\"",
+                "something else than revocation lists in it: a PEM block \"\(LegibleText.excerpt(other.label))\"",
                 remedy: "name a file that holds X509 CRL blocks only"
             )
         }

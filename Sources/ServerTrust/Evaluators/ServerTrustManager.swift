@@ -1,4 +1,5 @@
 public import HTTPCore
+import StrictJSON
 
 /// Which host is held to which evaluator, under Alamofire's name.
 ///
@@ -54,7 +55,7 @@ public struct ServerTrustManager: Sendable {
         /// What to do about it, without a full stop.
         public var remedy: String
 
-        public var description: String { "\"\(JSONScanner.shown(name))\": \(message) (\(remedy))" }
+        public var description: String { "\"\(LegibleText.excerpt(name))\": \(message) (\(remedy))" }
     }
 
     /// The evaluator of a host.

@@ -1,6 +1,7 @@
 import CIDN2
 import CPSL
 package import HTTPCore
+import StrictJSON
 
 /// The names of domains in pin files, brought to the one normal form in which requests are compared.
 package enum DomainName {
@@ -18,7 +19,7 @@ package enum DomainName {
             throw Fault(
                 message: "a pattern is no domain",
                 remedy:
-                    "name \"\(JSONScanner.shown(rest.isEmpty ? "example.com" : rest))\" with \"includeSubdomains\": true"
+                    "name \"\(LegibleText.excerpt(rest.isEmpty ? "example.com" : rest))\" with \"includeSubdomains\": true"
             )
         }
         if text.utf8.contains(UInt8(ascii: "/")) {

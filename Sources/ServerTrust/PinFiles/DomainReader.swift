@@ -1,4 +1,5 @@
 import HTTPCore
+import StrictJSON
 
 /// Reads one domain of a pin file: the value of a member of `pinnedDomains`.
 struct DomainReader {
@@ -92,7 +93,7 @@ struct DomainReader {
         for (name, element) in object.entries
         where !["excludeFromParentPolicy", "includeSubdomains", "comment"].contains(name) {
             element.report(
-                "\"\(JSONScanner.shown(name))\" on a domain that is excluded from its parent's policy",
+                "\"\(LegibleText.excerpt(name))\" on a domain that is excluded from its parent's policy",
                 remedy: "take it out, or set \"excludeFromParentPolicy\" to false"
             )
         }
@@ -181,7 +182,7 @@ struct DomainReader {
             configuration.expiration = CalendarDate(text)
             if configuration.expiration == nil {
                 element.report(
-                    "\"\(JSONScanner.shown(text))\" is no date",
+                    "\"\(LegibleText.excerpt(text))\" is no date",
                     remedy: "write a day of the calendar as YYYY-MM-DD"
                 )
             }

@@ -1,4 +1,5 @@
 import HTTPCore
+public import StrictJSON
 
 /// Loads pin files: all of them or none. The form is described by `docs/schema/pin-file.schema.json`.
 public enum PinFile {

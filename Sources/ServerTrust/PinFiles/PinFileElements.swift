@@ -1,3 +1,5 @@
+package import StrictJSON
+
 /// Reads one entry of `pins` or `forbiddenPins`: a `sha256/…` string or an object.
 enum PinReader {
     /// The pin; `nil` after an issue.
@@ -87,7 +89,7 @@ extension DocumentElement {
         switch FileContents.read(reader.resolve(path: path), limit: 16 << 20) {
         case .success(let bytes): return bytes
         case .failure(let fault):
-            report("the file \"\(JSONScanner.shown(path))\" \(fault.message)", remedy: fault.remedy)
+            report("the file \"\(LegibleText.excerpt(path))\" \(fault.message)", remedy: fault.remedy)
             return nil
         }
     }
@@ -98,7 +100,7 @@ extension DocumentElement {
             return try body()
         } catch {
             let file: String =
-                if case .string(let path) = value.content { "the file \"\(JSONScanner.shown(path))\": " } else { "" }
+                if case .string(let path) = value.content { "the file \"\(LegibleText.excerpt(path))\": " } else { "" }
             let cause = error.underlying?.entries.first.map { " [\($0.text)]" } ?? ""
             report(file + error.message + cause, remedy: error.remedy)
             return nil

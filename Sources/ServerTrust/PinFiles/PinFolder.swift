@@ -1,3 +1,5 @@
+import StrictJSON
+
 /// A folder of pin files: which of its names are read, and which look as if they should have been.
 struct PinFolder {
     /// The paths of the pin files, in the order of their names.

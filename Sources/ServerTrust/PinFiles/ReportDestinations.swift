@@ -1,4 +1,5 @@
 import HTTPCore
+import StrictJSON
 
 /// Where the domains of all pin files send their reports: none may lead back to a domain that it is about, not by way of
 /// another domain's reports either, or one failed pin would make reports without end.
@@ -68,7 +69,7 @@ extension DocumentElement {
             return try ReportURI(text)
         } catch {
             switch error {
-            case .malformed: report("\"\(JSONScanner.shown(text))\" is no http or https URI", remedy: remedy)
+            case .malformed: report("\"\(LegibleText.excerpt(text))\" is no http or https URI", remedy: remedy)
             case .scheme: report("reports go to http and https URIs alone", remedy: remedy)
             case .userInformation:
                 report("a URI for reports holds no user or password", remedy: "take what stands before the @ out")

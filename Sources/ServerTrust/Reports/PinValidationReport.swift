@@ -1,5 +1,6 @@
 import COpenSSL
 public import HTTPCore
+import StrictJSON
 
 /// The report of an evaluation in which the pins failed: the JSON object of RFC 7469, section 3, extended by
 /// `enforce-pinning` and `validation-result`.

@@ -1,4 +1,5 @@
 import ServerTrust
+import StrictJSON
 
 /// How JSON is read.
 public struct JSONReadingOptions: Sendable, Hashable {

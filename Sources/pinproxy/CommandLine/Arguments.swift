@@ -1,4 +1,5 @@
 import ServerTrust
+import StrictJSON
 
 /// What stands behind a command's name, sorted into options and operands.
 struct Arguments: Sendable {

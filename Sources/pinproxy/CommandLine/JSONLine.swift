@@ -1,4 +1,5 @@
 import ServerTrust
+import StrictJSON
 
 /// One JSON object on one line of the standard output, member by member.
 struct JSONLine {

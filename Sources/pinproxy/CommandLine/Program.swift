@@ -1,4 +1,5 @@
 import ServerTrust
+import StrictJSON
 
 /// From the words of the command line to an exit code.
 enum Program {

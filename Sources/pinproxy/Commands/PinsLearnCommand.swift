@@ -1,6 +1,7 @@
 import IOCore
 import ProxyCore
 import ServerTrust
+import StrictJSON
 
 extension Command {
     static let pinsLearn = Command(

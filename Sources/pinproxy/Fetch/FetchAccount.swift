@@ -1,5 +1,6 @@
 import ServerTrust
 import SessionCore
+import StrictJSON
 
 /// What `fetch` did, as one JSON line for programs; names and times as the task log has them.
 struct FetchAccount {

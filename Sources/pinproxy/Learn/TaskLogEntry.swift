@@ -1,5 +1,6 @@
 import HTTPCore
 import ServerTrust
+import StrictJSON
 
 /// What one line of the task log tells of a server. A log may hold anything: whatever is not as the documentation has
 /// it makes the line foreign, and nothing of it counts.

@@ -3,6 +3,7 @@ import HTTPCore
 import IOCore
 import ServerTrust
 import SessionCore
+import StrictJSON
 
 /// A server's chain, for people.
 struct ChainReport {

@@ -1,5 +1,6 @@
 import HTTPCore
 import ServerTrust
+import StrictJSON
 
 /// The text of a pin file that this program proposes: mode `publicKey`, ready to load.
 struct PinFileDraft {

@@ -2,6 +2,7 @@ import Glibc
 import HTTPCore
 import IOCore
 import ServerTrust
+import StrictJSON
 
 /// The pin files at one path, with the contents of the files that they name: what `pins diff` compares.
 final class PinFileSet {

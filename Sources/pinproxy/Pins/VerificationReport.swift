@@ -1,6 +1,7 @@
 import HTTPCore
 import ServerTrust
 import SessionCore
+import StrictJSON
 
 /// What `pins verify` prints: for people, or one JSON object a line.
 struct VerificationReport {

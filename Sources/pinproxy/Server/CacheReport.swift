@@ -1,4 +1,5 @@
 import ServerTrust
+import StrictJSON
 
 /// What the admin listener tells of the cache, for people.
 enum CacheReport {

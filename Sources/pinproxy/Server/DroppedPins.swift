@@ -2,6 +2,7 @@ import HTTPCore
 import IOCore
 import ProxyCore
 import ServerTrust
+import StrictJSON
 
 /// What hosts would be protected less after a reload: a file that was removed, perhaps only for a moment or by mistake,
 /// looks like one that is not wanted any more.

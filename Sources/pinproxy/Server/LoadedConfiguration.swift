@@ -1,5 +1,6 @@
 import ProxyCore
 import ServerTrust
+import StrictJSON
 
 /// The configuration that a command names, read whole, or the failure that the command ends with.
 enum LoadedConfiguration {

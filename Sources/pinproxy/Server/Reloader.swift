@@ -2,6 +2,7 @@ import Glibc
 import IOCore
 import ProxyCore
 import ServerTrust
+import StrictJSON
 
 /// Takes changed configuration and pin files in while the proxy serves: on SIGHUP, and when the files have changed.
 ///

@@ -1,6 +1,7 @@
 import COpenSSL
 import HTTPCore
 import ServerTrust
+import StrictJSON
 import TestSupport
 
 /// Certificates, requests, keys and revocation lists, in PEM and DER.

@@ -1,6 +1,7 @@
 import HTTPCore
 import ProxyCore
 import ServerTrust
+import StrictJSON
 
 /// Configuration files: JSON, pin files, `config.json`.
 final class DocumentProperties {

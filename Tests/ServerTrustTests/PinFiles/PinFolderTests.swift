@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import HTTPCore
 import ServerTrust
+import StrictJSON
 import TestSupport
 import Testing
 

@@ -1,4 +1,4 @@
-import ServerTrust
+import StrictJSON
 import TestSupport
 import Testing
 

@@ -16,22 +16,8 @@ package final class DocumentReader {
         root = document.root
     }
 
-    /// A reader of a file; a file that cannot be read is an issue as well.
-    package convenience init(file: String) {
-        switch FileContents.read(file, limit: JSONDocument.maximumBytes) {
-        case .success(let bytes):
-            self.init(JSONDocument(bytes: bytes, file: file))
-            if FileContents.openness(file) != .closed {
-                report(
-                    "every user of this machine can write to it, and so decide which servers are trusted",
-                    remedy: "chmod o-w \(file)"
-                )
-            }
-        case .failure(let fault): self.init(file: file, issue: fault.issue(file: file))
-        }
-    }
-
-    private init(file: String, issue: DocumentIssue) {
+    /// A reader of a document that could not be had at all.
+    package init(file: String, issue: DocumentIssue) {
         self.file = file
         issues = [issue]
         root = nil
@@ -65,11 +51,6 @@ package final class DocumentReader {
         var warning = issue(message, remedy, pointer, place)
         warning.code = code
         warnings.append(warning)
-    }
-
-    /// A path in the document, taken relative to the document's own folder.
-    package func resolve(path: String) -> String {
-        FileContents.resolve(path, relativeTo: file)
     }
 
     private func issue(
@@ -123,7 +104,7 @@ package struct DocumentElement {
     package func int(in range: ClosedRange<Int>) -> Int? {
         guard case .number(let text) = value.content else { return wrongKind("a whole number") }
         guard let number = Int(text) else {
-            report("\(JSONScanner.shown(text)) is no whole number", remedy: "write one from \(Self.shown(range))")
+            report("\(LegibleText.excerpt(text)) is no whole number", remedy: "write one from \(Self.shown(range))")
             return nil
         }
         guard range.contains(number) else {
@@ -159,7 +140,7 @@ package struct DocumentElement {
         let known = Choice.allCases.map(\.rawValue)
         let listed = known.map { "\"\($0)\"" }.joined(separator: ", ")
         let remedy = Spelling.nearest(to: text, among: known).map { "did you mean \"\($0)\"? Known: \(listed)" }
-        report("unknown value \"\(JSONScanner.shown(text))\"", remedy: remedy ?? "write one of \(listed)")
+        report("unknown value \"\(LegibleText.excerpt(text))\"", remedy: remedy ?? "write one of \(listed)")
         return nil
     }
 
@@ -235,7 +216,7 @@ package final class DocumentObject {
             let guess = Spelling.nearest(to: member.name, among: known)
             let listed = known.map { "\"\($0)\"" }.joined(separator: ", ")
             reader.report(
-                "unknown key \"\(JSONScanner.shown(member.name))\"",
+                "unknown key \"\(LegibleText.excerpt(member.name))\"",
                 remedy: guess.map { "did you mean \"\($0)\"?" } ?? "take it out; known here: \(listed)",
                 pointer: JSONPointer.member(member.name, of: pointer),
                 place: member.namePlace

@@ -31,11 +31,4 @@ extension JSONScanner {
         }
         return rest.isEmpty
     }
-
-    /// Outside text cut to a length that fits a message, without what would disturb its line.
-    static func shown(_ text: String) -> String {
-        let start = text.unicodeScalars.prefix(60)
-        let cut = start.endIndex == text.unicodeScalars.endIndex ? "" : "…"
-        return String(String.UnicodeScalarView(start)).legible + cut
-    }
 }

@@ -91,7 +91,7 @@ struct JSONScanner {
             if readable {
                 if let first = seen[name] {
                     try report(
-                        "duplicate key \"\(JSONScanner.shown(name))\", first given in line \(first.line)",
+                        "duplicate key \"\(LegibleText.excerpt(name))\", first given in line \(first.line)",
                         "keep one of the two",
                         at: memberPointer,
                         place: namePlace
@@ -185,7 +185,7 @@ struct JSONScanner {
             let remedy =
                 ["true", "false", "null"].contains(word.lowercased())
                 ? "write \(word.lowercased())" : "write true, false, null, a number or a string in double quotes"
-            try report("\(JSONScanner.shown(word)) is no JSON value", remedy, at: pointer, place: start)
+            try report("\(LegibleText.excerpt(word)) is no JSON value", remedy, at: pointer, place: start)
             return .unreadable
         }
     }
@@ -198,7 +198,7 @@ struct JSONScanner {
         }
         let token = bytes[first..<index]
         guard JSONScanner.isNumber(token) else {
-            let word = JSONScanner.shown(String(decoding: token, as: UTF8.self))
+            let word = LegibleText.excerpt(String(decoding: token, as: UTF8.self))
             try report("\(word) is no JSON number", "write it as in 0, -1, 2.5 or 1e6", at: pointer, place: start)
             return .unreadable
         }

@@ -20,3 +20,12 @@ extension String {
         return result
     }
 }
+
+package enum LegibleText {
+    /// Outside text cut to a length that fits a message, without what would disturb its line.
+    package static func excerpt(_ text: String) -> String {
+        let start = text.unicodeScalars.prefix(60)
+        let cut = start.endIndex == text.unicodeScalars.endIndex ? "" : "…"
+        return String(String.UnicodeScalarView(start)).legible + cut
+    }
+}

@@ -1,4 +1,5 @@
 import Glibc
+package import StrictJSON
 
 /// Whole files of configuration, read with a bound. Blocking disk I/O: at start, on reload and in commands, never on a
 /// loop.

@@ -1,4 +1,4 @@
-import ServerTrust
+import StrictJSON
 import Testing
 
 @Suite("Reading a document")
@@ -62,23 +62,5 @@ struct DocumentReaderTests {
         let reader = reader(#"{"a":NaN}"#)
         #expect(try #require(reader.rootObject()).string("a") == nil)
         #expect(reader.issues.count == 1)
-    }
-
-    @Test("a missing file is an issue that names it")
-    func missingFile() {
-        let reader = DocumentReader(file: "/nonexistent/config.json")
-        #expect(reader.root == nil)
-        #expect(
-            reader.issues.map(\.description) == [
-                "/nonexistent/config.json: cannot be read: No such file or directory (name a file that exists)"
-            ]
-        )
-    }
-
-    @Test("paths are taken relative to the document's folder")
-    func paths() {
-        #expect(FileContents.resolve("a.pem", relativeTo: "pins/x.json") == "pins/a.pem")
-        #expect(FileContents.resolve("/a.pem", relativeTo: "pins/x.json") == "/a.pem")
-        #expect(FileContents.resolve("a.pem", relativeTo: "x.json") == "a.pem")
     }
 }

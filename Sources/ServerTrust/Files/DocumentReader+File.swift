@@ -1,0 +1,23 @@
+package import StrictJSON
+
+extension DocumentReader {
+    /// A reader of a file; a file that cannot be read is an issue as well.
+    package convenience init(file: String) {
+        switch FileContents.read(file, limit: JSONDocument.maximumBytes) {
+        case .success(let bytes):
+            self.init(JSONDocument(bytes: bytes, file: file))
+            if FileContents.openness(file) != .closed {
+                report(
+                    "every user of this machine can write to it, and so decide which servers are trusted",
+                    remedy: "chmod o-w \(file)"
+                )
+            }
+        case .failure(let fault): self.init(file: file, issue: fault.issue(file: file))
+        }
+    }
+
+    /// A path in the document, taken relative to the document's own folder.
+    package func resolve(path: String) -> String {
+        FileContents.resolve(path, relativeTo: file)
+    }
+}
