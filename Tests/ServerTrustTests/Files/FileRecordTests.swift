@@ -1,6 +1,7 @@
 import Foundation
 import IOCore
 import ServerTrust
+import StrictJSON
 import TestSupport
 import Testing
 
