@@ -155,7 +155,8 @@ ptrdiff_t pinproxy_write_file(int descriptor, const void *bytes, size_t count) {
 }
 
 int pinproxy_open_append(const char *path) {
-    int descriptor = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+    // A FIFO that no process reads is an error (ENXIO), where a blocking open would wait for a reader.
+    int descriptor = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0640);
     return descriptor < 0 ? -errno : descriptor;
 }
 

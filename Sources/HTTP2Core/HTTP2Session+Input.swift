@@ -174,7 +174,7 @@ extension HTTP2Session {
         swap(&gathered, &input.gathered)
         let head = FrameHead(gathered.span)
         let isLast = head.endsFieldBlock
-        guard var filter = input.filter, var text = Self.frame(gathered.span, head, through: &filter) else {
+        guard var filter = input.filter, let text = Self.frame(gathered.span, head, through: &filter) else {
             // Its padding is wrong: nghttp2 says so.
             input.filter = nil
             return feed(gathered.span)
@@ -185,7 +185,7 @@ extension HTTP2Session {
             terminate(.compressionError)
             return true
         }
-        if !filter.hasOmitted { swap(&text, &gathered) }
+        // Never the frame as it came: the filter may hold a part of a length back until the next one.
         return feed(text.span)
     }
 

@@ -16,7 +16,9 @@ package struct IOFailure: Error, CustomStringConvertible, Sendable, Equatable {
 
     /// The system's own words for the error, without the call.
     package var reason: String {
-        String(cString: strerror(code))
+        // The system says "No such device or address".
+        if code == ENXIO, "\(call)" == "open" { return "no process reads from this FIFO" }
+        return String(cString: strerror(code))
     }
 
     package var description: String { "\(call): \(reason)" }

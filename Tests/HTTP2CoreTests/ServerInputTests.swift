@@ -85,6 +85,32 @@ struct ServerInputTests {
         #expect(errors(server.take()) == [])
     }
 
+    @Test("a frame may end anywhere in a field of 70 KB, in its lengths too: the table stays as the client thinks it is")
+    func largeFieldInPieces() throws {
+        // A string that is kept, with a length of several bytes, and one that is too long.
+        var block = Self.get
+        block += [0x40] + FieldBlockFilterTests.text("x-kept")
+        block += FieldBlockFilterTests.text(300)
+        block += [0x40] + FieldBlockFilterTests.text("x-large")
+        block += FieldBlockFilterTests.text(70_000)
+        let next: [UInt8] = [0x40] + FieldBlockFilterTests.text("x-next") + FieldBlockFilterTests.text("2")
+        block += next
+        for cut in 1..<(block.count - 70_000 - next.count + 2) {
+            let server = Peer(.server)
+            var bytes = Self.preface + Self.frame(1, 1, 1, Array(block[..<cut]))
+            var rest = block[cut...]
+            while !rest.isEmpty {
+                let piece = Array(rest.prefix(1 << 14))
+                rest = rest.dropFirst(1 << 14)
+                bytes += Self.frame(9, rest.isEmpty ? 4 : 0, 1, piece)
+            }
+            #expect(server.give(bytes + Self.frames(3, Self.get + [0xBE])))
+            #expect(server.opened.map(\.lacksField) == [true, false], "\(cut)")
+            #expect(server.opened.last?.heads.first?.last == "x-next: 2", "\(cut)")
+            #expect(errors(server.take()) == [], "\(cut)")
+        }
+    }
+
     @Test("a field block that ends amid a field of 70 KB cannot be read")
     func cutField() {
         let server = Peer(.server)

@@ -327,6 +327,20 @@ struct CacheTransactionTests {
         #expect(try answered(try transaction(urls[1], [("Accept-Language", "fr")])).refreshes)
     }
 
+    @Test("a cache that takes another one's place knows of the origins in doubt")
+    func doubtsPassedOn() throws {
+        let failed = try transaction("http://a.example/1")
+        _ = try forwarded(failed)
+        #expect(try !fail(failed, .untrusted))
+        let origin = try #require(AbsoluteURL("http://a.example/")).origin
+        let next = ResponseCache(CacheStore(memory: MemoryStore(capacity: 1 << 20), disk: nil, CacheOptions()))
+        #expect(!next.doubts(origin))
+        next.takeDoubts(of: cache)
+        #expect(next.doubts(origin))
+        next.trust(origin)
+        #expect(!next.doubts(origin))
+    }
+
     @Test("a failure that says nothing of the server lets nothing stale stand in, and puts no origin in doubt")
     func undoubtedOrigin() throws {
         try store([7], [("Cache-Control", "max-age=0, stale-while-revalidate=60, stale-if-error=60")])

@@ -128,7 +128,10 @@ struct CacheWaitingTests {
         try disk.settle()
         let next = try transaction()
         #expect(try relay(next, length: 200_000).isStored)
-        _ = try follow(1)
+        let waiting = try follow(1)
+        next.ended(isWhole: false)
+        loop.run(until: { waiting.forwards == 1 }, atMost: .seconds(10))
+        #expect(waiting.forwards == 1)
     }
 
     @Test("a body of unknown length that finds no room on its way lets go of those that wait, and is not counted")

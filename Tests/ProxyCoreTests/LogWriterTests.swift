@@ -114,6 +114,22 @@ struct LogWriterTests {
         #expect(losses.count == 13)
     }
 
+    @Test("a FIFO that no process reads is an error, not a wait")
+    func unreadFIFO() throws {
+        let folder = try TemporaryFolder()
+        let path = folder.path + "/log"
+        try #require(mkfifo(path, 0o600) == 0)
+        let failure = #expect(throws: IOFailure.self) { try LogWriter(path: path) }
+        #expect(failure?.reason == "no process reads from this FIFO")
+        let reader = open(path, O_RDONLY | O_NONBLOCK)
+        defer { close(reader) }
+        let writer = try LogWriter(path: path)
+        writer.write(Array("line\n".utf8), count: 1)
+        writer.close()
+        var bytes = [UInt8](repeating: 0, count: 10)
+        #expect(Glibc.read(reader, &bytes, 10) == 5)
+    }
+
     @Test("a reader that has gone harms nobody")
     func readerGone() throws {
         _ = TestSocket.ready

@@ -54,6 +54,29 @@ struct CacheTrustTests {
         #expect(origin.connections[1].applicationBytes == 0)
     }
 
+    @Test("a server that is refused for an offer to upgrade puts the origin in doubt, too")
+    func refusedUpgrade() throws {
+        let server = try Stage.pki.server(Stage.host)
+        let other = try Stage.pki.server(Stage.host)
+        var origin: ScriptedOrigin? = try ScriptedOrigin(server, successor: other) { connection in
+            _ = try connection.readRequest()
+            try connection.write(OriginAnswer.text("good", fields: Self.stale + ["Connection: close"]))
+        }
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.serve(Stage.host, server, at: try #require(origin).port)
+        settings.members["cache"] = [String: Any]()
+        let proxy = try ProxyUnderTest(settings)
+        let url = "http://\(Stage.host)/"
+        #expect(try proxy.get(url).text == "good")
+        let offer = ["Connection: upgrade", "Upgrade: websocket"]
+        let refused = try proxy.exchange(ProxyUnderTest.request("GET", url, fields: offer))
+        #expect(refused.status == 502 && refused.problemCode == "pin_mismatch")
+        // Nothing listens there any more.
+        origin = nil
+        let unreachable = try proxy.get(url)
+        #expect(unreachable.status == 502 && unreachable.problemCode == "connect_failed")
+    }
+
     @Test("what came under another policy is not used: other pins, a pin set that has expired")
     func policyChanged() throws {
         let cache = try CacheStage { _ in CacheStage.fresh("x") }

@@ -140,7 +140,7 @@ struct DrainTests {
                 + ["--proxy-cacert", "\(stage.proxy.folder.path)/anchors.pem", stage.url("/late")],
             environment: Programs.environment
         )
-        _ = try curl.waitForErrors("the connection") { $0.contains("Connected to localhost") ? true : nil }
+        _ = try curl.waitForErrors("the hello") { $0.contains("Client hello") ? true : nil }
         stage.proxy.signal(SIGTERM)
         stage.proxy.signal(SIGCONT)
         let finished = try curl.waitForExit()

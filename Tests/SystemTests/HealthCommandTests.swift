@@ -39,9 +39,9 @@ struct HealthCommandTests {
         #expect(try pinproxy("health", "--config", "/nonexistent/config.json").exitCode == 66)
     }
 
-    /// One answer to each connection, in plain text or behind TLS, and the words of the command about it.
-    private func health(_ answer: String, tls: Bool = false) throws -> Programs.Finished {
-        let origin = try ScriptedOrigin(tls ? try Stage.pki.server("localhost") : nil) { connection in
+    /// One answer to each connection, and the words of the command about it.
+    private func health(_ answer: String) throws -> Programs.Finished {
+        let origin = try ScriptedOrigin(nil) { connection in
             _ = try connection.readRequest()
             try connection.write(answer)
         }
@@ -69,7 +69,13 @@ struct HealthCommandTests {
 
     @Test("a port that speaks TLS, one that hangs up and one that says nothing are told apart")
     func noAnswer() throws {
-        let tls = try health("", tls: true)
+        let own = try Stage.pki.server("localhost")
+        let stage = try Stage({ settings in
+            settings.files["own.pem"] = own.chainPEM
+            settings.files["own.key"] = own.privateKeyPEM
+            settings.listeners[0]["tls"] = ["certificate": "own.pem", "key": "own.key"]
+        }) { _ in OriginAnswer.text("") }
+        let tls = try pinproxy("health", "--admin", "127.0.0.1:\(stage.proxy.port)", "--timeout", "10s")
         #expect(tls.exitCode == 69)
         #expect(tls.errors.contains("TLS"), "\(tls.errors)")
         let empty = try health("")

@@ -147,8 +147,19 @@ package final class ResponseCache: @unchecked Sendable {
 
     // MARK: - Doubted origins
 
+    /// Takes over what another cache, in whose place this one comes, knows of refused servers.
+    package func takeDoubts(of former: ResponseCache) {
+        let (origins, all) = former.lock.withLock { (former.doubted, former.doubtsAll) }
+        guard all || !origins.isEmpty else { return }
+        lock.withLock {
+            doubted.formUnion(origins)
+            doubtsAll = doubtsAll || all
+        }
+        hasDoubts.store(true, ordering: .releasing)
+    }
+
     /// A server was refused that answered for the origin.
-    func doubt(_ origin: Origin) {
+    package func doubt(_ origin: Origin) {
         lock.withLock {
             if doubted.count < Self.doubtedAtMost { doubted.insert(origin) } else { doubtsAll = true }
         }

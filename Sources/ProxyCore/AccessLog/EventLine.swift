@@ -1,5 +1,3 @@
-import Glibc
-import IOCore
 import ServerTrust
 import StrictJSON
 
@@ -29,7 +27,7 @@ package struct EventLine: Sendable {
 
     /// There is nobody to tell when that fails.
     package func write() {
-        DescriptorOutput.write(json + "\n", to: STDERR_FILENO)
+        EventOutput.standard.write(json + "\n")
     }
 
     /// Writes it if `log.level` lets events of that severity through.

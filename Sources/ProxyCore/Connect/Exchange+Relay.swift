@@ -1,3 +1,4 @@
+import HTTPCaching
 import HTTPCore
 import IOCore
 import SessionCore
@@ -121,7 +122,9 @@ extension Exchange {
     }
 
     /// The relay did not come about: the client still speaks HTTP.
-    func relayFailed(_ error: SessionError) {
+    func relayFailed(_ error: SessionError, at endpoint: Endpoint) {
+        // Whatever was asked: a server that was refused puts the origin in doubt.
+        if error.originFailure == .untrusted { worker.cache?.doubt(endpoint.origin) }
         guard !isOver else { return }
         if error.code == .sessionInvalidated { return beginAnew() }
         if answer.hasBegun { fail(Problem(error)) } else { refuse(Problem(error), keepAlive: canPersist) }

@@ -152,7 +152,7 @@ final class ProtocolUpgrade: Relay {
     private func fail(_ error: SessionError) {
         guard phase == .dialling else { return }
         phase = .closed
-        exchange.relayFailed(error)
+        exchange.relayFailed(error, at: endpoint)
         letGo()
     }
 }

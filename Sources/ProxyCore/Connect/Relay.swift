@@ -207,7 +207,7 @@ class Relay: LoopStreamTaskDelegate {
         case .closed: break
         case .dialling:
             phase = .closed
-            if let error { exchange.relayFailed(error) }
+            if let error { exchange.relayFailed(error, at: endpoint) }
             letGo()
         case .opening, .relaying:
             failure = error

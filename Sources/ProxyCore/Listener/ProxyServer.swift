@@ -264,8 +264,10 @@ package final class ProxyServer {
     /// that are under way find and store nothing in it any more.
     private func replaceCache(from current: Configuration, to next: Configuration) -> ResponseCache? {
         guard current.cache != next.cache else { return cache.current }
-        cache.current?.store.close()
+        let former = cache.current
+        former?.store.close()
         cache.current = ResponseCache.make(next)
+        if let former { cache.current?.takeDoubts(of: former) }
         return cache.current
     }
 

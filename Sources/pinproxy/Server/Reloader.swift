@@ -94,15 +94,39 @@ struct Reloader {
     // MARK: Loading
 
     private mutating func load(_ trigger: Trigger) {
-        pause.reset()
         tidyLater()
-        let outcome = ConfigurationLoader.load(path: path, generation: proxy.snapshot.generation + 1)
-        record = outcome.record
-        watchAgain()
-        // Changed while it was read: old and new may be mixed in it, and it will be read again soon.
-        if trigger == .files, pause.deadline != nil { return }
-        apply(outcome, trigger)
+        var readings = 0
+        while true {
+            pause.reset()
+            // Events from here on are of changes during the reading.
+            _ = watch?.takeChanges()
+            let outcome = ConfigurationLoader.load(path: path, generation: proxy.snapshot.generation + 1)
+            readings += 1
+            let hasChanged = watch?.takeChanges() == true
+            record = outcome.record
+            watchAgain()
+            if hasChanged { pause.note(at: Clock.monotonic) }
+            guard pause.deadline != nil else { return apply(outcome, trigger) }
+            // Old and new may be mixed in it: a file that is renamed meanwhile can be missing under both names. It will be
+            // read again when the files have come to rest.
+            if trigger == .files { return }
+            guard readings < Self.mostReadings else {
+                reopenLog()
+                proxy.noteReload(.configuration)
+                return tellFailure(
+                    DocumentIssue(
+                        file: path,
+                        message: "it, or the files that it names, changed while they were read, \(readings) times",
+                        remedy: "nothing needs to be done: they are read again when they have come to rest"
+                    ),
+                    trigger
+                )
+            }
+        }
     }
+
+    /// On SIGHUP files that change meanwhile are read so often.
+    private static let mostReadings = 5
 
     private func apply(_ outcome: ConfigurationLoader.Outcome, _ trigger: Trigger) {
         guard let loaded = outcome.snapshot else {
