@@ -14,7 +14,7 @@ struct FieldBlockFilter {
         case text(left: Int, isKept: Bool, then: Strings)
     }
 
-    /// What follows of a literal.
+    /// The strings that follow of a literal.
     private enum Strings { case none, value, nameAndValue }
 
     /// The most that nghttp2 takes: NGHTTP2_HD_MAX_NV.

@@ -1,9 +1,9 @@
 import CNGHTTP2
 import IOCore
 
-/// Where the reading of a peer's frames stands.
+/// The state of reading a peer's frames.
 struct HTTP2Input {
-    /// Of a head that has not come whole.
+    /// The bytes of a frame head that has not come whole.
     var partialHead: [UInt8] = []
     /// Bytes of the frame's payload that have not come; first those of the client's preface.
     var payloadLeft: Int
@@ -217,7 +217,7 @@ extension HTTP2Session {
         }
         filter.filter(frame.extracting(start..<end), isLast: head.endsFieldBlock, into: &fragment)
         var frames: [UInt8] = []
-        // What stands for a string may be longer than what there was of it in this frame.
+        // The substitute of a string may be longer than the part of the string in this frame.
         var type = head.type
         var position = 0
         repeat {
@@ -234,7 +234,7 @@ extension HTTP2Session {
     }
 }
 
-/// What frames weigh that bring no request or answer forward. One is a frame that is answered or looked up.
+/// The weights of frames that bring no request or response forward. One is a frame that is answered or looked up.
 enum HTTP2Burden {
     static let frame = 1.0
     /// DATA of fewer bytes than a message of gRPC has at least, or for a stream that was reset.

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Event lines on a standard error that nobody reads")
 struct EventOutputTests {
-    /// What lies in a pipe.
+    /// The bytes in a pipe.
     private func contents(_ descriptor: Int32) -> String {
         var text: [UInt8] = []
         var bytes = [UInt8](repeating: 0, count: 1 << 16)

@@ -1,5 +1,6 @@
 import Foundation
 import HTTPCore
+import IOCore
 import TestSupport
 import Testing
 
@@ -221,7 +222,11 @@ struct PinMonitorTests {
         _ = try Self.waitForRequests(1, at: origin)
         let others = ["https://\(Self.collector)/"]
         setting.monitor.replace(try Setting.snapshot(at: origin, reporting: others, generation: 2))
-        // Of a handshake of the former generation.
+        // The response must not overtake the snapshot: the loop may find both at once.
+        let isReplaced = Latch(count: 1)
+        setting.monitor.loop.submit { isReplaced.countDown() }
+        isReplaced.wait()
+        // A handshake of the former generation.
         try setting.fail(4, to: "http://\(Self.collector)/")
         release.open()
         setting.monitor.stop()

@@ -158,7 +158,7 @@ struct CachePoisoningTests {
             for (fields, text) in clients { #expect(try cache.get("/me", fields: fields).text == text) }
         }
         #expect(cache.requests.count == clients.count)
-        // What makes it worthless does so for all of them.
+        // The same event makes all of them worthless.
         #expect(try cache.ask("POST", "/me", body: "x").status == 200)
         for (fields, text) in clients { #expect(try cache.get("/me", fields: fields).text == text) }
         #expect(cache.requests.count == clients.count * 2 + 1)

@@ -173,7 +173,7 @@ final class TransitBody: @unchecked Sendable {
             return taken
         }
         giveBack()
-        // What was taken in reserve is given back, too.
+        // Capacity beyond the bytes is given back, too.
         guard let taken, taken.capacity > taken.count + taken.count / 4 + 1024 else { return taken }
         return taken.map { $0 }
     }

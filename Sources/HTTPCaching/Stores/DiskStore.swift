@@ -45,7 +45,7 @@ public final class DiskStore: @unchecked Sendable {
 
     let configuration: Configuration
     let folder: DiskFolder
-    /// Of bodies that are being written: an eighth of the capacity.
+    /// The room for bodies that are being written: an eighth of the capacity.
     let transit: TransitBudget
     private let options: CacheOptions
     private let notice: @Sendable (String) -> Void

@@ -13,11 +13,11 @@ final class TransitBudget: @unchecked Sendable {
     final class Share: @unchecked Sendable {
         // Behind the budget's lock.
         fileprivate var bytes: Int
-        /// What has come of the body, and how much had when the time was last taken.
+        /// The bytes of the body that have come, and their number when the time was last taken.
         fileprivate var received = 0
         fileprivate var receivedAtMark = 0
         fileprivate var mark: UInt64
-        /// Where it stands among the shares; nil when its room is given back.
+        /// Its index among the shares; nil when its room is given back.
         fileprivate var index: Int?
 
         fileprivate let revoke: @Sendable () -> Void
@@ -102,7 +102,7 @@ final class TransitBudget: @unchecked Sendable {
     private func makeRoom(for count: Int, now: UInt64, sparing share: Share? = nil) -> [Share] {
         guard taken + count > capacity, count <= capacity else { return [] }
         var standing = shares.filter { $0 !== share && $0.bytes > 0 && now >= $0.mark && now - $0.mark >= patience }
-        // Where all of them together are not enough, nobody loses anything.
+        // No share is taken where all of them together are not enough.
         guard taken + count - standing.reduce(0, { $0 + $1.bytes }) <= capacity else { return [] }
         standing.sort { $0.mark < $1.mark }
         var revoked: [Share] = []

@@ -121,7 +121,7 @@ extension CacheTransaction {
                     tags: SurrogateKeys.tags(of: kept),
                     length: length,
                     maximumBytes: maximumBytes,
-                    // What Vary names may be what this program puts in: a secret.
+                    // A field that Vary names may be one that this program puts in: a secret.
                     inMemoryOnly: inMemoryOnly || (request.hasCredentials && !response.selecting.isEmpty)
                 )
                 isForOthers = answersOthers(response)

@@ -92,7 +92,7 @@ extension CacheTransaction {
                 return false
             }
         }
-        // What the client wants of this exchange neither costs others what is stored, nor keeps what the origin forbids.
+        // The client's directives neither remove stored responses of others nor keep one that the origin forbids.
         var fields = request.fields
         fields.remove(.cacheControl)
         let asked = CacheRequest(

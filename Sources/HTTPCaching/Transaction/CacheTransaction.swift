@@ -329,7 +329,7 @@ package final class CacheTransaction: @unchecked Sendable {
 }
 
 extension InsertionRefusal {
-    /// What Cache-Status says of it.
+    /// Its word in Cache-Status.
     var reason: Storability.Reason {
         switch self {
         case .tooLarge: .tooLarge

@@ -11,7 +11,7 @@ package final class LineOutput: @unchecked Sendable {
 
     package let descriptor: Int32
     private let write: Write
-    /// What is missing of a line whose beginning could not be taken back: it goes before all else.
+    /// The missing end of a line whose beginning could not be taken back: it goes before all else.
     private var remainder: [UInt8] = []
 
     /// - Parameter write: what writes, in a test.

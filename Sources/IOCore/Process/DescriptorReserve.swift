@@ -20,7 +20,7 @@ package enum DescriptorReserve {
 package struct DescriptorShares: Equatable, Sendable {
     /// The soft limit.
     package let limit: Int
-    /// What is set apart for the admin listener, logs and files.
+    /// The number of descriptors set apart for the admin listener, logs and files.
     package let reserve: Int
     /// Idle connections to origins that each worker may keep.
     package let idleOrigins: Int

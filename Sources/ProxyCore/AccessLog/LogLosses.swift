@@ -23,7 +23,7 @@ package final class LogLosses: Sendable {
         untold.add(count, ordering: .relaxed)
     }
 
-    /// What is to be told now.
+    /// The number of lost lines to report now.
     ///
     /// - Parameter isLast: nothing will be told later.
     /// - Returns: nil when nothing is, or not yet.

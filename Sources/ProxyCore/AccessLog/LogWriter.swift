@@ -116,7 +116,7 @@ package final class LogWriter: Sendable {
 ///
 /// `@unchecked Sendable` because the log's thread alone uses it, and whoever closes the log after that thread's end.
 private final class Reminder: @unchecked Sendable {
-    /// Of the last failure; 0 where there was none but a reader that is too slow.
+    /// The `errno` value of the last failure; 0 where the reader was merely too slow.
     var code: Int32 = 0
     private let losses: LogLosses
     private let write: @Sendable (EventLine) -> Void

@@ -186,7 +186,7 @@ struct TaskLogLine {
         if let route {
             let prefix = route.logPrefix
             line.append(jsonEscaping: prefix.span)
-            // Of a CONNECT the authority is all, and of OPTIONS to a server as a whole (RFC 9110, section 7.1).
+            // The authority is the whole target of a CONNECT, and of OPTIONS to a server (RFC 9110, section 7.1).
             let isOfServer = head.method == .connect || head.target.count == 1 && head.target[0] == UInt8(ascii: "*")
             if !isOfServer { writeTarget(head.target, to: &line) }
         } else {

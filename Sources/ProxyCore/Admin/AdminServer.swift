@@ -18,7 +18,7 @@ final class AdminServer: @unchecked Sendable {
     /// In the order in which they came.
     private var connections: [AdminConnection] = []
     private var lastNumber = 0
-    /// Who asks has few connections; with more, the oldest goes, so that nobody can keep a probe out. They come out of the
+    /// A probe has few connections; with more, the oldest goes, so that nobody can keep a probe out. They come out of the
     /// reserve, of which they leave half.
     private let connectionBound: Int
 

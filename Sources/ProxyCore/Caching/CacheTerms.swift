@@ -28,7 +28,7 @@ final class CacheTerms {
             }
         }
         for rule in snapshot.configuration.access.denyAddresses { context += " deny \(rule)" }
-        // What is put into requests, or taken out, may decide what the answer is.
+        // Fields that are put into requests, or taken out, may decide the response.
         let bytes = Array(context.utf8) + settings.headers.request.digest
         plain = PolicyDigest(SecretDigest.sha256(bytes))
         policy =

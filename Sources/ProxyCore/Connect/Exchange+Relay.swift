@@ -123,7 +123,7 @@ extension Exchange {
 
     /// The relay did not come about: the client still speaks HTTP.
     func relayFailed(_ error: SessionError, at endpoint: Endpoint) {
-        // Whatever was asked: a server that was refused puts the origin in doubt.
+        // A server that was refused puts the origin in doubt, whatever the request was.
         if error.originFailure == .untrusted { worker.cache?.doubt(endpoint.origin) }
         guard !isOver else { return }
         if error.code == .sessionInvalidated { return beginAnew() }

@@ -290,7 +290,7 @@ final class ClientConnection: ExchangeCarrier {
             close()
             return
         }
-        // Where the answer had begun without saying that it is the last one, the client may ask once more.
+        // The client may send one more request where the response had begun without Connection: close.
         if !persists {
             phase = .lingering
             // What waits here would keep the rest from being read, and the close would become a reset.

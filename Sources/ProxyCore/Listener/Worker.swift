@@ -20,7 +20,7 @@ final class Worker: @unchecked Sendable {
     /// nil: nothing is cached.
     private(set) var cache: ResponseCache?
     private(set) var isDraining = false
-    /// What a client that has asked nothing has during the drain: it may not know yet that its connection is to end.
+    /// The time an idle client has during the drain: it may not know yet that its connection is to end.
     private var drainGrace = TimeSpan.seconds(0)
     private var isStopped = false
 

@@ -37,7 +37,7 @@ package final class PinMonitor: @unchecked Sendable {
         }
     }
 
-    private let loop: EventLoop
+    let loop: EventLoop
     private let settings: Settings
     private var thread: LoopThread?
     /// Failed handshakes on their way to the thread; more than a bound are counted in `refused` and dropped.

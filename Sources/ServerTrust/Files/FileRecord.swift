@@ -21,9 +21,9 @@ package struct FileRecord: Sendable {
 
     private struct Entry: Sendable {
         var look: Look
-        /// Of a file.
+        /// The largest size that is read of a file, in bytes.
         var limit: Int
-        /// Of what was found; nil when two looks found different things.
+        /// The digest of the contents; nil when two readings found different ones.
         var digest: Digest?
     }
 
@@ -43,7 +43,7 @@ package struct FileRecord: Sendable {
     }
 
     private var entries: [Entry] = []
-    /// Where each look is in `entries`.
+    /// The index of each reading in `entries`.
     private var places: [Look: Int] = [:]
 
     /// Nothing was read.

@@ -1,7 +1,7 @@
 /// What tells one policy from another to something that was received under it and is kept: a cache.
 ///
 /// Digests are the same in every process, and differ as soon as anything differs that decides which server may answer.
-/// What says only who is told of it (`reportUris`, labels, comments) does not count. A revocation list counts
+/// Members that only say where to report (`reportUris`) or describe (labels, comments) do not count. A revocation list counts
 /// with all that it says: what was received before a newer one came is not used after.
 package struct SecurityPolicyDigest: Hashable, Sendable {
     /// 32 bytes.

@@ -64,7 +64,7 @@ final class EndpointDigest: @unchecked Sendable {
 }
 
 extension Endpoint {
-    /// What stored answers were received under: policy, anchors, and the fixed address and proxy, if there are any.
+    /// The digest of the conditions of stored responses: policy, anchors, fixed address and proxy, if there are any.
     ///
     /// - Parameter now: seconds since 1970.
     /// - Returns: nil when the policy accepts no server any more.

@@ -78,7 +78,7 @@ struct RunningProxy {
     ///   - isHurried: asked again and again; true ends the wait.
     func stop(keepsIdle: Bool, hurriedBy isHurried: (_ waitingMilliseconds: Int32) -> Bool) {
         let limit = TimeSpan.milliseconds(server.snapshot.configuration.defaults.timeouts.drain.count)
-        // What is asked at the end of it still needs time for its answer.
+        // A request at the end of the grace still needs time for its response.
         let grace = min(Self.longestGrace, TimeSpan(nanoseconds: limit.nanoseconds / 2))
         server.drain(grace: keepsIdle ? grace : TimeSpan(nanoseconds: 0))
         let start = pinproxy_monotonic()

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("A session's cache and handshakes that are cut", .onOwnThreads)
 struct CutHandshakeTests {
-    /// What the network does to a handshake.
+    /// The ways in which the network cuts a handshake.
     enum Cut: CaseIterable {
         case ended, reset, endedInHello, resetInHello
         /// From here on somebody has said something that may not be the origin's word.

@@ -24,7 +24,7 @@ struct HTTP2ConformanceTests {
                 Issue.record("\(conformanceCase.name): \(fault)")
             }
         }
-        // What was done to the connections of others is nothing to a new one.
+        // Budgets belong to a connection: a new one starts with a full one.
         let peer = try HTTP2Peer(stage.proxy.connect())
         #expect(try peer.finish(peer.request(authority: Stage.host)).status == 200)
     }

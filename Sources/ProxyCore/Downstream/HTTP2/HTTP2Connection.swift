@@ -26,7 +26,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     private var isTakingBytes = false
     private var lingered = 0
 
-    /// What brings no request or answer forward.
+    /// The budget for frames that bring no request or response forward.
     private var burden: FrameAllowance
     /// Streams that the client has broken off, or had broken off.
     private var breaks: FrameAllowance
