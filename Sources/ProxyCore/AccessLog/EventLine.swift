@@ -2,7 +2,7 @@ import ServerTrust
 import StrictJSON
 
 /// One JSON object on one line of the standard error: what a program that starts pinproxy waits for, and what an
-/// operator should know of apart from single requests. Written at once, in one write: not for the path of a request.
+/// operator should know of apart from single requests. Written at once, 4 KB in one write: not for the path of a request.
 package struct EventLine: Sendable {
     private var text: String
 
