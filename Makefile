@@ -116,7 +116,7 @@ examples: test-packages
 DOCC = $(or $(shell command -v docc),$(dir $(realpath $(shell command -v $(SWIFT))))docc)
 DOCS := .build/docs
 
-DOCUMENTED := ServerTrust SessionCore
+DOCUMENTED := ServerTrust SessionCore HTTPSession
 
 # The compiler writes the symbols of a module when it compiles it, and not when there was nothing to do.
 docs: build-packages

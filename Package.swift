@@ -22,8 +22,9 @@ let package = Package(
         .library(name: "ServerTrust", targets: ["ServerTrust", "StrictJSON", "HTTPCore"]),
         .library(name: "HTTPCaching", targets: ["HTTPCaching", "HTTPCore"]),
         .library(name: "SessionCore", targets: ["SessionCore", "ServerTrust", "HTTPCore"]),
-        .library(name: "SessionCoreFoundation", targets: ["SessionCoreFoundation"]),
-        .library(name: "SessionCoreImages", targets: ["SessionCoreImages"]),
+        .library(name: "HTTPSession", targets: ["HTTPSession", "SessionCore", "ServerTrust", "HTTPCore"]),
+        .library(name: "HTTPSessionFoundation", targets: ["HTTPSessionFoundation"]),
+        .library(name: "HTTPSessionImages", targets: ["HTTPSessionImages"]),
     ],
     targets: [
         // What Swift cannot call.
@@ -35,7 +36,7 @@ let package = Package(
         .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(name: "CCrypt", pkgConfig: "libcrypt", providers: [.apt(["libcrypt-dev"])]),
-        // Of SessionCoreImages alone.
+        // Of HTTPSessionImages alone.
         .systemLibrary(name: "CPNG", pkgConfig: "libpng", providers: [.apt(["libpng-dev"])]),
         .systemLibrary(name: "CJPEG", pkgConfig: "libjpeg", providers: [.apt(["libjpeg62-turbo-dev"])]),
         .target(name: "CImages", dependencies: ["CPNG", "CJPEG"]),
@@ -56,18 +57,25 @@ let package = Package(
             name: "SessionCore",
             dependencies: [
                 "HTTPCaching", "ServerTrust", "StrictJSON", "HTTP2Core", "HTTPCore", "IOCore", "CShims", "CLibcurl",
-                "COpenSSL", "CZlib",
+                "COpenSSL",
             ],
             swiftSettings: strict
         ),
         .target(
-            name: "SessionCoreFoundation",
-            dependencies: ["SessionCore", "HTTPCore"],
+            name: "HTTPSession",
+            dependencies: [
+                "SessionCore", "HTTPCaching", "ServerTrust", "HTTPCore", "IOCore", "CShims", "COpenSSL", "CZlib",
+            ],
             swiftSettings: strict
         ),
         .target(
-            name: "SessionCoreImages",
-            dependencies: ["SessionCore", "HTTPCore", "CImages"],
+            name: "HTTPSessionFoundation",
+            dependencies: ["HTTPSession", "SessionCore", "HTTPCore"],
+            swiftSettings: strict
+        ),
+        .target(
+            name: "HTTPSessionImages",
+            dependencies: ["HTTPSession", "SessionCore", "HTTPCore", "CImages"],
             swiftSettings: strict
         ),
         .target(
@@ -80,7 +88,8 @@ let package = Package(
         .executableTarget(
             name: "pinproxy",
             dependencies: [
-                "ProxyCore", "SessionCore", "ServerTrust", "StrictJSON", "HTTPCore", "IOCore", "CShims", "COpenSSL",
+                "ProxyCore", "HTTPSession", "SessionCore", "ServerTrust", "StrictJSON", "HTTPCore", "IOCore", "CShims",
+                "COpenSSL",
             ],
             swiftSettings: strict
         ),
@@ -95,7 +104,7 @@ let package = Package(
         // Run by tests in a network namespace of its own.
         .executableTarget(
             name: "ReachabilityProbe",
-            dependencies: ["SessionCore", "HTTPCore", "IOCore"],
+            dependencies: ["HTTPSession", "HTTPCore", "IOCore"],
             path: "Tests/ReachabilityProbe",
             swiftSettings: strict
         ),
@@ -138,9 +147,14 @@ let package = Package(
         ),
         .testTarget(
             name: "SessionCoreTests",
+            dependencies: ["SessionCore", "ServerTrust", "HTTPCore", "IOCore", "CLibcurl", "CShims", "TestSupport"],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "HTTPSessionTests",
             dependencies: [
-                "SessionCore", "SessionCoreFoundation", "SessionCoreImages", "ServerTrust", "HTTPCore", "IOCore",
-                "CLibcurl", "CShims", "CZlib", "TestSupport", "ReachabilityProbe",
+                "HTTPSession", "HTTPSessionFoundation", "HTTPSessionImages", "SessionCore", "ServerTrust", "HTTPCore",
+                "IOCore", "CZlib", "TestSupport", "ReachabilityProbe",
             ],
             swiftSettings: strict
         ),
@@ -156,8 +170,9 @@ let package = Package(
         .target(
             name: "FuzzTargets",
             dependencies: [
-                "ProxyCore", "SessionCore", "HTTP2Core", "ServerTrust", "StrictJSON", "HTTPCore", "IOCore", "COpenSSL",
-                "TestSupport",
+                "ProxyCore", "HTTPSession", "SessionCore", "HTTP2Core", "ServerTrust", "StrictJSON", "HTTPCore",
+                "IOCore",
+                "COpenSSL", "TestSupport",
             ],
             path: "Tests/Fuzzing/FuzzTargets",
             swiftSettings: strict
@@ -204,7 +219,7 @@ case "download-benchmark":
     package.targets.append(
         .executableTarget(
             name: "download-benchmark",
-            dependencies: ["SessionCore", "ServerTrust", "HTTPCore", "COpenSSL", "TestSupport"],
+            dependencies: ["HTTPSession", "SessionCore", "ServerTrust", "HTTPCore", "COpenSSL", "TestSupport"],
             path: "Benchmarks/Download",
             swiftSettings: strict
         )
@@ -231,7 +246,7 @@ case "session-benchmark":
     package.targets.append(
         .executableTarget(
             name: "session-benchmark",
-            dependencies: ["SessionCore", "ServerTrust", "HTTPCore"],
+            dependencies: ["HTTPSession", "SessionCore", "ServerTrust", "HTTPCore"],
             path: "Benchmarks/Session",
             exclude: ["multi.c"],
             swiftSettings: strict

@@ -1,6 +1,7 @@
 import Foundation
 import FoundationNetworking
 import HTTPCore
+import HTTPSession
 import ServerTrust
 import SessionCore
 import Synchronization

@@ -11,7 +11,7 @@ let package = Package(
     targets: [
         .executableTarget(
             name: "PinnedSession",
-            dependencies: [.product(name: "SessionCore", package: "pinproxy")],
+            dependencies: [.product(name: "HTTPSession", package: "pinproxy")],
             swiftSettings: [.swiftLanguageMode(.v6), .treatAllWarnings(as: .error)]
         )
     ]

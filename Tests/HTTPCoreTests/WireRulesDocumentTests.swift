@@ -124,7 +124,7 @@ struct WireRulesDocumentTests {
 
     private static func find() throws -> [Int: [RuleTest]] {
         var found: [Int: Set<RuleTest>] = [:]
-        for folder in ["HTTPCoreTests", "SessionCoreTests", "ProxyCoreTests", "SystemTests"] {
+        for folder in ["HTTPCoreTests", "SessionCoreTests", "HTTPSessionTests", "ProxyCoreTests", "SystemTests"] {
             let root = repository.appending(path: "Tests/\(folder)")
             let files =
                 FileManager.default.enumerator(at: root, includingPropertiesForKeys: nil)?

@@ -1,7 +1,7 @@
 import Glibc
 import HTTPCore
+import HTTPSession
 import IOCore
-import SessionCore
 
 // Tells of reachability in the network namespace that it is started in, one status a line, until it is killed:
 //

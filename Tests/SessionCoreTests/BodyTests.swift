@@ -9,14 +9,14 @@ import Testing
 @Suite("Bodies up and down")
 struct BodyTests {
     private static func origin(script: @escaping ScriptedOrigin.Script) throws -> ScriptedOrigin {
-        try ScriptedOrigin(try TestSession.pki.server(TestSession.host), script: script)
+        try ScriptedOrigin(try TestPKI.shared.server(TestSession.host), script: script)
     }
 
     @Test("a paused response stops the origin, and a resumed one goes on where it was", arguments: [true, false])
     func pauseStopsOrigin(isSecure: Bool) throws {
         let total = 24 << 20
         let piece = patternBytes(64 << 10)
-        let origin = try ScriptedOrigin(isSecure ? try TestSession.pki.server(TestSession.host) : nil) { connection in
+        let origin = try ScriptedOrigin(isSecure ? try TestPKI.shared.server(TestSession.host) : nil) { connection in
             _ = try connection.readRequest()
             try connection.write("HTTP/1.1 200 OK\r\nContent-Length: \(total)\r\n\r\n")
             for _ in 0..<(total / piece.count) { try connection.write(piece) }

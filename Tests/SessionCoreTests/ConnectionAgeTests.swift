@@ -25,7 +25,7 @@ struct ConnectionAgeTests {
 
     @Test("an HTTP/2 connection that is too old closes")
     func idleHTTP2() throws {
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host), protocols: ["h2"]) { connection in
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host), protocols: ["h2"]) { connection in
             let script = try HTTP2Script(connection)
             while let request = try script.nextRequest() {
                 try script.head(200, stream: request.stream, ends: true)
@@ -48,7 +48,7 @@ struct ConnectionAgeTests {
 
     @Test("a connection that is too old is not used again, with TLS and without", arguments: [true, false])
     func idle(isSecure: Bool) throws {
-        let origin = try ScriptedOrigin(isSecure ? try TestSession.pki.server(TestSession.host) : nil) { request in
+        let origin = try ScriptedOrigin(isSecure ? try TestPKI.shared.server(TestSession.host) : nil) { request in
             OriginAnswer.text(request.target)
         }
         let session = try session(lifetime: .seconds(1))
@@ -67,7 +67,7 @@ struct ConnectionAgeTests {
     @Test("an HTTP/2 connection grows old although it is never idle; what it carries is carried to its end")
     func busy() throws {
         let blob = patternBytes(2 << 20)
-        let nginx = try NginxOrigin(try TestSession.pki.server(TestSession.host), http2: true, files: ["blob": blob])
+        let nginx = try NginxOrigin(try TestPKI.shared.server(TestSession.host), http2: true, files: ["blob": blob])
         let session = try session(lifetime: .seconds(1))
         let endpoint = try TestSession.endpoint(port: nginx.port, httpVersion: .http2)
         let long = RecordingDelegate()

@@ -15,7 +15,7 @@ struct ConnectionTests {
     @Test("tasks one after another share a connection, tasks at once do not")
     func reuse() throws {
         let both = Gate()
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             while let request = try connection.readRequest() {
                 if request.target == "/together" { try both.pass() }
                 try connection.answer(request.target)
@@ -37,7 +37,7 @@ struct ConnectionTests {
 
     @Test("connectionsPerHost is kept to: the others wait")
     func connectionLimit() throws {
-        let origin = try Self.answering(try TestSession.pki.server(TestSession.host))
+        let origin = try Self.answering(try TestPKI.shared.server(TestSession.host))
         var configuration = SessionConfiguration()
         configuration.connectionsPerHost = 2
         let session = try TestSession(configuration)
@@ -52,7 +52,7 @@ struct ConnectionTests {
     @Test("who waits too long for a connection is told so; the others have theirs in turn")
     func queueTimeout() throws {
         let gate = Gate()
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             while let request = try connection.readRequest() {
                 if request.target == "/held" { try gate.pass() }
                 try connection.answer(request.target)
@@ -88,7 +88,7 @@ struct ConnectionTests {
 
     @Test("requests that share a connection of HTTP/2 do not wait for each other")
     func multiplexedLimit() throws {
-        let server = try TestSession.pki.server(TestSession.host)
+        let server = try TestPKI.shared.server(TestSession.host)
         let origin = try ScriptedOrigin(server, protocols: ["h2"]) { connection in
             let script = try HTTP2Script(connection)
             var streams: [Int] = []
@@ -111,7 +111,7 @@ struct ConnectionTests {
 
     @Test("a session that ends cancels those who wait, and starts none of them")
     func endWithWaiters() throws {
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { $0.readToEnd() }
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { $0.readToEnd() }
         let session = try TestSession()
         let endpoint = try TestSession.endpoint(port: origin.port, connectionLimit: 1)
         let delegates = (0..<5).map { _ in RecordingDelegate() }
@@ -125,7 +125,7 @@ struct ConnectionTests {
     @Test("many hosts each have a queue of their own, and none is lost")
     func manyHosts() throws {
         let hosts = (0..<300).map { "h\($0).example.com" }
-        let server = try TestSession.pki.server("*.example.com")
+        let server = try TestPKI.shared.server("*.example.com")
         let origin = try Self.answering(server)
         let session = try TestSession()
         for host in hosts {
@@ -140,7 +140,7 @@ struct ConnectionTests {
 
     @Test("69 two hosts at one address never share a connection, not under one certificate, not over HTTP/2")
     func twoHosts() throws {
-        let server = try TestSession.pki.server(TestSession.host, "other.example.com")
+        let server = try TestPKI.shared.server(TestSession.host, "other.example.com")
         let origin = try Self.answering(server)
         let nginx = try NginxOrigin(server, http2: true)
         let session = try TestSession()
@@ -160,7 +160,7 @@ struct ConnectionTests {
 
     @Test("68 a connection of another generation, or of another policy, carries no request")
     func generations() throws {
-        let server = try TestSession.pki.server(TestSession.host)
+        let server = try TestPKI.shared.server(TestSession.host)
         let origin = try Self.answering(server)
         let session = try TestSession()
         let endpoints = try [
@@ -184,7 +184,7 @@ struct ConnectionTests {
     func staleVerdict() throws {
         // The certificate ends in two seconds or less: good for the first request and not for a later one.
         let end = Clock.realtime / 1_000_000 + 2
-        let short = try TestSession.pki.server(
+        let short = try TestPKI.shared.server(
             CertificateBuilder.server(hosts: [TestSession.host], validity: 1_577_836_800..<end)
         )
         let origin = try Self.answering(short)
@@ -205,11 +205,11 @@ struct ConnectionTests {
     @Test("73 an origin that has renewed its certificate is asked on a new connection when the old verdict ends")
     func renewedVerdict() throws {
         let end = Clock.realtime / 1_000_000 + 2
-        let short = try TestSession.pki.server(
+        let short = try TestPKI.shared.server(
             CertificateBuilder.server(hosts: [TestSession.host], validity: 1_577_836_800..<end)
         )
         let old = try Self.answering(short)
-        let new = try Self.answering(try TestSession.pki.server(TestSession.host))
+        let new = try Self.answering(try TestPKI.shared.server(TestSession.host))
         // The first connection leads to the old certificate, all others to the new one.
         let count = Monitor(0)
         let oldPort = old.port
@@ -240,7 +240,7 @@ struct ConnectionTests {
 
     @Test("an address that the dial rule refuses is not dialled")
     func dialRule() throws {
-        let origin = try Self.answering(try TestSession.pki.server(TestSession.host))
+        let origin = try Self.answering(try TestPKI.shared.server(TestSession.host))
         let session = try TestSession()
         let port = origin.port
         let refused = try TestSession.endpoint(port: port) { address in
@@ -256,7 +256,7 @@ struct ConnectionTests {
 
     @Test("a POST on a kept connection that ends with it is not sent again, a GET is", arguments: [true, false])
     func repeats(isPost: Bool) throws {
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             while try connection.readRequest() != nil {
                 try connection.answer("\(connection.number)")
                 guard connection.number == 0 else { continue }
@@ -285,7 +285,7 @@ struct ConnectionTests {
     @Test("tasks over HTTP/2 share a connection at once, with bodies both ways")
     func http2() throws {
         let blob = patternBytes(300 << 10)
-        let nginx = try NginxOrigin(try TestSession.pki.server(TestSession.host), http2: true, files: ["blob": blob])
+        let nginx = try NginxOrigin(try TestPKI.shared.server(TestSession.host), http2: true, files: ["blob": blob])
         let session = try TestSession()
         let endpoint = try TestSession.endpoint(port: nginx.port, httpVersion: .http2)
         let delegates = (0..<8).map { _ in RecordingDelegate() }
@@ -335,7 +335,7 @@ struct ConnectionTests {
 
     @Test("a redirect is an answer like any other: the place that it names is not asked")
     func redirect() throws {
-        let server = try TestSession.pki.server(TestSession.host, "localhost")
+        let server = try TestPKI.shared.server(TestSession.host, "localhost")
         let other = try ScriptedOrigin(server) { request in OriginAnswer.text(request.target) }
         let location = "Location: https://localhost:\(other.port)/elsewhere"
         let origin = try ScriptedOrigin(server) { request in
@@ -359,7 +359,7 @@ struct ConnectionTests {
 
     @Test("an origin's Alt-Svc leads nowhere")
     func alternativeServices() throws {
-        let server = try TestSession.pki.server("localhost")
+        let server = try TestPKI.shared.server("localhost")
         let other = try ScriptedOrigin(server) { request in OriginAnswer.text("elsewhere") }
         let alternative = "Alt-Svc: h1=\"localhost:\(other.port)\"; ma=3600, h2=\"localhost:\(other.port)\"; ma=3600"
         let origin = try ScriptedOrigin(server) { connection in
@@ -374,7 +374,7 @@ struct ConnectionTests {
             host: try Host("localhost"),
             port: origin.port,
             policy: .unpinned,
-            anchors: TestSession.pki.anchors,
+            anchors: TestPKI.shared.anchors,
             generation: 1
         )
         for _ in 0..<3 { #expect(try session.get(endpoint).text == "here") }
@@ -384,7 +384,7 @@ struct ConnectionTests {
 
     @Test("a PUT whose body has gone out is not sent again when the kept connection ends with it")
     func repeatsOfBodies() throws {
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             while try connection.readRequest() != nil {
                 try connection.answer("\(connection.number)")
                 guard connection.number == 0 else { continue }

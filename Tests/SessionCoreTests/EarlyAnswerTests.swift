@@ -18,7 +18,7 @@ struct EarlyAnswerTests {
         arguments: [RequestBodyLength.unknown, .bytes(100)]
     )
     func refused(length: RequestBodyLength) throws {
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host), protocols: ["h2"]) { connection in
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host), protocols: ["h2"]) { connection in
             let script = try HTTP2Script(connection)
             while let request = try script.nextRequest() {
                 try script.head(413, stream: request.stream)
@@ -41,7 +41,7 @@ struct EarlyAnswerTests {
 
     @Test("an origin that answers well while it reads gets the whole body, however late it comes")
     func readsOn() throws {
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host), protocols: ["h2"]) { connection in
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host), protocols: ["h2"]) { connection in
             let script = try HTTP2Script(connection)
             guard let request = try script.nextRequest() else { return }
             try script.head(200, stream: request.stream)

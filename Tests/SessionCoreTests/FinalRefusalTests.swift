@@ -31,7 +31,7 @@ struct FinalRefusalTests {
             port: 443,
             resolve: (host: try Host("localhost"), port: port),
             policy: policy,
-            anchors: TestSession.pki.anchors,
+            anchors: TestPKI.shared.anchors,
             generation: 1,
             dialRule: { address in
                 dialled.note(address)
@@ -42,7 +42,7 @@ struct FinalRefusalTests {
 
     @Test("a failed pin is asked once: no other address of the name is dialled, and the same one not again")
     func otherAddress() throws {
-        let server = try TestSession.pki.server(TestSession.host)
+        let server = try TestPKI.shared.server(TestSession.host)
         let (ipv4, ipv6, port) = try TestSocket.listenOnBoth()
         let origins = try [ipv4, ipv6].map { descriptor in
             try ScriptedOrigin(server, on: (descriptor, port)) { connection in
@@ -78,7 +78,7 @@ struct FinalRefusalTests {
 
     @Test("73 a refusal is remembered by nobody: the next request is judged by what the server shows then")
     func nextRequest() throws {
-        let server = try TestSession.pki.server(TestSession.host)
+        let server = try TestPKI.shared.server(TestSession.host)
         let origin = try ScriptedOrigin(server) { request in OriginAnswer.text(request.target) }
         let session = try TestSession()
         let wrong = try TestSession.endpoint(port: origin.port, policy: .pinning(.unrelated(2)))
@@ -92,17 +92,17 @@ struct FinalRefusalTests {
     @Test("a verdict is one on a host, under a policy, of a generation, for a time: with any of them another, on none")
     func otherEndpoint() throws {
         let host = TestSession.host
-        let server = try TestSession.pki.server(host, "other.example.com")
+        let server = try TestPKI.shared.server(host, "other.example.com")
         let policy = try SecurityPolicy.pinning(server.pin)
         let evaluation = policy.evaluate(
             chain: server.chain,
             host: try Host(host),
-            anchors: TestSession.pki.anchors
+            anchors: TestPKI.shared.anchors
         )
         #expect(evaluation.verdict == .pass)
         let trust = ConnectionTrust(
             policy: policy,
-            anchors: TestSession.pki.anchors,
+            anchors: TestPKI.shared.anchors,
             generation: 1,
             evaluation: evaluation
         )
@@ -114,10 +114,10 @@ struct FinalRefusalTests {
         #expect(try !trust.holds(for: TestSession.endpoint(port: 1, policy: policy), at: now + 1))
 
         let wrong = try SecurityPolicy.pinning(.unrelated(2))
-        let refusal = wrong.evaluate(chain: server.chain, host: try Host(host), anchors: TestSession.pki.anchors)
+        let refusal = wrong.evaluate(chain: server.chain, host: try Host(host), anchors: TestPKI.shared.anchors)
         let refused = ConnectionTrust(
             policy: wrong,
-            anchors: TestSession.pki.anchors,
+            anchors: TestPKI.shared.anchors,
             generation: 1,
             evaluation: refusal
         )

@@ -15,7 +15,7 @@ struct FullDuplexTests {
         _ play: @escaping @Sendable (HTTP2Script, Int) throws -> Void
     ) throws -> ScriptedOrigin {
         let numbers = Monitor(0)
-        return try ScriptedOrigin(try TestSession.pki.server(TestSession.host), protocols: protocols) { connection in
+        return try ScriptedOrigin(try TestPKI.shared.server(TestSession.host), protocols: protocols) { connection in
             let number = numbers.with { number in
                 defer { number += 1 }
                 return number
@@ -150,7 +150,7 @@ struct FullDuplexTests {
 
     @Test("a server without HTTP/2 is served by libcurl, and not asked again")
     func fallback() throws {
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host), protocols: ["http/1.1"]) {
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host), protocols: ["http/1.1"]) {
             connection in
             while let request = try connection.readRequest() { try connection.write(OriginAnswer.text(request.target)) }
         }
@@ -348,7 +348,7 @@ struct FullDuplexTests {
     @Test("a task that takes nothing holds the origin back, and goes on where it stopped")
     func backPressure() throws {
         let body = patternBytes(2 << 20)
-        let server = try TestSession.pki.server(TestSession.host)
+        let server = try TestPKI.shared.server(TestSession.host)
         let nginx = try NginxOrigin(server, http2: true, files: ["blob": body])
         let session = try TestSession()
         let endpoint = try TestSession.endpoint(port: nginx.port, httpVersion: .http2)

@@ -19,7 +19,7 @@ struct MetricsTests {
         arguments: [true, false]
     )
     func phases(isSecure: Bool) throws {
-        let server = isSecure ? try TestSession.pki.server(TestSession.host) : nil
+        let server = isSecure ? try TestPKI.shared.server(TestSession.host) : nil
         let origin = try ScriptedOrigin(server) { _ in OriginAnswer.text("hello") }
         let session = try TestSession()
         let endpoint = try TestSession.endpoint(port: origin.port, scheme: isSecure ? .https : .http)
@@ -66,7 +66,7 @@ struct MetricsTests {
 
     @Test("an upload's request ends before its answer begins")
     func upload() throws {
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { _ in OriginAnswer.text("done") }
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { _ in OriginAnswer.text("done") }
         let session = try TestSession()
         let delegate = RecordingDelegate()
         var left = 20
@@ -92,7 +92,7 @@ struct MetricsTests {
 
     @Test("an upload's head is counted apart from its body, whatever its framing", arguments: [true, false])
     func uploadHead(hasLength: Bool) throws {
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { _ in OriginAnswer.text("done") }
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { _ in OriginAnswer.text("done") }
         let session = try TestSession()
         // Libcurl's own count of a request's bytes holds its body in some releases: a second request shows that as well.
         for number in 1...2 {
@@ -123,7 +123,7 @@ struct MetricsTests {
         arguments: [Endpoint.HTTPVersion.http1, .http2]
     )
     func refusal(version: Endpoint.HTTPVersion) throws {
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { $0.readToEnd() }
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { $0.readToEnd() }
         let session = try TestSession()
         let policy = try SecurityPolicy.pinning(.unrelated(9))
         let delegate = try session.get(
@@ -158,7 +158,7 @@ struct MetricsTests {
 
     @Test("a server that is refused in TLS 1.2 tells its version and cipher, too")
     func refusalInTLS12() throws {
-        let server = try TestSession.pki.server(TestSession.host)
+        let server = try TestPKI.shared.server(TestSession.host)
         let origin = try ScriptedOrigin(server, maximum: .tls12) { $0.readToEnd() }
         let session = try TestSession()
         let policy = try SecurityPolicy.pinning(.unrelated(9))
@@ -187,7 +187,7 @@ struct MetricsTests {
 
     @Test("of several addresses the one is told that showed the key, not one that was dialled before or beside it")
     func refusalAtOneOfSeveral() throws {
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { $0.readToEnd() }
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { $0.readToEnd() }
         let session = try TestSession()
         // Both of its addresses may be dialled, in whatever order; only one has a listener.
         let endpoint = Endpoint(
@@ -196,7 +196,7 @@ struct MetricsTests {
             port: 443,
             resolve: (host: try Host("localhost"), port: origin.port),
             policy: try SecurityPolicy.pinning(.unrelated(9)),
-            anchors: TestSession.pki.anchors,
+            anchors: TestPKI.shared.anchors,
             generation: 1
         )
         // Several at a time: numbers of closed descriptors come back.

@@ -52,7 +52,7 @@ struct ReadAheadTests {
         sourceLocation: SourceLocation = #_sourceLocation,
         script: @escaping ScriptedOrigin.Script
     ) throws {
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host), script: script)
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host), script: script)
         let relay = try shape.map { try RecordRelay(to: origin.port, shape: $0) }
         let session = try TestSession()
         let delegate = RecordingDelegate()
@@ -182,7 +182,7 @@ struct ReadAheadTests {
         let pieces = (0...followers).map { index in patternBytes(1000 + index) }
         let body = pieces.flatMap { $0 }
         let origin = try ScriptedOrigin(
-            try TestSession.pki.server(TestSession.host),
+            try TestPKI.shared.server(TestSession.host),
             maximum: version
         ) { connection in
             _ = try connection.readRequest()
@@ -226,7 +226,7 @@ struct ReadAheadTests {
 
     @Test("an answer that nobody asked for is not taken for that of the next request")
     func unsolicitedAnswer() throws {
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             while let request = try connection.readRequest() {
                 // Two records in one segment, most likely: the second is read ahead.
                 try connection.write(OriginAnswer.text("answer to \(request.target)"))
@@ -257,7 +257,7 @@ struct ReadAheadTests {
         arguments: [true, false]
     )
     func lateUnsolicitedAnswer(isSecure: Bool) throws {
-        let server = isSecure ? try TestSession.pki.server(TestSession.host) : nil
+        let server = isSecure ? try TestPKI.shared.server(TestSession.host) : nil
         let next = (1...4).map { _ in Gate() }
         let origin = try ScriptedOrigin(server) { connection in
             while let request = try connection.readRequest() {
@@ -284,7 +284,7 @@ struct ReadAheadTests {
 
     @Test("an origin that ends the connection instead of answering on it is asked again on a new one")
     func closedOnReuse() throws {
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             guard let request = try connection.readRequest() else { return }
             try connection.answer("\(connection.number) \(request.target)")
             // The second request is read, and answered by close_notify alone.
@@ -302,7 +302,7 @@ struct ReadAheadTests {
     @Test("a fast download leaves turns of the loop to the others")
     func fairness() throws {
         let body = patternBytes(1 << 20)
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             _ = try connection.readRequest()
             try connection.write("HTTP/1.1 200 OK\r\nContent-Length: \(64 << 20)\r\n\r\n")
             for _ in 0..<64 { try connection.write(body) }

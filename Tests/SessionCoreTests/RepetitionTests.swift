@@ -17,7 +17,7 @@ struct RepetitionTests {
         _ turnDown: @escaping @Sendable (HTTP2Script, HTTP2Script.Frame) throws -> Void
     ) throws -> ScriptedOrigin {
         try ScriptedOrigin(
-            try TestSession.pki.server(TestSession.host),
+            try TestPKI.shared.server(TestSession.host),
             protocols: ["h2", "http/1.1"]
         ) { connection in
             guard connection.number == 0 else {
@@ -76,7 +76,7 @@ struct RepetitionTests {
     /// Three connections that have answered one request each take another one and close. Later ones answer, or do the same.
     private static func treacherous(_ scheme: Endpoint.Scheme, freshAnswers: Bool) throws -> ScriptedOrigin {
         let waiting = Monitor(0)
-        let server = scheme == .https ? try TestSession.pki.server(TestSession.host) : nil
+        let server = scheme == .https ? try TestPKI.shared.server(TestSession.host) : nil
         return try ScriptedOrigin(server) { connection in
             if connection.number < 3 {
                 guard try connection.readRequest() != nil else { return }
@@ -115,7 +115,7 @@ struct RepetitionTests {
     @Test("rule 57: what was repeated over HTTP/2 is not asked a third time over HTTP/1.1")
     func noThirdTime() throws {
         let origin = try ScriptedOrigin(
-            try TestSession.pki.server(TestSession.host),
+            try TestPKI.shared.server(TestSession.host),
             protocols: ["h2", "http/1.1"]
         ) { connection in
             guard connection.number < 2 else { return connection.readToEnd() }

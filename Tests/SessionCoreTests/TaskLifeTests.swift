@@ -11,7 +11,7 @@ import Testing
 struct TaskLifeTests {
     /// An origin that says all that an origin can say: 103, a head, a body, trailers.
     private static func talkative() throws -> ScriptedOrigin {
-        try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+        try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             while try connection.readRequest() != nil {
                 try connection.write("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
                 try connection.write("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -182,7 +182,7 @@ struct TaskLifeTests {
     @Test("a suspended task takes nothing more until it is resumed")
     func suspension() throws {
         let rest = Gate()
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             _ = try connection.readRequest()
             try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfirst")
             try rest.pass()
@@ -211,7 +211,7 @@ struct TaskLifeTests {
     @Test("a resumed task stays paused if its delegate paused it")
     func suspensionKeepsPause() throws {
         let body = patternBytes(300 << 10)
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             _ = try connection.readRequest()
             try connection.write("HTTP/1.1 200 OK\r\nContent-Length: \(body.count)\r\n\r\n")
             try connection.write(body)
@@ -236,7 +236,7 @@ struct TaskLifeTests {
     @Test("an invalidated session lets its tasks end, then says so once and closes its connections")
     func invalidation() throws {
         let answer = Gate()
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             _ = try connection.readRequest()
             try answer.pass()
             try connection.answer()
@@ -264,7 +264,7 @@ struct TaskLifeTests {
 
     @Test("a session that is invalidated cancels tasks that were never resumed, and waits for none that was dropped")
     func invalidationOfUnstarted() throws {
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { $0.readToEnd() }
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { $0.readToEnd() }
         let session = try TestSession()
         var invalid = 0
         session.manager.sessionDidBecomeInvalid = { invalid += 1 }
@@ -289,7 +289,7 @@ struct TaskLifeTests {
 
     @Test("a transfer that was to be added, ended, and lent to another task in one turn is added once")
     func lentAgain() throws {
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { request in
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { request in
             OriginAnswer.text(request.target)
         }
         let session = try TestSession()
@@ -324,7 +324,7 @@ struct TaskLifeTests {
 
     @Test("a session that is invalidated with its tasks cancels those of every state")
     func invalidationCancels() throws {
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { $0.readToEnd() }
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { $0.readToEnd() }
         let session = try TestSession()
         var invalid = 0
         session.manager.sessionDidBecomeInvalid = { invalid += 1 }

@@ -51,7 +51,7 @@ struct TimeoutTests {
 
     @Test("an origin that takes the request and gives no answer")
     func firstByte() throws {
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { $0.readToEnd() }
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { $0.readToEnd() }
         let timeouts = Self.timeouts { $0.firstByte = .milliseconds(100) }
         try check(port: origin.port, timeouts, .responseTimeout, naming: "timeouts.firstByte")
         #expect(origin.connections.count == 1)
@@ -59,7 +59,7 @@ struct TimeoutTests {
 
     @Test("a suspended task stalls nowhere; resumed, it has its time again, and the total goes on all the while")
     func suspended() throws {
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             while try connection.readRequest() != nil { try connection.answer("late") }
         }
         let session = try TestSession()
@@ -92,7 +92,7 @@ struct TimeoutTests {
 
     @Test("an informational head is no answer yet")
     func informationalOnly() throws {
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             _ = try connection.readRequest()
             try connection.write("HTTP/1.1 103 Early Hints\r\n\r\n")
             connection.readToEnd()
@@ -103,7 +103,7 @@ struct TimeoutTests {
 
     @Test("a body that stops coming")
     func stalledResponse() throws {
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             _ = try connection.readRequest()
             try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
             connection.readToEnd()
@@ -114,7 +114,7 @@ struct TimeoutTests {
 
     @Test("a request body that stops coming")
     func stalledRequest() throws {
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { $0.readToEnd() }
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { $0.readToEnd() }
         let timeouts = Self.timeouts { $0.stall = .milliseconds(100) }
         try check(
             port: origin.port,
@@ -128,7 +128,7 @@ struct TimeoutTests {
 
     @Test("all of it, although bytes keep moving")
     func total() throws {
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             _ = try connection.readRequest()
             try connection.write("HTTP/1.1 200 OK\r\n\r\n")
             let piece = [UInt8](repeating: 120, count: 1 << 10)
@@ -151,7 +151,7 @@ struct TimeoutTests {
 
     @Test("a slow body that never stalls for the limit's length is no stall")
     func slowButMoving() throws {
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             _ = try connection.readRequest()
             try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n")
             for _ in 0..<6 {
@@ -171,7 +171,7 @@ struct TimeoutTests {
 
     @Test("after a time-out the session serves the next task")
     func afterwards() throws {
-        let origin = try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             while let request = try connection.readRequest() {
                 if request.target == "/silence" { connection.readToEnd() } else { try connection.answer() }
             }

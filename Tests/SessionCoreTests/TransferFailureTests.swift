@@ -95,12 +95,12 @@ struct TransferFailureTests {
 
     @Test("what the security policy found goes before what libcurl says")
     func trust() throws {
-        let server = try TestSession.pki.server(TestSession.host)
+        let server = try TestPKI.shared.server(TestSession.host)
         let policy = try SecurityPolicy.pinning(.unrelated(7))
         let evaluation = policy.evaluate(
             chain: server.chain,
             host: try Host(TestSession.host),
-            anchors: TestSession.pki.anchors
+            anchors: TestPKI.shared.anchors
         )
         #expect(evaluation.verdict == .fail)
         let error = try failure(CURLE_SSL_CONNECT_ERROR, details: "certificate verify failed", evaluation: evaluation)

@@ -24,7 +24,7 @@ struct TrustObservationTests {
 
     @Test("an accepted server is told of at its handshake, and not for requests that reuse the connection")
     func accepted() throws {
-        let server = try TestSession.pki.server(TestSession.host)
+        let server = try TestPKI.shared.server(TestSession.host)
         let origin = try Self.answering(server)
         let session = try TestSession()
         let account = Account(session)
@@ -35,7 +35,7 @@ struct TrustObservationTests {
 
     @Test("it is told before the request goes out")
     func order() throws {
-        let origin = try Self.answering(try TestSession.pki.server(TestSession.host))
+        let origin = try Self.answering(try TestPKI.shared.server(TestSession.host))
         let session = try TestSession()
         let account = Account(session)
         let delegate = RecordingDelegate()
@@ -48,7 +48,7 @@ struct TrustObservationTests {
 
     @Test("a refused server is told of once for each of its handshakes")
     func refused() throws {
-        let origin = try Self.answering(try TestSession.pki.server(TestSession.host))
+        let origin = try Self.answering(try TestPKI.shared.server(TestSession.host))
         let session = try TestSession()
         let account = Account(session)
         let endpoint = try TestSession.endpoint(port: origin.port, policy: .pinning(.unrelated(7)))
@@ -59,7 +59,7 @@ struct TrustObservationTests {
 
     @Test("the streams of one HTTP/2 connection make one account, also when a stream fails later")
     func streams() throws {
-        let nginx = try NginxOrigin(try TestSession.pki.server(TestSession.host), http2: true)
+        let nginx = try NginxOrigin(try TestPKI.shared.server(TestSession.host), http2: true)
         let session = try TestSession()
         let account = Account(session)
         let endpoint = try TestSession.endpoint(port: nginx.port, httpVersion: .http2)
@@ -83,7 +83,7 @@ struct TrustObservationTests {
 
     @Test("who is told may cancel the task: it ends once, and the session goes on")
     func cancelled() throws {
-        let server = try TestSession.pki.server(TestSession.host)
+        let server = try TestPKI.shared.server(TestSession.host)
         let origin = try Self.answering(server)
         let session = try TestSession()
         let policies = [try SecurityPolicy.pinning(.unrelated(7)), try .pinning(server.pin)]

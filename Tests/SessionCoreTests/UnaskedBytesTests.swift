@@ -10,7 +10,7 @@ struct UnaskedBytesTests {
     /// Sends another answer behind the first one of its first connection, when the gate opens.
     private func origin(isSecure: Bool, protocols: [String] = [], _ gate: Gate) throws -> ScriptedOrigin {
         try ScriptedOrigin(
-            isSecure ? try TestSession.pki.server(TestSession.host) : nil,
+            isSecure ? try TestPKI.shared.server(TestSession.host) : nil,
             protocols: protocols
         ) { connection in
             while let request = try connection.readRequest() {

@@ -13,7 +13,7 @@ struct UploadTrailersTests {
     }
 
     private static func echo() throws -> ScriptedOrigin {
-        try ScriptedOrigin(try TestSession.pki.server(TestSession.host)) { connection in
+        try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
             while let request = try connection.readRequest() {
                 let trailers = request.trailers.map { "\($0.name)=\($0.value)" }.joined(separator: ";")
                 try connection.answer("\(request.text)|\(trailers)")
@@ -62,7 +62,7 @@ struct UploadTrailersTests {
     @Test("where they cannot go they are left out: with a length, and over HTTP/2")
     func leftOut() throws {
         let origin = try Self.echo()
-        let nginx = try NginxOrigin(try TestSession.pki.server(TestSession.host), http2: true)
+        let nginx = try NginxOrigin(try TestPKI.shared.server(TestSession.host), http2: true)
         let session = try TestSession()
         let endpoint = try TestSession.endpoint(port: origin.port)
         let delegate = RecordingDelegate()

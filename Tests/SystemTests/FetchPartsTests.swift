@@ -1,4 +1,4 @@
-import SessionCore
+import HTTPSession
 import Testing
 
 @testable import pinproxy

@@ -1,5 +1,5 @@
 import HTTPCaching
-import HTTPCore
+package import HTTPCore
 
 /// What a request wants of the session's cache; the names are those of `URLRequest.CachePolicy`.
 public enum CachePolicy: Sendable, Hashable, CaseIterable {
@@ -29,7 +29,7 @@ public enum CachePolicy: Sendable, Hashable, CaseIterable {
     }
 
     /// Says in a request's fields what caches on the way have to know (RFC 9111, section 5.2.1.4).
-    func tell(in fields: inout HTTPFields) {
+    package func tell(in fields: inout HTTPFields) {
         switch self {
         case .reloadIgnoringLocalAndRemoteCacheData, .reloadRevalidatingCacheData:
             fields.append(.cacheControl, "no-cache")

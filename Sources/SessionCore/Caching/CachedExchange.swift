@@ -351,7 +351,7 @@ extension BodyFraming {
 }
 
 extension SessionError {
-    static let notStored = SessionError(
+    package static let notStored = SessionError(
         .notStored,
         "Nothing that is stored can answer the request, and its cache policy lets nobody else be asked."
     )

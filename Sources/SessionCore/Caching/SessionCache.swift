@@ -73,9 +73,11 @@ public final class SessionCache: Sendable {
     /// In bytes; what is being written counts when it is whole.
     public var currentDiskUsage: Int { responses.store.disk?.statistics.bytes ?? 0 }
 
-    /// Drops what is stored for the request's URL, whatever its fields; an answer that is on its way is not stored.
-    public func removeCachedResponse(for request: HTTPRequest) {
-        guard let key = CacheKey(url: request.url) else { return }
+    /// Drops what is stored for the URL, whatever the request's fields; a response that is on its way is not stored.
+    ///
+    /// - Parameter url: absolute, `http` or `https`; nothing is dropped for another one.
+    public func removeCachedResponses(for url: String) {
+        guard let key = CacheKey(url: url) else { return }
         responses.store.invalidate(key)
     }
 

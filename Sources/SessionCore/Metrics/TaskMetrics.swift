@@ -4,16 +4,16 @@ public import ServerTrust
 /// How a task went, in the terms of `URLSessionTaskMetrics`.
 public struct TaskMetrics: Sendable {
     /// When the task was resumed: microseconds since 1970.
-    public internal(set) var fetchStart: Int64 = 0
+    public package(set) var fetchStart: Int64 = 0
     /// From the resumption to the end, in microseconds.
-    public internal(set) var duration: Int64 = 0
+    public package(set) var duration: Int64 = 0
     /// How many redirects were followed.
-    public internal(set) var redirectCount = 0
+    public package(set) var redirectCount = 0
     /// The transaction under way, or the last one.
-    public internal(set) var transaction = TransactionMetrics()
+    public package(set) var transaction = TransactionMetrics()
     /// The transactions before it, oldest first: one a redirect, and one where a stored answer was found good by asking the
     /// server.
-    public internal(set) var earlierTransactions: [TransactionMetrics] = []
+    public package(set) var earlierTransactions: [TransactionMetrics] = []
 
     /// Of a task that has not begun.
     public init() {}
@@ -36,50 +36,50 @@ public struct TransactionMetrics: Sendable {
     public static let absent: Int64 = -1
 
     /// The request was begun: near 0 for a task's first, later behind a redirect and on a repetition.
-    public internal(set) var fetchStart: Int64 = absent
+    public package(set) var fetchStart: Int64 = absent
     /// The lookup of the host's name begins; of the proxy's, if there is one. Absent when no connection was made for
     /// the request, as are all times up to `connectEnd`.
-    public internal(set) var domainLookupStart: Int64 = absent
+    public package(set) var domainLookupStart: Int64 = absent
     /// The addresses are known.
-    public internal(set) var domainLookupEnd: Int64 = absent
+    public package(set) var domainLookupEnd: Int64 = absent
     /// Dialling begins.
-    public internal(set) var connectStart: Int64 = absent
+    public package(set) var connectStart: Int64 = absent
     /// TCP stands, and the TLS handshake begins. Absent without TLS too.
-    public internal(set) var secureConnectionStart: Int64 = absent
+    public package(set) var secureConnectionStart: Int64 = absent
     /// The TLS handshake is over, and the security policy has judged the server; or the handshake broke off.
-    public internal(set) var secureConnectionEnd: Int64 = absent
+    public package(set) var secureConnectionEnd: Int64 = absent
     /// The connection can carry requests: after TLS, where there is any. Of a server that was refused, or broke the
     /// handshake off, the end of the connection.
-    public internal(set) var connectEnd: Int64 = absent
+    public package(set) var connectEnd: Int64 = absent
     /// The request's head goes out. Absent when there was no connection to send it on.
-    public internal(set) var requestStart: Int64 = absent
+    public package(set) var requestStart: Int64 = absent
     /// The last byte of the request has been handed to the connection.
-    public internal(set) var requestEnd: Int64 = absent
+    public package(set) var requestEnd: Int64 = absent
     /// The final head has come; 1xx heads do not count.
-    public internal(set) var responseStart: Int64 = absent
+    public package(set) var responseStart: Int64 = absent
     /// The answer is whole, or broke off.
-    public internal(set) var responseEnd: Int64 = absent
+    public package(set) var responseEnd: Int64 = absent
 
     /// Where the answer came from.
-    public internal(set) var resourceFetchType = ResourceFetchType.networkLoad
+    public package(set) var resourceFetchType = ResourceFetchType.networkLoad
     /// The status of the final head; 0 when none came.
-    public internal(set) var status = 0
+    public package(set) var status = 0
     /// 10, 11 or 20; 0 when no head came, and for a stored answer.
-    public internal(set) var protocolVersion = 0
+    public package(set) var protocolVersion = 0
     /// Whether the request went out on a connection that was there already.
-    public internal(set) var isReusedConnection = false
+    public package(set) var isReusedConnection = false
     /// The request's head, in bytes of HTTP/1.1 text.
-    public internal(set) var requestHeaderBytesSent: Int64 = 0
+    public package(set) var requestHeaderBytesSent: Int64 = 0
     /// The request's body; the chunk sizes of HTTP/1.1 count as well, the frames of HTTP/2 do not.
-    public internal(set) var requestBodyBytesSent: Int64 = 0
+    public package(set) var requestBodyBytesSent: Int64 = 0
     /// The answer's heads, those of 1xx answers among them, in bytes of HTTP/1.1 text.
-    public internal(set) var responseHeaderBytesReceived: Int64 = 0
+    public package(set) var responseHeaderBytesReceived: Int64 = 0
     /// The answer's body, in bytes of content: without chunk sizes or frames.
-    public internal(set) var responseBodyBytesReceived: Int64 = 0
+    public package(set) var responseBodyBytesReceived: Int64 = 0
 
     /// The connection that carried it, or the one whose TLS handshake ended the task: that of a server that was refused.
     /// nil when the handshake was not reached.
-    public internal(set) var connection: ConnectionInfo?
+    public package(set) var connection: ConnectionInfo?
 
     /// Of a request that did not go out: every time is `absent`.
     public init() {}

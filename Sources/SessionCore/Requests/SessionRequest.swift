@@ -9,7 +9,7 @@ public enum RequestBodyLength: Sendable, Equatable {
     /// Not known beforehand; chunked in HTTP/1.1.
     case unknown
 
-    var hasBody: Bool { self != .none && self != .bytes(0) }
+    package var hasBody: Bool { self != .none && self != .bytes(0) }
 }
 
 /// A request as it goes to the origin: where to, what is asked for, and the fields.
@@ -48,6 +48,54 @@ public struct SessionRequest: Sendable {
         self.fields = fields
         self.bodyLength = bodyLength
         self.timeouts = timeouts
+    }
+}
+
+extension SessionRequest {
+    /// A request from its parts, checked.
+    ///
+    /// - Parameters:
+    ///   - endpoint: where it goes: of `URLSessionManager.endpoint`, or made for it.
+    ///   - method: any but CONNECT and TRACE.
+    ///   - target: the path and query as they go on the wire, beginning with `/`; or `*` with OPTIONS.
+    ///   - fields: beside `Host` and the framing fields.
+    ///   - bodyLength: how much `LoopTask.send` will give.
+    /// - Throws: `requestInvalid` when the target holds what no target may (a space, a control character, a fragment,
+    ///   anything outside ASCII), the method is CONNECT or TRACE, or `fields` holds one of those that are made from
+    ///   `endpoint` and `bodyLength` or belong to the connection.
+    public init(
+        endpoint: Endpoint,
+        method: HTTPMethod,
+        target: String,
+        fields: HTTPFields = HTTPFields(),
+        bodyLength: RequestBodyLength = .none
+    ) throws(SessionError) {
+        let bytes = Array(target.utf8)
+        let isValid = bytes.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "#") }
+        guard isValid, bytes.first == UInt8(ascii: "/") || (target == "*" && method == .options) else {
+            throw SessionError(.requestInvalid, "The request target is no path and query in ASCII.")
+        }
+        try Self.check(method: method, fields: fields)
+        self.init(endpoint: endpoint, method: method, target: bytes, fields: fields, bodyLength: bodyLength)
+    }
+
+    /// Refuses what would let a caller's fields contradict the framing (request smuggling), or another's connection.
+    package static func check(method: HTTPMethod, fields: HTTPFields) throws(SessionError) {
+        guard method != .connect, method != .trace else {
+            throw SessionError(.requestInvalid, "\(method) requests are not made by a session.")
+        }
+        for index in 0..<fields.count {
+            switch fields.id(at: index) {
+            case .host, .connection, .keepAlive, .proxyConnection, .te, .trailer, .transferEncoding, .upgrade, .expect,
+                .http2Settings, .contentLength, .underscoredContentLength, .underscoredTransferEncoding:
+                throw SessionError(
+                    .requestInvalid,
+                    "The field \(String(copying: fields.name(at: index))) is the session's own; leave it out."
+                )
+            default:
+                continue
+            }
+        }
     }
 }
 

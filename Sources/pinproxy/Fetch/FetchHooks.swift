@@ -1,7 +1,7 @@
 import Glibc
 import HTTPCore
+import HTTPSession
 import IOCore
-import SessionCore
 
 /// What `fetch` has to decide and to do while its task goes on.
 struct FetchHooks: Sendable {

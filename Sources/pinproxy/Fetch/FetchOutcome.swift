@@ -1,4 +1,5 @@
 import HTTPCore
+import HTTPSession
 import IOCore
 import SessionCore
 

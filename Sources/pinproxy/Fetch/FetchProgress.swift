@@ -1,6 +1,6 @@
 import Glibc
+import HTTPSession
 import IOCore
-import SessionCore
 
 /// The line of the standard error that says how far a transfer is; on a terminal and nowhere else.
 ///

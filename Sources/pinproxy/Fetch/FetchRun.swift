@@ -1,6 +1,7 @@
 import CShims
 import Glibc
 import HTTPCore
+import HTTPSession
 import IOCore
 import ProxyCore
 import ServerTrust

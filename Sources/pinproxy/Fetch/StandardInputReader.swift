@@ -1,4 +1,5 @@
 import Glibc
+import HTTPSession
 import SessionCore
 import Synchronization
 

@@ -1,4 +1,4 @@
-import SessionCore
+import HTTPSession
 
 /// How far a transfer is, how fast it goes and how long it will take, as one line of text.
 struct TransferMeter {

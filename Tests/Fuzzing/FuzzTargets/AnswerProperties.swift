@@ -1,4 +1,4 @@
-import SessionCore
+import HTTPSession
 
 /// What a session's serializers read of answers.
 enum AnswerProperties {

@@ -1,5 +1,5 @@
 import HTTPCore
-import SessionCore
+import HTTPSession
 
 /// What sessions read: challenges, cookies, and what a download has left.
 enum SessionProperties {

@@ -129,7 +129,7 @@ struct PinScenariosDocumentTests {
 
     private static func find() throws -> [Int: [ScenarioTest]] {
         var found: [Int: Set<ScenarioTest>] = [:]
-        for folder in ["ServerTrustTests", "SessionCoreTests", "ProxyCoreTests", "SystemTests"] {
+        for folder in ["ServerTrustTests", "SessionCoreTests", "HTTPSessionTests", "ProxyCoreTests", "SystemTests"] {
             let root = repository.appending(path: "Tests/\(folder)")
             let files =
                 FileManager.default.enumerator(at: root, includingPropertiesForKeys: nil)?

@@ -16,7 +16,7 @@ struct StreamBytesTests {
         var description: String { "\(self == .plain ? "TCP" : self == .tls12 ? "TLS 1.2" : "TLS 1.3")" }
     }
 
-    private static let server = try! TestSession.pki.server(TestSession.host)
+    private static let server = try! TestPKI.shared.server(TestSession.host)
     private struct Unexpected: Error {}
 
     private func origin(_ wire: Wire, _ script: @escaping ScriptedOrigin.Script) throws -> ScriptedOrigin {

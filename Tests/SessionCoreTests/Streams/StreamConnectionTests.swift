@@ -9,7 +9,7 @@ import Testing
 
 @Suite("A stream's connection is dialled and judged like a request's")
 struct StreamConnectionTests {
-    private static let server = try! TestSession.pki.server(TestSession.host)
+    private static let server = try! TestPKI.shared.server(TestSession.host)
 
     private static func echo(_ protocols: [String] = []) throws -> ScriptedOrigin {
         try ScriptedOrigin(server, protocols: protocols) { connection in
@@ -191,7 +191,7 @@ struct StreamConnectionTests {
             host: try Host(TestSession.host),
             port: 443,
             policy: try .pinning(isRight ? Self.server.pin : .unrelated(2)),
-            anchors: TestSession.pki.anchors,
+            anchors: TestPKI.shared.anchors,
             proxy: SessionProxy(host: try Host("127.0.0.1"), port: proxy.port)
         )
         let session = try TestSession()

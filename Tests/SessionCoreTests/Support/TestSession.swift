@@ -9,8 +9,6 @@ import TestSupport
 /// A manager on a loop that the test turns itself, so that it decides what happens between two turns.
 final class TestSession {
     static let host = "api.example.com"
-    /// One for all tests: making it costs more than a request.
-    static let pki = try! TestPKI()
 
     let loop: EventLoop
     let manager: LoopSession
@@ -61,7 +59,7 @@ final class TestSession {
             resolve: (host: try Host("127.0.0.1"), port: port),
             httpVersion: httpVersion,
             policy: policy,
-            anchors: pki.anchors,
+            anchors: TestPKI.shared.anchors,
             generation: generation,
             timeouts: timeouts,
             dialRule: dialRule,
@@ -176,15 +174,6 @@ final class RecordingDelegate: LoopTaskDelegate {
         self.error = error
         metrics = task.metrics
         onComplete(task)
-    }
-}
-
-/// Bytes without a pattern that a lost or doubled piece would keep: the same on every run.
-func patternBytes(_ count: Int) -> [UInt8] {
-    var state: UInt64 = 0x9E37_79B9_7F4A_7C15
-    return (0..<count).map { _ in
-        state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-        return UInt8(truncatingIfNeeded: state >> 56)
     }
 }
 

@@ -8,6 +8,9 @@ package struct TestPKI: Sendable {
     /// From 2020 to 2099, in seconds since 1970.
     package static let validity: Range<Int64> = 1_577_836_800..<4_070_908_800
 
+    /// One for all tests of a target: making it costs more than a request.
+    package static let shared = try! TestPKI()
+
     package let root: Identity
     package let intermediate: Identity
 

@@ -4,6 +4,7 @@
 
 import Glibc
 import HTTPCore
+import HTTPSession
 import ServerTrust
 import SessionCore
 

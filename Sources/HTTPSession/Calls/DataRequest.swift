@@ -1,0 +1,45 @@
+import HTTPCore
+import IOCore
+import SessionCore
+
+/// One request of an `HTTPSessionManager` whose answer is collected, and made an object of.
+///
+/// ```swift
+/// let request = try manager.request(.get, "items", parameters: ["page": 2])
+/// let items = try await request.response(serializer: DecodableResponseSerializer([Item].self)).value
+/// ```
+///
+/// `@unchecked Sendable`: as `Request` is; its own properties do not change.
+public final class DataRequest: Request, @unchecked Sendable {
+    private let uploadProgress: ProgressHandler?
+    private let downloadProgress: ProgressHandler?
+
+    init(
+        _ request: HTTPRequest,
+        manager: HTTPSessionManager,
+        interceptor: (any RequestInterceptor)?,
+        uploadProgress: ProgressHandler?,
+        downloadProgress: ProgressHandler?
+    ) {
+        self.uploadProgress = uploadProgress
+        self.downloadProgress = downloadProgress
+        super.init(request, manager: manager, interceptor: interceptor)
+    }
+
+    override func makeTask(for request: HTTPRequest) throws(SessionError) -> SessionTask {
+        let task: DataTask
+        if request.body.length == .none {
+            task = try manager.session.dataTask(with: request)
+        } else {
+            let upload = try manager.session.uploadTask(request, isStreamed: false)
+            if let uploadProgress {
+                upload.uploadDelegate?.setUploadProgressHandler(on: uploadProgress.queue, uploadProgress.handler)
+            }
+            task = upload
+        }
+        if let downloadProgress {
+            task.dataDelegate.setProgressHandler(on: downloadProgress.queue, downloadProgress.handler)
+        }
+        return task
+    }
+}

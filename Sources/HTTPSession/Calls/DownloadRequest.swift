@@ -1,0 +1,166 @@
+import HTTPCore
+import IOCore
+import SessionCore
+
+/// One request of an `HTTPSessionManager` whose answer goes to a file.
+///
+/// ```swift
+/// let file = try await manager.download(.get, "large.iso", to: { _, _ in ("/srv/large.iso", []) }).response()
+/// ```
+///
+/// An attempt that broke off is gone on with by the next one, where the origin lets it (`ResumeData`). An answer that
+/// `validation` does not take is not written; its body is not read.
+///
+/// `@unchecked Sendable`: as `Request` is; its own properties do not change.
+public final class DownloadRequest: Request, @unchecked Sendable {
+    /// Status and content type that the answer must have.
+    public let validation: ResponseValidation
+    private let destination: DownloadDestination?
+    private let downloadProgress: ProgressHandler?
+    /// What an earlier request has left.
+    private let earlier: [UInt8]?
+
+    init(
+        _ request: HTTPRequest,
+        resuming earlier: [UInt8]? = nil,
+        manager: HTTPSessionManager,
+        interceptor: (any RequestInterceptor)?,
+        validation: ResponseValidation,
+        downloadProgress: ProgressHandler?,
+        destination: DownloadDestination?
+    ) {
+        self.earlier = earlier
+        self.validation = validation
+        self.downloadProgress = downloadProgress
+        self.destination = destination
+        super.init(request, manager: manager, interceptor: interceptor)
+    }
+
+    /// What the latest attempt has left, or was made with: for `HTTPSessionManager.download(resumingWith:)`. Nil where
+    /// nothing can be resumed, and after success.
+    public var resumeData: [UInt8]? {
+        guard let task = task as? DownloadTask else { return earlier }
+        return task.downloadDelegate.resumeData
+    }
+
+    /// Ends the request, and keeps what has come.
+    ///
+    /// - Parameter handler: called once, on the session's callback queue, when the request is over or was not begun; nil
+    ///   where nothing can be resumed. The partial file is the caller's to use up.
+    public func cancel(byProducingResumeData handler: @escaping @Sendable (_ resumeData: [UInt8]?) -> Void) {
+        let isBegun = hasBegun
+        end { ($0 as? DownloadTask)?.cancelKeepingDownload() }
+        let tell: @Sendable () -> Void = { [self] in
+            manager.session.thread.callbacks.enqueue { [self] in handler(resumeData) }
+        }
+        if isBegun { whenFinished(tell) } else { tell() }
+    }
+
+    override func makeTask(for request: HTTPRequest) throws(SessionError) -> SessionTask {
+        let task: DownloadTask
+        if let resumed = try resumedTask(for: request) {
+            task = resumed
+        } else {
+            task = try manager.session.downloadTask(with: request, destination: destination)
+        }
+        task.downloadDelegate.validation = validation
+        if let downloadProgress {
+            task.downloadDelegate.setProgressHandler(on: downloadProgress.queue, downloadProgress.handler)
+        }
+        return task
+    }
+
+    /// Another URL is another file: what there is goes.
+    private func resumedTask(for request: HTTPRequest) throws(SessionError) -> DownloadTask? {
+        guard let resumeData else { return nil }
+        let resumption = try ResumeData(resumeData)
+        guard resumption.url == request.url, request.method == .get, request.body.length == .none else {
+            resumption.discard(in: manager.session.thread)
+            return nil
+        }
+        return try manager.session.downloadTask(with: request, resuming: resumption, destination: destination)
+    }
+
+    // MARK: Carrying it out
+
+    /// Carries the request out. When the Swift task that waits is cancelled, so is the request.
+    @concurrent
+    public func response() async throws(RequestFailure) -> DownloadResponse {
+        let result = await withTaskCancellationHandler {
+            await run()
+        } onCancel: {
+            cancel()
+        }
+        return try result.get()
+    }
+
+    /// Carries the request out, and calls a handler with what came of it.
+    ///
+    /// - Parameters:
+    ///   - queue: where the handler runs; nil for the session's callback queue.
+    ///   - completionHandler: called once, also after `cancel`.
+    /// - Returns: this request.
+    @discardableResult
+    public func response(
+        queue: CallbackQueue? = nil,
+        completionHandler: @escaping @Sendable (_ result: Result<DownloadResponse, RequestFailure>) -> Void
+    ) -> DownloadRequest {
+        Task(executorPreference: BlockingThreads.shared) { [self] in
+            let result = await run()
+            (queue ?? manager.session.thread.callbacks).enqueue { completionHandler(result) }
+        }
+        return self
+    }
+
+    @concurrent
+    private func run() async -> Result<DownloadResponse, RequestFailure> {
+        do throws(SessionError) { try begin() } catch { return .failure(.session(error)) }
+        defer { finish() }
+        do throws(RequestFailure) {
+            while true {
+                do throws(RequestFailure) {
+                    return .success(try await attempt())
+                } catch {
+                    try await judge(error)
+                }
+            }
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    /// One attempt, to the file where it belongs.
+    func attempt() async throws(RequestFailure) -> DownloadResponse {
+        let task = try await carryOut(try await adapt())
+        guard let task = task as? DownloadTask else { preconditionFailure("a download's task") }
+        do throws(SessionError) {
+            let response = try task.downloadDelegate.result(of: task).get()
+            manager.tell { $0.request(self, didFinishDownloading: response) }
+            return response
+        } catch {
+            throw failure(of: task, error)
+        }
+    }
+
+    /// An answer that was not written, because it is none of those that are wanted, is told as such.
+    private func failure(of task: DownloadTask, _ error: SessionError) -> RequestFailure {
+        guard error.code == .responseInvalid, let head = task.response, let metrics = task.delegate.metrics,
+            let reason = validation.fault(of: head)
+        else { return .session(error) }
+        let response = DataResponse(response: head, data: [], trailers: HTTPFields(), metrics: metrics)
+        return .serialization(ResponseSerializationError(reason, response: response))
+    }
+}
+
+extension ResumeData {
+    /// Removes the partial file.
+    func discard(in session: SessionThread) {
+        let file = DownloadFile(
+            name: fileName,
+            folder: session.temporaryFolder,
+            files: session.files.loop,
+            owner: session.loop
+        )
+        file.discard {}
+    }
+}

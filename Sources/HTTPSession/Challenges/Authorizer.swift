@@ -1,0 +1,118 @@
+import HTTPCore
+import ServerTrust
+
+/// What answers the challenges of one place: a credential, in the way that the server has asked for. Belongs to the loop.
+final class Authorizer {
+    let space: ProtectionSpace
+    let credential: Credential
+    /// Nil but for Digest.
+    private var digest: DigestAuthentication?
+    /// How often the nonce has been used.
+    private var count = 0
+    /// Where Basic is sent without being asked again: paths that begin so (RFC 7617, section 2.2).
+    private let folder: [UInt8]
+
+    /// - Parameter target: of the request that was refused.
+    init(_ space: ProtectionSpace, _ credential: Credential, digest: DigestAuthentication?, target: [UInt8]) {
+        self.space = space
+        self.credential = credential
+        self.digest = digest
+        let path = target.prefix { $0 != UInt8(ascii: "?") }
+        folder = Array(path.prefix(through: path.lastIndex(of: UInt8(ascii: "/")) ?? path.startIndex))
+    }
+
+    /// Whether the server can be expected to ask the same for that target.
+    func covers(_ target: [UInt8]) -> Bool {
+        space.authenticationMethod == .httpDigest || target.starts(with: folder)
+    }
+
+    /// The value of `Authorization` for one request; nil when the credential cannot be sent.
+    func authorization(method: HTTPMethod, target: [UInt8]) -> String? {
+        switch credential.kind {
+        case .bearer(let token):
+            return "Bearer \(token)"
+        case .password(let user, let password):
+            guard let digest else {
+                // RFC 7617, section 2: the colon parts the two.
+                return user.utf8.contains(UInt8(ascii: ":"))
+                    ? nil : "Basic \(Base64.encode(Array("\(user):\(password)".utf8)))"
+            }
+            count += 1
+            let random = (0..<2).map { _ in String(UInt64.random(in: 0 ... .max), radix: 16) }.joined()
+            return digest.authorization(
+                user: user,
+                password: password,
+                method: method,
+                target: target,
+                count: count,
+                clientNonce: random
+            )
+        case .identity, .serverTrust:
+            return nil
+        }
+    }
+
+    /// The server names the nonce for the next requests (RFC 7616, section 3.5).
+    func takeInfo(_ fields: borrowing HTTPFields) {
+        guard let digest, let index = fields.first(.authenticationInfo) else { return }
+        var value = Array("Digest ".utf8)
+        fields.appendValue(at: index, to: &value)
+        guard let nonce = HTTPChallenge.list(value).first?.parameters["nextnonce"], nonce != digest.nonce else {
+            return
+        }
+        self.digest = digest.renewed(nonce)
+        count = 0
+    }
+}
+
+/// How one task answers the 401s that it gets.
+struct TaskAuthentication {
+    /// What goes with the next request to its place.
+    var chosen: Authorizer?
+    /// What has gone with the request under way.
+    var sent: Authorizer?
+    private var failures: [Origin: Int] = [:]
+    private var rounds = 0
+
+    /// However often a hook has an answer: a server that takes none is not asked for ever.
+    private static let limit = 10
+
+    /// - Returns: false when the task has asked often enough.
+    mutating func begin() -> Bool {
+        rounds += 1
+        return rounds <= Self.limit
+    }
+
+    mutating func failed(at origin: Origin) { failures[origin, default: 0] += 1 }
+
+    func failureCount(at origin: Origin) -> Int { failures[origin] ?? 0 }
+}
+
+/// What a 401 offers that can be answered, the best way first.
+struct OfferedAuthentication {
+    let space: ProtectionSpace
+    let digest: DigestAuthentication?
+
+    static func list(_ head: borrowing ResponseHead, at origin: Origin) -> [OfferedAuthentication] {
+        let all = HTTPChallenge.challenges(in: head.fields).compactMap { challenge -> (Int, OfferedAuthentication)? in
+            let realm = challenge.parameters["realm"]
+            switch challenge.scheme {
+            case "digest":
+                guard let digest = DigestAuthentication(challenge) else { return nil }
+                let space = ProtectionSpace(origin, realm: realm, .httpDigest)
+                return (digest.algorithm.rank, OfferedAuthentication(space: space, digest: digest))
+            case "bearer":
+                return (10, OfferedAuthentication(space: ProtectionSpace(origin, realm: realm, .bearer), digest: nil))
+            case "basic":
+                // RFC 7617, section 2: no realm, no challenge.
+                guard realm != nil else { return nil }
+                let space = ProtectionSpace(origin, realm: realm, .httpBasic)
+                return (20, OfferedAuthentication(space: space, digest: nil))
+            default:
+                return nil
+            }
+        }
+        // The order of equals is the server's.
+        return all.enumerated().sorted { ($0.element.0, $0.offset) < ($1.element.0, $1.offset) }.map(\.element.1)
+    }
+}

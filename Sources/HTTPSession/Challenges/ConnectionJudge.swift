@@ -1,0 +1,103 @@
+import HTTPCore
+import ServerTrust
+import SessionCore
+
+/// The questions of a handshake, and what the hooks and the credentials of a task answer. They are answered at once:
+/// libcurl and OpenSSL are in the midst of the handshake.
+struct ConnectionJudge {
+    let task: SessionTask
+    let origin: Origin
+    /// The session's hook is asked about connections; where there is none, the task's is.
+    private let ofSession: (@Sendable (AuthenticationChallenge) -> ChallengeDisposition)?
+    private let ofTask: SessionHooks.TaskChallenge?
+
+    init(_ task: SessionTask, at origin: Origin) {
+        self.task = task
+        self.origin = origin
+        ofSession = task.session.hookBox.hooks.sessionDidReceiveAuthenticationChallenge
+        ofTask = ofSession == nil ? task.challengeHook : nil
+    }
+
+    private func answer(_ challenge: AuthenticationChallenge) -> ChallengeDisposition {
+        if let ofSession { return ofSession(challenge) }
+        return ofTask?(task, challenge) ?? .performDefaultHandling
+    }
+
+    /// Why a server that the policy accepts is refused all the same; nil to accept it.
+    func judge(_ trust: ConnectionTrust) -> SessionError? {
+        let space = ProtectionSpace(origin, .serverTrust)
+        let challenge = AuthenticationChallenge(space, proposed: .serverTrust, serverTrust: trust.evaluation)
+        switch answer(challenge) {
+        case .performDefaultHandling:
+            return nil
+        case .useCredential(let credential) where credential.answers(.serverTrust):
+            return nil
+        case .useCredential(let credential):
+            return SessionError(
+                .requestInvalid,
+                "A hook answered \(origin.host)'s server trust with \(credential): perform default handling instead.",
+                evaluation: trust.evaluation
+            )
+        case .rejectProtectionSpace:
+            return SessionError(
+                .certificateUntrusted,
+                "\(origin.host) was refused by a hook of the session, although the security policy accepts it.",
+                evaluation: trust.evaluation
+            )
+        case .cancelAuthenticationChallenge:
+            return TaskRun.cancelled
+        case .answerLater:
+            return SessionError(
+                .requestInvalid,
+                "A hook would judge \(origin.host) later, and the handshake does not wait. Decide at once.",
+                evaluation: trust.evaluation
+            )
+        }
+    }
+
+    func clientIdentity() -> ClientIdentityDecision {
+        let space = ProtectionSpace(origin, .clientCertificate)
+        let proposed = task.proposedCredential(for: space)
+        let credential: Credential?
+        switch answer(AuthenticationChallenge(space, proposed: proposed)) {
+        case .performDefaultHandling: credential = proposed
+        case .useCredential(let chosen): credential = chosen
+        case .rejectProtectionSpace: credential = nil
+        case .cancelAuthenticationChallenge: return .fail(TaskRun.cancelled)
+        case .answerLater:
+            return .fail(
+                SessionError(
+                    .requestInvalid,
+                    "A hook would choose a client certificate later, and the handshake does not wait. Decide at once."
+                )
+            )
+        }
+        switch credential?.kind {
+        case .identity(let identity): return .show(identity)
+        case nil: return .none
+        default:
+            return .fail(
+                SessionError(
+                    .requestInvalid,
+                    "The hook answered the wish for a client certificate with something else."
+                )
+            )
+        }
+    }
+}
+
+extension SessionTask {
+    var challengeHook: SessionHooks.TaskChallenge? {
+        delegate.taskDidReceiveChallenge ?? session.hookBox.hooks.taskDidReceiveChallenge
+    }
+
+    /// The delegate's own credential is for the place that the task was made for: a redirect does not take it elsewhere.
+    func proposedCredential(for space: ProtectionSpace) -> Credential? {
+        if let own = delegate.credential, own.answers(space.authenticationMethod),
+            let home = AbsoluteURL(originalRequest.url), space.isAt(home.origin)
+        {
+            return own
+        }
+        return session.configuration.credentialStorage?.defaultCredential(for: space)
+    }
+}

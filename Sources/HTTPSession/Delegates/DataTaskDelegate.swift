@@ -1,0 +1,151 @@
+public import HTTPCore
+import IOCore
+import SessionCore
+
+/// Collects a data task's body, or hands it on as it comes.
+public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
+    private let limit: Int
+    /// Behind `lock`.
+    private var collected = Collected()
+
+    private struct Collected {
+        var data: [UInt8]?
+        var trailers = HTTPFields()
+        var stream: (@Sendable ([UInt8]) -> Void)?
+        var response: (@Sendable (DataTask, ResponseHead) -> DataTaskDisposition)?
+        var caching: SessionHooks.WillCache?
+    }
+
+    /// - Parameter limit: how many bytes are collected at most.
+    init(limit: Int, callbacks: CallbackQueue) {
+        self.limit = limit
+        super.init(callbacks: callbacks)
+    }
+
+    /// The body as far as it has come; nil before its first byte, and with `dataStream`.
+    public override var data: [UInt8]? { lock.withLock { collected.data } }
+    /// The trailer section (RFC 9110, section 6.5); empty for most answers.
+    public var trailers: HTTPFields { lock.withLock { collected.trailers } }
+
+    /// Takes the body's bytes on the loop as they come; nothing is collected then, and there is no limit. Once the
+    /// task is cancelled it is given no more. Set it before `resume()`.
+    public var dataStream: (@Sendable (_ data: [UInt8]) -> Void)? {
+        get { lock.withLock { collected.stream } }
+        set { lock.withLock { collected.stream = newValue } }
+    }
+
+    /// `SessionHooks.dataTaskDidReceiveResponse`, of this task: called in that one's place when the final head has
+    /// come. On the session's loop; it must not block.
+    public var dataTaskDidReceiveResponse:
+        (@Sendable (_ task: DataTask, _ response: ResponseHead) -> DataTaskDisposition)?
+    {
+        get { lock.withLock { collected.response } }
+        set { lock.withLock { collected.response = newValue } }
+    }
+
+    /// `SessionHooks.dataTaskWillCacheResponse`, of this task: asked in that one's place. On the session's loop; it must
+    /// not block.
+    public var dataTaskWillCacheResponse: SessionHooks.WillCache? {
+        get { lock.withLock { collected.caching } }
+        set { lock.withLock { collected.caching = newValue } }
+    }
+
+    /// Has `handler` told of the body's progress on `queue`; nil for the session's callback queue.
+    public func setProgressHandler(
+        on queue: CallbackQueue? = nil,
+        _ handler: (@Sendable (_ progress: TaskProgress) -> Void)?
+    ) {
+        receiving.setHandler(handler, on: queue ?? callbacks)
+    }
+
+    // MARK: For the run
+
+    override func reset() {
+        lock.withLock {
+            collected.data = nil
+            collected.trailers = HTTPFields()
+        }
+    }
+
+    func expect(_ count: Int) {
+        lock.withLock {
+            guard collected.stream == nil else { return }
+            collected.data = []
+            collected.data?.reserveCapacity(count)
+        }
+    }
+
+    /// How long a body may be.
+    var limitOfCollection: Int { lock.withLock { collected.stream == nil ? limit : Int.max } }
+
+    /// - Returns: false when that is more than may be collected.
+    func take(_ bytes: borrowing Span<UInt8>) -> Bool {
+        if let stream = dataStream {
+            stream([UInt8](copying: bytes))
+            return true
+        }
+        let limit = limit
+        // The span cannot go into a closure.
+        lock.lock()
+        defer { lock.unlock() }
+        let count = collected.data?.count ?? 0
+        guard count + bytes.count <= limit else { return false }
+        if collected.data == nil { collected.data = [] }
+        collected.data?.append(bytes)
+        return true
+    }
+
+    func take(trailers: HTTPFields) {
+        lock.withLock { collected.trailers = trailers }
+    }
+
+    func told(_ counts: ByteCounts) {
+        receiving.tell(
+            TaskProgress(completedBytes: counts.received, totalBytes: counts.expectedToReceive)
+        )
+    }
+
+    var tooLarge: SessionError {
+        SessionError(.responseTooLarge, "The body is longer than maximumBodySize (\(limit) bytes).")
+    }
+
+    func result(of task: DataTask) -> Result<DataResponse, SessionError> {
+        if let error { return .failure(error) }
+        guard let response = task.response, let metrics else {
+            return .failure(SessionError(.internal, "The task ended without a response and without an error."))
+        }
+        return lock.withLock {
+            .success(
+                DataResponse(
+                    response: response,
+                    data: collected.data ?? [],
+                    trailers: collected.trailers,
+                    metrics: metrics
+                )
+            )
+        }
+    }
+}
+
+/// A data task's delegate that also tells how far the request's body is.
+public final class UploadTaskDelegate: DataTaskDelegate, @unchecked Sendable {
+    /// Behind `lock`.
+    private var sentHook: (@Sendable (SessionTask, Int64, Int64, Int64?) -> Void)?
+
+    /// Has `handler` told on `queue` how much of the body has been sent; nil for the session's callback queue.
+    public func setUploadProgressHandler(
+        on queue: CallbackQueue? = nil,
+        _ handler: (@Sendable (_ progress: TaskProgress) -> Void)?
+    ) {
+        sending.setHandler(handler, on: queue ?? callbacks)
+    }
+
+    /// `SessionHooks.taskDidSendBodyData`, of this task: called in that one's place when bytes have been handed to the
+    /// connection. Counts are bytes of the body; `expected` is nil when only the body's end will tell.
+    public var taskDidSendBodyData:
+        (@Sendable (_ task: SessionTask, _ bytesSent: Int64, _ totalBytesSent: Int64, _ expected: Int64?) -> Void)?
+    {
+        get { lock.withLock { sentHook } }
+        set { lock.withLock { sentHook = newValue } }
+    }
+}

@@ -1,0 +1,108 @@
+import IOCore
+public import SessionCore
+
+/// What a download has to tell: where its file is, or what is needed to go on with it.
+public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
+    /// Behind `lock`.
+    private var download = Download()
+
+    private struct Download {
+        var destination: DownloadDestination?
+        var filePath: String?
+        var resumeData: [UInt8]?
+        var resumedAt: Int64 = 0
+        var finished: (@Sendable (DownloadTask, String) -> String?)?
+        var moveFailed: (@Sendable (DownloadTask, SessionError) -> Void)?
+        var wrote: (@Sendable (DownloadTask, Int64, Int64, Int64?) -> Void)?
+        var validation: ResponseValidation?
+        var resumed: (@Sendable (DownloadTask, Int64, Int64?) -> Void)?
+    }
+
+    /// Where the file goes when it is whole; nil: it stays in the session's temporary folder. Set it before the end.
+    public var destination: DownloadDestination? {
+        get { lock.withLock { download.destination } }
+        set { lock.withLock { download.destination = newValue } }
+    }
+
+    /// Where the whole file is; nil before.
+    public internal(set) var filePath: String? {
+        get { lock.withLock { download.filePath } }
+        set { lock.withLock { download.filePath = newValue } }
+    }
+
+    /// After a failure, or `cancel(byProducingResumeData:)`: for `URLSessionManager.downloadTask(withResumeData:)`, in
+    /// this process or another. Nil where nothing can be resumed.
+    public internal(set) var resumeData: [UInt8]? {
+        get { lock.withLock { download.resumeData } }
+        set { lock.withLock { download.resumeData = newValue } }
+    }
+
+    /// `SessionHooks.downloadTaskDidFinishDownloading`, of this task.
+    public var downloadTaskDidFinishDownloading: (@Sendable (_ task: DownloadTask, _ temporaryPath: String) -> String?)?
+    {
+        get { lock.withLock { download.finished } }
+        set { lock.withLock { download.finished = newValue } }
+    }
+
+    /// `SessionHooks.downloadTaskDidFailToMove`, of this task: called in that one's place with what the task fails
+    /// with, mostly `fileFailed`. The file is gone by then.
+    public var downloadTaskDidFailToMove: (@Sendable (_ task: DownloadTask, _ error: SessionError) -> Void)? {
+        get { lock.withLock { download.moveFailed } }
+        set { lock.withLock { download.moveFailed = newValue } }
+    }
+
+    /// `SessionHooks.downloadTaskDidWriteData`, of this task: called in that one's place. Counts are bytes of the body;
+    /// `totalBytesWritten` counts those of earlier attempts, which a resumed download had already.
+    public var downloadTaskDidWriteData:
+        (
+            @Sendable (_ task: DownloadTask, _ bytesWritten: Int64, _ totalBytesWritten: Int64, _ expected: Int64?) ->
+                Void
+        )?
+    {
+        get { lock.withLock { download.wrote } }
+        set { lock.withLock { download.wrote = newValue } }
+    }
+
+    /// `SessionHooks.downloadTaskDidResumeAtOffset`, of this task: called in that one's place. `offset` is how many
+    /// bytes were there already.
+    public var downloadTaskDidResumeAtOffset:
+        (@Sendable (_ task: DownloadTask, _ offset: Int64, _ expected: Int64?) -> Void)?
+    {
+        get { lock.withLock { download.resumed } }
+        set { lock.withLock { download.resumed = newValue } }
+    }
+
+    /// Has `handler` told of the download's progress on `queue`; nil for the session's callback queue.
+    public func setProgressHandler(
+        on queue: CallbackQueue? = nil,
+        _ handler: (@Sendable (_ progress: TaskProgress) -> Void)?
+    ) {
+        receiving.setHandler(handler, on: queue ?? callbacks)
+    }
+
+    // MARK: For the run
+
+    /// What an answer must be to be written; nil: any is.
+    var validation: ResponseValidation? {
+        get { lock.withLock { download.validation } }
+        set { lock.withLock { download.validation = newValue } }
+    }
+
+    var resumedAt: Int64 { lock.withLock { download.resumedAt } }
+
+    func resumed(at offset: Int64) {
+        lock.withLock { download.resumedAt = offset }
+    }
+
+    func told(_ counts: ByteCounts) {
+        receiving.tell(TaskProgress(completedBytes: counts.received, totalBytes: counts.expectedToReceive))
+    }
+
+    func result(of task: DownloadTask) -> Result<DownloadResponse, SessionError> {
+        if let error { return .failure(error) }
+        guard let response = task.response, let metrics, let filePath else {
+            return .failure(SessionError(.internal, "The download ended without a file and without an error."))
+        }
+        return .success(DownloadResponse(response: response, path: filePath, metrics: metrics))
+    }
+}

@@ -1,0 +1,214 @@
+import HTTPCore
+import IOCore
+import SessionCore
+
+/// The body of a download's answer goes to a file; the disk holds the origin back, not the loop. Belongs to the loop.
+///
+/// `@unchecked Sendable`: it is handed to the loop's work by way of the disk's thread, and touched on the loop alone.
+final class DownloadSink: BodySink, @unchecked Sendable {
+    private let task: DownloadTask
+    private let session: SessionThread
+    private unowned let run: TaskRun
+    private var own: DownloadTaskDelegate { task.downloadDelegate }
+
+    private var file: DownloadFile?
+    private var flow = WriteFlow()
+    private var pending: [UInt8] = []
+    private var toldWritten: Int64 = 0
+    /// What an earlier task has left, until the answer tells whether it is of use.
+    private var resumption: ResumeData?
+    private var head: ResponseHead?
+    /// What a later task would ask for the rest with; nil when it cannot.
+    private var validator: String?
+    private var request: HTTPRequest
+    private var failure: SessionError?
+    private var isOver = false
+    /// Set by `cancel(byProducingResumeData:)`.
+    var isToBeResumed = false
+    /// False where a later task could not go on.
+    var mayBeResumed = true
+
+    init(_ task: DownloadTask, run: TaskRun) {
+        self.task = task
+        self.run = run
+        session = task.session
+        resumption = task.resumption
+        request = task.originalRequest
+    }
+
+    private func makeFile(_ name: String? = nil) -> DownloadFile {
+        DownloadFile(name: name, folder: session.temporaryFolder, files: session.files.loop, owner: session.loop)
+    }
+
+    // MARK: Begin
+
+    override func prepare(
+        _ request: HTTPRequest,
+        then go: @escaping @Sendable (Result<HTTPRequest, SessionError>) -> Void
+    ) {
+        guard let resumption else { return go(.success(request)) }
+        let found = makeFile(resumption.fileName)
+        found.reopen(at: resumption.received) { [self] isWhole in
+            guard isWhole else {
+                self.resumption = nil
+                return go(.success(Self.forTheWhole(request)))
+            }
+            file = found
+            go(.success(request))
+        }
+    }
+
+    private static func forTheWhole(_ request: HTTPRequest) -> HTTPRequest {
+        var request = request
+        request.fields.remove(name: "Range")
+        request.fields.remove(name: "If-Range")
+        return request
+    }
+
+    override func receive(_ head: ResponseHead, expected: Int?) -> Reception {
+        self.head = head
+        request = task.currentRequest
+        if let resumption {
+            switch resumption.judge(head) {
+            case .fail(let why): return .end(SessionError(.responseInvalid, why))
+            case .askForTheWhole:
+                self.resumption = nil
+                file?.startOver()
+                return .ask(Self.forTheWhole(request))
+            case .startOver:
+                self.resumption = nil
+                file?.startOver()
+            case .goOn(let total):
+                validator = resumption.validator
+                self.resumption = nil
+                let offset = Int64(resumption.received)
+                let whole = total.map { Int64($0) }
+                _ = task.count {
+                    $0.received = offset
+                    $0.expectedToReceive = whole
+                }
+                own.resumed(at: offset)
+                (own.downloadTaskDidResumeAtOffset ?? session.hookBox.hooks.downloadTaskDidResumeAtOffset)?(
+                    task,
+                    offset,
+                    whole
+                )
+                return .take
+            }
+        }
+        if let reason = own.validation?.fault(of: head) {
+            return .end(SessionError(.responseInvalid, "\(reason) Nothing of it was written."))
+        }
+        guard head.status != 206 || request.fields.value(for: "Range") != nil else {
+            return .end(SessionError(.responseInvalid, "The origin sent a part of the file; the whole was asked for."))
+        }
+        // A part that the caller asked for cannot be the beginning of the whole.
+        validator = head.status == 200 && request.method == .get ? ResumeData.validator(of: head) : nil
+        if file == nil {
+            let made = makeFile()
+            made.create()
+            file = made
+        }
+        return .take
+    }
+
+    // MARK: Bytes
+
+    override func take(_ bytes: borrowing Span<UInt8>) -> Taken {
+        if let failure { return .failed(failure) }
+        pending.append(bytes)
+        let count = Int64(bytes.count)
+        let counts = task.count { $0.received += count }
+        own.told(counts)
+        let step = flow.took(bytes.count)
+        if step.flushes { write() }
+        return step.pauses ? .pause : .more
+    }
+
+    private func write() {
+        let piece = pending
+        pending = []
+        let count = piece.count
+        file?.write(piece) { [self] failure in wrote(count, failure) }
+    }
+
+    private func wrote(_ count: Int, _ failure: SessionError?) {
+        if let failure, self.failure == nil {
+            self.failure = failure
+            if !isOver { run.fail(failure) }
+            return
+        }
+        guard !isOver else { return }
+        let step = flow.wrote(count)
+        tellWritten(count)
+        if step.flushes { write() }
+        if step.resumes { run.receiveAgain() }
+    }
+
+    private func tellWritten(_ count: Int) {
+        toldWritten += Int64(count)
+        let hook = own.downloadTaskDidWriteData ?? session.hookBox.hooks.downloadTaskDidWriteData
+        hook?(task, Int64(count), own.resumedAt + toldWritten, task.countOfBytesExpectedToReceive)
+    }
+
+    // MARK: End
+
+    override func finish(_ error: SessionError?, then done: @escaping @Sendable (SessionError?) -> Void) {
+        isOver = true
+        if !pending.isEmpty { write() }
+        flow.flush()
+        if error == nil, flow.inFlight > 0 { tellWritten(flow.inFlight) }
+        // An answer that was refused before its body: what an earlier task has left is still of use.
+        if resumption != nil {
+            guard let file else { return keepEarlier(error, done) }
+            return file.keep { [self] _ in keepEarlier(error, done) }
+        }
+        guard let file else { return done(error) }
+        guard let error else { return complete(file, done) }
+        guard let validator, mayBeResumed, isToBeResumed || error.code != .cancelled else {
+            return file.discard { done(error) }
+        }
+        let total = task.countOfBytesExpectedToReceive.map { Int($0) }
+        file.keep { [self] size in
+            if size > 0 {
+                own.resumeData =
+                    ResumeData(
+                        url: task.originalRequest.url,
+                        fields: task.originalRequest.fields,
+                        fileName: file.name,
+                        received: size,
+                        validator: validator,
+                        total: total
+                    ).bytes
+            }
+            done(error)
+        }
+    }
+
+    private func keepEarlier(_ error: SessionError?, _ done: (SessionError?) -> Void) {
+        own.resumeData = task.resumption?.bytes
+        done(error)
+    }
+
+    private func complete(_ file: DownloadFile, _ done: @escaping @Sendable (SessionError?) -> Void) {
+        let head = head ?? ResponseHead()
+        let destination = own.destination
+        let hook = own.downloadTaskDidFinishDownloading ?? session.hookBox.hooks.downloadTaskDidFinishDownloading
+        file.finish { [task] path in
+            if let destination { return destination(path, head) }
+            return hook?(task, path).map { ($0, []) }
+        } then: { [self] ending in
+            switch ending {
+            case .there(let path):
+                own.filePath = path
+                done(nil)
+            case .notWritten(let failure):
+                done(failure)
+            case .notMoved(let failure):
+                (own.downloadTaskDidFailToMove ?? session.hookBox.hooks.downloadTaskDidFailToMove)?(task, failure)
+                session.tell(.moveFailed(task, failure))
+                done(failure)
+            }
+        }
+    }
+}

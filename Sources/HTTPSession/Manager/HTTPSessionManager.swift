@@ -1,0 +1,162 @@
+public import HTTPCore
+import IOCore
+public import SessionCore
+
+/// A session for requests relative to a base URL, with parameters, and for answers as objects: what
+/// `AFHTTPSessionManager` is on Apple's systems, on a `URLSessionManager`.
+///
+/// ```swift
+/// let manager = try HTTPSessionManager(
+///     baseURL: "https://api.example.com/v1",
+///     serverTrust: SessionTrust(anchors: .system(), policies: policies)
+/// )
+/// let items = try await manager.get("items", serializer: DecodableResponseSerializer([Item].self)).value
+/// await manager.invalidateSession(cancelingTasks: false)
+/// ```
+///
+/// Every member may be called on any thread, and none waits.
+public final class HTTPSessionManager: Sendable {
+    /// That of the session underneath.
+    public typealias Configuration = URLSessionManager.Configuration
+
+    /// What makes the tasks: its hooks, its lists of tasks.
+    public let session: URLSessionManager
+    /// Adapts and retries all requests but those of `data`, behind a request's own interceptor.
+    public let interceptor: (any RequestInterceptor)?
+    /// Told what becomes of the requests that `interceptor` sees.
+    public let eventMonitors: [any EventMonitor]
+    private let base: BaseURL?
+    private let serializers = SerializerBox()
+    let requests = RequestTable()
+
+    /// - Parameters:
+    ///   - baseURL: what URLs are relative to; one with a path is given a slash at its end if it has none. Nil: all URLs
+    ///     are absolute.
+    ///   - configuration: what holds for all tasks that do not say otherwise.
+    ///   - serverTrust: which server has to prove what.
+    ///   - interceptor: adapts and retries requests, behind a request's own.
+    ///   - eventMonitors: told what becomes of requests.
+    ///   - loop: the thread to share with other sessions; nil for one of its own.
+    /// - Throws: `requestInvalid` for a base URL that is none, `internal` when the system has no more threads or
+    ///   descriptors.
+    public init(
+        baseURL: String? = nil,
+        configuration: Configuration = Configuration(),
+        serverTrust: SessionTrust,
+        interceptor: (any RequestInterceptor)? = nil,
+        eventMonitors: [any EventMonitor] = [],
+        loop: SessionLoop? = nil
+    ) throws(SessionError) {
+        if let baseURL { base = try BaseURL(baseURL) } else { base = nil }
+        self.interceptor = interceptor
+        self.eventMonitors = eventMonitors
+        session = try URLSessionManager(configuration: configuration, serverTrust: serverTrust, loop: loop)
+    }
+
+    /// That of the session underneath.
+    public var configuration: Configuration { session.configuration }
+    /// Which server has to prove what.
+    public var serverTrust: SessionTrust { session.serverTrust }
+    /// In its normal form: with the slash.
+    public var baseURL: String? { base?.text }
+
+    /// Makes requests of parameters; at first an `HTTPRequestSerializer`. Its fields, credentials among them, go out
+    /// with every request that is made from parameters, also to the host of an absolute URL.
+    public var requestSerializer: any RequestSerializer {
+        get { serializers.request }
+        set { serializers.request = newValue }
+    }
+
+    /// Makes objects of answers where a call names no serializer; at first a `JSONResponseSerializer`.
+    public var responseSerializer: any ResponseSerializer {
+        get { serializers.response }
+        set { serializers.response = newValue }
+    }
+
+    /// What a URL means to this manager: relative to its base, if it has one.
+    ///
+    /// - Throws: `requestInvalid` for what is no URL, and for what is not absolute when there is no base.
+    public func url(_ reference: String) throws(SessionError) -> String {
+        guard let base else {
+            _ = try RequestURL(reference)
+            return reference
+        }
+        return try base.resolve(reference)
+    }
+
+    // MARK: All requests
+
+    /// The `DataRequest`s and `DownloadRequest`s that are under way, or held back; in no order.
+    public var activeRequests: [Request] { requests.all }
+
+    /// Cancels all of `activeRequests`. New ones may be made meanwhile. Tasks without a request (`data`, those made with
+    /// `session`) go on: see `URLSessionManager.cancelAllTasks`.
+    ///
+    /// - Parameters:
+    ///   - queue: where `completion` runs; nil for the session's callback queue.
+    ///   - completion: called when all of them are over; one that was about to end may have ended well.
+    public func cancelAllRequests(
+        queue: CallbackQueue? = nil,
+        completion: (@Sendable () -> Void)? = nil
+    ) {
+        let queue = queue ?? session.thread.callbacks
+        Task(executorPreference: BlockingThreads.shared) { [self, requests = requests.all] in
+            await cancel(requests)
+            if let completion { queue.enqueue(completion) }
+        }
+    }
+
+    /// The same, and returns when all of them are over.
+    public func cancelAllRequests() async { await cancel(requests.all) }
+
+    private func cancel(_ requests: [Request]) async {
+        for request in requests { request.cancel() }
+        for request in requests {
+            await withCheckedContinuation { continuation in request.whenFinished { continuation.resume() } }
+        }
+    }
+
+    // MARK: Plain requests
+
+    /// Makes a request and collects the answer. Any status is an answer, 404 too; redirects are followed. Base URL,
+    /// serializers, interceptors and monitors have no part in it.
+    ///
+    /// When the Swift task that waits is cancelled, the transfer is, and `cancelled` is thrown.
+    ///
+    /// - Parameters:
+    ///   - url: `http` or `https`, ASCII, percent-encoded as it shall go on the wire (RFC 3986). User information is
+    ///     refused; a fragment is not sent.
+    ///   - method: GET, unless told otherwise.
+    ///   - fields: beside `Host` and the framing fields, which are made from `url` and `body`.
+    ///   - body: nil for none.
+    public func data(
+        for url: String,
+        method: HTTPMethod = .get,
+        fields: HTTPFields = HTTPFields(),
+        body: [UInt8]? = nil
+    ) async throws(SessionError) -> DataResponse {
+        try await data(
+            for: HTTPRequest(url: url, method: method, fields: fields, body: body.map { .bytes($0) } ?? .none)
+        )
+    }
+
+    /// Makes a request and collects the answer, as `data(for:method:fields:body:)` does. A body's source is read while
+    /// it is sent, at most 128 KB ahead of what has gone.
+    ///
+    /// - Throws: also what the body's source throws, as `requestInvalid`.
+    public func data(for request: HTTPRequest) async throws(SessionError) -> DataResponse {
+        try await session.dataTask(with: request).value()
+    }
+
+    /// `URLSessionManager.perform`.
+    @discardableResult
+    public func perform(_ work: @escaping @Sendable (LoopSession) -> Void) -> Bool { session.perform(work) }
+
+    /// `URLSessionManager.endpoint`.
+    public func endpoint(for url: String) throws(SessionError) -> Endpoint { try session.endpoint(for: url) }
+
+    /// `URLSessionManager.invalidateSession`.
+    public func invalidateSession(cancelingTasks: Bool) async {
+        await session.invalidateSession(cancelingTasks: cancelingTasks)
+    }
+}

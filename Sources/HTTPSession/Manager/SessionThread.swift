@@ -1,0 +1,245 @@
+import Glibc
+import HTTPCore
+import IOCore
+import ServerTrust
+import SessionCore
+
+/// The inside of a `URLSessionManager`: its tasks, and the `LoopSession` that carries them out. It lives as long as a
+/// task, or the manager.
+///
+/// `@unchecked Sendable`: `manager`, `isClosing`, `cancelsUnstarted` and `authorizers` are touched by work that `loop` runs, on its one thread; before the
+/// first such work nobody else has the object. `gate` is touched with `lock` held, and all else is immutable.
+final class SessionThread: @unchecked Sendable {
+    /// What several threads see.
+    private struct Gate {
+        /// New tasks and new work are taken while true.
+        var isOpen = true
+        var isEnded = false
+        var waiting: [CheckedContinuation<Void, Never>] = []
+        var endpoints: [Origin: Endpoint] = [:]
+        var hooks = HooksBox(SessionHooks())
+        var observers: [@Sendable (SessionEvent) -> Void] = []
+        var callbacks: SessionLoop?
+        var files: SessionLoop?
+    }
+
+    let home: SessionLoop
+    private let ownsHome: Bool
+    let configuration: URLSessionManager.Configuration
+    let serverTrust: SessionTrust
+    let table = TaskTable()
+    /// For the loop; nil after the end.
+    private(set) var manager: LoopSession!
+    /// For the loop.
+    private var isClosing = false
+    private var cancelsUnstarted = false
+    private let lock = PosixLock()
+    /// Behind `lock`.
+    private var gate = Gate()
+    private static let endpointLimit = 4096
+    /// For the loop: what has been good for a place, and is sent there before it is asked for.
+    var authorizers: [Origin: Authorizer] = [:]
+    static let authorizerLimit = 1024
+
+    /// - Parameter home: the thread to live on; nil for one of its own.
+    init(
+        configuration: URLSessionManager.Configuration,
+        serverTrust: SessionTrust,
+        home: SessionLoop?
+    ) throws(SessionError) {
+        self.configuration = configuration
+        self.serverTrust = serverTrust
+        ownsHome = home == nil
+        if let home { self.home = home } else { self.home = try SessionLoop() }
+        manager = try LoopSession(
+            loop: self.home.loop,
+            configuration: configuration.session,
+            cache: configuration.cache
+        )
+    }
+
+    var loop: EventLoop { home.loop }
+
+    // MARK: Any thread
+
+    /// - Returns: false when the session takes no more.
+    func perform(_ work: @escaping @Sendable (SessionThread) -> Void) -> Bool {
+        // The lock is held, so that nothing is handed over behind the work that ends the session.
+        lock.withLock {
+            guard gate.isOpen else { return false }
+            loop.submit { work(self) }
+            return true
+        }
+    }
+
+    /// Takes a task in.
+    func add(_ task: SessionTask) throws(SessionError) {
+        let isOpen = lock.withLock {
+            if gate.isOpen { table.insert(task) }
+            return gate.isOpen
+        }
+        guard isOpen else { throw SessionError(.cancelled, "The session has been invalidated.") }
+    }
+
+    /// For a look at one hook, without a copy of all.
+    var hookBox: HooksBox { lock.withLock { gate.hooks } }
+
+    var hooks: SessionHooks {
+        get { hookBox.hooks }
+        set { lock.withLock { gate.hooks = HooksBox(newValue) } }
+    }
+
+    func changeHooks(_ change: (inout SessionHooks) -> Void) {
+        lock.withLock {
+            var hooks = gate.hooks.hooks
+            change(&hooks)
+            gate.hooks = HooksBox(hooks)
+        }
+    }
+
+    func observe(_ observer: @escaping @Sendable (SessionEvent) -> Void) {
+        lock.withLock { gate.observers.append(observer) }
+    }
+
+    func tell(_ event: SessionEvent) {
+        let observers = lock.withLock { gate.observers }
+        guard !observers.isEmpty else { return }
+        callbacks.enqueue { for observer in observers { observer(event) } }
+    }
+
+    /// Where handlers run that name no queue.
+    var callbacks: CallbackQueue {
+        if let queue = configuration.callbackQueue { return queue }
+        return CallbackQueue { [weak self] work in
+            guard let self else { return work() }
+            callbackLoop.loop.submit(work)
+        }
+    }
+
+    /// A thread for the handlers, made when the first of them is to run; without one they run on the session's own.
+    private var callbackLoop: SessionLoop {
+        lock.withLock {
+            if let callbacks = gate.callbacks { return callbacks }
+            let made = (try? SessionLoop(name: "SessionCallback")) ?? home
+            gate.callbacks = made
+            return made
+        }
+    }
+
+    /// The thread that waits for the disk, made with the first download.
+    var files: SessionLoop {
+        lock.withLock {
+            if let files = gate.files { return files }
+            let made = (try? SessionLoop(name: "SessionFiles")) ?? home
+            gate.files = made
+            return made
+        }
+    }
+
+    /// Where partial downloads are.
+    var temporaryFolder: String {
+        configuration.temporaryFolder ?? getenv("TMPDIR").map { String(cString: $0) } ?? "/var/tmp"
+    }
+
+    func endpoint(for url: RequestURL) throws(SessionError) -> Endpoint { try endpoint(for: url.origin) }
+
+    func endpoint(for origin: Origin) throws(SessionError) -> Endpoint {
+        if let known = lock.withLock({ gate.endpoints[origin] }) { return known }
+        let endpoint = try makeEndpoint(origin)
+        return lock.withLock {
+            // Another thread may have been faster: one value for one place.
+            if let known = gate.endpoints[origin] { return known }
+            if gate.endpoints.count >= Self.endpointLimit { gate.endpoints.removeAll() }
+            gate.endpoints[origin] = endpoint
+            return endpoint
+        }
+    }
+
+    private func makeEndpoint(_ origin: Origin) throws(SessionError) -> Endpoint {
+        if let find = configuration.endpoints { return try find(origin).get() }
+        let scheme = origin.scheme == .https ? Endpoint.Scheme.https : .http
+        return Endpoint(
+            scheme: scheme,
+            host: origin.host,
+            port: origin.port,
+            resolve: configuration.resolve[origin.host],
+            httpVersion: configuration.httpVersion,
+            policy: try serverTrust.policy(scheme: scheme, host: origin.host, port: origin.port),
+            anchors: serverTrust.anchors,
+            timeouts: configuration.timeouts,
+            proxy: configuration.proxy.flatMap { $0.exceptions.contains(origin.host) ? nil : $0 }
+        )
+    }
+
+    // MARK: The end
+
+    func invalidate(cancelingTasks: Bool) {
+        let hasWork = lock.withLock {
+            guard gate.isOpen || cancelingTasks, !gate.isEnded else { return false }
+            gate.isOpen = false
+            loop.submit { [self] in close(cancelingTasks: cancelingTasks) }
+            return true
+        }
+        if hasWork, cancelingTasks {
+            for task in table.all { task.cancel() }
+        }
+    }
+
+    /// On the loop.
+    private func close(cancelingTasks: Bool) {
+        guard let manager else { return }
+        isClosing = true
+        if cancelingTasks { cancelsUnstarted = true }
+        manager.sessionDidBecomeInvalid = { [self] in end() }
+        // Those that were made in `perform`.
+        if cancelingTasks { manager.cancelResumed() }
+        closeWhenEmpty()
+    }
+
+    /// On the loop.
+    private func closeWhenEmpty() {
+        guard isClosing, table.isEmpty else { return }
+        manager?.invalidateSession(cancelingTasks: cancelsUnstarted)
+    }
+
+    /// On the loop: a task is complete.
+    func forget(_ task: SessionTask) {
+        table.remove(task)
+        if isClosing { loop.atEndOfTurn { [self] in closeWhenEmpty() } }
+    }
+
+    /// On the loop, when all is closed.
+    private func end() {
+        // Freed here, where it lived.
+        manager = nil
+        authorizers = [:]
+        hookBox.hooks.sessionDidBecomeInvalid?()
+        tell(.didInvalidate)
+        let waiting = lock.withLock {
+            gate.isEnded = true
+            gate.hooks = HooksBox(SessionHooks())
+            defer { gate.waiting = [] }
+            return gate.waiting
+        }
+        for continuation in waiting { continuation.resume() }
+    }
+
+    /// Returns when the session has ended, and its own thread with it.
+    func whenEnded() async {
+        await withCheckedContinuation { continuation in
+            let isEnded = lock.withLock {
+                if !gate.isEnded { gate.waiting.append(continuation) }
+                return gate.isEnded
+            }
+            if isEnded { continuation.resume() }
+        }
+        if ownsHome { home.end() }
+    }
+}
+
+/// A session's hooks, so that looking at one of them copies one reference.
+final class HooksBox: Sendable {
+    let hooks: SessionHooks
+
+    init(_ hooks: SessionHooks) { self.hooks = hooks }
+}

@@ -1,0 +1,89 @@
+import IOCore
+import SessionCore
+
+/// What the threads share that use a `NetworkReachabilityManager`, and the thread that listens.
+///
+/// `@unchecked Sendable`: everything mutable is touched with `lock` held.
+final class ReachabilityState: @unchecked Sendable {
+    typealias Status = NetworkReachabilityManager.NetworkReachabilityStatus
+
+    /// The thread that listens, and what it listens for.
+    private final class Listening: Sendable {
+        let loop: EventLoop
+        let monitor: ReachabilityMonitor
+        let thread: LoopThread
+
+        init(loop: EventLoop, monitor: ReachabilityMonitor) throws(IOFailure) {
+            self.loop = loop
+            self.monitor = monitor
+            thread = try LoopThread(name: "reachability") { loop.run() }
+        }
+    }
+
+    private let lock = PosixLock()
+    private var current: Status = .unknown
+    private var listening: Listening?
+    private var listener: (@Sendable (Status) -> Void)?
+    /// Tells the threads apart of which one was stopped while it had something to tell.
+    private var number: UInt64 = 0
+
+    var status: Status { lock.withLock { current } }
+    var isListening: Bool { lock.withLock { listening != nil } }
+
+    func start(
+        _ target: ReachabilityMachine.Target,
+        _ listener: @escaping @Sendable (Status) -> Void
+    ) throws(SessionError) {
+        stop()
+        do throws(IOFailure) {
+            let loop = try EventLoop()
+            let mine = lock.withLock {
+                number += 1
+                self.listener = listener
+                return number
+            }
+            let monitor = try ReachabilityMonitor(target, loop: loop) { [weak self] in self?.tell($0, from: mine) }
+            try monitor.start()
+            let started = try Listening(loop: loop, monitor: monitor)
+            // Its listener, or another thread, may have asked for the end meanwhile.
+            let isWanted = lock.withLock {
+                guard number == mine else { return false }
+                listening = started
+                return true
+            }
+            if !isWanted { end(started) }
+        } catch {
+            stop()
+            throw SessionError(.internal, "The network's changes cannot be listened to: \(error).")
+        }
+    }
+
+    func stop() {
+        let former = lock.withLock {
+            defer { listening = nil }
+            number += 1
+            listener = nil
+            current = .unknown
+            return listening
+        }
+        former.map(end)
+    }
+
+    private func end(_ listening: Listening) {
+        listening.loop.submit {
+            listening.monitor.stop()
+            listening.loop.stop()
+        }
+        // The listener itself may have asked for the end: its thread cannot wait for itself.
+        if listening.thread.isCurrent { listening.thread.detach() } else { listening.thread.join() }
+    }
+
+    private func tell(_ status: Status, from number: UInt64) {
+        let listener = lock.withLock { () -> (@Sendable (Status) -> Void)? in
+            guard number == self.number else { return nil }
+            current = status
+            return self.listener
+        }
+        listener?(status)
+    }
+}

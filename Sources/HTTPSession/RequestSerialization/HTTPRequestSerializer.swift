@@ -1,0 +1,25 @@
+public import SessionCore
+
+/// Parameters as a query string: in the URL for GET, HEAD and DELETE, as a form in the body for all other methods.
+public struct HTTPRequestSerializer: RequestSerializer {
+    /// What is set on each request, and how queries are written.
+    public var settings: RequestSettings
+
+    /// AFNetworking's rules, unless the settings say otherwise.
+    public init(settings: RequestSettings = RequestSettings()) {
+        self.settings = settings
+    }
+
+    /// - Throws: `requestInvalid` for parameters that are no dictionary, or cannot be written in the charset.
+    public func serialize(_ request: HTTPRequest, parameters: ParameterValue?) throws(SessionError) -> HTTPRequest {
+        var (request, rest) = try settings.apply(to: request, parameters)
+        guard let rest else { return request }
+        let query = try settings.query(for: request, rest)
+        guard settings.stringEncoding.extendsASCII, let bytes = settings.stringEncoding.encode(query) else {
+            throw SessionError(.requestInvalid, "A form cannot be written in \(settings.stringEncoding.charset).")
+        }
+        let charset = settings.stringEncoding.charset
+        try request.setBody(bytes, contentType: "application/x-www-form-urlencoded; charset=\(charset)")
+        return request
+    }
+}

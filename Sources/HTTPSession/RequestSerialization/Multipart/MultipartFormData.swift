@@ -1,0 +1,181 @@
+public import HTTPCore
+import IOCore
+public import SessionCore
+
+/// A `multipart/form-data` body (RFC 7578), put together from parts and read while it is sent: files and sources are
+/// never in memory as a whole.
+///
+/// ```swift
+/// var form = MultipartFormData()
+/// try form.append("Ada", name: "author")
+/// try form.appendFile("/srv/report.pdf", name: "report")
+/// let request = try form.request(.post, "https://api.example.com/reports")
+/// ```
+public struct MultipartFormData: Sendable {
+    /// Stands between the parts, and in no part: 128 bits that nobody can foresee, unless it was given.
+    public let boundary: String
+    private var parts: [Part] = []
+
+    private struct Part: Sendable {
+        /// From the boundary's line to the empty line.
+        let head: [UInt8]
+        let content: RequestBody
+    }
+
+    /// A boundary that cannot be guessed.
+    public init() {
+        // The system's generator is getrandom(2).
+        var generator = SystemRandomNumberGenerator()
+        let digits = (0..<2).map { _ in
+            let word = String(generator.next() as UInt64, radix: 16)
+            return String(repeating: "0", count: 16 - word.utf8.count) + word
+        }
+        boundary = "SessionCore.boundary." + digits.joined()
+    }
+
+    /// A boundary of one's own, for bodies that have to be the same each time. It must not stand in any part.
+    ///
+    /// - Parameter boundary: 1 to 70 letters, digits and `'()+_,-./:=?` (RFC 2046, section 5.1.1).
+    public init(boundary: String) throws(SessionError) {
+        let marks = Array("'()+_,-./:=?".utf8)
+        guard (1...70).contains(boundary.utf8.count),
+            boundary.utf8.allSatisfy({ ASCII.isLetter($0) || ASCII.isDigit($0) || marks.contains($0) })
+        else { throw SessionError(.requestInvalid, "A boundary is 1 to 70 letters, digits and '()+_,-./:=?.") }
+        self.boundary = boundary
+    }
+
+    /// The value of Content-Type: with quotes where the boundary needs them.
+    public var contentType: String {
+        let isToken = boundary.utf8.allSatisfy(ASCII.isToken)
+        return "multipart/form-data; boundary=" + (isToken ? boundary : "\"\(boundary)\"")
+    }
+
+    /// How many parts there are.
+    public var count: Int { parts.count }
+
+    /// Of the whole body, in bytes; nil when a part's length is not known.
+    public var contentLength: Int? {
+        guard !parts.isEmpty else { return 0 }
+        var length = closing.count
+        for part in parts {
+            switch part.content.length {
+            case .none: length += part.head.count + 2
+            case .bytes(let count): length += part.head.count + count + 2
+            case .unknown: return nil
+            }
+        }
+        return length
+    }
+
+    // MARK: Parts
+
+    /// A text, in UTF-8.
+    public mutating func append(_ text: String, name: String) throws(SessionError) {
+        try append(.bytes(Array(text.utf8)), name: name)
+    }
+
+    /// Any content.
+    ///
+    /// - Parameters:
+    ///   - content: read when the form is sent.
+    ///   - name: of the form's field.
+    ///   - fileName: what the receiver is told that the content is called; nil for what is no file.
+    ///   - mimeType: its Content-Type; nil for none, which means `text/plain` (RFC 7578, section 4.4).
+    /// - Throws: `requestInvalid` when the type cannot stand in a field, or a name holds a control character other than
+    ///   line breaks, which are escaped.
+    public mutating func append(
+        _ content: RequestBody,
+        name: String,
+        fileName: String? = nil,
+        mimeType: String? = nil
+    ) throws(SessionError) {
+        var disposition = "form-data; name=\"\(try Self.escaped(name))\""
+        if let fileName { disposition += "; filename=\"\(try Self.escaped(fileName))\"" }
+        var fields = HTTPFields()
+        try fields.setForRequest("Content-Disposition", disposition)
+        if let mimeType { try fields.setForRequest("Content-Type", mimeType) }
+        append(content, fields: fields)
+    }
+
+    /// A file's content. Its length is taken now; the content is read when it is sent.
+    ///
+    /// - Parameters:
+    ///   - path: of a regular file.
+    ///   - name: of the form's field.
+    ///   - fileName: nil for the path's last component.
+    ///   - mimeType: nil for the one that `MIMETypes` has for the file name's extension.
+    /// - Throws: `requestInvalid` for a file that is not there, may not be read, or is no regular file.
+    public mutating func appendFile(
+        _ path: String,
+        name: String,
+        fileName: String? = nil,
+        mimeType: String? = nil
+    ) throws(SessionError) {
+        let fileName = fileName ?? path.split(separator: "/").last.map(String.init) ?? ""
+        try append(
+            .source(.file(path)),
+            name: name,
+            fileName: fileName,
+            mimeType: mimeType ?? MIMETypes.type(ofFileNamed: fileName)
+        )
+    }
+
+    /// A part with fields of one's own, Content-Disposition among them.
+    public mutating func append(_ content: RequestBody, fields: HTTPFields) {
+        var head = Array("--\(boundary)\r\n".utf8)
+        for index in 0..<fields.count {
+            head.append(fields.line(at: index))
+            head += "\r\n".utf8
+        }
+        head += "\r\n".utf8
+        parts.append(Part(head: head, content: content))
+    }
+
+    /// A name as browsers write it: quotes and line breaks percent-encoded (WHATWG HTML, "multipart/form-data encoding
+    /// algorithm"), so that a name can neither end its parameter nor begin another field.
+    private static func escaped(_ name: String) throws(SessionError) -> String {
+        var escaped = ""
+        for scalar in name.unicodeScalars {
+            switch scalar {
+            case "\"": escaped += "%22"
+            case "\r": escaped += "%0D"
+            case "\n": escaped += "%0A"
+            case "\0"..."\u{1F}", "\u{7F}":
+                throw SessionError(.requestInvalid, "The name of a part holds a control character.")
+            default: escaped.unicodeScalars.append(scalar)
+            }
+        }
+        return escaped
+    }
+
+    // MARK: The body
+
+    private var closing: [UInt8] { Array("--\(boundary)--\r\n".utf8) }
+
+    /// The body, to be read while it is sent. Without parts there is an empty one.
+    public var body: RequestBody {
+        guard !parts.isEmpty else { return .bytes([]) }
+        var pieces: [RequestBody] = []
+        for part in parts { pieces += [.bytes(part.head), part.content, .bytes(Array("\r\n".utf8))] }
+        pieces.append(.bytes(closing))
+        let whole = pieces
+        return .source(BodySource(length: contentLength) { () in ConcatenatedBodyReader(whole) })
+    }
+
+    /// A request that carries the form.
+    ///
+    /// - Throws: `requestInvalid` for a method that has no body.
+    public func request(_ method: HTTPMethod, _ url: String) throws(SessionError) -> HTTPRequest {
+        var request = HTTPRequest(url: url, method: method)
+        try attach(to: &request)
+        return request
+    }
+
+    func attach(to request: inout HTTPRequest) throws(SessionError) {
+        guard request.method != .get, request.method != .head else {
+            throw SessionError(.requestInvalid, "A \(request.method) request carries no form. Use POST.")
+        }
+        try request.fields.setForRequest("Content-Type", contentType)
+        request.body = body
+    }
+}

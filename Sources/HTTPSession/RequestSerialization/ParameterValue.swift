@@ -1,0 +1,120 @@
+/// A parameter of a request, simple or nested, written as a Swift literal:
+///
+/// ```swift
+/// let parameters: ParameterValue = ["name": "Ada", "tags": ["a", "b"], "address": ["city": "London", "floor": nil]]
+/// ```
+public enum ParameterValue: Sendable, Hashable {
+    /// Nothing.
+    case null
+    /// 1 or 0 in a query, unless told otherwise.
+    case bool(Bool)
+    /// A whole number.
+    case int(Int)
+    /// For what `int` cannot hold.
+    case unsigned(UInt64)
+    /// Written as short as reads back the same.
+    case double(Double)
+    /// Text.
+    case string(String)
+    /// Values in order.
+    case array([ParameterValue])
+    /// Query strings sort it by its names; JSON keeps its order.
+    case dictionary(OrderedMembers<ParameterValue>)
+    /// Values without an order of their own: they are sent sorted by their text.
+    case set(Set<ParameterValue>)
+
+    /// The elements of an array, those of a set sorted by their text; none for anything else.
+    public var elementsInOrder: [ParameterValue] {
+        switch self {
+        case .array(let elements): elements
+        case .set(let elements): elements.sortedByText
+        default: []
+        }
+    }
+
+    /// A number or text as it stands in a query string; nil for null and for what is nested.
+    var text: String? {
+        switch self {
+        case .bool(let value): value ? "1" : "0"
+        case .int(let value): String(value)
+        case .unsigned(let value): String(value)
+        case .double(let value): JSONNumber.text(value)
+        case .string(let value): value
+        case .null, .array, .dictionary, .set: nil
+        }
+    }
+}
+
+extension Set<ParameterValue> {
+    /// By their text; nested values by that of what they hold.
+    var sortedByText: [ParameterValue] {
+        map { (text: $0.text ?? QueryString.unescaped($0), value: $0) }
+            .sorted { UTF16Order.precedes($0.text, $1.text) }
+            .map(\.value)
+    }
+}
+
+/// The order of strings that Foundation's `compare:` gives to texts in one normal form: by UTF-16 code units, so upper
+/// case goes before lower case.
+enum UTF16Order {
+    static func precedes(_ left: String, _ right: String) -> Bool {
+        left.utf16.lexicographicallyPrecedes(right.utf16)
+    }
+}
+
+// MARK: - Literals
+
+extension ParameterValue: ExpressibleByNilLiteral, ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral,
+    ExpressibleByFloatLiteral, ExpressibleByStringLiteral, ExpressibleByStringInterpolation, ExpressibleByArrayLiteral,
+    ExpressibleByDictionaryLiteral
+{
+    /// `nil` is null: sent as `QueryString.nullEncoding` says.
+    public init(nilLiteral: ()) { self = .null }
+    /// `true` and `false`: sent as `QueryString.boolEncoding` says.
+    public init(booleanLiteral value: Bool) { self = .bool(value) }
+    /// A whole number.
+    public init(integerLiteral value: Int) { self = .int(value) }
+    /// A number with a fraction; one that has none, as `2.0`, is sent without.
+    public init(floatLiteral value: Double) { self = .double(value) }
+    /// Text, not escaped: that is for the serializer.
+    public init(stringLiteral value: String) { self = .string(value) }
+    /// An array of values, also of different kinds.
+    public init(arrayLiteral elements: ParameterValue...) { self = .array(elements) }
+
+    /// The last of two values of one name stands.
+    public init(dictionaryLiteral elements: (String, ParameterValue)...) {
+        var members = OrderedMembers<ParameterValue>()
+        for (key, value) in elements { members[key] = value }
+        self = .dictionary(members)
+    }
+}
+
+// MARK: - Inside other types
+
+extension ParameterValue: Encodable {
+    /// Encodes as what it holds, a set as an array sorted by its text, so that it can stand inside an `Encodable` type.
+    public func encode(to encoder: any Encoder) throws {
+        switch self {
+        case .array(let elements): try Self.encode(elements, to: encoder)
+        case .set(let elements): try Self.encode(elements.sortedByText, to: encoder)
+        case .dictionary(let members):
+            var container = encoder.container(keyedBy: PlaceKey.self)
+            for (key, value) in members { try container.encode(value, forKey: PlaceKey(stringValue: key)) }
+        case .null, .bool, .int, .unsigned, .double, .string:
+            var container = encoder.singleValueContainer()
+            switch self {
+            case .bool(let flag): try container.encode(flag)
+            case .int(let value): try container.encode(value)
+            case .unsigned(let value): try container.encode(value)
+            case .double(let value): try container.encode(value)
+            case .string(let text): try container.encode(text)
+            default: try container.encodeNil()
+            }
+        }
+    }
+
+    private static func encode(_ elements: [ParameterValue], to encoder: any Encoder) throws {
+        var container = encoder.unkeyedContainer()
+        for element in elements { try container.encode(element) }
+    }
+}

@@ -1,0 +1,42 @@
+import HTTPCore
+import SessionCore
+
+/// The URL that a manager's requests are relative to.
+///
+/// AFNetworking's rule: a base with a path ends in a slash, and is given one if it has none, so that its last segment is
+/// a folder. `https://example.com/v1` and `items` make `https://example.com/v1/items`.
+struct BaseURL: Sendable {
+    private let base: AbsoluteURL
+
+    /// - Throws: `requestInvalid` for what is no absolute http or https URL.
+    init(_ text: String) throws(SessionError) {
+        guard let url = AbsoluteURL(text) else {
+            throw SessionError(
+                .requestInvalid,
+                "The base URL is no http or https URL with a valid host, in ASCII and without user information."
+            )
+        }
+        let path = url.rest.prefix { $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") }
+        guard !path.isEmpty, path.last != UInt8(ascii: "/") else {
+            base = url
+            return
+        }
+        base = AbsoluteURL(origin: url.origin, rest: path + [UInt8(ascii: "/")] + url.rest[path.endIndex...])
+    }
+
+    var text: String { base.text }
+
+    /// What a reference means here (RFC 3986, section 5.2). One that is absolute stays as it is.
+    ///
+    /// - Throws: `requestInvalid` for what is no reference: spaces, characters outside ASCII, other schemes.
+    func resolve(_ reference: String) throws(SessionError) -> String {
+        if AbsoluteURL(reference) != nil { return reference }
+        guard let url = base.resolving(Array(reference.utf8).span) else {
+            throw SessionError(
+                .requestInvalid,
+                "The URL is no reference to http or https that can be read: percent-encode what it holds."
+            )
+        }
+        return url.text
+    }
+}

@@ -1,0 +1,33 @@
+import HTTPCore
+import SessionCore
+
+/// A URL as a request needs it: where to connect, and the target in origin form.
+struct RequestURL: Sendable {
+    let origin: Origin
+    let target: [UInt8]
+
+    /// - Parameter text: an `http` or `https` URL as `HTTPSessionManager.data` documents it.
+    init(_ text: String) throws(SessionError) {
+        guard let url = AbsoluteURL(text) else {
+            throw SessionError(
+                .requestInvalid,
+                "This is no http or https URL with a valid host, in ASCII and without user information."
+            )
+        }
+        origin = url.origin
+        var target = url.rest
+        if let fragment = target.firstIndex(of: UInt8(ascii: "#")) { target.removeSubrange(fragment...) }
+        if target.first != UInt8(ascii: "/") { target.insert(UInt8(ascii: "/"), at: 0) }
+        self.target = target
+    }
+}
+
+extension HTTPFields {
+    /// Adds the fields of `other` whose names are not here.
+    mutating func appendMissing(of other: HTTPFields) {
+        let present = self
+        for index in 0..<other.count where present.first(named: other.name(at: index)) == nil {
+            append(contentsOf: other, at: index)
+        }
+    }
+}

@@ -1,0 +1,98 @@
+import IOCore
+import SessionCore
+
+/// Feeds a task with its body: one read ahead of what the transfer has taken, and no more.
+///
+/// `@unchecked Sendable`: what is immutable is Sendable, and everything else is for the loop's thread.
+final class BodyFeed: @unchecked Sendable {
+    private let body: RequestBody
+    private let loop: EventLoop
+    /// Called on the loop when the body cannot be read.
+    private let onFailure: (SessionError) -> Void
+    /// Bytes given to the task so far.
+    private var sent = 0
+    private var reader: (any BodyReader)?
+    private var reading: Task<Void, Never>?
+    private var task: LoopTask?
+
+    init(_ body: RequestBody, loop: EventLoop, _ onFailure: @escaping (SessionError) -> Void) {
+        self.body = body
+        self.loop = loop
+        self.onFailure = onFailure
+    }
+
+    /// Gives the task the body's first bytes.
+    func begin(_ task: LoopTask) {
+        self.task = task
+        if case .bytes(let bytes) = body, !bytes.isEmpty { return more() }
+        guard case .source(let source) = body else { return task.finishSending() }
+        do throws(SessionError) {
+            reader = try source.open()
+            more()
+        } catch {
+            onFailure(error)
+        }
+    }
+
+    /// There is room again.
+    func more() {
+        guard let task else { return }
+        switch body {
+        case .none:
+            break
+        case .bytes(let bytes):
+            guard sent < bytes.count else { return }
+            let end = min(bytes.count, sent + BodySource.pieceSize)
+            task.send(bytes.span.extracting(sent..<end))
+            sent = end
+            if sent == bytes.count { task.finishSending() }
+        case .source:
+            guard let reader, reading == nil, task.pendingBodyBytes < BodySource.pieceSize else { return }
+            reading = Task(executorPreference: BlockingThreads.shared) { [self, loop] in
+                let result: Result<[UInt8], SessionError>
+                do throws(SessionError) {
+                    result = .success(try await reader.readPiece(atMost: BodySource.pieceSize))
+                } catch {
+                    result = .failure(error)
+                }
+                loop.submit { self.took(result) }
+            }
+        }
+    }
+
+    private func took(_ result: Result<[UInt8], SessionError>) {
+        reading = nil
+        guard let task else { return }
+        switch result {
+        case .failure(let error):
+            onFailure(error)
+        case .success(let bytes):
+            sent += bytes.count
+            guard isAsDeclared(hasEnded: bytes.isEmpty) else {
+                return onFailure(
+                    SessionError(.requestInvalid, "The body's source gave more or fewer bytes than its length says.")
+                )
+            }
+            guard bytes.isEmpty else {
+                task.send(bytes.span)
+                return more()
+            }
+            reader = nil
+            task.finishSending()
+        }
+    }
+
+    /// A body of another length than the head says would be taken for part of the next request, or wait for ever.
+    private func isAsDeclared(hasEnded: Bool) -> Bool {
+        guard case .source(let source) = body, let length = source.length else { return true }
+        return hasEnded ? sent == length : sent <= length
+    }
+
+    /// The task is over: nothing more is read.
+    func end() {
+        task = nil
+        reader = nil
+        reading?.cancel()
+        reading = nil
+    }
+}

@@ -1,0 +1,55 @@
+public import Foundation
+public import HTTPSession
+import SessionCore
+
+extension BodySource {
+    /// The bytes of an `InputStream`, read on a thread of its own while they are sent.
+    ///
+    /// - Parameters:
+    ///   - length: in bytes, when it is known: the stream has to give exactly that many.
+    ///   - makeStream: gives an unopened stream that begins at the first byte, each time that the body is opened; nil
+    ///     fails the request.
+    public static func inputStream(
+        length: Int? = nil,
+        _ makeStream: @escaping @Sendable () -> InputStream?
+    ) -> BodySource {
+        BodySource(length: length) { () throws(SessionError) in
+            guard let reader = InputStreamReader(makeStream) else {
+                throw SessionError(.requestInvalid, "There is no stream for the request's body.")
+            }
+            return reader
+        }
+    }
+}
+
+/// An `InputStream` may block for as long as it likes, and holds up nobody else here. It is closed when it is released.
+private actor InputStreamReader: BodyReader {
+    private let stream: InputStream
+    private let queue: SerialQueue
+
+    nonisolated var unownedExecutor: UnownedSerialExecutor { queue.asUnownedSerialExecutor() }
+
+    init?(_ makeStream: @Sendable () -> InputStream?) {
+        guard let stream = makeStream() else { return nil }
+        self.stream = stream
+        queue = SerialQueue()
+        stream.open()
+    }
+
+    func read(atMost count: Int) throws -> [UInt8] {
+        var piece = [UInt8](repeating: 0, count: count)
+        let read = stream.read(&piece, maxLength: count)
+        guard read >= 0 else { throw stream.streamError ?? CocoaError(.fileReadUnknown) }
+        piece.removeLast(count - read)
+        return piece
+    }
+}
+
+private final class SerialQueue: SerialExecutor {
+    private let queue = DispatchQueue(label: "HTTPSessionFoundation.InputStream")
+
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        queue.async { job.runSynchronously(on: self.asUnownedSerialExecutor()) }
+    }
+}

@@ -1,0 +1,77 @@
+public import Foundation
+import HTTPCore
+public import HTTPSession
+public import SessionCore
+
+/// Parameters as a property list; in the URL's query for GET, HEAD and DELETE.
+public struct PropertyListRequestSerializer: RequestSerializer {
+    /// What is set on each request.
+    public var settings: RequestSettings
+    /// XML or binary; Foundation does not write the old ASCII form.
+    public var format: PropertyListSerialization.PropertyListFormat
+
+    /// XML, unless told otherwise.
+    public init(
+        settings: RequestSettings = RequestSettings(),
+        format: PropertyListSerialization.PropertyListFormat = .xml
+    ) {
+        self.settings = settings
+        self.format = format
+    }
+
+    /// - Throws: `requestInvalid`, also for null, which property lists do not have. Sets become arrays, sorted.
+    public func serialize(_ request: HTTPRequest, parameters: ParameterValue?) throws(SessionError) -> HTTPRequest {
+        // With no parameters the other serializer does all that there is: fields, limits, the URL's query.
+        let http = HTTPRequestSerializer(settings: settings)
+        guard let parameters, !settings.methodsEncodingParametersInURI.contains(request.method) else {
+            return try http.serialize(request, parameters: parameters)
+        }
+        guard format != .openStep else {
+            throw SessionError(.requestInvalid, "Property lists are written as XML or binary.")
+        }
+        var request = try http.serialize(request, parameters: nil)
+        do {
+            let data = try PropertyListSerialization.data(
+                fromPropertyList: try Self.object(parameters),
+                format: format,
+                options: 0
+            )
+            request.body = .bytes(Array(data))
+        } catch let error as SessionError {
+            throw error
+        } catch {
+            throw SessionError(.requestInvalid, "The parameters are no property list: \(error).")
+        }
+        do {
+            if request.fields.value(for: "Content-Type") == nil {
+                try request.fields.append(name: "Content-Type", value: "application/x-plist")
+            }
+        } catch {
+            throw SessionError(.internal, "\(error)")
+        }
+        return request
+    }
+
+    private static func object(_ value: ParameterValue) throws(SessionError) -> Any {
+        switch value {
+        case .null: throw SessionError(.requestInvalid, "A property list has no null.")
+        case .bool(let flag): return flag
+        case .int(let number): return number
+        case .unsigned(let number): return number
+        case .double(let number): return number
+        case .string(let text): return text
+        case .array(let elements): return try objects(elements)
+        case .set: return try objects(value.elementsInOrder)
+        case .dictionary(let members):
+            var object: [String: Any] = [:]
+            for (key, member) in members { object[key] = try Self.object(member) }
+            return object
+        }
+    }
+
+    private static func objects(_ elements: [ParameterValue]) throws(SessionError) -> [Any] {
+        var objects: [Any] = []
+        for element in elements { objects.append(try object(element)) }
+        return objects
+    }
+}

@@ -1,0 +1,249 @@
+package import HTTPCore
+package import IOCore
+public import ServerTrust
+
+/// One request and its answer, from creation to the end of its metrics.
+///
+/// Belongs to its manager's loop, like its delegate: all members are for that thread.
+public final class LoopTask {
+    /// Unique among the tasks of a process.
+    public let taskIdentifier: UInt64
+    /// What goes out; no redirect is followed on this level.
+    public let request: SessionRequest
+    /// Who is told; the task holds it.
+    public let delegate: LoopTaskDelegate
+    /// Filled in at the task's end, but for `fetchStart`, which is set when it is resumed for the first time.
+    public internal(set) var metrics = TaskMetrics()
+    /// Why the task failed; nil before the end and after a whole answer.
+    public internal(set) var error: SessionError?
+
+    private let manager: LoopSession
+    /// It was made in a session that takes none.
+    private let isLate: Bool
+    private var machine = TaskMachine()
+    /// Nanoseconds of the loop's clock at the resumption.
+    private(set) var startedAt: UInt64 = 0
+    private(set) var transfer: Transfer?
+    /// In its place, for a request that needs both directions at once.
+    private var multiplexed: HTTP2Transfer?
+    /// In the place of both, where the session's cache has a part.
+    private var cached: CachedExchange?
+    /// The answer is a stored one.
+    package var isAnsweredByCache = false
+    /// Of a task that makes a connection and carries nothing on it itself: whom it is for, from its start to its end.
+    var stream: LoopStreamTask?
+    /// Its place among the session's tasks that were not resumed yet; -1 afterwards.
+    var place = -1
+
+    /// Bytes of the request body that libcurl has not taken yet.
+    var upload = ByteBuffer()
+    private var unsent = ByteBuffer()
+    private var bodyBytesGiven: Int64 = 0
+    /// The request has been sent and not been answered: it may not be sent a third time.
+    package internal(set) var wasRepeated = false
+    /// Rule 57: a request goes out twice at most, whoever sends it again.
+    var mayBeRepeated: Bool { !wasRepeated && !request.isRepetition }
+    /// The end of the body has been given.
+    var uploadEnded = false
+    /// What follows the body.
+    package private(set) var uploadTrailers = HTTPFields()
+    /// The last call of libcurl for bytes found none.
+    var uploadPaused = false
+    /// The delegate wants no more of the response for now.
+    var pausedByDelegate = false
+    private var heldBack = false
+
+    init(
+        identifier: UInt64,
+        request: SessionRequest,
+        delegate: LoopTaskDelegate,
+        manager: LoopSession,
+        isLate: Bool = false
+    ) {
+        taskIdentifier = identifier
+        self.isLate = isLate
+        self.request = request
+        self.delegate = delegate
+        self.manager = manager
+        uploadEnded = request.bodyLength == .none
+    }
+
+    deinit {
+        // Dropped without ever having been resumed: the session waits for it no longer.
+        if machine.state != .completed { manager.forget(self) }
+    }
+
+    /// Where the task is in its life. `completed` before `taskDidComplete` is called.
+    public var state: TaskState { machine.state }
+
+    /// Starts the task, or lets a suspended one go on.
+    public func resume() { resume(as: nil) }
+
+    /// - Parameter exchange: what carries it; nil: what the request asks for.
+    func resume(as exchange: CachedExchange?) {
+        switch machine.resume() {
+        case .start:
+            manager.leaveUnstarted(self)
+            metrics.fetchStart = manager.loop.wallClock
+            startedAt = manager.loop.now
+            if isLate || manager.isRetired {
+                manager.loop.atEndOfTurn { [self] in finish(.sessionInvalidated) }
+            } else if let exchange = exchange ?? manager.cachedExchange(for: self) {
+                cached = exchange
+                exchange.start()
+            } else if request.cachePolicy == .returnCacheDataDontLoad {
+                manager.loop.atEndOfTurn { [self] in finish(.notStored) }
+            } else if request.isFullDuplex, manager.multiplexed.serves(request.endpoint) {
+                let multiplexed = HTTP2Transfer(self, pool: manager.multiplexed)
+                self.multiplexed = multiplexed
+                multiplexed.resume()
+            } else {
+                carryByCurl()
+            }
+        case .unpause:
+            heldBack = false
+            transfer?.holdClock(false)
+            multiplexed?.holdClock(false)
+            cached?.hold(false)
+            receiveAgain()
+        default:
+            break
+        }
+    }
+
+    /// Takes no more of the response until `resume`. Meanwhile no limit of `TaskTimeouts` runs but `total`, which is
+    /// that of the task from its start to its end.
+    public func suspend() {
+        guard machine.suspend() == .pause else { return }
+        heldBack = true
+        transfer?.holdClock(true)
+        multiplexed?.holdClock(true)
+        cached?.hold(true)
+    }
+
+    /// Has libcurl make the exchange.
+    func carryByCurl() {
+        multiplexed = nil
+        let transfer = (stream == nil ? manager.transfers : manager.streamTransfers).borrow()
+        self.transfer = transfer
+        transfer.start(self)
+    }
+
+    /// Whether its owner has suspended it since it was started.
+    var isHeldBack: Bool { heldBack }
+
+    /// Ends the task; the delegate is told with the error `cancelled`.
+    public func cancel() {
+        guard machine.cancel() == .cancel else { return }
+        finish(SessionError(.cancelled, "The task was cancelled."))
+    }
+
+    // MARK: Request body
+
+    /// How many bytes of the body wait to be sent; hold back when it grows large.
+    public var pendingBodyBytes: Int { upload.count + (multiplexed?.pendingBytes ?? 0) }
+
+    /// How many bytes of the body have been handed to the connection.
+    public var bodyBytesSent: Int64 { bodyBytesGiven - Int64(pendingBodyBytes) }
+
+    /// Adds bytes of the request body.
+    public func send(_ bytes: borrowing Span<UInt8>) {
+        guard machine.state == .running || machine.state == .suspended, !uploadEnded else { return }
+        upload.append(bytes)
+        bodyBytesGiven += Int64(bytes.count)
+        wakeUpload()
+    }
+
+    /// What was given of the body to a task that has ended with `sessionInvalidated`: nothing of it was sent. For the
+    /// delegate's `taskDidComplete`; afterwards it is gone.
+    ///
+    /// - Parameter buffer: an empty one, which gets it.
+    package func takeUnsentBody(into buffer: inout ByteBuffer) { swap(&buffer, &unsent) }
+
+    /// Says that the request body is whole.
+    public func finishSending() { finishSending(trailers: HTTPFields()) }
+
+    /// The same, with trailers: they go to an HTTP/1.1 origin behind a body of unknown length, and nowhere else.
+    package func finishSending(trailers: HTTPFields) {
+        guard !uploadEnded else { return }
+        if trailers.count > 0 { uploadTrailers = trailers }
+        uploadEnded = true
+        wakeUpload()
+    }
+
+    private func wakeUpload() {
+        if let multiplexed { return multiplexed.continueLater() }
+        guard uploadPaused, let transfer else { return }
+        uploadPaused = false
+        transfer.continueLater()
+    }
+
+    // MARK: Response body
+
+    /// Lets the origin send on after `BodyFlow.pause`.
+    public func resumeReceiving() {
+        guard pausedByDelegate else { return }
+        pausedByDelegate = false
+        receiveAgain()
+    }
+
+    /// Whether the delegate or the task's suspension holds the response back.
+    var receivePaused: Bool { pausedByDelegate || heldBack }
+
+    private func receiveAgain() {
+        guard !receivePaused else { return }
+        transfer?.continueLater()
+        multiplexed?.continueLater()
+        cached?.continueLater()
+    }
+
+    /// The final head, on its way to the delegate.
+    func received(_ head: borrowing ResponseHead) -> ResponseDisposition {
+        if manager.cache != nil { manager.tookAnswer(head, to: request) }
+        return delegate.task(self, didReceive: head)
+    }
+
+    // MARK: The end
+
+    /// Called once by the transfer, by `cancel`, or by whatever ends the task.
+    func finish(_ error: SessionError?) {
+        guard machine.finish() == .complete else { return }
+        self.error = error
+        stream?.letGo(isWhole: error == nil)
+        if let transfer {
+            transfer.collectMetrics(into: &metrics)
+            stream?.complete(&metrics.transaction)
+            self.transfer = nil
+            transfer.end()
+        }
+        if let multiplexed {
+            multiplexed.collectMetrics(into: &metrics)
+            bodyBytesGiven -= Int64(multiplexed.pendingBytes)
+            self.multiplexed = nil
+            multiplexed.letGo()
+        }
+        if let cached {
+            self.cached = nil
+            cached.letGo()
+            cached.collectMetrics(into: &metrics)
+        }
+        if startedAt != 0 { metrics.duration = elapsed }
+        bodyBytesGiven = bodyBytesSent
+        if error?.code == .sessionInvalidated { swap(&unsent, &upload) }
+        upload.release()
+        delegate.taskDidComplete(self, error: error)
+        unsent.release()
+        stream = nil
+        manager.forget(self)
+    }
+
+    /// Microseconds since the resumption.
+    var elapsed: Int64 { Int64((manager.loop.freshNow &- startedAt) / 1000) }
+
+    /// What the security policy found for the connection that carries the task, or for the one that it refused; nil
+    /// before, and without TLS.
+    public var evaluation: TrustEvaluation? {
+        metrics.transaction.connection?.evaluation ?? transfer?.evaluation ?? multiplexed?.evaluation
+            ?? cached?.evaluation ?? error?.evaluation
+    }
+}

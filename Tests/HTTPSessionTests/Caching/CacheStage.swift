@@ -1,0 +1,86 @@
+import HTTPCore
+import ServerTrust
+import TestSupport
+
+@testable import HTTPSession
+@testable import SessionCore
+
+/// A manager with a cache, and its origin.
+struct CacheStage {
+    let cache: SessionCache
+    let stage: ManagerStage
+    var manager: URLSessionManager { stage.manager }
+    /// Targets, with the method where it is not GET.
+    var asked: [String] {
+        stage.origin.requests.map { $0.method == "GET" ? $0.target : "\($0.method) \($0.target)" }
+    }
+
+    init(
+        cache: SessionCache? = nil,
+        pinned: [String] = [],
+        successor: TestServer? = nil,
+        _ change: (inout URLSessionManager.Configuration) -> Void = { _ in },
+        script: @escaping ScriptedOrigin.Script
+    ) throws {
+        let cache = try cache ?? SessionCache()
+        self.cache = cache
+        stage = try ManagerStage(pinned: pinned, successor: successor) { configuration in
+            configuration.cache = cache
+            change(&configuration)
+        } script: {
+            try script($0)
+        }
+    }
+
+    init(
+        cache: SessionCache? = nil,
+        _ change: (inout URLSessionManager.Configuration) -> Void = { _ in },
+        answering answer: @escaping @Sendable (HTTPMessage) -> String
+    ) throws {
+        try self.init(cache: cache, change) { connection in
+            while let request = try connection.readRequest() { try connection.write(answer(request)) }
+        }
+    }
+
+    /// Numbers its answers from 1, with these fields.
+    static func counting(_ fields: String...) -> @Sendable (HTTPMessage) -> String {
+        let count = Monitor(0)
+        return { _ in
+            let number = count.with {
+                $0 += 1
+                return $0
+            }
+            return OriginAnswer.text("\(number)", fields: fields)
+        }
+    }
+
+    func request(
+        _ path: String = "/",
+        _ method: HTTPMethod = .get,
+        policy: CachePolicy? = nil,
+        _ fields: (String, String)...
+    ) throws -> HTTPRequest {
+        var request = HTTPRequest(url: ManagerStage.url(path), method: method, cachePolicy: policy)
+        for (name, value) in fields { try request.fields.append(name: name, value: value) }
+        return request
+    }
+
+    func answer(_ request: HTTPRequest) async throws -> DataResponse {
+        try await manager.dataTask(with: request).value()
+    }
+
+    /// The body of the answer to a GET.
+    func get(_ path: String = "/", policy: CachePolicy? = nil) async throws -> String {
+        try await answer(request(path, policy: policy)).text
+    }
+
+    func end() async { await stage.end() }
+}
+
+extension DataResponse {
+    var text: String { String(decoding: data, as: UTF8.self) }
+    /// Where each transaction's answer came from, and its status.
+    var sources: [String] {
+        (metrics.earlierTransactions + [metrics.transaction]).map { "\($0.resourceFetchType) \($0.status)" }
+    }
+}

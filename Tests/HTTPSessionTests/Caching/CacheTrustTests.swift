@@ -1,0 +1,218 @@
+import HTTPCore
+import ServerTrust
+import TestSupport
+import Testing
+
+@testable import HTTPSession
+@testable import SessionCore
+
+@Suite("A session's cache and the security policy", .onOwnThreads)
+struct CacheTrustTests {
+    /// Answers once a connection; the first `answering` connections, and then hangs up.
+    private static func once(
+        _ answering: Int = .max,
+        _ fields: String...
+    ) -> ScriptedOrigin.Script {
+        { connection in
+            guard try connection.readRequest() != nil, connection.number < answering else { return }
+            try connection.answer("\(connection.number)", fields: fields + ["Connection: close"])
+        }
+    }
+
+    @Test("an origin that is not there has a stale answer stand in, where it allows that")
+    func unreachable() async throws {
+        let cached = try CacheStage(script: Self.once(1, "Cache-Control: max-age=0, stale-if-error=600"))
+        #expect(try await cached.get() == "0")
+        let answer = try await cached.answer(cached.request())
+        #expect(answer.text == "0")
+        #expect(answer.sources == ["networkLoad 0", "localCache 200"])
+        let strict = try CacheStage(script: Self.once(1, "Cache-Control: max-age=0"))
+        #expect(try await strict.get() == "0")
+        await #expect { _ = try await strict.get() } throws: { $0.sessionCode == .responseTruncated }
+        await cached.end()
+        await strict.end()
+    }
+
+    @Test("an origin's 503 has a stale answer stand in, where it allows that; its body goes nowhere")
+    func serverError() async throws {
+        let cached = try CacheStage { connection in
+            while let request = try connection.readRequest() {
+                let isFirst = connection.number == 0 && request["X-Turn"] == "1"
+                try connection.answer(
+                    isFirst ? "good" : String(repeating: "bad", count: 100_000),
+                    status: isFirst ? "200 OK" : "503 Unavailable",
+                    fields: ["Cache-Control: max-age=0, stale-if-error=600"]
+                )
+            }
+        }
+        #expect(try await cached.answer(cached.request("/", policy: nil, ("X-Turn", "1"))).text == "good")
+        let answer = try await cached.answer(cached.request())
+        #expect(answer.text == "good")
+        #expect(answer.sources == ["networkLoad 503", "localCache 200"])
+        await cached.end()
+    }
+
+    @Test("a server that is refused has nothing stale stand in for it")
+    func refused() async throws {
+        let cached = try CacheStage(script: Self.once(.max, "Cache-Control: max-age=0, stale-if-error=600"))
+        #expect(try await cached.get() == "0")
+        cached.manager.sessionDidReceiveAuthenticationChallenge = { _ in .rejectProtectionSpace }
+        await #expect { _ = try await cached.get() } throws: { $0.sessionCode == .certificateUntrusted }
+        await cached.end()
+    }
+
+    @Test("a failed pin has nothing stale stand in for it")
+    func failedPin() async throws {
+        let cached = try CacheStage(
+            pinned: [ManagerStage.host],
+            successor: TestPKI.shared.server(ManagerStage.host),
+            script: Self.once(.max, "Cache-Control: max-age=0, stale-if-error=600")
+        )
+        #expect(try await cached.get() == "0")
+        await #expect { _ = try await cached.get() } throws: { $0.sessionCode == .pinMismatch }
+        #expect(cached.asked == ["/"])
+        await cached.end()
+    }
+
+    /// Another session at the same origin, with the same cache.
+    private func manager(
+        _ cached: CacheStage,
+        _ policy: SecurityPolicy?
+    ) throws -> URLSessionManager {
+        var trust = SessionTrust(anchors: TestPKI.shared.anchors)
+        trust.policies[try Host(ManagerStage.host)] = policy
+        return try URLSessionManager(configuration: cached.manager.configuration, serverTrust: trust)
+    }
+
+    @Test("what came under one policy is not used under another")
+    func otherPolicy() async throws {
+        let cached = try CacheStage(answering: CacheStage.counting("Cache-Control: max-age=60"))
+        #expect(try await cached.get() == "1")
+        let same = try manager(cached, nil)
+        #expect(try await same.dataTask(with: cached.request()).value().text == "1")
+        let pinned = try manager(cached, .pinning(ManagerStage.server.pin))
+        #expect(try await pinned.dataTask(with: cached.request()).value().text == "2")
+        #expect(try await pinned.dataTask(with: cached.request()).value().text == "2")
+        let wrong = try manager(cached, .pinning(.unrelated(7)))
+        for policy in [CachePolicy.useProtocolCachePolicy, .returnCacheDataElseLoad] {
+            let task = try wrong.dataTask(with: cached.request(policy: policy))
+            await #expect { _ = try await task.value() } throws: { $0.sessionCode == .pinMismatch }
+        }
+        #expect(cached.asked.count == 2)
+        for manager in [same, pinned, wrong] { await manager.invalidateSession(cancelingTasks: false) }
+        await cached.end()
+    }
+
+    @Test(
+        "when a pin set has expired that lets nobody in, nothing stored is used; a fixed address is a place of its own"
+    )
+    func expiry() throws {
+        var configuration = SecurityPolicy.Configuration()
+        configuration.pinningMode = .publicKey
+        configuration.pins = [Pin(ManagerStage.server.pin), Pin(.unrelated(8))]
+        configuration.expiration = CalendarDate("2027-01-31")
+        let last: Int64 = 1_801_439_999
+        func endpoint(_ scheme: Endpoint.Scheme = .https, port: UInt16 = 1) throws -> Endpoint {
+            Endpoint(
+                scheme: scheme,
+                host: try Host("api.example.com"),
+                port: scheme == .https ? 443 : 80,
+                resolve: (host: try Host("127.0.0.1"), port: port),
+                policy: try SecurityPolicy(configuration),
+                anchors: TestPKI.shared.anchors
+            )
+        }
+        let enforced = try endpoint()
+        #expect(enforced.cacheDigest(at: last) != nil)
+        #expect(enforced.cacheDigest(at: last) == enforced.cacheDigest(at: 0))
+        #expect(enforced.cacheDigest(at: last + 1) == nil)
+        #expect(try endpoint().cacheDigest(at: last) == enforced.cacheDigest(at: last))
+        #expect(try endpoint(port: 2).cacheDigest(at: last) != enforced.cacheDigest(at: last))
+        #expect(try endpoint(.http).cacheDigest(at: last) != endpoint(.http, port: 2).cacheDigest(at: last))
+        configuration.onExpiration = .unpinned
+        let falling = try endpoint()
+        #expect(falling.cacheDigest(at: last + 1) != nil)
+        #expect(falling.cacheDigest(at: last + 1) != falling.cacheDigest(at: last))
+    }
+
+    @Test("a long fixed address, and a proxy with its account, are each a place of its own", arguments: [true, false])
+    func places(isHTTPS: Bool) throws {
+        func endpoint(_ place: String? = nil, port: UInt16 = 1, proxy: SessionProxy? = nil) throws -> Endpoint {
+            Endpoint(
+                scheme: isHTTPS ? .https : .http,
+                host: try Host(ManagerStage.host),
+                port: 443,
+                resolve: try place.map { (try Host($0), port) },
+                policy: .unpinned,
+                anchors: TestPKI.shared.anchors,
+                proxy: proxy
+            )
+        }
+        let long = "a-name-that-is-longer-than-a-digest.example.com"
+        let host = try Host("192.0.2.1")
+        let endpoints = [
+            try endpoint(), try endpoint(long), try endpoint(long, port: 2), try endpoint("x.\(long)"),
+            try endpoint(proxy: SessionProxy(host: host, port: 1)),
+            try endpoint(proxy: SessionProxy(host: host, port: 2)),
+            try endpoint(proxy: SessionProxy(.socks5, host: host, port: 2)),
+            try endpoint(proxy: SessionProxy(host: host, port: 1, credentials: ("a", "bc"))),
+            try endpoint(proxy: SessionProxy(host: host, port: 1, credentials: ("ab", "c"))),
+            try endpoint(long, proxy: SessionProxy(host: host, port: 1)),
+        ]
+        let digests = endpoints.map { $0.cacheDigest(at: 0) }
+        #expect(Set(digests).count == digests.count)
+        #expect(try endpoint(long).cacheDigest(at: 0) == digests[1])
+    }
+
+    @Test("an answer is stored only where the policy passed in full")
+    func reportOnly() async throws {
+        let cached = try CacheStage(answering: CacheStage.counting("Cache-Control: max-age=60"))
+        var configuration = SecurityPolicy.Configuration()
+        configuration.pinningMode = .publicKey
+        configuration.pins = [Pin(.unrelated(7)), Pin(.unrelated(8))]
+        configuration.enforcePinning = false
+        let manager = try manager(cached, try SecurityPolicy(configuration))
+        #expect(try await manager.dataTask(with: cached.request()).value().text == "1")
+        #expect(try await manager.dataTask(with: cached.request()).value().text == "2")
+        #expect(cached.cache.currentMemoryUsage == 0)
+        await manager.invalidateSession(cancelingTasks: false)
+        await cached.end()
+    }
+
+    @Test("a stale answer is given at once and brought up to date behind it")
+    func refreshed() async throws {
+        let cached = try CacheStage(
+            answering: CacheStage.counting("Cache-Control: max-age=0, stale-while-revalidate=600")
+        )
+        #expect(try await cached.get() == "1")
+        let stale = try await cached.answer(cached.request())
+        #expect(stale.text == "1" && stale.sources == ["localCache 200"])
+        try await eventually("the second request") { cached.asked.count == 2 }
+        // By and by; each time another request may be on its way.
+        var last = ""
+        for _ in 0..<1000 where last != "2" && last != "3" { last = try await cached.get() }
+        #expect(last == "2" || last == "3")
+        await cached.end()
+    }
+
+    @Test("the hooks judge the connections of a request in the background, too")
+    func refreshIsJudged() async throws {
+        let cached = try CacheStage(
+            script: Self.once(.max, "Cache-Control: max-age=0, stale-while-revalidate=600")
+        )
+        let log = cached.stage.log
+        let first = try cached.manager.dataTask(with: cached.request())
+        #expect(try await first.value().text == "0")
+        let task = try cached.manager.dataTask(with: cached.request())
+        task.delegate.taskDidReceiveChallenge = { task, challenge in
+            log.with { $0.append("\(task.state) \(challenge.protectionSpace.authenticationMethod)") }
+            return .rejectProtectionSpace
+        }
+        #expect(try await task.value().text == "0")
+        _ = try await cached.stage.wait(for: "completed serverTrust")
+        await cached.manager.invalidateSession(cancelingTasks: false)
+        // No request went out behind the refusal.
+        #expect(cached.asked == ["/"])
+        await cached.end()
+    }
+}

@@ -1,0 +1,142 @@
+import Foundation
+import HTTPCore
+import TestSupport
+import Testing
+
+@testable import HTTPSession
+@testable import SessionCore
+
+@Suite("Coded answers of data tasks", .onOwnThreads)
+struct ContentCodingTests {
+    private static let url = ManagerStage.url("/")
+
+    private static func answer(_ body: [UInt8], _ fields: String...) -> [UInt8] {
+        let lines = fields.map { $0 + "\r\n" }.joined()
+        return Array("HTTP/1.1 200 OK\r\nContent-Length: \(body.count)\r\n\(lines)\r\n".utf8) + body
+    }
+
+    private func stage(
+        _ bytes: [UInt8],
+        _ change: (inout URLSessionManager.Configuration) -> Void = { _ in }
+    ) throws -> ManagerStage {
+        try ManagerStage(change) { connection in
+            while try connection.readRequest() != nil { try connection.write(bytes) }
+        }
+    }
+
+    @Test(
+        "a data task asks for codings and delivers what was meant",
+        arguments: [("gzip", CodedBody.gzip), ("X-GZip", CodedBody.gzip), ("deflate", CodedBody.raw)]
+    )
+    func decodes(_ coding: String, _ body: [UInt8]) async throws {
+        let stage = try stage(Self.answer(body, "Content-Encoding: \(coding)"))
+        let task = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        let answer = try await task.value()
+        #expect(answer.data == CodedBody.text)
+        #expect(task.countOfBytesReceived == Int64(CodedBody.text.count))
+        #expect(task.countOfBytesExpectedToReceive == nil)
+        #expect(stage.origin.requests.first?["Accept-Encoding"] == "gzip, deflate")
+        await stage.end()
+    }
+
+    @Test("the answer to an upload is decoded too, and one without a coding is as it is")
+    func others() async throws {
+        let stage = try stage(Self.answer(CodedBody.gzip, "Content-Encoding: gzip"))
+        let upload = try stage.manager.uploadTask(with: HTTPRequest(url: Self.url, method: .post), from: [1, 2])
+        #expect(try await upload.value().data == CodedBody.text)
+        await stage.end()
+        let plain = try self.stage(Self.answer(CodedBody.text))
+        let task = try plain.manager.dataTask(with: HTTPRequest(url: Self.url))
+        #expect(try await task.value().data == CodedBody.text)
+        #expect(task.countOfBytesExpectedToReceive == Int64(CodedBody.text.count))
+        await plain.end()
+    }
+
+    @Test("who asks for codings, or for a part, gets what the server sends")
+    func leftAlone() async throws {
+        let stage = try stage(Self.answer(CodedBody.gzip, "Content-Encoding: gzip"))
+        for field in [("Accept-Encoding", "gzip"), ("Range", "bytes=0-")] {
+            var request = HTTPRequest(url: Self.url)
+            try request.fields.setForRequest(field.0, field.1)
+            #expect(try await stage.manager.dataTask(with: request).value().data == CodedBody.gzip)
+        }
+        #expect(stage.origin.requests.last?["Accept-Encoding"] == nil)
+        await stage.end()
+        let off = try self.stage(Self.answer(CodedBody.gzip, "Content-Encoding: gzip")) { $0.decodesContent = false }
+        #expect(try await off.manager.dataTask(with: HTTPRequest(url: Self.url)).value().data == CodedBody.gzip)
+        #expect(off.origin.requests.first?["Accept-Encoding"] == nil)
+        await off.end()
+    }
+
+    @Test("two codings, or one that was not asked for, are left to the caller")
+    func unknown() async throws {
+        for fields in [["Content-Encoding: gzip, gzip"], ["Content-Encoding: br"]] {
+            let stage = try stage(Self.answer(CodedBody.gzip, fields[0]))
+            #expect(try await stage.manager.dataTask(with: HTTPRequest(url: Self.url)).value().data == CodedBody.gzip)
+            await stage.end()
+        }
+    }
+
+    @Test("an answer without a body has no coding to undo")
+    func noBody() async throws {
+        let stage = try ManagerStage { connection in
+            _ = try connection.readRequest()
+            try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 53\r\nContent-Encoding: gzip\r\n\r\n")
+            _ = try connection.readRequest()
+            try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nContent-Encoding: gzip\r\n\r\n")
+        }
+        let head = try stage.manager.dataTask(with: HTTPRequest(url: Self.url, method: .head))
+        #expect(try await head.value().data == [])
+        #expect(try await stage.manager.dataTask(with: HTTPRequest(url: Self.url)).value().data == [])
+        await stage.end()
+    }
+
+    @Test("a broken coding and one that is cut off fail the task")
+    func broken() async throws {
+        let cut = try stage(Self.answer(Array(CodedBody.gzip.dropLast(9)), "Content-Encoding: gzip"))
+        await #expect { try await cut.manager.dataTask(with: HTTPRequest(url: Self.url)).value() } throws: {
+            $0.sessionCode == .responseTruncated
+        }
+        await cut.end()
+        let other = try stage(Self.answer(CodedBody.text, "Content-Encoding: gzip"))
+        await #expect { try await other.manager.dataTask(with: HTTPRequest(url: Self.url)).value() } throws: {
+            $0.sessionCode == .responseInvalid
+        }
+        await other.end()
+    }
+
+    @Test("what a body becomes counts for the bound on collected bodies")
+    func bound() async throws {
+        let bomb = CodedBody.deflated([UInt8](repeating: 0, count: 4 << 20))
+        let stage = try stage(Self.answer(bomb, "Content-Encoding: deflate")) { $0.maximumBodySize = 1 << 20 }
+        #expect(bomb.count < 10_000)
+        await #expect { try await stage.manager.dataTask(with: HTTPRequest(url: Self.url)).value() } throws: {
+            $0.sessionCode == .responseTooLarge
+        }
+        await stage.end()
+    }
+
+    @Test("a download asks for no coding and keeps what comes; a data task that becomes one is decoded into the file")
+    func downloads() async throws {
+        let folder = try TemporaryFolder()
+        let stage = try stage(Self.answer(CodedBody.gzip, "Content-Encoding: gzip")) {
+            $0.temporaryFolder = folder.path
+        }
+        let target = "\(folder.path)/file"
+        let download = try stage.manager.downloadTask(with: HTTPRequest(url: Self.url)) { _, _ in (target, []) }
+        _ = try await download.value()
+        #expect(stage.origin.requests.first?["Accept-Encoding"] == nil)
+        #expect(try [UInt8](Data(contentsOf: URL(fileURLWithPath: target))) == CodedBody.gzip)
+
+        let other = "\(folder.path)/other"
+        stage.manager.dataTaskDidReceiveResponse = { _, _ in .becomeDownload }
+        stage.manager.dataTaskDidBecomeDownloadTask = { [stage] _, download in
+            download.downloadDelegate.destination = { _, _ in (other, []) }
+            download.delegate.queue.add { [stage] in stage.note("moved") }
+        }
+        try stage.manager.dataTask(with: HTTPRequest(url: Self.url)).resume()
+        _ = try await stage.wait(for: "moved")
+        #expect(try [UInt8](Data(contentsOf: URL(fileURLWithPath: other))) == CodedBody.text)
+        await stage.end()
+    }
+}

@@ -1,0 +1,192 @@
+import HTTPCore
+import Testing
+
+@testable import HTTPSession
+@testable import SessionCore
+
+@Suite("What a broken-off download leaves")
+struct ResumeDataTests {
+    private static func head(_ status: Int, _ fields: [String]) throws -> ResponseHead {
+        var head = ResponseHead()
+        var parser = ResponseHeadParser()
+        for line in ["HTTP/1.1 \(status) X"] + fields + [""] {
+            _ = parser.take(line: Array("\(line)\r\n".utf8).span, answering: .get, into: &head)
+        }
+        try #require(head.status == status)
+        return head
+    }
+
+    private static func sample(validator: String = "\"v1\"", total: Int? = 1000) throws -> ResumeData {
+        var fields = HTTPFields()
+        try fields.append(name: "Accept", value: "a, b: c")
+        try fields.append(name: "Authorization", value: "Basic secret")
+        try fields.append(name: "Cookie", value: "secret=1")
+        return ResumeData(
+            url: "https://a.example/x",
+            fields: fields,
+            fileName: "\(ResumeData.filePrefix)abc.part",
+            received: 400,
+            validator: validator,
+            total: total
+        )
+    }
+
+    @Test("it survives its way through bytes, without credentials", arguments: [1000, nil])
+    func roundTrip(total: Int?) throws {
+        let data = try Self.sample(total: total)
+        let read = try ResumeData(data.bytes)
+        #expect(read == data)
+        #expect(!String(decoding: data.bytes, as: UTF8.self).contains("secret"))
+        let request = try read.request(HTTPFields())
+        #expect(request.url == "https://a.example/x")
+        #expect(request.fields.value(for: "Range") == "bytes=400-")
+        #expect(request.fields.value(for: "If-Range") == "\"v1\"")
+        #expect(request.fields.value(for: "Accept") == "a, b: c")
+        var fields = HTTPFields()
+        try fields.append(name: "Authorization", value: "new")
+        try fields.append(name: "accept", value: "other")
+        let changed = try read.request(fields)
+        #expect(changed.fields.values(for: "Accept") == ["other"])
+        #expect(changed.fields.value(for: "Authorization") == "new")
+    }
+
+    @Test("what no session has made is refused")
+    func refusals() throws {
+        let good = String(decoding: try Self.sample().bytes, as: UTF8.self)
+        let name = "\(ResumeData.filePrefix)abc.part"
+        let changes: [(String, String)] = [
+            ("data 1", "data 2"), (name, "../../etc/passwd"), (name, "other"), (name, "\(ResumeData.filePrefix)/../x"),
+            ("received: 400", "received: -1"), ("received: 400", "received: 0"), ("received: 400", "received: 1001"),
+            ("received: 400\n", ""), ("total: 1000", "total: x"), ("url: ", "link: "), ("field: Accept", "field: A b"),
+            ("validator: \"v1\"\n", "validator: \n"), ("total: 1000\n", "total: 1000\ntotal: 1000\n"),
+        ]
+        for (from, to) in changes {
+            let bad = good.replacing(from, with: to)
+            #expect(bad != good)
+            #expect(throws: SessionError.self, "\(from) → \(to)") { try ResumeData(Array(bad.utf8)) }
+        }
+        // Cut anywhere but between two lines of fields.
+        for count in 0..<good.utf8.count - "field: Accept: a, b: c\n".utf8.count - "total: 1000\n".utf8.count {
+            #expect(throws: SessionError.self, "\(count)") { try ResumeData(Array(good.utf8.prefix(count))) }
+        }
+    }
+
+    @Test(
+        "a strong entity tag validates, or a date that is well behind the answer's",
+        arguments: [
+            (["ETag: \"a\""], "\"a\""), (["ETag: W/\"a\""], nil), (["ETag: a"], nil), ([], nil),
+            (["ETag: \"a\"", "ETag: \"b\""], nil),
+            (
+                ["Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT", "Date: Sun, 06 Nov 1994 08:50:37 GMT"],
+                "Sun, 06 Nov 1994 08:49:37 GMT"
+            ),
+            (["Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT", "Date: Sun, 06 Nov 1994 08:49:50 GMT"], nil),
+            (["Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT"], nil),
+            (["Last-Modified: yesterday", "Date: Sun, 06 Nov 1994 08:49:37 GMT"], nil),
+        ] as [([String], String?)]
+    )
+    func validators(fields: [String], validator: String?) throws {
+        #expect(ResumeData.validator(of: try Self.head(200, fields)) == validator)
+    }
+
+    @Test(
+        "the answer to the request for the rest is taken at its word only where that fits",
+        arguments: [
+            (206, ["Content-Range: bytes 400-999/1000"], .goOn(total: 1000)),
+            (206, ["Content-Range: Bytes 400-999/*"], .goOn(total: 1000)),
+            (206, ["Content-Range: bytes 400-999/1000", "Content-Length: 600", "ETag: \"v1\""], .goOn(total: 1000)),
+            (200, [], .startOver), (416, ["Content-Range: bytes */100"], .askForTheWhole),
+        ] as [(Int, [String], ResumeData.Judgement)]
+    )
+    func goodAnswers(status: Int, fields: [String], judgement: ResumeData.Judgement) throws {
+        #expect(try Self.sample().judge(try Self.head(status, fields)) == judgement)
+    }
+
+    @Test(
+        "for a part that does not fit the whole is asked for",
+        arguments: [
+            [], ["Content-Range: bytes 401-999/1000"], ["Content-Range: bytes 0-999/1000"],
+            ["Content-Range: bytes 400-998/1000"], ["Content-Range: bytes 400-1099/1100"],
+            ["Content-Range: bytes 400-998/*"], ["Content-Range: bytes 400-999/999"],
+            ["Content-Range: items 400-999/1000"], ["Content-Range: bytes 999-400/1000"],
+            ["Content-Range: bytes 400-999/1000", "Content-Range: bytes 400-999/1000"],
+            ["Content-Range: bytes 400-999/1000", "Content-Length: 599"],
+            ["Content-Range: bytes 400-999/1000", "ETag: \"v2\""],
+            ["Content-Range: bytes 400-999/1000", "ETag: W/\"v1\""],
+        ]
+    )
+    func badParts(fields: [String]) throws {
+        #expect(try Self.sample().judge(try Self.head(206, fields)) == .askForTheWhole)
+    }
+
+    @Test("a part with another date than the one that was asked with is not the rest")
+    func dates() throws {
+        let data = try Self.sample(validator: "Sun, 06 Nov 1994 08:49:37 GMT")
+        let range = "Content-Range: bytes 400-999/1000"
+        let same = try Self.head(206, [range, "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT"])
+        #expect(data.judge(same) == .goOn(total: 1000))
+        let later = try Self.head(206, [range, "Last-Modified: Sun, 06 Nov 1994 08:49:38 GMT"])
+        #expect(data.judge(later) == .askForTheWhole)
+    }
+
+    @Test("any other status fails, so that what is there is not lost", arguments: [204, 301, 403, 404, 500, 503])
+    func otherStatuses(status: Int) throws {
+        guard case .fail = try Self.sample().judge(try Self.head(status, [])) else {
+            Issue.record("taken: \(status)")
+            return
+        }
+    }
+
+    @Test("a part that ends where no length could be told is not the rest")
+    func endlessPart() throws {
+        let data = try Self.sample(total: nil)
+        for last in [Int.max - 1, Int.max] {
+            let head = try Self.head(206, ["Content-Range: bytes 400-\(last)/*"])
+            #expect(data.judge(head) == (last == Int.max ? .askForTheWhole : .goOn(total: Int.max)))
+        }
+    }
+
+    @Test("without a known length the part tells it")
+    func unknownTotal() throws {
+        let data = try Self.sample(total: nil)
+        #expect(data.judge(try Self.head(206, ["Content-Range: bytes 400-499/500"])) == .goOn(total: 500))
+        #expect(data.judge(try Self.head(206, ["Content-Range: bytes 400-499/*"])) == .goOn(total: 500))
+    }
+}
+
+@Suite("The flow of a download to the disk")
+struct WriteFlowTests {
+    @Test("a piece goes at once while the disk keeps up, and larger ones while it does not")
+    func pieces() {
+        var flow = WriteFlow()
+        #expect(flow.took(100) == WriteFlow.Step(flushes: true))
+        #expect(flow.took(100) == WriteFlow.Step())
+        #expect(flow.took(100) == WriteFlow.Step())
+        #expect(flow.wrote(100) == WriteFlow.Step(flushes: true))
+        #expect(flow.inFlight == 200)
+        #expect(flow.wrote(200) == WriteFlow.Step())
+        #expect(
+            flow
+                == {
+                    var end = WriteFlow(); _ = end.took(300); _ = end.wrote(300); return end
+                }()
+        )
+        _ = flow.took(1)
+        #expect(flow.took(WriteFlow.pieceSize).flushes)
+    }
+
+    @Test("the origin waits above the high water mark, until half of it is written")
+    func marks() {
+        var flow = WriteFlow()
+        let piece = WriteFlow.pieceSize
+        for _ in 0..<4 { #expect(!flow.took(piece).pauses) }
+        #expect(flow.took(1).pauses)
+        #expect(flow.isPaused)
+        // What was on the way already.
+        #expect(!flow.took(1000).pauses)
+        #expect(!flow.wrote(piece).resumes)
+        #expect(!flow.wrote(piece).resumes)
+        #expect(flow.wrote(piece).resumes)
+        #expect(!flow.isPaused)
+    }
+}

@@ -1,0 +1,247 @@
+import Foundation
+import HTTPCore
+import ServerTrust
+import TestSupport
+import Testing
+
+@testable import HTTPSession
+@testable import SessionCore
+
+extension DownloadTests {
+    @Test("resume data outlives the session: another one fetches the rest, and the file is whole")
+    func resumption() async throws {
+        let first = try stage { try Self.serve($0, cutAt: 1_000_000) }
+        var fields = HTTPFields()
+        try fields.append(name: "X-Own", value: "kept")
+        try fields.append(name: "Authorization", value: "Bearer first")
+        let task = try first.manager.downloadTask(with: HTTPRequest(url: url, fields: fields))
+        task.resume()
+        try await eventually("a part") { task.countOfBytesReceived == 1_000_000 }
+        let data = try #require(await task.cancelByProducingResumeData())
+        #expect(task.error?.code == .cancelled)
+        await first.end()
+        #expect(partials.count == 1)
+
+        let second = try stage { try Self.serve($0) }
+        second.manager.downloadTaskDidResumeAtOffset = { [second] _, offset, total in
+            second.note("\(offset) of \(total ?? -1)")
+        }
+        var credentials = HTTPFields()
+        try credentials.append(name: "Authorization", value: "Bearer second")
+        let target = "\(folder.path)/whole"
+        let rest = try second.manager.downloadTask(withResumeData: data, fields: credentials) { _, response in
+            #expect(response.status == 206)
+            return (target, [])
+        }
+        let answer = try await rest.value()
+        let isWhole = try file(answer.path) == Self.body
+        #expect(isWhole)
+        #expect(second.log.with { $0 } == ["1000000 of 3000000"])
+        #expect(rest.countOfBytesReceived == 3_000_000)
+        #expect(rest.countOfBytesExpectedToReceive == 3_000_000)
+        let request = second.origin.requests[0]
+        #expect(request["Range"] == "bytes=1000000-")
+        #expect(request["If-Range"] == "\"v1\"")
+        #expect(request["X-Own"] == "kept")
+        #expect(request["Authorization"] == "Bearer second")
+        #expect(partials.isEmpty)
+        await second.end()
+    }
+
+    /// What a download left after a million bytes.
+    private func leftOver() async throws -> [UInt8] {
+        let stage = try stage { try Self.serve($0, cutAt: 1_000_000) }
+        let task = try stage.manager.downloadTask(with: HTTPRequest(url: url))
+        task.resume()
+        try await eventually("a part") { task.countOfBytesReceived == 1_000_000 }
+        let produced = Monitor<[[UInt8]?]>([])
+        task.cancel { data in produced.with { $0.append(data) } }
+        try await eventually("resume data") { produced.with { !$0.isEmpty } }
+        await stage.end()
+        return try #require(produced.with { $0[0] })
+    }
+
+    @Test("another version at the origin starts the download over")
+    func changed() async throws {
+        let data = try await leftOver()
+        let stage = try stage { try Self.serve($0, tag: "\"v2\"") }
+        stage.manager.downloadTaskDidResumeAtOffset = { [stage] _, _, _ in stage.note("resumed") }
+        let task = try stage.manager.downloadTask(withResumeData: data)
+        let answer = try await task.value()
+        #expect(answer.response.status == 200)
+        let isWhole = try file(answer.path) == Self.body
+        #expect(isWhole)
+        #expect(stage.log.with { $0 }.isEmpty)
+        await stage.end()
+    }
+
+    @Test("an origin that refuses the rest fails the task, and the partial file can still be resumed")
+    func refusedRest() async throws {
+        let data = try await leftOver()
+        let bad = try stage { connection in
+            _ = try connection.readRequest()
+            try connection.write("HTTP/1.1 503 X\r\nContent-Length: 0\r\n\r\n")
+            connection.readToEnd()
+        }
+        let task = try bad.manager.downloadTask(withResumeData: data)
+        await #expect { try await task.value() } throws: { $0.sessionCode == .responseInvalid }
+        let again = try #require(task.downloadDelegate.resumeData)
+        await bad.end()
+        let good = try stage { try Self.serve($0) }
+        let answer = try await good.manager.downloadTask(withResumeData: again).value()
+        #expect(answer.response.status == 206)
+        let isWhole = try file(answer.path) == Self.body
+        #expect(isWhole)
+        await good.end()
+    }
+
+    @Test(
+        "for a part of something else the whole is asked for, once",
+        arguments: ["bytes 999999-2999999/3000000", "bytes 1000000-2999998/2999999", "bytes 1000000-2999999/3000000"]
+    )
+    func misfit(range: String) async throws {
+        let data = try await leftOver()
+        let stage = try stage { connection in
+            while let request = try connection.readRequest() {
+                guard request["Range"] != nil else {
+                    try connection.write("HTTP/1.1 200 OK\r\nContent-Length: \(Self.body.count)\r\n\r\n")
+                    try connection.write(Self.body)
+                    continue
+                }
+                try connection.write(
+                    "HTTP/1.1 206 X\r\nETag: \"v2\"\r\nContent-Range: \(range)\r\nContent-Length: 4\r\n\r\nevil"
+                )
+            }
+        }
+        let task = try stage.manager.downloadTask(withResumeData: data)
+        let answer = try await task.value()
+        #expect(answer.response.status == 200)
+        let isWhole = try file(answer.path) == Self.body
+        #expect(isWhole)
+        #expect(stage.origin.requests.map { $0["Range"] != nil } == [true, false])
+        #expect(stage.origin.requests[1]["If-Range"] == nil)
+        await stage.end()
+    }
+
+    @Test("a part that nobody asked for is no download")
+    func unaskedPart() async throws {
+        let stage = try stage { connection in
+            _ = try connection.readRequest()
+            try connection.write(
+                "HTTP/1.1 206 X\r\nContent-Range: bytes 0-3/9\r\nContent-Length: 4\r\n\r\nabcd"
+            )
+            connection.readToEnd()
+        }
+        let task = try stage.manager.downloadTask(with: HTTPRequest(url: url))
+        await #expect { try await task.value() } throws: { $0.sessionCode == .responseInvalid }
+        #expect(partials.isEmpty)
+        await stage.end()
+    }
+
+    @Test("two tasks do not write to one partial file: the second asks for the whole")
+    func oneWriter() async throws {
+        let data = try await leftOver()
+        let stage = try stage { try Self.serve($0) }
+        let first = try stage.manager.downloadTask(withResumeData: data)
+        first.downloadDelegate.downloadTaskDidResumeAtOffset = { task, _, _ in task.suspend() }
+        first.resume()
+        try await eventually("the first has the file") { first.state == .suspended }
+        let second = try await stage.manager.downloadTask(withResumeData: data).value()
+        #expect(second.response.status == 200)
+        let other = try await first.value()
+        #expect(other.response.status == 206)
+        #expect(other.path != second.path)
+        for path in [other.path, second.path] {
+            let isWhole = try file(path) == Self.body
+            #expect(isWhole)
+        }
+        await stage.end()
+    }
+
+    @Test("where nothing can be resumed the whole is asked for", arguments: [true, false])
+    func wholeInstead(fileIsGone: Bool) async throws {
+        let data = try await leftOver()
+        if fileIsGone { for name in partials { unlink("\(folder.path)/\(name)") } }
+        let stage = try stage { connection in
+            while let request = try connection.readRequest() {
+                if request["Range"] != nil {
+                    try connection.answer(status: "416 Range Not Satisfiable")
+                } else {
+                    try connection.write("HTTP/1.1 200 OK\r\nContent-Length: \(Self.body.count)\r\n\r\n")
+                    try connection.write(Self.body)
+                }
+            }
+        }
+        let answer = try await stage.manager.downloadTask(withResumeData: data).value()
+        let isWhole = try file(answer.path) == Self.body
+        #expect(isWhole)
+        #expect(stage.origin.requests.map { $0["Range"] != nil } == (fileIsGone ? [false] : [true, false]))
+        await stage.end()
+    }
+
+    @Test("64 MB with a restart in the middle: one file, byte for byte, and never more than a megabyte in memory")
+    func large() async throws {
+        let nginx = try NginxOrigin(Stage.server)
+        let path = "\(nginx.folder.path)/files/large"
+        let count = 64 << 20
+        var numbers = SeededGenerator(seed: 64)
+        let words = (0..<count / 8).map { _ in numbers.next() }
+        try words.withUnsafeBytes { try Data($0).write(to: URL(fileURLWithPath: path)) }
+        var data: [UInt8]?
+        for part in ["first", "second"] {
+            var configuration = URLSessionManager.Configuration()
+            configuration.temporaryFolder = folder.path
+            let manager = try URLSessionManager(
+                configuration: configuration,
+                serverTrust: SessionTrust(anchors: TestPKI.shared.anchors)
+            )
+            let waiting = Monitor<Int64>(0)
+            manager.downloadTaskDidWriteData = { task, _, written, _ in
+                waiting.with { $0 = max($0, task.countOfBytesReceived - written) }
+                if part == "first", written >= count / 2 { task.suspend() }
+            }
+            if let data {
+                let answer = try await manager.downloadTask(withResumeData: data).value()
+                #expect(answer.response.status == 206)
+                let isSame = FileManager.default.contentsEqual(atPath: path, andPath: answer.path)
+                #expect(isSame)
+            } else {
+                let task = try manager.downloadTask(
+                    with: HTTPRequest(url: "https://127.0.0.1:\(nginx.port)/files/large")
+                )
+                task.resume()
+                try await eventually("half of it") { task.state == .suspended }
+                data = await task.cancelByProducingResumeData()
+                #expect(data != nil)
+            }
+            // What was on the way when the origin was held back comes on top.
+            #expect(waiting.with { $0 } < WriteFlow.highWater + 256 << 10)
+            await manager.invalidateSession(cancelingTasks: true)
+        }
+        #expect(partials.count == 1)
+    }
+
+    @Test("nginx serves the rest, by its own entity tag")
+    func nginx() async throws {
+        let nginx = try NginxOrigin(Stage.server, files: ["large": Self.body])
+        var configuration = URLSessionManager.Configuration()
+        configuration.temporaryFolder = folder.path
+        let manager = try URLSessionManager(
+            configuration: configuration,
+            serverTrust: SessionTrust(anchors: TestPKI.shared.anchors)
+        )
+        let task = try manager.downloadTask(
+            with: HTTPRequest(url: "https://127.0.0.1:\(nginx.port)/files/large")
+        )
+        task.downloadDelegate.downloadTaskDidWriteData = { task, _, _, _ in task.suspend() }
+        task.resume()
+        try await eventually("a part") { task.state == .suspended && task.countOfBytesReceived > 0 }
+        let data = try #require(await task.cancelByProducingResumeData())
+        let rest = try manager.downloadTask(withResumeData: data)
+        let answer = try await rest.value()
+        #expect(answer.response.status == 206)
+        let isWhole = try file(answer.path) == Self.body
+        #expect(isWhole)
+        await manager.invalidateSession(cancelingTasks: true)
+    }
+}

@@ -1,0 +1,120 @@
+import Foundation
+import HTTPCore
+import HTTPSession
+import HTTPSessionFoundation
+import ServerTrust
+import SessionCore
+import TestSupport
+import Testing
+
+#if canImport(FoundationNetworking)
+import FoundationNetworking
+#endif
+
+@Suite("Foundation's requests and responses", .onOwnThreads)
+struct FoundationBridgeTests {
+    private static let server = try! TestPKI.shared.server("127.0.0.1")
+
+    private static func manager(_ pin: PublicKeyPin = server.pin) throws -> HTTPSessionManager {
+        let policy = try SecurityPolicy.pinning(pin)
+        return try HTTPSessionManager(
+            serverTrust: SessionTrust(anchors: TestPKI.shared.anchors, policies: [Host("127.0.0.1"): policy])
+        )
+    }
+
+    @Test("a URLRequest goes out as it says, and its answer is an HTTPURLResponse")
+    func roundTrip() async throws {
+        let origin = try ScriptedOrigin(Self.server) { request in
+            OriginAnswer.text(
+                request.text,
+                status: "201 Created",
+                fields: ["Set-Cookie: a=1", "X-Method: \(request.method)", "set-cookie: b=2"]
+            )
+        }
+        let manager = try Self.manager()
+        let url = try #require(URL(string: "https://127.0.0.1:\(origin.port)/items?q=a%20b#here"))
+        var request = URLRequest(url: url)
+        request.httpMethod = "POST"
+        request.httpBody = Data("a body".utf8)
+        request.setValue("application/x-test", forHTTPHeaderField: "Content-Type")
+        request.setValue("6", forHTTPHeaderField: "Content-Length")
+        let (data, response) = try await manager.data(for: request)
+        #expect(data == Data("a body".utf8))
+        #expect(response.statusCode == 201)
+        #expect(response.url == url)
+        #expect(response.value(forHTTPHeaderField: "x-method") == "POST")
+        #expect(response.value(forHTTPHeaderField: "Set-Cookie") == "a=1, b=2")
+        #expect(response.expectedContentLength == 6)
+        let sent = try #require(origin.requests.first)
+        #expect(sent.target == "/items?q=a%20b")
+        #expect(sent["Content-Type"] == "application/x-test")
+        #expect(sent["Content-Length"] == "6")
+        let (plain, _) = try await manager.data(from: url)
+        #expect(plain.isEmpty)
+        await manager.invalidateSession(cancelingTasks: false)
+    }
+
+    @Test("a URLRequest's cache policy is that of its request, and the default is the session's")
+    func cachePolicy() async throws {
+        let origin = try ScriptedOrigin(Self.server) { _ in
+            OriginAnswer.text("x", fields: ["Cache-Control: max-age=0"])
+        }
+        var configuration = HTTPSessionManager.Configuration()
+        configuration.cache = try SessionCache()
+        let manager = try HTTPSessionManager(
+            configuration: configuration,
+            serverTrust: SessionTrust(anchors: TestPKI.shared.anchors)
+        )
+        var request = URLRequest(url: try #require(URL(string: "https://127.0.0.1:\(origin.port)/")))
+        var asked: [Int] = []
+        for policy in [
+            URLRequest.CachePolicy.useProtocolCachePolicy, .returnCacheDataElseLoad, .returnCacheDataDontLoad,
+            .reloadRevalidatingCacheData, .reloadIgnoringLocalCacheData, .reloadIgnoringLocalAndRemoteCacheData,
+        ] {
+            request.cachePolicy = policy
+            let (data, _) = try await manager.data(for: request)
+            #expect(data == Data("x".utf8))
+            asked.append(origin.requests.count)
+        }
+        #expect(asked == [1, 1, 1, 2, 3, 4])
+        #expect(origin.requests.map { $0["Cache-Control"] } == [nil, "no-cache", nil, "no-cache"])
+        await manager.invalidateSession(cancelingTasks: false)
+    }
+
+    @Test("a wrong key is an error that Foundation's code understands, and no byte is sent")
+    func wrongPin() async throws {
+        let origin = try ScriptedOrigin(Self.server) { $0.readToEnd() }
+        let manager = try Self.manager(.unrelated(4))
+        let url = try #require(URL(string: "https://127.0.0.1:\(origin.port)/"))
+        let error = await #expect(throws: SessionError.self) { try await manager.data(from: url) }
+        #expect(error?.code == .pinMismatch)
+        #expect(error?.urlError.code == .serverCertificateUntrusted)
+        #expect(error?.urlError.userInfo[NSUnderlyingErrorKey] is SessionError)
+        await manager.invalidateSession(cancelingTasks: false)
+        try await eventually("closed connections") { origin.connections.allSatisfy(\.isClosed) }
+        #expect(origin.applicationBytes == 0)
+    }
+
+    @Test("requests that cannot be carried out as they say are refused")
+    func refused() async throws {
+        let manager = try Self.manager()
+        var streamed = URLRequest(url: try #require(URL(string: "https://127.0.0.1:1/")))
+        streamed.httpBodyStream = InputStream(data: Data("x".utf8))
+        let file = URLRequest(url: URL(fileURLWithPath: "/etc/hosts"))
+        var framed = URLRequest(url: try #require(URL(string: "https://127.0.0.1:1/")))
+        framed.setValue("chunked", forHTTPHeaderField: "Transfer-Encoding")
+        for request in [streamed, file, framed] {
+            let error = await #expect(throws: SessionError.self) { try await manager.data(for: request) }
+            #expect(error?.code == .requestInvalid)
+        }
+        await manager.invalidateSession(cancelingTasks: false)
+    }
+
+    @Test("every error has a counterpart, and only what is unknown is unknown")
+    func codes() {
+        for code in SessionError.Code.allCases {
+            let isUnknown = SessionError(code, "x").urlError.code == .unknown
+            #expect(isUnknown == (code == .internal), "\(code)")
+        }
+    }
+}

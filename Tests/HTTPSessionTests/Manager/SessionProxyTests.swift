@@ -1,0 +1,116 @@
+import HTTPCore
+import IOCore
+import ServerTrust
+import TestSupport
+import Testing
+
+@testable import HTTPSession
+@testable import SessionCore
+
+@Suite("A session behind a proxy", .onOwnThreads)
+struct SessionProxyTests {
+    private typealias Stage = ManagerStage
+
+    /// A manager whose connections all go through the proxy.
+    private func manager(
+        _ proxy: SessionProxy,
+        policies: [Host: SecurityPolicy] = [:],
+        httpVersion: Endpoint.HTTPVersion = .http1
+    ) throws -> URLSessionManager {
+        var configuration = URLSessionManager.Configuration()
+        configuration.proxy = proxy
+        configuration.httpVersion = httpVersion
+        let trust = SessionTrust(anchors: TestPKI.shared.anchors, policies: policies)
+        return try URLSessionManager(configuration: configuration, serverTrust: trust)
+    }
+
+    private func get(_ manager: URLSessionManager, _ url: String) async throws -> DataResponse {
+        try await manager.dataTask(with: HTTPRequest(url: url)).value()
+    }
+
+    @Test("requests go through tunnels, pins hold in them, and the proxy's credentials are for the proxy alone")
+    func tunnels() async throws {
+        let origin = try ScriptedOrigin(Stage.server) { request in OriginAnswer.text(request.target) }
+        let proxy = try TunnelProxy(to: origin.port)
+        let setting = SessionProxy(
+            host: try Host("127.0.0.1"),
+            port: proxy.port,
+            credentials: (user: "user", password: "right")
+        )
+        let manager = try manager(
+            setting,
+            policies: [
+                try Host(Stage.host): try .pinning(Stage.server.pin),
+                try Host(Stage.other): try .pinning(.unrelated(7)),
+            ]
+        )
+        for path in ["/1", "/2"] {
+            let answer = try await get(manager, Stage.url(path))
+            #expect(answer.data == Array(path.utf8))
+            #expect(answer.response.fields.value(for: "X-Proxy") == nil)
+            #expect(answer.metrics.transaction.connection?.evaluation?.verdict == .pass)
+        }
+        await #expect { try await get(manager, Stage.url("/", Stage.other)) } throws: { $0.sessionCode == .pinMismatch }
+        let asked = proxy.asked.with { $0 }
+        #expect(
+            asked.map { $0.prefix { $0 != "\r\n" } } == [
+                "CONNECT \(Stage.host):443 HTTP/1.1", "CONNECT \(Stage.other):443 HTTP/1.1",
+            ]
+        )
+        #expect(asked.allSatisfy { $0.contains("Proxy-Authorization: Basic dXNlcjpyaWdodA==\r\n") })
+        #expect(origin.requests.map(\.target) == ["/1", "/2"])
+        #expect(origin.requests.allSatisfy { $0["Proxy-Authorization"] == nil && $0["Host"] == Stage.host })
+        await manager.invalidateSession(cancelingTasks: true)
+    }
+
+    @Test("hosts without TLS have tunnels too, and HTTP/2 goes through them")
+    func kinds() async throws {
+        let plain = try ScriptedOrigin(nil) { request in OriginAnswer.text(request.target) }
+        let proxy = try TunnelProxy(to: plain.port)
+        let first = try manager(SessionProxy(host: try Host("127.0.0.1"), port: proxy.port))
+        #expect(try await get(first, "http://plain.example.com/a?b").data == Array("/a?b".utf8))
+        #expect(proxy.asked.with { $0.first?.hasPrefix("CONNECT plain.example.com:80 ") } == true)
+        await first.invalidateSession(cancelingTasks: true)
+        let nginx = try NginxOrigin(Stage.server, http2: true)
+        let second = try TunnelProxy(to: nginx.port)
+        let manager = try manager(SessionProxy(host: try Host("127.0.0.1"), port: second.port), httpVersion: .http2)
+        let answer = try await get(manager, Stage.url("/plain"))
+        #expect(answer.response.status == 200 && answer.response.majorVersion == 2)
+        await manager.invalidateSession(cancelingTasks: true)
+    }
+
+    @Test("SOCKS 5: the proxy looks up the name")
+    func socks() async throws {
+        let origin = try ScriptedOrigin(Stage.server) { request in OriginAnswer.text(request.target) }
+        let proxy = try TunnelProxy(to: origin.port, isSOCKS: true)
+        let manager = try manager(SessionProxy(.socks5, host: try Host("127.0.0.1"), port: proxy.port))
+        #expect(try await get(manager, Stage.url("/s")).data == Array("/s".utf8))
+        #expect(proxy.asked.with { $0 } == ["\(Stage.host):443"])
+        await manager.invalidateSession(cancelingTasks: true)
+    }
+
+    @Test("a proxy that makes no tunnel fails the task, and nothing reaches anybody")
+    func refusal() async throws {
+        let origin = try ScriptedOrigin(Stage.server) { request in OriginAnswer.text(request.target) }
+        let proxy = try TunnelProxy(
+            to: origin.port,
+            answer: "HTTP/1.1 407 No\r\nProxy-Authenticate: Basic realm=p\r\nContent-Length: 0\r\n\r\n"
+        )
+        let manager = try manager(SessionProxy(host: try Host("127.0.0.1"), port: proxy.port))
+        await #expect { try await get(manager, Stage.url("/")) } throws: { $0.sessionCode == .connectFailed }
+        #expect(origin.connections.isEmpty)
+        await manager.invalidateSession(cancelingTasks: true)
+    }
+
+    @Test("an exception is reached without the proxy")
+    func exceptions() async throws {
+        let origin = try ScriptedOrigin(Stage.server) { request in OriginAnswer.text(request.target) }
+        let proxy = try TunnelProxy(to: origin.port)
+        let address = try Host("127.0.0.1")
+        let manager = try manager(SessionProxy(host: address, port: proxy.port, exceptions: [address]))
+        #expect(try await get(manager, "https://127.0.0.1:\(origin.port)/").response.status == 200)
+        #expect(try await get(manager, Stage.url("/")).response.status == 200)
+        #expect(proxy.asked.with { $0.count } == 1)
+        await manager.invalidateSession(cancelingTasks: true)
+    }
+}

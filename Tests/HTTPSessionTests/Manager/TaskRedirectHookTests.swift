@@ -1,0 +1,70 @@
+import HTTPCore
+import TestSupport
+import Testing
+
+@testable import HTTPSession
+@testable import SessionCore
+
+@Suite("A task's own redirect hook", .onOwnThreads)
+struct TaskRedirectHookTests {
+    private typealias Stage = ManagerStage
+
+    private func stage() throws -> Stage {
+        try Stage { request in
+            request.target == "/" ? OriginAnswer.redirect("/next", body: "moved") : OriginAnswer.text(request.target)
+        }
+    }
+
+    @Test("it stops at the redirect, which is the answer then")
+    func stops() async throws {
+        let stage = try stage()
+        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        task.delegate.taskWillPerformHTTPRedirection = { _, _, _ in .stop }
+        let answer = try await task.value()
+        #expect(answer.response.status == 302 && answer.data == Array("moved".utf8))
+        #expect(answer.metrics.redirectCount == 0)
+        #expect(stage.origin.requests.map(\.target) == ["/"])
+        await stage.end()
+    }
+
+    @Test("it leads elsewhere, with another method and fields of its own")
+    func leadsElsewhere() async throws {
+        let stage = try stage()
+        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        task.delegate.taskWillPerformHTTPRedirection = { _, response, redirect in
+            var request = redirect.request
+            request.url = Stage.url("/else")
+            request.method = .put
+            try? request.fields.set(name: "X-Hop", value: "\(response.status)")
+            return .follow(request)
+        }
+        let answer = try await task.value()
+        #expect(answer.data == Array("/else".utf8))
+        #expect(task.currentRequest.url == Stage.url("/else"))
+        #expect(
+            stage.origin.requests.map { "\($0.method) \($0.target) \($0["X-Hop"] ?? "-")" } == [
+                "GET / -", "PUT /else 302",
+            ]
+        )
+        await stage.end()
+    }
+
+    @Test("what it decides is not asked of the session's, which goes on deciding for other tasks")
+    func goesFirst() async throws {
+        let stage = try stage()
+        stage.manager.taskWillPerformHTTPRedirection = { [stage] task, _, _ in
+            stage.note("session \(task.originalRequest.url)")
+            return .stop
+        }
+        let own = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        own.delegate.taskWillPerformHTTPRedirection = { [stage] _, _, redirect in
+            stage.note("task")
+            return .follow(redirect.request)
+        }
+        #expect(try await own.value().data == Array("/next".utf8))
+        let other = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        #expect(try await other.value().response.status == 302)
+        #expect(stage.log.with { $0 } == ["task", "session \(Stage.url("/"))"])
+        await stage.end()
+    }
+}

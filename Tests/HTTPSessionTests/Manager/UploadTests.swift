@@ -1,0 +1,86 @@
+import HTTPCore
+import TestSupport
+import Testing
+
+@testable import HTTPSession
+@testable import SessionCore
+
+@Suite("Uploads", .onOwnThreads)
+struct UploadTests {
+    private static let url = "https://\(ManagerStage.host)/file"
+
+    @Test("a file is sent with its length, and is read again when the request is sent again")
+    func file() async throws {
+        let body = patternBytes(300_000)
+        let folder = try TemporaryFolder()
+        let path = try folder.write(bytes: body, as: "file")
+        let stage = try ManagerStage { request in
+            request.target == "/file"
+                ? OriginAnswer.text("", status: "307 Temporary Redirect", fields: ["Location: /again"])
+                : OriginAnswer.text("done")
+        }
+        let task = try stage.manager.uploadTask(with: HTTPRequest(url: Self.url, method: .put), fromFile: path)
+        let answer = try await task.value()
+        #expect(answer.response.status == 200)
+        let requests = stage.origin.requests
+        #expect(requests.map(\.target) == ["/file", "/again"] && requests.allSatisfy { $0.method == "PUT" })
+        #expect(requests.allSatisfy { $0["Content-Length"] == "300000" })
+        let areWhole = requests.allSatisfy { $0.body == body }
+        #expect(areWhole)
+        await stage.manager.invalidateSession(cancelingTasks: false)
+    }
+
+    @Test("a file that is not there is told on the caller's stack")
+    func missing() async throws {
+        let stage = try ManagerStage { _ in OriginAnswer.text("") }
+        let error = #expect(throws: SessionError.self) {
+            try stage.manager.uploadTask(with: HTTPRequest(url: Self.url, method: .put), fromFile: "/none/such")
+        }
+        #expect(error?.code == .requestInvalid && error?.details.contains("/none/such") == true)
+        #expect(stage.manager.tasks.isEmpty && stage.origin.connections.isEmpty)
+        await stage.manager.invalidateSession(cancelingTasks: false)
+    }
+
+    @Test("a URL that is none makes no task of any kind")
+    func badURL() async throws {
+        let stage = try ManagerStage { _ in OriginAnswer.text("") }
+        let request = HTTPRequest(url: "ftp://\(ManagerStage.host)/", method: .put)
+        #expect(throws: SessionError.self) { try stage.manager.uploadTask(with: request, from: [1]) }
+        #expect(throws: SessionError.self) { try stage.manager.uploadTask(withStreamedRequest: request) }
+        #expect(throws: SessionError.self) { try stage.manager.downloadTask(with: request) }
+        #expect(stage.manager.tasks.isEmpty)
+        await stage.manager.invalidateSession(cancelingTasks: false)
+    }
+
+    @Test("what is sent is told piece by piece, to the end and no further; the task's own hook goes first")
+    func sending() async throws {
+        let stage = try ManagerStage { _ in OriginAnswer.text("done") }
+        let told = Monitor<[(bytes: Int64, total: Int64, expected: Int64?)]>([])
+        let progress = Monitor<[TaskProgress]>([])
+        stage.manager.taskDidSendBodyData = { _, bytes, total, expected in
+            told.with { $0.append((bytes, total, expected)) }
+        }
+        let body = patternBytes(1_000_000)
+        let task = try stage.manager.uploadTask(with: HTTPRequest(url: Self.url, method: .post), from: body)
+        let delegate = try #require(task.delegate as? UploadTaskDelegate)
+        delegate.setUploadProgressHandler { latest in progress.with { $0.append(latest) } }
+        _ = try await task.value()
+        let pieces = told.with { $0 }
+        #expect(!pieces.isEmpty && pieces.allSatisfy { $0.bytes > 0 && $0.expected == 1_000_000 })
+        #expect(pieces.reduce(0) { $0 + $1.bytes } == 1_000_000 && pieces.last?.total == 1_000_000)
+        #expect(zip(pieces, pieces.dropFirst()).allSatisfy { $0.total + $1.bytes == $1.total })
+        let last = TaskProgress(completedBytes: 1_000_000, totalBytes: 1_000_000)
+        try await eventually("the last figure") { progress.with { $0.last == last } }
+        let figures = progress.with { $0.map(\.completedBytes) }
+        #expect(figures == figures.sorted())
+
+        let second = try stage.manager.uploadTask(with: HTTPRequest(url: Self.url, method: .post), from: [1, 2, 3])
+        let own = Monitor<[Int64]>([])
+        (second.delegate as? UploadTaskDelegate)?.taskDidSendBodyData = { _, _, total, _ in
+            own.with { $0.append(total) }
+        }
+        _ = try await second.value()
+        #expect(own.with { $0.last } == 3 && told.with { $0.count } == pieces.count)
+        await stage.manager.invalidateSession(cancelingTasks: false)
+    }
+}

@@ -1,0 +1,33 @@
+@testable import HTTPCore
+@testable import HTTPSession
+@testable import SessionCore
+
+/// An answer as the session would hand it over.
+func answer(
+    _ text: String = "",
+    status: Int = 200,
+    type: String? = nil,
+    fields: [(String, String)] = []
+) -> DataResponse {
+    answer(Array(text.utf8), status: status, type: type, fields: fields)
+}
+
+func answer(
+    _ bytes: [UInt8],
+    status: Int = 200,
+    type: String? = nil,
+    fields: [(String, String)] = []
+) -> DataResponse {
+    var head = ResponseHead()
+    head.status = status
+    if let type { try! head.fields.append(name: "Content-Type", value: type) }
+    for (name, value) in fields { try! head.fields.append(name: name, value: value) }
+    return DataResponse(response: head, data: bytes, trailers: HTTPFields(), metrics: TaskMetrics())
+}
+
+extension RequestBody {
+    /// The bytes of a body that is there as a whole.
+    var text: String? {
+        if case .bytes(let bytes) = self { String(decoding: bytes, as: UTF8.self) } else { nil }
+    }
+}

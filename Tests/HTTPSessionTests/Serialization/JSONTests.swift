@@ -1,0 +1,216 @@
+import Testing
+
+@testable import HTTPSession
+@testable import SessionCore
+
+@Suite("JSON, read and written")
+struct JSONTests {
+    private func parse(
+        _ text: String,
+        _ options: JSONReadingOptions = JSONReadingOptions()
+    ) throws(JSONFault) -> JSONValue {
+        try JSONValue(parsing: Array(text.utf8), options: options)
+    }
+
+    private func written(_ value: JSONValue, _ options: JSONWritingOptions = []) -> String {
+        String(decoding: value.serialized(options), as: UTF8.self)
+    }
+
+    @Test("every kind of value is read")
+    func kinds() throws {
+        let value = try parse(" {\"a\" : [ null , true,false, -0.5e+3 ,\"x\" ], \"b\":{ }, \"c\" : [ ]}\r\n\t")
+        #expect(value["a"]?.array?.count == 5)
+        #expect(value["a"]?[3]?.double == -500)
+        #expect(value["b"] == [:])
+        #expect(value["c"] == [])
+        #expect(value["d"] == nil)
+        #expect(value["a"]?[9] == nil)
+    }
+
+    @Test(
+        "escapes are read",
+        arguments: [
+            (#""\"\\\/\b\f\n\r\t""#, "\"\\/\u{8}\u{C}\n\r\t"), (#""\u00e4\u4E2D""#, "ä中"), (#""\ud83d\ude00!""#, "😀!"),
+            (#""a\u0000b""#, "a\0b"), (#""plain é""#, "plain é"),
+        ]
+    )
+    func escapes(text: String, expected: String) throws {
+        #expect(try parse(text) == .string(expected))
+    }
+
+    @Test(
+        "what RFC 8259 does not allow is refused",
+        arguments: [
+            "", " ", "{", "[1,]", "[1 2]", "{\"a\":1,}", "{\"a\" 1}", "{a:1}", "{1:1}", "'a'", "01", "1.", ".5", "+1",
+            "-",
+            "1e", "1e+", "0x1", "NaN", "Infinity", "nul", "True", "tru", "\"a", "\"\\x\"", "\"\\u12g4\"", "\"\\ud800\"",
+            "\"\\udc00\"", "\"\\ud800\\u0041\"", "\"\n\"", "\"\\", "1 2", "[] //", "/**/1", "[1]]", "\u{FEFF}\u{FEFF}1",
+            "}",
+            "\"\\u１２３４\"",
+        ]
+    )
+    func refused(text: String) {
+        #expect(throws: JSONFault.self) { try parse(text) }
+    }
+
+    @Test("a name for the second time is refused, however it is spelt, and the fault says where")
+    func duplicates() {
+        let fault = #expect(throws: JSONFault.self) { try parse(#"{"a":{"b":1,"\u0062":2}}"#) }
+        #expect(fault?.offset == 12)
+        #expect(fault?.message == "a name for the second time")
+    }
+
+    @Test("nesting has a bound, which can be chosen, and never costs the stack")
+    func depth() throws {
+        let options = JSONReadingOptions(maximumDepth: 3)
+        #expect(try parse("[[[1]],[[2]]]", options) == [[[1]], [[2]]])
+        #expect(throws: JSONFault.self) { try parse("[[[[]]]]", options) }
+        let bomb = String(repeating: "[", count: 100_000)
+        let fault = #expect(throws: JSONFault.self) { try parse(bomb, JSONReadingOptions(maximumDepth: .max)) }
+        #expect(fault?.message == "nested too deeply")
+        let deep = String(repeating: "[", count: 1024) + String(repeating: "]", count: 1024)
+        _ = try parse(deep, JSONReadingOptions(maximumDepth: 1024))
+    }
+
+    @Test("bytes that are no UTF-8 are refused, and a byte order mark is passed over")
+    func encoding() throws {
+        #expect(throws: JSONFault.self) { try JSONValue(parsing: [0x22, 0xC3, 0x28, 0x22]) }
+        #expect(throws: JSONFault.self) { try JSONValue(parsing: [0x22, 0xED, 0xA0, 0x80, 0x22]) }
+        #expect(try JSONValue(parsing: [0xEF, 0xBB, 0xBF, 0x31]) == 1)
+    }
+
+    @Test("fragments are read unless they are not wanted", arguments: ["1", "\"a\"", "null", "true"])
+    func fragments(text: String) throws {
+        _ = try parse(text)
+        #expect(throws: JSONFault.self) { try parse(text, JSONReadingOptions(allowsFragments: false)) }
+        _ = try parse("[\(text)]", JSONReadingOptions(allowsFragments: false))
+    }
+
+    @Test("nulls are removed at any depth, and nothing else is")
+    func removingNulls() throws {
+        let text = #"{"a":null,"b":{"c":null,"d":[null,{"e":null,"f":0},false,""]},"g":[null]}"#
+        let value = try parse(text, JSONReadingOptions(removesNulls: true))
+        #expect(written(value) == #"{"b":{"d":[{"f":0},false,""]},"g":[]}"#)
+        #expect(try parse("null", JSONReadingOptions(removesNulls: true)) == .null)
+    }
+
+    @Test(
+        "numbers keep their spelling, and are given out exactly or not at all",
+        arguments: [
+            ("9223372036854775807", Int.max, 9.223372036854775807e18),
+            ("9223372036854775808", nil, 9.223372036854775808e18),
+            ("-9223372036854775808", Int.min, -9.223372036854775808e18), ("1.5", nil, 1.5), ("1e400", nil, nil),
+            ("0.1", nil, 0.1), ("-0", 0, -0.0), ("1E2", nil, 100),
+        ] as [(String, Int?, Double?)]
+    )
+    func numbers(text: String, int: Int?, double: Double?) throws {
+        let value = try parse(text)
+        #expect(value.int == int)
+        #expect(value.double == double)
+        #expect(written(value) == text)
+    }
+
+    @Test(
+        "doubles are written so that they read back as the same",
+        arguments: [0.1, 1.0 / 3, .leastNonzeroMagnitude, 1.7976931348623157e308]
+    )
+    func doubles(number: Double) throws {
+        let text = written(try JSONValue(.double(number)))
+        #expect(try parse(text).double == number)
+    }
+
+    @Test("written text is compact, pretty, sorted and with bare slashes as chosen")
+    func writing() {
+        let value: JSONValue = ["b/c": ["x", []], "a": [:], "B": "\u{1}\u{1F}\"\\\n\u{7F}é/"]
+        #expect(written(value) == #"{"b\/c":["x",[]],"a":{},"B":"\u0001\u001f\"\\\n"# + "\u{7F}é" + #"\/"}"#)
+        #expect(written(value, [.sortedKeys, .withoutEscapingSlashes]).hasPrefix(#"{"B":""#))
+        let pretty = """
+            {
+              "a": {},
+              "b/c": [
+                "x",
+                []
+              ]
+            }
+            """
+        #expect(
+            written(["b/c": ["x", []], "a": [:]], [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]) == pretty
+        )
+    }
+
+    // MARK: Decodable
+
+    private struct Item: Decodable, Equatable {
+        var id: UInt64
+        var name: String?
+        var tags: [String]
+        var ratio: Float
+        var nested: [String: Bool]
+        var raw: JSONValue
+    }
+
+    @Test("a type is decoded, numbers exactly")
+    func decoding() throws {
+        let text = #"{"id":18446744073709551615,"tags":["a","b"],"ratio":0.5,"nested":{"x":true},"raw":[1.50,null]}"#
+        let item = try JSONValueDecoder().decode(Item.self, from: Array(text.utf8))
+        #expect(item.id == .max)
+        #expect(item.name == nil)
+        #expect(item.tags == ["a", "b"])
+        #expect(item.ratio == 0.5)
+        #expect(item.nested == ["x": true])
+        #expect(item.raw[0]?.number?.text == "1.50")
+    }
+
+    @Test("what does not fit is an error with its place")
+    func mismatches() throws {
+        func failure<Value: Decodable>(_ type: Value.Type, _ text: String) -> DecodingError? {
+            #expect(throws: DecodingError.self) { try JSONValueDecoder().decode(type, from: Array(text.utf8)) }
+        }
+        guard case .typeMismatch(_, let context)? = failure([String: [Int8]].self, #"{"a":[1,200]}"#) else {
+            Issue.record("no type mismatch")
+            return
+        }
+        #expect(context.codingPath.map(\.stringValue) == ["a", "1"])
+        guard case .keyNotFound(let key, _)? = failure(Item.self, "{}") else {
+            Issue.record("no missing key")
+            return
+        }
+        #expect(key.stringValue == "id")
+        guard case .valueNotFound? = failure([String].self, "[null]") else {
+            Issue.record("no missing value")
+            return
+        }
+        for text in ["1.5", "\"1\"", "true", "[1]", "1e30"] { _ = failure(Int.self, text) }
+        #expect(try JSONValueDecoder().decode(Int.self, from: Array("1.0".utf8)) == 1)
+        #expect(try JSONValueDecoder().decode(Int.self, from: Array("1e3".utf8)) == 1000)
+    }
+
+    private struct Hand: Decodable {
+        var first = 0
+        var rest: [Int] = []
+        var deep = ""
+
+        enum Key: CodingKey { case list, object, deep }
+
+        init(from decoder: any Decoder) throws {
+            let container = try decoder.container(keyedBy: Key.self)
+            var list = try container.nestedUnkeyedContainer(forKey: .list)
+            first = try list.decode(Int.self)
+            #expect(try list.decodeNil())
+            var inner = try list.nestedUnkeyedContainer()
+            while !inner.isAtEnd { rest.append(try inner.decode(Int.self)) }
+            #expect(list.isAtEnd)
+            #expect(throws: DecodingError.self) { try list.decode(Int.self) }
+            deep = try container.nestedContainer(keyedBy: Key.self, forKey: .object).decode(String.self, forKey: .deep)
+        }
+    }
+
+    @Test("nested containers are walked by hand")
+    func nestedContainers() throws {
+        let text = #"{"list":[1,null,[2,3]],"object":{"deep":"d"}}"#
+        let hand = try JSONValueDecoder().decode(Hand.self, from: Array(text.utf8))
+        #expect(hand.first == 1)
+        #expect(hand.rest == [2, 3])
+        #expect(hand.deep == "d")
+    }
+}

@@ -1,0 +1,333 @@
+import HTTPCore
+import TestSupport
+import Testing
+
+@testable import HTTPSession
+@testable import SessionCore
+
+@Suite("Response serializers")
+struct ResponseSerializerTests {
+    private func reason<Serializer: ResponseSerializer>(
+        _ serializer: Serializer,
+        _ response: DataResponse,
+        to method: HTTPMethod = .get
+    ) -> ResponseSerializationError.Reason? {
+        do throws(ResponseSerializationError) {
+            _ = try serializer.serialize(response, to: method)
+            return nil
+        } catch {
+            #expect(error.response.data == response.data)
+            #expect(error.response.response.status == response.response.status)
+            return error.reason
+        }
+    }
+
+    // MARK: Validation
+
+    @Test("every status from 200 to 299 is acceptable, and no other")
+    func statuses() {
+        for status in 100..<600 {
+            let found = reason(HTTPResponseSerializer(), answer("x", status: status))
+            if case .unacceptableStatusCode(let code)? = found {
+                #expect(code == status)
+                #expect(!(200..<300).contains(status))
+            } else {
+                #expect(found == nil)
+                #expect((200..<300).contains(status))
+            }
+        }
+    }
+
+    @Test("acceptable statuses can be chosen, or all be")
+    func chosenStatuses() {
+        let chosen = HTTPResponseSerializer(validation: ResponseValidation(acceptableStatusCodes: [404]))
+        #expect(reason(chosen, answer(status: 404)) == nil)
+        #expect(reason(chosen, answer(status: 200)) != nil)
+        let all = HTTPResponseSerializer(validation: ResponseValidation(acceptableStatusCodes: nil))
+        #expect(reason(all, answer(status: 500)) == nil)
+    }
+
+    @Test(
+        "content types match exactly, or a pattern, without parameters and in any case",
+        arguments: [
+            ("image/jpeg", ["image/jpeg"], true), ("IMAGE/JPEG; q=1", ["image/jpeg"], true),
+            ("image/jpeg", ["image/*"], true),
+            ("image/jpeg", ["*/jpeg"], true), ("image/jpeg", ["*/*"], true),
+            ("image/jpeg", ["image/gif", "image/png"], false),
+            ("image/jpeg", ["text/*"], false), ("image/jpeg", ["*/xml"], false),
+            ("application/json", ["application/*+json"], false),
+            (nil, ["*/*"], true), (nil, ["image/*"], false), ("rubbish", ["*/*"], true),
+            ("rubbish", ["image/*"], false),
+            ("image/jpeg", [], false), ("text/html", ["text/html; charset=utf-8"], true),
+        ] as [(String?, [String], Bool)]
+    )
+    func contentTypes(type: String?, acceptable: [String], isAcceptable: Bool) {
+        let serializer = HTTPResponseSerializer(validation: ResponseValidation(acceptableContentTypes: acceptable))
+        let found = reason(serializer, answer("x", type: type))
+        guard !isAcceptable else {
+            #expect(found == nil)
+            return
+        }
+        guard case .unacceptableContentType(let received, let wanted)? = found else {
+            Issue.record("\(String(describing: found))")
+            return
+        }
+        #expect(received == type)
+        #expect(wanted == acceptable)
+    }
+
+    @Test("without a body the content type does not matter")
+    func emptyBody() {
+        let serializer = HTTPResponseSerializer(validation: ResponseValidation(acceptableContentTypes: ["image/png"]))
+        #expect(reason(serializer, answer(type: "text/html")) == nil)
+        #expect(reason(serializer, answer()) == nil)
+    }
+
+    @Test("the status is judged before the content type, and both before the body")
+    func order() {
+        guard
+            case .unacceptableStatusCode? = reason(
+                JSONResponseSerializer(),
+                answer("{", status: 500, type: "text/html")
+            )
+        else {
+            Issue.record("not the status")
+            return
+        }
+        guard case .unacceptableContentType? = reason(JSONResponseSerializer(), answer("{", type: "text/html")) else {
+            Issue.record("not the type")
+            return
+        }
+    }
+
+    @Test("the error says what was wrong in words")
+    func words() throws {
+        let error = #expect(throws: ResponseSerializationError.self) {
+            try JSONResponseSerializer().serialize(answer("<html>", type: "text/html"))
+        }
+        #expect(
+            error?.description
+                == "The content type text/html is none of application/json, text/json, text/javascript."
+        )
+    }
+
+    // MARK: Bodies
+
+    @Test("bytes come out as they are")
+    func bytes() throws {
+        let data = patternBytes(1000)
+        #expect(try HTTPResponseSerializer().serialize(answer(data)) == data)
+        #expect(try HTTPResponseSerializer().serialize(answer(status: 204)) == [])
+    }
+
+    @Test(
+        "text is of the charset that the answer names, of UTF-8 when it names none",
+        arguments: [
+            ([0x61, 0xC3, 0xA4], "text/plain", "aä"), ([0x61, 0xE4], "text/plain; charset=ISO-8859-1", "aä"),
+            ([0x80], "text/plain; charset=\"windows-1252\"", "€"), ([0, 0x61], "text/plain; charset=utf-16be", "a"),
+            ([0x61], nil, "a"),
+        ] as [([UInt8], String?, String)]
+    )
+    func text(bytes: [UInt8], type: String?, expected: String) throws {
+        #expect(try StringResponseSerializer().serialize(answer(bytes, type: type)) == expected)
+    }
+
+    @Test("a charset of one's own goes before the answer's, and a fallback behind it")
+    func chosenCharset() throws {
+        var serializer = StringResponseSerializer(encoding: .isoLatin1)
+        #expect(try serializer.serialize(answer([0xC3, 0xA4], type: "text/plain; charset=utf-8")) == "Ã¤")
+        serializer = StringResponseSerializer()
+        serializer.fallback = .isoLatin1
+        #expect(try serializer.serialize(answer([0xE4])) == "ä")
+        #expect(try serializer.serialize(answer([0xC3, 0xA4], type: "text/plain; charset=utf-8")) == "ä")
+    }
+
+    @Test("bytes that are not of the charset, and charsets that nobody knows, are errors that name it")
+    func badText() {
+        for (response, name) in [
+            (answer([0xE4]), "utf-8"), (answer([0xE4], type: "text/plain; charset=us-ascii"), "us-ascii"),
+            (answer("x", type: "text/plain; charset=klingon"), "klingon"),
+        ] {
+            guard case .stringDecodingFailed(let charset)? = reason(StringResponseSerializer(), response) else {
+                Issue.record("\(name) was read")
+                continue
+            }
+            #expect(charset == name)
+        }
+    }
+
+    @Test("an answer without a body is good with 204 and 205 and for HEAD, and missing otherwise")
+    func emptiness() throws {
+        let decoding = DecodableResponseSerializer(EmptyResponse.self)
+        for status in [204, 205] {
+            #expect(try StringResponseSerializer().serialize(answer(status: status)) == "")
+            #expect(try JSONResponseSerializer().serialize(answer(status: status)) == .null)
+            #expect(try decoding.serialize(answer(status: status)) == EmptyResponse())
+        }
+        #expect(try JSONResponseSerializer().serialize(answer(), to: .head) == .null)
+        #expect(try StringResponseSerializer().serialize(answer(), to: .head) == "")
+        for found in [
+            reason(StringResponseSerializer(), answer()), reason(JSONResponseSerializer(), answer()),
+            reason(decoding, answer()),
+        ] {
+            guard case .inputDataEmpty? = found else {
+                Issue.record("\(String(describing: found))")
+                continue
+            }
+        }
+    }
+
+    @Test("which answers may be empty can be chosen, and a body that is a single space is none")
+    func chosenEmptiness() throws {
+        var serializer = JSONResponseSerializer()
+        serializer.validation.emptyResponseCodes = [200]
+        serializer.validation.emptyRequestMethods = []
+        #expect(try serializer.serialize(answer()) == .null)
+        #expect(try serializer.serialize(answer(" ", type: "application/json")) == .null)
+        #expect(reason(serializer, answer(status: 204)) != nil)
+        #expect(reason(serializer, answer(status: 201), to: .head) != nil)
+    }
+
+    // MARK: JSON
+
+    @Test(
+        "JSON is read when it is served as JSON",
+        arguments: ["application/json", "text/json", "text/javascript; charset=utf-8"]
+    )
+    func json(type: String) throws {
+        #expect(try JSONResponseSerializer().serialize(answer("{\"a\":[1]}", type: type)) == ["a": [1]])
+    }
+
+    @Test(
+        "JSON under another type is refused, and can be allowed",
+        arguments: ["application/vnd.api+json", "text/plain"]
+    )
+    func otherJSON(type: String) throws {
+        var serializer = JSONResponseSerializer()
+        #expect(reason(serializer, answer("{}", type: type)) != nil)
+        serializer.validation.acceptableContentTypes?.append(type)
+        #expect(try serializer.serialize(answer("{}", type: type)) == [:])
+    }
+
+    @Test("JSON is read as its options say")
+    func jsonOptions() throws {
+        var serializer = JSONResponseSerializer()
+        let response = answer("{\"a\":null,\"b\":[null,1]}", type: "application/json")
+        #expect(try serializer.serialize(response) == ["a": nil, "b": [nil, 1]])
+        serializer.readingOptions.removesNulls = true
+        #expect(try serializer.serialize(response) == ["b": [1]])
+        serializer.readingOptions.allowsFragments = false
+        #expect(reason(serializer, answer("1", type: "application/json")) != nil)
+    }
+
+    @Test("what is no JSON is an error with the place", arguments: ["{", "{\"a\":1,\"a\":2}", "<html>", "\u{FFFE}"])
+    func badJSON(text: String) {
+        guard case .invalidJSON(let fault)? = reason(JSONResponseSerializer(), answer(text, type: "application/json"))
+        else {
+            Issue.record("it was read")
+            return
+        }
+        #expect(fault.offset <= text.utf8.count)
+    }
+
+    // MARK: Decodable
+
+    private struct User: Decodable, Equatable {
+        var name: String
+        var age: Int
+    }
+
+    @Test("a type is decoded; an optional one is nil without a body")
+    func decoding() throws {
+        let response = answer("[{\"name\":\"Ada\",\"age\":36}]", type: "application/json")
+        #expect(try DecodableResponseSerializer([User].self).serialize(response) == [User(name: "Ada", age: 36)])
+        #expect(try DecodableResponseSerializer(User?.self).serialize(answer(status: 204)) == nil)
+    }
+
+    @Test("what has another form is an error that keeps the decoder's own; what is no JSON is that")
+    func badDecoding() {
+        let serializer = DecodableResponseSerializer(User.self)
+        guard case .decodingFailed(let error)? = reason(serializer, answer("{\"name\":1}", type: "application/json"))
+        else {
+            Issue.record("it was decoded")
+            return
+        }
+        #expect(error is DecodingError)
+        guard case .invalidJSON? = reason(serializer, answer("{", type: "application/json")) else {
+            Issue.record("it was read")
+            return
+        }
+        guard case .inputDataEmpty? = reason(serializer, answer(status: 204)) else {
+            Issue.record("a type without a value for nothing was made of nothing")
+            return
+        }
+    }
+
+    private struct LineDecoder: DataDecoder {
+        func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value {
+            let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n").map {
+                JSONValue.string(String($0))
+            }
+            return try JSONValueDecoder().decode(type, from: .array(lines))
+        }
+    }
+
+    @Test("a decoder of one's own does the decoding")
+    func ownDecoder() throws {
+        let serializer = DecodableResponseSerializer(
+            [String].self,
+            validation: ResponseValidation(),
+            decoder: LineDecoder()
+        )
+        #expect(try serializer.serialize(answer("a\nb", type: "text/plain")) == ["a", "b"])
+    }
+
+    // MARK: Compound
+
+    private enum Either: Equatable, Sendable {
+        case json(JSONValue)
+        case text(String)
+    }
+
+    private var compound: CompoundResponseSerializer<Either> {
+        let plain = StringResponseSerializer(validation: ResponseValidation(acceptableContentTypes: ["text/plain"]))
+        return CompoundResponseSerializer([
+            JSONResponseSerializer().map { Either.json($0) }, plain.map { Either.text($0) },
+        ])
+    }
+
+    @Test("the first serializer that takes the answer makes the object")
+    func compoundSuccess() throws {
+        #expect(try compound.serialize(answer("[1]", type: "application/json")) == .json([1]))
+        #expect(try compound.serialize(answer("[1]", type: "text/plain")) == .text("[1]"))
+    }
+
+    @Test("when none takes it, the error has what each of them said")
+    func compoundFailure() {
+        guard case .allSerializersFailed(let errors)? = reason(compound, answer("{", type: "application/json")) else {
+            Issue.record("one took it")
+            return
+        }
+        #expect(errors.count == 2)
+        guard case .invalidJSON? = errors.first?.reason, case .unacceptableContentType? = errors.last?.reason else {
+            Issue.record("\(errors)")
+            return
+        }
+        guard case .allSerializersFailed(let none)? = reason(CompoundResponseSerializer<Int>([]), answer()) else {
+            Issue.record("nobody took it")
+            return
+        }
+        #expect(none.isEmpty)
+    }
+
+    @Test("what a mapping throws is the reason")
+    func mapping() {
+        struct Refusal: Error {}
+        let serializer = HTTPResponseSerializer().map { (_: [UInt8]) -> Int in throw Refusal() }
+        guard case .custom(let error)? = reason(serializer, answer()) else {
+            Issue.record("it was mapped")
+            return
+        }
+        #expect(error is Refusal)
+    }
+}

@@ -1,0 +1,16 @@
+import Testing
+
+@testable import ServerTrust
+
+@Suite("Base64")
+struct Base64Tests {
+    @Test(
+        "base64 of every length, both ways",
+        arguments: [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")]
+    )
+    func base64(text: String, expected: String) {
+        #expect(Base64.encode(Array(text.utf8)) == expected)
+        // An empty text is no base64 of a pin or of credentials.
+        #expect(Base64.decode(Array(expected.utf8)) == (text.isEmpty ? nil : Array(text.utf8)))
+    }
+}
