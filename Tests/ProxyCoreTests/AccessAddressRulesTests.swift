@@ -9,7 +9,7 @@ struct AccessAddressRulesTests {
     private func address(_ text: String) throws -> IPAddress { try #require(IPAddress(text), "\(text)") }
 
     private func isDenied(_ text: String, by group: AddressGroup) throws -> Bool {
-        AddressRules(denying: [.group(group)]).judge(try address(text), port: 443) != .allowed
+        AddressRules(denying: [.group(group)]).evaluate(try address(text), port: 443) != .allowed
     }
 
     @Test(
@@ -101,15 +101,15 @@ struct AccessAddressRulesTests {
             "64:ff9b:1::192.0.2.1", "64:ff9b:1:fffe::192.0.2.1", "2001:0:4136:e378:8000:63bf:3fff:fdd2",
             "2001:db8::5efe:192.0.2.1", "::ffff:0:192.0.2.1",
         ] {
-            #expect(rules.judge(try address(text), port: 443) == .allowed, "\(text)")
+            #expect(rules.evaluate(try address(text), port: 443) == .allowed, "\(text)")
         }
     }
 
     @Test("an IPv6 block holds for an embedding address as it stands")
     func blockOfTheEmbeddingForm() throws {
         let rules = AddressRules(denying: [.block(try AddressBlock(parsing: "2002::/16"))])
-        #expect(rules.judge(try address("2002:c000:201::1"), port: 443) == .denied(rule: 0))
-        #expect(rules.judge(try address("192.0.2.1"), port: 443) == .allowed)
+        #expect(rules.evaluate(try address("2002:c000:201::1"), port: 443) == .denied(rule: 0))
+        #expect(rules.evaluate(try address("192.0.2.1"), port: 443) == .allowed)
     }
 
     @Test(
@@ -153,22 +153,22 @@ struct AccessAddressRulesTests {
         var configuration = AccessConfiguration()
         configuration.denyAddresses = [.group(.loopback), .block(try AddressBlock(parsing: "198.51.100.0/24"))]
         let rules = AccessRules(configuration)
-        let verdict = rules.judge(try address("198.51.100.9"), port: 443)
+        let verdict = rules.evaluate(try address("198.51.100.9"), port: 443)
         #expect(verdict == .denied(rule: 1))
         #expect(rules.describe(verdict) == "access.denyAddresses has \"198.51.100.0/24\"")
-        #expect(rules.describe(rules.judge(try address("::1"), port: 1)) == "access.denyAddresses has \"loopback\"")
+        #expect(rules.describe(rules.evaluate(try address("::1"), port: 1)) == "access.denyAddresses has \"loopback\"")
     }
 
     @Test("a resolve's exact address and port is allowed, and nothing beside it")
     func exemption() throws {
         let rules = AddressRules(denying: [.group(.loopback)])
         let resolve = AddressAndPort(try address("127.0.0.1"), 8443)
-        #expect(rules.judge(try address("127.0.0.1"), port: 8443, exempting: resolve) == .allowed)
-        #expect(rules.judge(try address("::ffff:127.0.0.1"), port: 8443, exempting: resolve) == .allowed)
-        #expect(rules.judge(try address("127.0.0.1"), port: 8443) == .denied(rule: 0))
-        #expect(rules.judge(try address("127.0.0.1"), port: 8444, exempting: resolve) == .denied(rule: 0))
-        #expect(rules.judge(try address("127.0.0.2"), port: 8443, exempting: resolve) == .denied(rule: 0))
-        #expect(rules.judge(try address("::1"), port: 8443, exempting: resolve) == .denied(rule: 0))
+        #expect(rules.evaluate(try address("127.0.0.1"), port: 8443, exempting: resolve) == .allowed)
+        #expect(rules.evaluate(try address("::ffff:127.0.0.1"), port: 8443, exempting: resolve) == .allowed)
+        #expect(rules.evaluate(try address("127.0.0.1"), port: 8443) == .denied(rule: 0))
+        #expect(rules.evaluate(try address("127.0.0.1"), port: 8444, exempting: resolve) == .denied(rule: 0))
+        #expect(rules.evaluate(try address("127.0.0.2"), port: 8443, exempting: resolve) == .denied(rule: 0))
+        #expect(rules.evaluate(try address("::1"), port: 8443, exempting: resolve) == .denied(rule: 0))
     }
 
     @Test("our own listeners are denied whatever the rules and exemptions say")
@@ -176,11 +176,11 @@ struct AccessAddressRulesTests {
         let own = AddressAndPort(try address("127.0.0.1"), 8080)
         let rules = AddressRules(denying: [], ownListeners: [own])
         for text in ["127.0.0.1", "::ffff:127.0.0.1", "0.0.0.0", "::", "64:ff9b::127.0.0.1"] {
-            #expect(rules.judge(try address(text), port: 8080) == .deniedOwnListener, "\(text)")
+            #expect(rules.evaluate(try address(text), port: 8080) == .deniedOwnListener, "\(text)")
         }
-        #expect(rules.judge(try address("127.0.0.1"), port: 8080, exempting: own) == .deniedOwnListener)
-        #expect(rules.judge(try address("127.0.0.1"), port: 8081) == .allowed)
-        #expect(rules.judge(try address("192.0.2.1"), port: 8080) == .allowed)
+        #expect(rules.evaluate(try address("127.0.0.1"), port: 8080, exempting: own) == .deniedOwnListener)
+        #expect(rules.evaluate(try address("127.0.0.1"), port: 8081) == .allowed)
+        #expect(rules.evaluate(try address("192.0.2.1"), port: 8080) == .allowed)
     }
 
     @Test("a wildcard listener is denied at every address of this machine")
@@ -195,10 +195,10 @@ struct AccessAddressRulesTests {
                 "127.0.0.1", "127.9.9.9", "::1", "0.0.0.0", "192.0.2.7", "::ffff:192.0.2.7", "2001:db8::7",
                 "64:ff9b::192.0.2.7", "2002:c000:207::", "64:ff9b::127.0.0.1",
             ] {
-                #expect(rules.judge(try address(text), port: 8080) == .deniedOwnListener, "\(text)")
+                #expect(rules.evaluate(try address(text), port: 8080) == .deniedOwnListener, "\(text)")
             }
-            #expect(rules.judge(try address("192.0.2.8"), port: 8080) == .allowed)
-            #expect(rules.judge(try address("192.0.2.7"), port: 8081) == .allowed)
+            #expect(rules.evaluate(try address("192.0.2.8"), port: 8080) == .allowed)
+            #expect(rules.evaluate(try address("192.0.2.7"), port: 8081) == .allowed)
         }
     }
 
@@ -215,16 +215,16 @@ struct AccessAddressRulesTests {
             destination: try machine("192.0.2.7", "2001:db8::7")
         )
         for text in ["192.0.2.7", "2001:db8::7", "2002:c000:207::1", "64:ff9b::192.0.2.7", "::ffff:192.0.2.7"] {
-            #expect(rules.judge(try address(text), port: 443) == .denied(rule: 1), "\(text)")
+            #expect(rules.evaluate(try address(text), port: 443) == .denied(rule: 1), "\(text)")
         }
         for text in ["192.0.2.8", "2001:db8::8", "2002:c000:208::1"] {
-            #expect(rules.judge(try address(text), port: 443) == .allowed, "\(text)")
+            #expect(rules.evaluate(try address(text), port: 443) == .allowed, "\(text)")
         }
         let resolve = AddressAndPort(try address("192.0.2.7"), 8443)
-        #expect(rules.judge(resolve.address, port: 8443, exempting: resolve) == .allowed)
-        #expect(rules.judge(resolve.address, port: 8444, exempting: resolve) == .denied(rule: 1))
+        #expect(rules.evaluate(resolve.address, port: 8443, exempting: resolve) == .allowed)
+        #expect(rules.evaluate(resolve.address, port: 8444, exempting: resolve) == .denied(rule: 1))
         let without = AddressRules(denying: [.group(.metadata)], destination: try machine("192.0.2.7"))
-        #expect(without.judge(resolve.address, port: 443) == .allowed)
+        #expect(without.evaluate(resolve.address, port: 443) == .allowed)
     }
 
     @Test("where the kernel cannot be asked, nothing is dialled that its answer would decide")
@@ -236,13 +236,13 @@ struct AccessAddressRulesTests {
             ownListeners: [wildcard],
             destination: { _ in .unknown(failure) }
         )
-        #expect(rules.judge(try address("192.0.2.7"), port: 443) == .undecided(failure))
-        #expect(rules.judge(try address("127.0.0.1"), port: 8080) == .deniedOwnListener)
+        #expect(rules.evaluate(try address("192.0.2.7"), port: 443) == .undecided(failure))
+        #expect(rules.evaluate(try address("127.0.0.1"), port: 8080) == .deniedOwnListener)
         let text = AccessRules(AccessConfiguration()).describe(.undecided(failure))
         #expect(text.contains("netlink") && text.contains("Operation not permitted"), "\(text)")
         let open = AddressRules(denying: [], ownListeners: [wildcard], destination: { _ in .unknown(failure) })
-        #expect(open.judge(try address("192.0.2.7"), port: 443) == .allowed)
-        #expect(open.judge(try address("192.0.2.7"), port: 8080) == .undecided(failure))
+        #expect(open.evaluate(try address("192.0.2.7"), port: 443) == .allowed)
+        #expect(open.evaluate(try address("192.0.2.7"), port: 8080) == .undecided(failure))
     }
 
     @Test("the kernel knows this machine's own addresses from others")

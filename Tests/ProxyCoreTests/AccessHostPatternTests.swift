@@ -59,22 +59,22 @@ struct AccessHostPatternTests {
         configuration.denyHosts = try patterns(["*.example.com"])
         configuration.allowHosts = try patterns(["a.example.com", "example.com"])
         let rules = AccessRules(configuration)
-        let denied = rules.judge(try Host("a.example.com"))
+        let denied = rules.evaluate(try Host("a.example.com"))
         #expect(denied == .denied(rule: 0))
         #expect(rules.describe(denied) == "access.denyHosts has \"*.example.com\"")
-        #expect(rules.judge(try Host("example.com")) == .allowed)
-        #expect(rules.judge(try Host("example.org")) == .notAllowed)
+        #expect(rules.evaluate(try Host("example.com")) == .allowed)
+        #expect(rules.evaluate(try Host("example.org")) == .notAllowed)
     }
 
     @Test("without configuration every name is allowed and the five groups are denied")
     func defaults() throws {
         let rules = AccessRules(AccessConfiguration())
-        #expect(rules.judge(try Host("example.com")) == .allowed)
+        #expect(rules.evaluate(try Host("example.com")) == .allowed)
         for text in ["127.0.0.1", "169.254.1.1", "100.100.100.200", "224.0.0.1", "0.0.0.0"] {
-            #expect(rules.judge(try #require(IPAddress(text)), port: 443) != .allowed, "\(text)")
+            #expect(rules.evaluate(try #require(IPAddress(text)), port: 443) != .allowed, "\(text)")
         }
         for text in ["10.0.0.1", "100.64.0.1", "192.0.2.1"] {
-            #expect(rules.judge(try #require(IPAddress(text)), port: 443) == .allowed, "\(text)")
+            #expect(rules.evaluate(try #require(IPAddress(text)), port: 443) == .allowed, "\(text)")
         }
     }
 }

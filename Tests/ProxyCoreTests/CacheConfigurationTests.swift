@@ -149,14 +149,14 @@ struct CacheConfigurationTests {
             rule(
                 #""requestPolicy": "returnCacheDataElseLoad", "status": 200"#,
                 at: "/status",
-                says: "is about answers"
+                says: "is about responses"
             ),
             rule(
                 #""requestPolicy": "returnCacheDataElseLoad", "contentType": "a/b""#,
                 at: "/contentType",
-                says: "is about answers"
+                says: "is about responses"
             ),
-            rule(#""requestPolicy": "returnCacheDataElseLoad", "ttl": "1s""#, at: "/ttl", says: "is about answers"),
+            rule(#""requestPolicy": "returnCacheDataElseLoad", "ttl": "1s""#, at: "/ttl", says: "is about responses"),
             rule(#""then": "skip", "tll": "1s""#, at: "/tll", says: "did you mean \"ttl\""),
         ]
     )

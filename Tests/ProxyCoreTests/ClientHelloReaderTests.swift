@@ -14,7 +14,7 @@ struct ClientHelloReaderTests {
             var reader = ClientHelloReader()
             var outcome = ClientHelloReader.Outcome.needMore
             for start in stride(from: 0, to: bytes.count, by: size) {
-                outcome = reader.take(bytes.span.extracting(start..<min(start + size, bytes.count)))
+                outcome = reader.consume(bytes.span.extracting(start..<min(start + size, bytes.count)))
             }
             outcomes.append(outcome)
         }

@@ -163,7 +163,7 @@ struct ConfigurationLoaderTests {
         let host = try Host("XN--BCHER-KVA.test")
         #expect(snapshot.policy(for: host).configuration.upgrade)
         #expect(snapshot.isNamed(host))
-        #expect(snapshot.access.judge(try Host("a.xn--mnchen-3ya.test")) == .denied(rule: 0))
+        #expect(snapshot.access.evaluate(try Host("a.xn--mnchen-3ya.test")) == .denied(rule: 0))
         let twice = ConfigurationLoader.load(path: folder.path("twice.json"))
         #expect(twice.issues.map(\.pointer) == ["/hosts/xn--bcher-kva.TEST."], "\(twice.issues)")
     }

@@ -79,11 +79,11 @@ struct ConfigurationSnapshotTests {
         )
         let loopback = try #require(IPAddress("127.0.0.1"))
         #expect(snapshot.parts.ownListeners == [AddressAndPort(loopback, 8080)])
-        #expect(snapshot.access.judge(loopback, port: 8080) == .deniedOwnListener)
+        #expect(snapshot.access.evaluate(loopback, port: 8080) == .deniedOwnListener)
         let bound = AddressAndPort(loopback, 40_123)
         let running = snapshot.changed { $0.ownListeners.append(bound) }
-        #expect(running.access.judge(loopback, port: 40_123, exempting: bound) == .deniedOwnListener)
-        #expect(snapshot.access.judge(loopback, port: 40_123, exempting: bound) == .allowed)
+        #expect(running.access.evaluate(loopback, port: 40_123, exempting: bound) == .deniedOwnListener)
+        #expect(snapshot.access.evaluate(loopback, port: 40_123, exempting: bound) == .allowed)
     }
 
     @Test("what is added in memory is in the new snapshot, and not in the old one")

@@ -83,7 +83,7 @@ struct LogWriterTests {
             descriptor: open("/dev/full", O_WRONLY | O_CLOEXEC),
             closing: true,
             losses: losses,
-            tell: { line in told.with { $0.append(line.json) } }
+            notify: { line in told.with { $0.append(line.json) } }
         )
         writer.write(Array("one\ntwo\n".utf8), count: 2)
         try told.wait(for: "the first telling") { $0.count == 1 ? true : nil }
@@ -101,16 +101,16 @@ struct LogWriterTests {
     func onceAMinute() {
         let losses = LogLosses()
         let start: UInt64 = 5_000_000_000_000
-        #expect(losses.take(at: start) == nil)
+        #expect(losses.countToReport(at: start) == nil)
         losses.add(3)
-        #expect(losses.take(at: start) == 3)
+        #expect(losses.countToReport(at: start) == 3)
         losses.add(4)
-        #expect(losses.take(at: start + 59_000_000_000) == nil)
+        #expect(losses.countToReport(at: start + 59_000_000_000) == nil)
         #expect(losses.wait(at: start + 59_000_000_000) == .seconds(1))
         losses.add(5)
-        #expect(losses.take(at: start + 60_000_000_000) == 9)
+        #expect(losses.countToReport(at: start + 60_000_000_000) == 9)
         losses.add(1)
-        #expect(losses.take(at: start + 60_000_000_001, isLast: true) == 1)
+        #expect(losses.countToReport(at: start + 60_000_000_001, isLast: true) == 1)
         #expect(losses.count == 13)
     }
 

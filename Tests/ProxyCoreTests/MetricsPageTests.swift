@@ -27,15 +27,15 @@ struct MetricsPageTests {
             ),
             generation: 4
         )
-        var ledger = PinLedger()
-        ledger.setPins(of: pinned)
+        var usage = PinUsage()
+        usage.setPins(of: pinned)
         var page = MetricsPage(
             build: ProgramBuild(version: "1.2.3", openSSL: "OpenSSL 3.0"),
             workers: 2,
             work: WorkerCounters().reading,
             connections: 5,
             status: ServerStatus(snapshot, loadedAt: 1_800_000_000).current,
-            verdicts: ledger.verdicts,
+            verdicts: usage.verdicts,
             lostReports: [:],
             lostLogLines: 0,
             process: .read(),
@@ -131,7 +131,7 @@ struct MetricsPageTests {
     @Test("verdicts are told by pinned domain, from the start on those that an alarm asks for")
     func verdicts() throws {
         let text = try page(Self.domain("a.example") + "," + Self.domain("b.example")) { page in
-            page.verdicts[0] = PinLedger.Verdicts(domain: page.verdicts[0].domain, counts: [3, 0, 2, 0, 0, 0])
+            page.verdicts[0] = PinUsage.Verdicts(domain: page.verdicts[0].domain, counts: [3, 0, 2, 0, 0, 0])
         }
         let lines = text.split(separator: "\n").filter { $0.hasPrefix("pinproxy_pin_verdicts_total{") }
         #expect(
@@ -159,7 +159,7 @@ struct MetricsPageTests {
     @Test("reloads, their failures and what they left undone are told")
     func reloads() throws {
         let text = try page(Self.domain("a.example")) { page in
-            page.status.reloads.noteTaken(at: 1_800_000_100, needs: [.admin])
+            page.status.reloads.noteReload(at: 1_800_000_100, needs: [.admin])
             page.status.reloads.note(.configuration)
             page.status.reloads.note(.configuration)
             page.status.reloads.droppedPins = 6
@@ -186,8 +186,8 @@ struct MetricsPageTests {
         var account = ReloadAccount()
         account.note(.log)
         #expect(account.hasLastFailed)
-        account.noteTaken(at: 7, needs: [])
-        #expect(!account.hasLastFailed && account.lastLoad == 7 && account.taken == 1)
+        account.noteReload(at: 7, needs: [])
+        #expect(!account.hasLastFailed && account.lastLoad == 7 && account.applied == 1)
         #expect(account.failures == [0, 0, 1, 0])
     }
 }

@@ -34,7 +34,7 @@ struct PinMonitorTests {
             settings.reports.factor = 1
             change(&settings)
             let told = told
-            settings.tell = { line, _, _ in told.with { $0.append(line.json) } }
+            settings.log = { line, _, _ in told.with { $0.append(line.json) } }
             monitor = try PinMonitor(
                 snapshot: try Self.snapshot(at: origin, pinning: pin, file: file, generation: 1),
                 settings: settings
@@ -271,7 +271,7 @@ struct PinMonitorTests {
         )
         let told = Monitor<[String]>([])
         var settings = PinMonitor.Settings()
-        settings.tell = { line, _, _ in told.with { $0.append(line.json) } }
+        settings.log = { line, _, _ in told.with { $0.append(line.json) } }
         let monitor = try PinMonitor(snapshot: PolicySnapshot(parts, generation: 1), settings: settings)
         let line = try told.wait(for: "the warning") { $0.first.flatMap { LogLine($0) } }
         monitor.stop()

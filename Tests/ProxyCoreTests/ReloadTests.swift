@@ -65,7 +65,7 @@ struct ReloadTests {
         #expect(server.snapshot.parts.ownListeners == own)
         #expect(server.snapshot.configuration.workers == 2)
         #expect(server.listening.count == 1)
-        let verdict = server.snapshot.access.judge(own[0].address, port: own[0].port)
+        let verdict = server.snapshot.access.evaluate(own[0].address, port: own[0].port)
         #expect(verdict == .deniedOwnListener)
     }
 

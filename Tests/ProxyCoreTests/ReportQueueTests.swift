@@ -29,8 +29,8 @@ struct ReportQueueTests {
         }
 
         func count(_ loss: ReportLoss, _ number: Int) { queue.count(loss, number) }
-        func lossesToTell(now: Int64) -> [ReportLoss: Int]? { queue.lossesToTell(now: now) }
-        func beginStop() { queue.beginStop() }
+        func lossesToReport(now: Int64) -> [ReportLoss: Int]? { queue.lossesToReport(now: now) }
+        func startStopping() { queue.startStopping() }
         func stop() { queue.stop() }
     }
 
@@ -46,36 +46,36 @@ struct ReportQueueTests {
     func delivered() throws {
         let queue = Self.queue()
         #expect(queue.next(now: 0) == nil && queue.nextDue == nil)
-        #expect(queue.add(1, now: 5) == .taken)
+        #expect(queue.add(1, now: 5) == .accepted)
         #expect(queue.nextDue == 5)
         let entry = try #require(queue.next(now: 5))
         #expect(entry.collector == "c" && entry.content == "report 1")
         #expect(queue.next(now: 5) == nil && queue.nextDue == nil, "it is under way")
         queue.finished(entry.number, .delivered, now: 6, chance: 0)
-        #expect(queue.count == 0 && queue.lossesToTell(now: 6) == nil)
+        #expect(queue.count == 0 && queue.lossesToReport(now: 6) == nil)
     }
 
     @Test("78 identical reports are made once in 24 hours, for each collector and for the file")
     func identical() {
         let queue = Self.queue()
-        #expect(queue.add(1) == .taken)
+        #expect(queue.add(1) == .accepted)
         #expect(queue.add(1, now: 24 * Self.hour - 1) == .repeated)
-        #expect(queue.add(1, to: "other", now: 1) == .taken)
-        #expect(queue.admitToFile(1, now: 2) == .taken)
+        #expect(queue.add(1, to: "other", now: 1) == .accepted)
+        #expect(queue.admitToFile(1, now: 2) == .accepted)
         #expect(queue.admitToFile(1, now: 3) == .repeated)
-        #expect(queue.add(2, now: 4) == .taken)
-        #expect(queue.add(1, now: 24 * Self.hour) == .taken)
-        #expect(queue.admitToFile(1, now: 24 * Self.hour + 2) == .taken)
+        #expect(queue.add(2, now: 4) == .accepted)
+        #expect(queue.add(1, now: 24 * Self.hour) == .accepted)
+        #expect(queue.admitToFile(1, now: 24 * Self.hour + 2) == .accepted)
         #expect(queue.count == 4)
-        #expect(queue.lossesToTell(now: 25 * Self.hour) == nil, "a repeated report is no lost one")
+        #expect(queue.lossesToReport(now: 25 * Self.hour) == nil, "a repeated report is no lost one")
     }
 
     @Test("so many reports are remembered, and then the oldest is forgotten")
     func remembered() {
         let queue = Self.queue { $0.remembered = 2 }
-        for number in 1...3 { #expect(queue.add(UInt8(number), now: Int64(number)) == .taken) }
+        for number in 1...3 { #expect(queue.add(UInt8(number), now: Int64(number)) == .accepted) }
         #expect(queue.add(3, now: 4) == .repeated)
-        #expect(queue.add(1, now: 5) == .taken)
+        #expect(queue.add(1, now: 5) == .accepted)
     }
 
     @Test("a burst is taken, then one a second")
@@ -85,36 +85,36 @@ struct ReportQueueTests {
             $0.refill = 1000
         }
         let admissions = (1...5).map { queue.add($0) }
-        #expect(admissions == [.taken, .taken, .taken, .lost(.rateLimited), .lost(.rateLimited)])
+        #expect(admissions == [.accepted, .accepted, .accepted, .lost(.rateLimited), .lost(.rateLimited)])
         #expect(queue.add(6, now: 999) == .lost(.rateLimited))
-        #expect(queue.add(7, now: 1000) == .taken)
+        #expect(queue.add(7, now: 1000) == .accepted)
         #expect(queue.add(8, now: 1500) == .lost(.rateLimited))
-        #expect(queue.add(4, now: 3000) == .taken, "one that was dropped is not held to be made")
-        #expect(queue.add(9, now: 3000) == .taken)
+        #expect(queue.add(4, now: 3000) == .accepted, "one that was dropped is not held to be made")
+        #expect(queue.add(9, now: 3000) == .accepted)
         #expect(queue.add(10, now: 3000) == .lost(.rateLimited))
         // The allowance never grows beyond the burst.
         let later = (11...15).map { queue.add($0, now: 100_000) }
-        #expect(later.filter { $0 == .taken }.count == 3)
-        #expect(queue.lossesToTell(now: 100_000) == [.rateLimited: 7])
+        #expect(later.filter { $0 == .accepted }.count == 3)
+        #expect(queue.lossesToReport(now: 100_000) == [.rateLimited: 7])
     }
 
     @Test("a full queue drops and counts, also when what fills it is under way")
     func full() throws {
         let queue = Self.queue { $0.queued = 2 }
-        #expect(queue.add(1) == .taken)
-        #expect(queue.add(2) == .taken)
+        #expect(queue.add(1) == .accepted)
+        #expect(queue.add(2) == .accepted)
         let first = try #require(queue.next(now: 0))
         #expect(queue.add(3) == .lost(.queueFull))
         queue.finished(first.number, .delivered, now: 1, chance: 0)
-        #expect(queue.add(3, now: 1) == .taken)
-        #expect(queue.lossesToTell(now: 1) == [.queueFull: 1])
+        #expect(queue.add(3, now: 1) == .accepted)
+        #expect(queue.lossesToReport(now: 1) == [.queueFull: 1])
     }
 
     @Test("one that failed is repeated after a back-off that grows and is spread, and given up in the end")
     func backOff() throws {
         for (chance, share) in [(0.0, 0.5), (1.0, 1.0), (0.5, 0.75), (7.0, 1.0), (-1.0, 0.5)] {
             let queue = Self.queue()
-            #expect(queue.add(1) == .taken)
+            #expect(queue.add(1) == .accepted)
             var now: Int64 = 0
             var waits: [Int64] = []
             while let entry = queue.next(now: now) {
@@ -126,27 +126,27 @@ struct ReportQueueTests {
             }
             #expect(waits == [5000, 20_000, 80_000, 320_000, 1_280_000].map { Int64(Double($0) * share) })
             #expect(queue.count == 0)
-            #expect(queue.lossesToTell(now: now) == [.undelivered: 1])
-            #expect(queue.add(1, now: now) == .taken, "what never arrived may be reported again")
+            #expect(queue.lossesToReport(now: now) == [.undelivered: 1])
+            #expect(queue.add(1, now: now) == .accepted, "what never arrived may be reported again")
         }
     }
 
     @Test("one that is refused is not sent again: neither now nor when it comes up again")
     func refused() throws {
         let queue = Self.queue()
-        #expect(queue.add(1) == .taken)
+        #expect(queue.add(1) == .accepted)
         let entry = try #require(queue.next(now: 0))
         queue.finished(entry.number, .refused, now: 0, chance: 0)
-        #expect(queue.count == 0 && queue.lossesToTell(now: 0) == [.undelivered: 1])
+        #expect(queue.count == 0 && queue.lossesToReport(now: 0) == [.undelivered: 1])
         #expect(queue.add(1, now: 1) == .repeated)
     }
 
     @Test("a collector that stalls holds up its own reports and no other's")
     func stalling() throws {
         let queue = Self.queue { $0.collectorsAtOnce = 2 }
-        for number in 1...2 { #expect(queue.add(UInt8(number), to: "slow") == .taken) }
-        for number in 3...4 { #expect(queue.add(UInt8(number), to: "quick") == .taken) }
-        #expect(queue.add(5, to: "third") == .taken)
+        for number in 1...2 { #expect(queue.add(UInt8(number), to: "slow") == .accepted) }
+        for number in 3...4 { #expect(queue.add(UInt8(number), to: "quick") == .accepted) }
+        #expect(queue.add(5, to: "third") == .accepted)
         let slow = try #require(queue.next(now: 0))
         let quick = try #require(queue.next(now: 0))
         #expect([slow.collector, quick.collector] == ["slow", "quick"])
@@ -164,12 +164,12 @@ struct ReportQueueTests {
         let queue = Self.queue { $0.queued = 0 }
         #expect(queue.lossesDue == nil)
         _ = queue.add(1)
-        #expect(queue.lossesToTell(now: 10) == [.queueFull: 1])
+        #expect(queue.lossesToReport(now: 10) == [.queueFull: 1])
         _ = queue.add(2, now: 20)
         queue.count(.undelivered, 3)
-        #expect(queue.lossesToTell(now: 20) == nil)
+        #expect(queue.lossesToReport(now: 20) == nil)
         #expect(queue.lossesDue == 60_010)
-        #expect(queue.lossesToTell(now: 60_010) == [.queueFull: 1, .undelivered: 3])
+        #expect(queue.lossesToReport(now: 60_010) == [.queueFull: 1, .undelivered: 3])
         #expect(queue.lossesDue == nil)
     }
 
@@ -177,11 +177,11 @@ struct ReportQueueTests {
     func stopping() throws {
         let queue = Self.queue()
         for (number, collector) in [(1, "a"), (2, "b"), (3, "c")] as [(UInt8, String)] {
-            #expect(queue.add(number, to: collector) == .taken)
+            #expect(queue.add(number, to: collector) == .accepted)
         }
         let a = try #require(queue.next(now: 0))
         queue.finished(a.number, .failed, now: 0, chance: 1)
-        queue.beginStop()
+        queue.startStopping()
         #expect(queue.add(4) == .lost(.stopped))
         let b = try #require(queue.next(now: 1))
         let c = try #require(queue.next(now: 1))
@@ -189,7 +189,7 @@ struct ReportQueueTests {
         queue.finished(b.number, .failed, now: 1, chance: 0)
         queue.stop()
         #expect(queue.count == 0)
-        #expect(queue.lossesToTell(now: 1) == [.stopped: 4])
+        #expect(queue.lossesToReport(now: 1) == [.stopped: 4])
     }
 
     @Test(

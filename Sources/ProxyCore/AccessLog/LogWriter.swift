@@ -14,7 +14,7 @@ package final class LogWriter: Sendable {
     private let loop: EventLoop
     private let output: LineOutput
     package let losses: LogLosses
-    private let tell: @Sendable (EventLine) -> Void
+    private let notify: @Sendable (EventLine) -> Void
     /// The loop's thread's: tells what could not be told at once.
     private let reminder: Reminder
     /// Nil where the caller's own thread writes, in `close`.
@@ -33,14 +33,14 @@ package final class LogWriter: Sendable {
         closing: Bool,
         clock: LoopClock = .system,
         losses: LogLosses = LogLosses(),
-        tell: @escaping @Sendable (EventLine) -> Void = { $0.write() }
+        notify: @escaping @Sendable (EventLine) -> Void = { $0.write() }
     ) throws(IOFailure) {
         let loop = try EventLoop(clock: clock)
         self.loop = loop
         output = LineOutput(descriptor: descriptor)
         self.losses = losses
-        self.tell = tell
-        reminder = Reminder(losses, tell)
+        self.notify = notify
+        reminder = Reminder(losses, notify)
         ownsDescriptor = closing
         thread = clock == .byHand ? nil : try LoopThread(name: "log") { loop.run() }
     }
@@ -77,14 +77,14 @@ package final class LogWriter: Sendable {
         let (lost, code) = bytes.withUnsafeBytes { output.append($0) }
         if code != 0 { reminder.code = code }
         if lost > 0 { losses.add(lost) }
-        reminder.tell(on: loop)
+        reminder.report(on: loop)
     }
 
     /// Nothing is written any more.
     private func end() {
         let unfinished = output.finish()
         if unfinished > 0 { losses.add(unfinished) }
-        reminder.tellRest()
+        reminder.reportRest()
         if ownsDescriptor { Glibc.close(output.descriptor) }
     }
 
@@ -127,18 +127,18 @@ private final class Reminder: @unchecked Sendable {
         self.write = write
     }
 
-    func tell(on loop: EventLoop) {
-        if let count = losses.take(at: loop.freshNow) {
+    func report(on loop: EventLoop) {
+        if let count = losses.countToReport(at: loop.freshNow) {
             write(line(count))
-        } else if losses.hasUntold, timer?.isArmed != true, let wait = losses.wait(at: loop.freshNow) {
-            let timer = self.timer ?? LoopTimer { [unowned self, unowned loop] in tell(on: loop) }
+        } else if losses.hasUnreported, timer?.isArmed != true, let wait = losses.wait(at: loop.freshNow) {
+            let timer = self.timer ?? LoopTimer { [unowned self, unowned loop] in report(on: loop) }
             self.timer = timer
             loop.arm(timer, after: wait)
         }
     }
 
-    func tellRest() {
-        if let count = losses.take(at: Clock.monotonic, isLast: true) { write(line(count)) }
+    func reportRest() {
+        if let count = losses.countToReport(at: Clock.monotonic, isLast: true) { write(line(count)) }
     }
 
     private func line(_ count: Int) -> EventLine {

@@ -34,9 +34,9 @@ struct TaskLogLine {
             line.append("\"")
         }
         let url = writeRequest(exchange.head, exchange.route, to: &line)
-        if exchange.answer.hasBegun {
+        if exchange.clientResponse.hasBegun {
             line.append(",\"status\":")
-            line.append(decimal: exchange.answer.status)
+            line.append(decimal: exchange.clientResponse.status)
         }
         line.append(",\"bytesSent\":")
         line.append(decimal: exchange.bytesFromClient)

@@ -79,7 +79,7 @@ final class AdminConnection: EventHandler {
 
     private func read() {
         switch socket.read(into: &input, upTo: Self.readSize) {
-        case .bytes: takeRequests()
+        case .bytes: readRequests()
         case .wouldBlock: break
         case .end, .failed: close()
         }
@@ -93,31 +93,31 @@ final class AdminConnection: EventHandler {
         }
     }
 
-    private func takeRequests() {
+    private func readRequests() {
         while phase == .reading, !input.isEmpty {
-            var taken = ByteBuffer()
-            swap(&taken, &input)
+            var waiting = ByteBuffer()
+            swap(&waiting, &input)
             let wasInside = parser.isInsideHead
-            let (consumed, outcome) = parser.parse(taken.bytes, into: &head)
-            taken.consume(consumed)
-            swap(&taken, &input)
+            let (consumed, outcome) = parser.parse(waiting.bytes, into: &head)
+            waiting.consume(consumed)
+            swap(&waiting, &input)
             switch outcome {
             case .needMore:
                 if !wasInside { server.loop.arm(timer, after: Self.requestTime) }
             case .complete:
                 closesNext = !head.keepAlive || head.framing.hasBody
                 let isOwnName = server.names.contains(head, localAddress: socket.localAddress)
-                answer(AdminRequest(head, isOwnName: isOwnName, isLocal: isLocal))
+                respond(AdminRequest(head, isOwnName: isOwnName, isLocal: isLocal))
             case .failed(let fault):
                 closesNext = true
-                answer(AdminRequest(fault))
+                respond(AdminRequest(fault))
             }
         }
     }
 
     // MARK: Answers
 
-    private func answer(_ request: AdminRequest) {
+    private func respond(_ request: AdminRequest) {
         let source = server.source
         switch request {
         case .live:
@@ -127,7 +127,7 @@ final class AdminConnection: EventHandler {
         case .metrics:
             write(source.metrics.text, contentType: ExpositionText.contentType)
         case .cache(let request):
-            guard ask(request) else { return refuse(Self.noCache) }
+            guard performOnCache(request) else { return refuse(Self.noCache) }
             return
         case .refused(let problem):
             return refuse(problem)
@@ -142,13 +142,13 @@ final class AdminConnection: EventHandler {
     )
 
     /// - Returns: false without a cache.
-    private func ask(_ request: CacheAdministration.Request) -> Bool {
+    private func performOnCache(_ request: CacheAdministration.Request) -> Bool {
         let (server, number) = (server, number)
         let loop = server.loop
-        let isAsked = server.source.perform(request, deliver: { loop.submit($0) }) { document in
-            server.connection(number)?.answer(document)
+        let isAccepted = server.source.perform(request, deliver: { loop.submit($0) }) { document in
+            server.connection(number)?.respond(document)
         }
-        guard isAsked else { return false }
+        guard isAccepted else { return false }
         phase = .waiting
         loop.modify(socket.descriptor, [])
         loop.arm(timer, after: Self.idleTime)
@@ -156,14 +156,14 @@ final class AdminConnection: EventHandler {
     }
 
     /// The answer that was waited for.
-    private func answer(_ document: String) {
+    private func respond(_ document: String) {
         guard phase == .waiting else { return }
         write(document, contentType: "application/json")
         flush()
     }
 
     private func refuse(_ problem: Problem) {
-        ErrorAnswer.write(
+        ErrorResponse.write(
             problem,
             to: &output,
             isHead: head.method == .head,
@@ -217,6 +217,6 @@ final class AdminConnection: EventHandler {
         phase = .reading
         output.release()
         server.loop.arm(timer, after: Self.idleTime)
-        if hasWaited { takeRequests() }
+        if hasWaited { readRequests() }
     }
 }

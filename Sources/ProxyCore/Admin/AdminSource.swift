@@ -7,7 +7,7 @@ import SessionCore
 struct AdminSource: Sendable {
     let build: ProgramBuild
     let workers: [WorkerCounters]
-    let pulse: LoopPulse
+    let watchdog: LoopWatchdog
     let state: ServerState
     let status: ServerStatus
     let monitor: PinMonitor
@@ -17,7 +17,7 @@ struct AdminSource: Sendable {
     let startTime = ProcessFigures.startTime()
 
     /// False when a restart is the only thing that helps.
-    var isAlive: Bool { pulse.check() }
+    var isAlive: Bool { watchdog.check() }
 
     /// False when new clients should go elsewhere.
     var isReady: Bool { !status.current.isDraining }

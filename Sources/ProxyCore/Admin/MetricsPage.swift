@@ -16,7 +16,7 @@ struct MetricsPage {
     /// Client connections that are open.
     var connections: Int
     var status: ServerStatus.Values
-    var verdicts: [PinLedger.Verdicts]
+    var verdicts: [PinUsage.Verdicts]
     var lostReports: [ReportLoss: Int]
     var lostLogLines: Int
     /// nil without a cache.
@@ -202,7 +202,7 @@ struct MetricsPage {
             "When the policy in force was loaded."
         )
         page.sample(Int(reloads.lastLoad))
-        page.add("pinproxy_reloads_total", .counter, "Reloads that took effect.", reloads.taken)
+        page.add("pinproxy_reloads_total", .counter, "Reloads that took effect.", reloads.applied)
         page.begin(
             "pinproxy_reload_failures_total",
             .counter,

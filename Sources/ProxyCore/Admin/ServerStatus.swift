@@ -39,7 +39,7 @@ package enum ReloadFailure: String, CaseIterable, Sendable {
 /// What came of the reloads since the start.
 struct ReloadAccount: Equatable, Sendable {
     /// Those that took effect.
-    var taken = 0
+    var applied = 0
     /// By the order of `ReloadFailure`.
     var failures = Array(repeating: 0, count: ReloadFailure.allCases.count)
     var hasLastFailed = false
@@ -50,8 +50,8 @@ struct ReloadAccount: Equatable, Sendable {
     /// What of the last configuration waits for a restart.
     var restartNeeds: [RestartNeed] = []
 
-    mutating func noteTaken(at time: Int64, needs: [RestartNeed]) {
-        taken += 1
+    mutating func noteReload(at time: Int64, needs: [RestartNeed]) {
+        applied += 1
         hasLastFailed = false
         lastLoad = time
         restartNeeds = needs

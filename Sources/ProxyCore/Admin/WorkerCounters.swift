@@ -69,7 +69,7 @@ final class WorkerCounters: Sendable {
     /// - Parameter now: the loop's time in nanoseconds.
     func note(_ exchange: Exchange, _ task: LoopTask?, now: UInt64) {
         noteTask(
-            status: exchange.answer.hasBegun ? exchange.answer.status : nil,
+            status: exchange.clientResponse.hasBegun ? exchange.clientResponse.status : nil,
             error: exchange.problem?.code,
             bytesFromClient: exchange.bytesFromClient,
             bytesToClient: exchange.bytesToClient,

@@ -39,7 +39,7 @@ final class ClientAuthenticator: @unchecked Sendable {
 
     /// - Parameter then: called later on the loop when the answer is `nil`.
     /// - Returns: the verdict, if it can be given at once.
-    func judge(
+    func verify(
         _ presented: PresentedCredentials,
         _ credentials: ClientCredentials,
         then: @escaping (Verdict) -> Void
@@ -51,11 +51,11 @@ final class ClientAuthenticator: @unchecked Sendable {
             return credentials.tokens?.name(of: token).map { .accepted(user: $0) } ?? .refused
         case .basic(let user, let password):
             guard let passwords = credentials.passwords, password.count <= Self.longestPassword else { return .refused }
-            return judge(user, password, passwords, then)
+            return verify(user, password, passwords, then)
         }
     }
 
-    private func judge(
+    private func verify(
         _ user: [UInt8],
         _ password: [UInt8],
         _ passwords: PasswordFile,
@@ -86,6 +86,6 @@ final class ClientAuthenticator: @unchecked Sendable {
             if known.count >= Self.mostRemembered { known = [:] }
             known[digest] = Known(user: user, until: loop.now + Self.rememberedFor.nanoseconds)
         }
-        for tell in waiting.removeValue(forKey: digest) ?? [] { tell(verdict) }
+        for then in waiting.removeValue(forKey: digest) ?? [] { then(verdict) }
     }
 }

@@ -5,9 +5,9 @@ extension Exchange {
     /// Finds out who asks, before anything is done for it.
     func authenticate(_ credentials: ClientCredentials) {
         if user != nil {
-            if carrier.transport.isStillKnown(under: credentials) { return proceed() }
+            if stream.transport.isStillKnown(under: credentials) { return routeRequest() }
             user = nil
-            if carrier.transport.intercepted != nil {
+            if stream.transport.intercepted != nil {
                 // What was proved with the CONNECT cannot be proved here.
                 return fail(
                     Problem(
@@ -18,12 +18,14 @@ extension Exchange {
                 )
             }
         }
-        let asked = number
+        let current = number
         let presented = PresentedCredentials(head.fields)
-        let verdict = worker.authenticator.judge(presented, credentials) { [self] verdict in
-            guard number == asked, !isOver, isRefused(presented, verdict, credentials) || mayGoOn() else { return }
+        let verdict = worker.authenticator.verify(presented, credentials) { [self] verdict in
+            guard number == current, !isOver, isRefused(presented, verdict, credentials) || canContinue() else {
+                return
+            }
             conclude(verdict, credentials)
-            if number == asked, !isOver { carrier.exchangeWantsBody() }
+            if number == current, !isOver { stream.exchangeNeedsBody() }
         }
         if let verdict { conclude(verdict, credentials) }
     }
@@ -35,7 +37,7 @@ extension Exchange {
         _ verdict: ClientAuthenticator.Verdict,
         _ former: ClientCredentials
     ) -> Bool {
-        guard verdict == .refused, case .credentials(let current) = carrier.listener.security.authentication else {
+        guard verdict == .refused, case .credentials(let current) = stream.listener.security.authentication else {
             return false
         }
         return current.agrees(with: former, about: presented)
@@ -46,11 +48,11 @@ extension Exchange {
         case .accepted(let name):
             user = name
             self.credentials = credentials
-            proceed()
+            routeRequest()
         case .refused:
-            turnAway(.unauthenticated(credentials))
+            refuseUnsent(.unauthenticated(credentials))
         case .busy:
-            turnAway(
+            refuseUnsent(
                 Problem(.limitReached, "Too many clients are waiting for their passwords to be verified. Try again.")
             )
         }

@@ -35,7 +35,7 @@ final class CacheRefresh: LoopTaskDelegate {
     private static let restartLimit = 4
 
     /// Asks the origin, unless another one does already.
-    static func begin(_ served: CacheTransaction, like request: SessionRequest, for exchange: Exchange) {
+    static func start(_ served: CacheTransaction, like request: SessionRequest, for exchange: Exchange) {
         guard let route = exchange.hooks?.route ?? exchange.route, let generation = exchange.generation else { return }
         var request = request
         request.method = .get
@@ -58,7 +58,7 @@ final class CacheRefresh: LoopTaskDelegate {
         self.request = request
         self.generation = generation
         worker = exchange.worker
-        listener = exchange.carrier.listener
+        listener = exchange.stream.listener
         isHop = exchange.hooks?.isFollowing ?? false
         logPrefix = route.logPrefix
         headers = route.requestHeaders
@@ -130,7 +130,7 @@ final class CacheRefresh: LoopTaskDelegate {
 
     override func taskDidComplete(_ task: LoopTask, error: SessionError?) {
         self.error = error
-        if goesOn(error) {
+        if sendsAgain(error) {
             request.isRepetition = task.wasRepeated
             if let endpoint = endpoint() {
                 // A task that a retired session has given back has asked nobody.
@@ -157,7 +157,7 @@ final class CacheRefresh: LoopTaskDelegate {
     }
 
     /// Whether another request follows the one that is over.
-    private func goesOn(_ error: SessionError?) -> Bool {
+    private func sendsAgain(_ error: SessionError?) -> Bool {
         switch phase {
         case .asking:
             guard error?.code == .sessionInvalidated else { return false }

@@ -11,14 +11,14 @@ extension Exchange {
     /// Looks for a stored answer, and asks the origin where there is none.
     ///
     /// - Parameter givesCredentials: whether the configuration puts some in.
-    func ask(
+    func lookUpInCache(
         _ responses: ResponseCache,
         _ terms: CacheTerms,
         _ digest: PolicyDigest,
         _ request: SessionRequest,
         givesCredentials: Bool
     ) {
-        let asked = CacheRequest(
+        let cacheRequest = CacheRequest(
             method: request.method,
             fields: request.fields,
             hasInjectedCredentials: givesCredentials,
@@ -28,20 +28,20 @@ extension Exchange {
         let transaction = CacheTransaction(
             responses,
             url: AbsoluteURL(origin: request.endpoint.origin, rest: request.target),
-            asked,
+            cacheRequest,
             partition: responses.options.isShared ? [] : Self.partition(of: user, request.fields),
             rules: terms.rules.rules,
             digest: digest,
             loop: worker.loop
         )
         let cache = self.cache ?? ExchangeCache(transaction, request)
-        if self.cache == nil { self.cache = cache } else { cache.begin(transaction, request) }
+        if self.cache == nil { self.cache = cache } else { cache.prepare(for: transaction, request) }
         transaction.begin { [unowned self, unowned cache] step in
-            guard mayGoOn() else { return }
+            guard canContinue() else { return }
             switch step {
-            case .forward(let fields): forward(fields, cache)
-            case .answer(let answer): serve(answer, cache)
-            case .gatewayTimeout(let status): notStored(status, cache)
+            case .forward(let fields): sendToOrigin(fields, cache)
+            case .answer(let stored): serve(stored, cache)
+            case .gatewayTimeout(let status): refuseNotStored(status, cache)
             }
         }
     }
@@ -69,16 +69,16 @@ extension Exchange {
 
     private static let credentials: FieldNameSet = [.authorization, .cookie]
 
-    private func forward(_ fields: HTTPFields, _ cache: ExchangeCache) {
+    private func sendToOrigin(_ fields: HTTPFields, _ cache: ExchangeCache) {
         var request = cache.request
         request.fields = fields
         cache.phase = .asking
         dispatch(request)
     }
 
-    private func notStored(_ status: CacheStatus, _ cache: ExchangeCache) {
+    private func refuseNotStored(_ status: CacheStatus, _ cache: ExchangeCache) {
         cache.status = status
-        turnAway(
+        refuseUnsent(
             Problem(
                 .notStored,
                 "Nothing that is stored may answer this request, and it says that the origin is not to be asked. Leave out only-if-cached (or the policy returnCacheDataDontLoad)."
@@ -91,7 +91,9 @@ extension Exchange {
     /// The final head of the origin's answer is there.
     ///
     /// - Returns: what becomes of it; nil when it goes on to the client.
-    func decide(_ response: borrowing ResponseHead, _ task: LoopTask, _ cache: ExchangeCache) -> ResponseDisposition? {
+    func cacheDidReceiveHead(_ response: borrowing ResponseHead, _ task: LoopTask, _ cache: ExchangeCache)
+        -> ResponseDisposition?
+    {
         var decided: CacheTransaction.HeadStep?
         var isLate = false
         let length: Int? =
@@ -107,7 +109,7 @@ extension Exchange {
             mayStore: task.mayKeepAnswer,
             endIsSure: cache.request.endIsSure(response)
         ) { [unowned self] step in
-            if isLate { self.decided(step, cache) } else { decided = step }
+            if isLate { self.cacheDidDecide(step, cache) } else { decided = step }
         }
         isLate = true
         switch decided {
@@ -135,42 +137,42 @@ extension Exchange {
     }
 
     /// The cache knows what to do, later than the head came.
-    private func decided(_ step: CacheTransaction.HeadStep, _ cache: ExchangeCache) {
+    private func cacheDidDecide(_ step: CacheTransaction.HeadStep, _ cache: ExchangeCache) {
         let end = cache.heldEnd
         cache.heldEnd = nil
         guard case .relay(let status) = step else {
             cache.held.release()
             cache.phase = .replacing(step)
-            if end != nil { return replace(step, cache) }
+            if end != nil { return deliverReplacement(step, cache) }
             waitForEnd(cache)
             task?.resumeReceiving()
             return
         }
         cache.status = status
         cache.phase = .relaying
-        let isTaken = take(head: cache.heldHead) == .allow
+        let isDelivered = didReceiveResponseHead(cache.heldHead) == .allow
         cache.heldHead.removeAll()
         var held = ByteBuffer()
         swap(&held, &cache.held)
         guard !isOver else { return }
-        if !isTaken, end == nil {
+        if !isDelivered, end == nil {
             task?.cancel()
             return
         }
-        if isTaken, held.count > 0 {
+        if isDelivered, held.count > 0 {
             cache.transaction.body(held.bytes)
-            _ = take(body: held.bytes)
+            _ = didReceiveResponseBody(held.bytes)
         }
         guard !isOver else { return }
-        if let trailers = cache.heldTrailers, answer.hasBegun { answer.add(trailers) }
+        if let trailers = cache.heldTrailers, clientResponse.hasBegun { clientResponse.addTrailers(trailers) }
         cache.heldTrailers = nil
-        if let end { cacheEnded(end, cache) } else { task?.resumeReceiving() }
+        if let end { endRelaying(end, cache) } else { task?.resumeReceiving() }
     }
 
     /// Takes a piece of the origin's body.
     ///
     /// - Returns: nil when it goes on to the client.
-    func take(_ data: borrowing Span<UInt8>, _ cache: ExchangeCache) -> BodyFlow? {
+    func cacheDidReceiveBody(_ data: borrowing Span<UInt8>, _ cache: ExchangeCache) -> BodyFlow? {
         switch cache.phase {
         case .deciding:
             cache.held.append(data)
@@ -188,7 +190,7 @@ extension Exchange {
     /// Takes what follows the origin's body.
     ///
     /// - Returns: false when it goes on to the client.
-    func holds(_ trailers: borrowing HTTPFields, _ cache: ExchangeCache) -> Bool {
+    func cacheDidReceiveTrailers(_ trailers: borrowing HTTPFields, _ cache: ExchangeCache) -> Bool {
         switch cache.phase {
         case .deciding:
             cache.heldTrailers = copy trailers
@@ -201,12 +203,12 @@ extension Exchange {
     /// The origin's answer is over, or there was none.
     ///
     /// - Returns: false when that ends the exchange as any other does.
-    func takeUp(_ cache: ExchangeCache, error: SessionError?) -> Bool {
+    func cacheDidEnd(_ cache: ExchangeCache, error: SessionError?) -> Bool {
         switch cache.phase {
         case .asking:
             guard let error else { return false }
             cache.transaction.originFailed(error.originFailure) { [unowned self] step in
-                if let step { replace(step, cache) } else { answerEnded(task, error) }
+                if let step { deliverReplacement(step, cache) } else { responseDidEnd(task, error) }
             }
             return true
         case .deciding:
@@ -214,7 +216,7 @@ extension Exchange {
             return true
         case .replacing(let step):
             cache.stopWaiting()
-            replace(step, cache)
+            deliverReplacement(step, cache)
             return true
         case .relaying:
             cache.transaction.ended(isWhole: error == nil)
@@ -223,19 +225,19 @@ extension Exchange {
         }
     }
 
-    private func cacheEnded(_ error: SessionError?, _ cache: ExchangeCache) {
+    private func endRelaying(_ error: SessionError?, _ cache: ExchangeCache) {
         cache.transaction.ended(isWhole: error == nil)
-        answerEnded(task, error)
+        responseDidEnd(task, error)
     }
 
     /// Something takes the place of what the origin sent, or failed to send. What the origin sent is over; what takes its
     /// place is stored under the policy of the request, or asked for once more.
-    private func replace(_ step: CacheTransaction.HeadStep, _ cache: ExchangeCache) {
-        guard mayGoOn() else { return }
+    private func deliverReplacement(_ step: CacheTransaction.HeadStep, _ cache: ExchangeCache) {
+        guard canContinue() else { return }
         switch step {
-        case .answer(let answer): serve(answer, cache)
-        case .again(let fields): forward(fields, cache)
-        case .gatewayTimeout(let status): notStored(status, cache)
+        case .answer(let stored): serve(stored, cache)
+        case .again(let fields): sendToOrigin(fields, cache)
+        case .gatewayTimeout(let status): refuseNotStored(status, cache)
         // What is relayed is in the origin's own place.
         case .relay: fail(Problem(.internal, "The cache relays an answer that is over."))
         }
@@ -244,25 +246,25 @@ extension Exchange {
     // MARK: A stored answer
 
     /// Answers out of the cache: the head takes the way of an origin's.
-    private func serve(_ answer: CacheTransaction.Answer, _ cache: ExchangeCache) {
-        if answer.refreshes { CacheRefresh.begin(cache.transaction, like: cache.request, for: self) }
+    private func serve(_ stored: CacheTransaction.Answer, _ cache: ExchangeCache) {
+        if stored.refreshes { CacheRefresh.start(cache.transaction, like: cache.request, for: self) }
         cache.phase = .serving
-        cache.status = answer.status
-        cache.storedAge = answer.head.age
-        cache.stored = CachedBytes(source: answer.body, range: answer.head.body)
+        cache.status = stored.status
+        cache.storedAge = stored.head.age
+        cache.stored = CachedBytes(source: stored.body, range: stored.head.body)
         let head = ResponseHead(
-            status: answer.head.status,
-            fields: answer.head.keptFields,
-            contentLength: answer.head.contentLength,
-            hasBody: !answer.head.body.isEmpty
+            status: stored.head.status,
+            fields: stored.head.keptFields,
+            contentLength: stored.head.contentLength,
+            hasBody: !stored.head.body.isEmpty
         )
         // An answer that is not delivered needs no body: it leads on, or is refused.
-        if take(head: head) == .cancel { cache.stored.range = 0..<0 }
-        if !isOver { pump(cache) }
+        if didReceiveResponseHead(head) == .cancel { cache.stored.range = 0..<0 }
+        if !isOver { sendStoredBody(cache) }
     }
 
     /// Hands on what there is room for, and ends the answer behind the last byte.
-    func pump(_ cache: ExchangeCache) {
+    func sendStoredBody(_ cache: ExchangeCache) {
         guard !cache.stored.isPumping, !cache.stored.isReading, case .serving = cache.phase else { return }
         cache.stored.isPumping = true
         while !isOver, !cache.stored.isPaused, !cache.stored.range.isEmpty {
@@ -271,22 +273,22 @@ extension Exchange {
             switch cache.stored.source {
             case .memory(let bytes):
                 cache.stored.range = end..<range.upperBound
-                hand(bytes.span.extracting(range.lowerBound..<end), cache)
+                deliverStored(bytes.span.extracting(range.lowerBound..<end), cache)
             case .file(let file):
                 cache.stored.isPumping = false
-                read(file, at: range.lowerBound, count: end - range.lowerBound, cache)
+                readStored(file, at: range.lowerBound, count: end - range.lowerBound, cache)
                 return
             }
         }
         cache.stored.isPumping = false
-        if !isOver, cache.stored.range.isEmpty, !cache.stored.isPaused { answerEnded(task, nil) }
+        if !isOver, cache.stored.range.isEmpty, !cache.stored.isPaused { responseDidEnd(task, nil) }
     }
 
     private static let storedPiece = 128 << 10
     private static let dropTime = TimeSpan.seconds(1)
 
-    private func hand(_ bytes: borrowing Span<UInt8>, _ cache: ExchangeCache) {
-        guard case .pause = take(body: bytes), !isOver else { return }
+    private func deliverStored(_ bytes: borrowing Span<UInt8>, _ cache: ExchangeCache) {
+        guard case .pause = didReceiveResponseBody(bytes), !isOver else { return }
         cache.stored.isPaused = true
         let timeouts = cache.request.timeouts ?? cache.request.endpoint.timeouts
         var patience = timeouts.stall
@@ -304,24 +306,24 @@ extension Exchange {
         }
     }
 
-    private func read(_ file: StoredBody, at offset: Int, count: Int, _ cache: ExchangeCache) {
+    private func readStored(_ file: StoredBody, at offset: Int, count: Int, _ cache: ExchangeCache) {
         guard let disk = cache.transaction.disk else { return fail(Self.lostBody) }
         cache.stored.isReading = true
         let loop = worker.loop
         let reader = CachedRead(self, number)
-        disk.read(file, at: offset, count: count, deliver: { loop.submit($0) }) { reader.got($0) }
+        disk.read(file, at: offset, count: count, deliver: { loop.submit($0) }) { reader.didReadStored($0) }
     }
 
-    fileprivate func got(_ bytes: [UInt8]?) {
+    fileprivate func didReadStored(_ bytes: [UInt8]?) {
         guard !isOver, let cache else { return }
         cache.stored.isReading = false
         guard let bytes, !bytes.isEmpty else { return fail(Self.lostBody) }
         let range = cache.stored.range
         cache.stored.range = (range.lowerBound + bytes.count)..<range.upperBound
         cache.stored.isPumping = true
-        hand(bytes.span, cache)
+        deliverStored(bytes.span, cache)
         cache.stored.isPumping = false
-        pump(cache)
+        sendStoredBody(cache)
     }
 
     private static var lostBody: Problem {
@@ -329,12 +331,12 @@ extension Exchange {
     }
 
     /// Whoever takes the answer has room again.
-    func goOn() {
+    func resumeReceiving() {
         task?.resumeReceiving()
         if let cache, cache.stored.isPaused {
             cache.stored.isPaused = false
             cache.stopWaiting()
-            pump(cache)
+            sendStoredBody(cache)
         }
     }
 }
@@ -351,7 +353,7 @@ private final class CachedRead: @unchecked Sendable {
         self.number = number
     }
 
-    func got(_ bytes: [UInt8]?) {
-        if exchange.number == number { exchange.got(bytes) }
+    func didReadStored(_ bytes: [UInt8]?) {
+        if exchange.number == number { exchange.didReadStored(bytes) }
     }
 }

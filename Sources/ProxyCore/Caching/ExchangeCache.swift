@@ -53,7 +53,7 @@ final class ExchangeCache {
     }
 
     /// A hop of its own.
-    func begin(_ transaction: CacheTransaction, _ request: SessionRequest) {
+    func prepare(for transaction: CacheTransaction, _ request: SessionRequest) {
         self.transaction = transaction
         self.request = request
         phase = .asking

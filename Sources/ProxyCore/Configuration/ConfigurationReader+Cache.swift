@@ -82,11 +82,11 @@ extension ConfigurationReader {
         case (_?, let element?):
             object.finish()
             element.report(
-                "stands beside \"then\": one is about requests, the other about answers",
+                "stands beside \"then\": one is about requests, the other about responses",
                 remedy: "make two rules of it"
             )
         case (nil, let element?):
-            refuse(Self.answerKeys, of: object, "is about answers, and this rule is about requests")
+            refuse(Self.responseKeys, of: object, "is about responses, and this rule is about requests")
             object.finish()
             guard let policy = element.choice(RequestPolicy.self) else { return }
             cache.requestRules.append(CacheRequestRule(path: path, method: method?.method, policy))
@@ -107,7 +107,7 @@ extension ConfigurationReader {
     /// What says how an answer is stored.
     private static let storeKeys = ["ttl", "removeHeaders", "setHeaders", "maxBytes"]
     /// What only answers have.
-    private static let answerKeys = ["status", "contentType"] + storeKeys
+    private static let responseKeys = ["status", "contentType"] + storeKeys
 
     private func refuse(_ keys: [String], of object: DocumentObject, _ why: String) {
         for key in keys { object[key]?.report("\"\(key)\" \(why)", remedy: "take it out") }

@@ -172,7 +172,7 @@ struct ConfigurationReader {
         checkClients()
         let rules = AccessRules(configuration.access, ownListeners: configuration.fixedAddresses)
         for resolve in resolves
-        where rules.judge(resolve.value.address, port: resolve.value.port) == .deniedOwnListener {
+        where rules.evaluate(resolve.value.address, port: resolve.value.port) == .deniedOwnListener {
             resolve.element.report(
                 "leads to one of pinproxy's own listeners",
                 remedy: "name the origin's address and port"
@@ -180,7 +180,7 @@ struct ConfigurationReader {
         }
         for proxy in upstreamProxies {
             guard let literal = proxy.value.literal,
-                rules.judge(literal.address, port: literal.port) == .deniedOwnListener
+                rules.evaluate(literal.address, port: literal.port) == .deniedOwnListener
             else { continue }
             proxy.element.report(
                 "leads to one of pinproxy's own listeners",
@@ -189,14 +189,14 @@ struct ConfigurationReader {
         }
         for upstream in upstreams {
             if let literal = upstream.value.exemption,
-                rules.judge(literal.address, port: literal.port) == .deniedOwnListener
+                rules.evaluate(literal.address, port: literal.port) == .deniedOwnListener
             {
                 upstream.element.report(
                     "leads to one of pinproxy's own listeners",
                     remedy: "name the origin's address and port"
                 )
             }
-            let verdict = rules.judge(upstream.value.host)
+            let verdict = rules.evaluate(upstream.value.host)
             if verdict != .allowed {
                 upstream.element.report(
                     "the access rules deny this upstream: \(rules.describe(verdict))",

@@ -140,7 +140,7 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
         }
         row("httpVersion", entry.httpVersion == .http2 ? "2 by ALPN, else 1.1" : "1.1")
         rows += hooks(entry)
-        let verdict = snapshot.access.judge(host)
+        let verdict = snapshot.access.evaluate(host)
         if verdict != .allowed { row("access", "denied: \(snapshot.access.describe(verdict))") }
         return Section(title: host.description, rows: rows)
     }

@@ -34,7 +34,7 @@ package struct RedirectRules: Sendable {
     }
 
     /// Whether some redirect may be refused, or followed: then one that cannot be judged is no answer.
-    var judges: Bool {
+    var isEvaluated: Bool {
         policy != .return
             || rules.contains {
                 if case .deny = $0.action { true } else { false }

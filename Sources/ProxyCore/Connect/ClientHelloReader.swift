@@ -49,27 +49,27 @@ package struct ClientHelloReader: Sendable {
     /// Of the record under way.
     private var recordLeft = 0
     private var message: [UInt8] = []
-    private var taken = 0
+    private var consumed = 0
     private var outcome = Outcome.needMore
 
     package init() {}
 
     /// Takes the next bytes. After the first outcome that is not `needMore`, it stays at that, whatever comes.
-    package mutating func take(_ bytes: borrowing Span<UInt8>) -> Outcome {
+    package mutating func consume(_ bytes: borrowing Span<UInt8>) -> Outcome {
         var position = 0
         while outcome == .needMore, position < bytes.count {
             if recordLeft == 0 {
                 header.append(bytes[position])
                 position += 1
-                taken += 1
+                consumed += 1
                 if let fault = checkHeader() { outcome = .failed(fault) }
             } else {
                 let count = min(recordLeft, bytes.count - position)
                 message.append(bytes.extracting(position..<(position + count)))
                 position += count
-                taken += count
+                consumed += count
                 recordLeft -= count
-                judgeMessage()
+                evaluateMessage()
             }
         }
         return outcome
@@ -90,14 +90,14 @@ package struct ClientHelloReader: Sendable {
             guard recordLeft > 0, recordLeft <= Self.recordLimit else {
                 return .malformed("a record of \(recordLeft) bytes")
             }
-            if taken + recordLeft > Self.limit { return .tooLarge }
+            if consumed + recordLeft > Self.limit { return .tooLarge }
         default: break
         }
         return nil
     }
 
     /// The message's own header, then the message when it is whole (RFC 8446, section 4).
-    private mutating func judgeMessage() {
+    private mutating func evaluateMessage() {
         if message[0] != 1 {
             outcome = .failed(.malformed("the first message is not a client hello"))
             return

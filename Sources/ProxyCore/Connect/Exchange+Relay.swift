@@ -17,7 +17,7 @@ extension Exchange {
             authority: endpoint.port == usual ? name : "\(name):\(endpoint.port)",
             fields: fields
         )
-        let upgrade = ProtocolUpgrade(self, carrier, to: endpoint, offer: offer, request: request)
+        let upgrade = ProtocolUpgrade(self, stream, to: endpoint, offer: offer, request: request)
         relay = upgrade
         upgrade.dial(generation.manager, endpoint.scheme == .https ? [.http1] : [])
     }
@@ -27,7 +27,7 @@ extension Exchange {
         do throws(LeafContexts.Refusal) {
             guard let leaves = generation.leaves else { throw LeafContexts.Refusal(reason: "there is none") }
             let context = try leaves.context(for: endpoint.host, at: startedWall / 1_000_000)
-            let interception = Interception(self, carrier, to: endpoint, context: context)
+            let interception = Interception(self, stream, to: endpoint, context: context)
             relay = interception
             interception.dial(generation.manager, endpoint.httpVersion == .http2 ? [.http2, .http1] : [.http1])
         } catch {
@@ -47,7 +47,7 @@ extension Exchange {
             refuse(Problem(.requestInvalid, "A CONNECT has no body."), keepAlive: false)
             return false
         }
-        guard carrier.canHandOver else {
+        guard stream.canHandOver else {
             refuse(
                 Problem(.connectDenied, "No tunnels are made in HTTP/2. Send the CONNECT in HTTP/1.1."),
                 keepAlive: true
@@ -59,7 +59,7 @@ extension Exchange {
 
     func startTunnel(_ endpoint: Endpoint, _ generation: Generation) {
         guard mayConnect() else { return }
-        let tunnel = Tunnel(self, carrier, to: endpoint, headTime: generation.headTime)
+        let tunnel = Tunnel(self, stream, to: endpoint, headTime: generation.headTime)
         relay = tunnel
         tunnel.dial(generation.manager)
     }
@@ -67,18 +67,18 @@ extension Exchange {
     // MARK: From the relay
 
     /// The relay's connection stands, and the client's is the relay's from now on.
-    func beginTunnel(_ output: inout ByteBuffer) {
-        answer.tellConnected(to: &output, date: worker.httpDate)
+    func writeConnectionEstablished(_ output: inout ByteBuffer) {
+        clientResponse.writeConnected(to: &output, date: worker.httpDate)
     }
 
     /// The origin switches protocols, and the client's connection is the relay's from now on.
-    func beginUpgrade(_ response: borrowing ResponseHead, _ output: inout ByteBuffer) {
+    func writeProtocolSwitch(_ response: borrowing ResponseHead, _ output: inout ByteBuffer) {
         guard let context, let route else { return }
         guard let rules = route.hooks else {
-            return answer.switchProtocols(response, context: context, output: &output)
+            return clientResponse.writeSwitchingProtocols(response, context: context, output: &output)
         }
         let changed = ExchangeHooks(rules, route: route, deadline: nil).changed(response)
-        answer.switchProtocols(changed, context: context, output: &output)
+        clientResponse.writeSwitchingProtocols(changed, context: context, output: &output)
     }
 
     /// The origin answers an offer to switch protocols like any request. The host's rules for answers hold, but for what
@@ -109,37 +109,37 @@ extension Exchange {
     }
 
     /// The relay's connection has carried an ordinary answer, whole.
-    func relayAnswered() {
+    func relayDidCompleteResponse() {
         guard !isOver else { return }
-        answer.end(output: &carrier.output)
-        end(nil)
-        carrier.finished(self, persists: false, isWhole: true)
+        clientResponse.writeEnd(output: &stream.output)
+        finish(nil)
+        stream.finished(self, persists: false, isWhole: true)
     }
 
-    func relayed(fromClient: Int = 0, toClient: Int = 0) {
+    func countRelayedBytes(fromClient: Int = 0, toClient: Int = 0) {
         bytesFromClient += fromClient
         bytesToClient += toClient
     }
 
     /// The relay did not come about: the client still speaks HTTP.
-    func relayFailed(_ error: SessionError, at endpoint: Endpoint) {
+    func relayDidFail(_ error: SessionError, at endpoint: Endpoint) {
         // A server that was refused puts the origin in doubt, whatever the request was.
         if error.originFailure == .untrusted { worker.cache?.doubt(endpoint.origin) }
         guard !isOver else { return }
-        if error.code == .sessionInvalidated { return beginAnew() }
-        if answer.hasBegun { fail(Problem(error)) } else { refuse(Problem(error), keepAlive: canPersist) }
+        if error.code == .sessionInvalidated { return restart() }
+        if clientResponse.hasBegun { fail(Problem(error)) } else { refuse(Problem(error), keepAlive: canPersist) }
     }
 
     /// The same, for a reason of our own.
-    func relayRefused(_ problem: Problem) {
+    func relayDidRefuse(_ problem: Problem) {
         guard !isOver else { return }
         refuse(problem, keepAlive: false)
     }
 
     /// The relay is over. The exchange is free for another request then.
-    func relayEnded(_ problem: Problem?) {
+    func relayDidEnd(_ problem: Problem?) {
         guard !isOver else { return }
-        end(problem)
+        finish(problem)
         worker.returnExchange(self)
     }
 }

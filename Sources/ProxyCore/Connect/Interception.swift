@@ -12,23 +12,23 @@ final class Interception: Relay {
     private let context: TLSServerContext
     private let authority: InterceptedAuthority
 
-    init(_ exchange: Exchange, _ carrier: ExchangeCarrier, to endpoint: Endpoint, context: TLSServerContext) {
+    init(_ exchange: Exchange, _ clientStream: ExchangeStream, to endpoint: Endpoint, context: TLSServerContext) {
         self.context = context
         authority = InterceptedAuthority(host: endpoint.host, port: endpoint.port)
-        super.init(exchange, carrier, to: endpoint)
+        super.init(exchange, clientStream, to: endpoint)
     }
 
     override func streamTaskDidConnect(_ task: LoopStreamTask) {
         task.pauseReceiving()
-        exchange.beginTunnel(&output)
-        begin(.opening)
+        exchange.writeConnectionEstablished(&output)
+        takeOverConnection(.opening)
         phase = .closed
         var early = ByteBuffer()
         swap(&early, &input)
         var pending = ByteBuffer()
         swap(&pending, &output)
         transport.intercept(authority, user: exchange.proven, context, early: &early, pending: &pending)
-        exchange.relayEnded(nil)
+        exchange.relayDidEnd(nil)
         letGo()
     }
 }

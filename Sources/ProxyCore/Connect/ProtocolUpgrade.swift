@@ -9,7 +9,7 @@ import SessionCore
 final class ProtocolUpgrade: Relay {
     private let offer: UpgradeOffer
     private var request: ByteBuffer
-    private var answer = ResponseReader()
+    private var response = ResponseReader()
     /// Of the answer: what is not used yet.
     private var pending = ByteBuffer()
 
@@ -19,15 +19,15 @@ final class ProtocolUpgrade: Relay {
     /// - Parameter request: the head as it goes to the origin.
     init(
         _ exchange: Exchange,
-        _ carrier: ExchangeCarrier,
+        _ clientStream: ExchangeStream,
         to endpoint: Endpoint,
         offer: UpgradeOffer,
         request: consuming ByteBuffer
     ) {
         self.offer = offer
         self.request = request
-        super.init(exchange, carrier, to: endpoint)
-        answer.reset(for: exchange.head.method, mayUpgrade: true)
+        super.init(exchange, clientStream, to: endpoint)
+        response.reset(for: exchange.head.method, mayUpgrade: true)
     }
 
     override func streamTaskDidConnect(_ task: LoopStreamTask) {
@@ -51,21 +51,21 @@ final class ProtocolUpgrade: Relay {
 
     override func streamTask(_ task: LoopStreamTask, didReceive bytes: borrowing Span<UInt8>) -> BodyFlow {
         guard phase == .dialling else { return deliver(bytes) }
-        guard !answer.hasHead else { return takeBody(bytes) }
+        guard !response.hasHead else { return readBody(bytes) }
         pending.append(bytes)
-        takeHead(task)
+        readHead(task)
         guard phase == .dialling else {
             // It is the client's already.
             return .proceed
         }
-        guard answer.hasHead, !pending.isEmpty else { return .proceed }
+        guard response.hasHead, !pending.isEmpty else { return .proceed }
         var rest = ByteBuffer()
         swap(&rest, &pending)
-        return takeBody(rest.bytes)
+        return readBody(rest.bytes)
     }
 
-    private func takeHead(_ task: LoopStreamTask) {
-        while phase == .dialling, !answer.hasHead {
+    private func readHead(_ task: LoopStreamTask) {
+        while phase == .dialling, !response.hasHead {
             guard let end = pending.bytes.firstIndex(of: UInt8(ascii: "\n")) else {
                 if pending.count > Self.lineLimit {
                     fail(SessionError(.responseInvalid, "The answer's head has no end."))
@@ -73,37 +73,37 @@ final class ProtocolUpgrade: Relay {
                 return
             }
             task.noteResponseHead(end + 1)
-            let outcome = answer.take(line: pending.bytes.extracting(0..<(end + 1)))
+            let outcome = response.take(line: pending.bytes.extracting(0..<(end + 1)))
             pending.consume(end + 1)
             switch outcome {
             case .needMore, .trailers: break
-            case .informational: exchange.task(task.task, didReceiveInformational: answer.head)
-            case .response: begin(task)
+            case .informational: exchange.task(task.task, didReceiveInformational: response.head)
+            case .response: didReceiveHead(task)
             case .failed(let why): fail(SessionError(.responseInvalid, why))
             }
         }
     }
 
     /// The final head.
-    private func begin(_ task: LoopStreamTask) {
+    private func didReceiveHead(_ task: LoopStreamTask) {
         disarm()
-        task.noteResponse(status: answer.head.status)
-        guard answer.head.status == 101 else {
-            if let problem = exchange.deliverUnswitched(answer.head) {
+        task.noteResponse(status: response.head.status)
+        guard response.head.status == 101 else {
+            if let problem = exchange.deliverUnswitched(response.head) {
                 phase = .closed
-                exchange.relayRefused(problem)
+                exchange.relayDidRefuse(problem)
                 return letGo()
             }
-            if answer.isComplete, phase == .dialling { complete() }
+            if response.isComplete, phase == .dialling { complete() }
             return
         }
-        guard offer.isAnswered(by: answer.head) else {
+        guard offer.isAccepted(by: response.head) else {
             return fail(
                 SessionError(.responseInvalid, "\(endpoint.host) switches to a protocol that it was not asked for.")
             )
         }
-        exchange.beginUpgrade(answer.head, &output)
-        begin(.relaying)
+        exchange.writeProtocolSwitch(response.head, &output)
+        takeOverConnection(.relaying)
         if !pending.isEmpty {
             var rest = ByteBuffer()
             swap(&rest, &pending)
@@ -111,16 +111,16 @@ final class ProtocolUpgrade: Relay {
         }
     }
 
-    private func takeBody(_ bytes: borrowing Span<UInt8>) -> BodyFlow {
+    private func readBody(_ bytes: borrowing Span<UInt8>) -> BodyFlow {
         var flow = BodyFlow.proceed
         var position = 0
         while phase == .dialling, position < bytes.count {
             let rest = bytes.extracting(position..<bytes.count)
-            switch answer.next(rest) {
+            switch response.next(rest) {
             case .data(let range, let consumed):
                 flow = exchange.task(stream.task, didReceive: rest.extracting(range))
                 position += consumed
-                if answer.isComplete, position == bytes.count { complete() }
+                if response.isComplete, position == bytes.count { complete() }
             case .needMore:
                 return flow
             case .end:
@@ -136,14 +136,14 @@ final class ProtocolUpgrade: Relay {
     /// Another answer than 101, whole.
     private func complete() {
         phase = .closed
-        if answer.trailers.count > 0 { exchange.task(stream.task, didReceiveTrailers: answer.trailers) }
-        exchange.relayAnswered()
+        if response.trailers.count > 0 { exchange.task(stream.task, didReceiveTrailers: response.trailers) }
+        exchange.relayDidCompleteResponse()
         letGo()
     }
 
     override func streamTaskReadClosed(_ task: LoopStreamTask) {
         guard phase == .dialling else { return super.streamTaskReadClosed(task) }
-        switch answer.end(closedCleanly: true) {
+        switch response.end(closedCleanly: true) {
         case .complete: complete()
         case .truncated(let why): fail(SessionError(.responseTruncated, why))
         }
@@ -152,7 +152,7 @@ final class ProtocolUpgrade: Relay {
     private func fail(_ error: SessionError) {
         guard phase == .dialling else { return }
         phase = .closed
-        exchange.relayFailed(error, at: endpoint)
+        exchange.relayDidFail(error, at: endpoint)
         letGo()
     }
 }

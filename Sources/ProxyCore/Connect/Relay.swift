@@ -22,7 +22,7 @@ class Relay: LoopStreamTaskDelegate {
     final let transport: ClientTransport
     final var phase = Phase.dialling
     final var output = ByteBuffer()
-    private let carrier: ExchangeCarrier
+    private let clientStream: ExchangeStream
     final let endpoint: Endpoint
     /// From the client, before it was the relay's.
     final var input = ByteBuffer()
@@ -30,7 +30,7 @@ class Relay: LoopStreamTaskDelegate {
     private var timer: LoopTimer!
     private var clientHasEnded = false
     private var originHasEnded = false
-    private var isEndSaid = false
+    private var hasSentEnd = false
     /// The origin is held back because the client does not keep up.
     private var isHeldBack = false
     /// Why the stream ended.
@@ -42,12 +42,12 @@ class Relay: LoopStreamTaskDelegate {
     /// At most that much is read from a client in a turn: others wait.
     private static let turnLimit = 1 << 20
 
-    init(_ exchange: Exchange, _ carrier: ExchangeCarrier, to endpoint: Endpoint) {
+    init(_ exchange: Exchange, _ clientStream: ExchangeStream, to endpoint: Endpoint) {
         self.exchange = exchange
-        self.carrier = carrier
+        self.clientStream = clientStream
         self.endpoint = endpoint
-        worker = carrier.worker
-        transport = carrier.transport
+        worker = clientStream.worker
+        transport = clientStream.transport
         super.init()
         timer = LoopTimer { [unowned self] in timeIsUp() }
     }
@@ -61,12 +61,12 @@ class Relay: LoopStreamTaskDelegate {
     final var task: LoopTask? { stream?.task }
 
     /// The client's connection stops speaking HTTP.
-    final func begin(_ phase: Phase) {
+    final func takeOverConnection(_ phase: Phase) {
         self.phase = phase
-        carrier.handOver(to: self)
+        clientStream.handOver(to: self)
     }
 
-    final func takeOver(input: inout ByteBuffer, output: inout ByteBuffer) {
+    final func adopt(input: inout ByteBuffer, output: inout ByteBuffer) {
         swap(&self.input, &input)
         if !output.isEmpty {
             output.append(self.output.bytes)
@@ -104,7 +104,7 @@ class Relay: LoopStreamTaskDelegate {
         if !input.isEmpty, wantsInput {
             var waiting = ByteBuffer()
             swap(&waiting, &input)
-            take(waiting.bytes)
+            didReceiveFromClient(waiting.bytes)
         }
         var left = Self.turnLimit
         while transport.isReadable, wantsInput {
@@ -113,8 +113,8 @@ class Relay: LoopStreamTaskDelegate {
             switch transport.read(into: &worker.scratch) {
             case .bytes(let count):
                 left -= count
-                var scratch = worker.takeScratch()
-                take(scratch.bytes)
+                var scratch = worker.borrowScratch()
+                didReceiveFromClient(scratch.bytes)
                 worker.returnScratch(&scratch)
             case .wouldBlock: break
             case .end: clientEnded()
@@ -123,7 +123,7 @@ class Relay: LoopStreamTaskDelegate {
         }
     }
 
-    private func take(_ bytes: borrowing Span<UInt8>) {
+    private func didReceiveFromClient(_ bytes: borrowing Span<UInt8>) {
         switch phase {
         case .opening: open(bytes)
         case .relaying: send(bytes)
@@ -132,7 +132,7 @@ class Relay: LoopStreamTaskDelegate {
     }
 
     final func send(_ bytes: borrowing Span<UInt8>) {
-        exchange.relayed(fromClient: bytes.count)
+        exchange.countRelayedBytes(fromClient: bytes.count)
         stream.send(bytes)
     }
 
@@ -150,7 +150,7 @@ class Relay: LoopStreamTaskDelegate {
 
     /// Bytes of the origin.
     final func deliver(_ bytes: borrowing Span<UInt8>) -> BodyFlow {
-        exchange.relayed(toClient: bytes.count)
+        exchange.countRelayedBytes(toClient: bytes.count)
         if transport.isWriteBlocked {
             output.append(bytes)
         } else if case .failed = transport.write(from: &output, followedBy: bytes) {
@@ -180,9 +180,9 @@ class Relay: LoopStreamTaskDelegate {
         }
         guard output.isEmpty, !transport.isWriteBlocked else { return }
         output.release()
-        if phase == .finishing { return finish() }
-        if originHasEnded, !isEndSaid {
-            isEndSaid = true
+        if phase == .finishing { return finishDelivered() }
+        if originHasEnded, !hasSentEnd {
+            hasSentEnd = true
             transport.shutdownWrite()
         }
     }
@@ -207,7 +207,7 @@ class Relay: LoopStreamTaskDelegate {
         case .closed: break
         case .dialling:
             phase = .closed
-            if let error { exchange.relayFailed(error, at: endpoint) }
+            if let error { exchange.relayDidFail(error, at: endpoint) }
             letGo()
         case .opening, .relaying:
             failure = error
@@ -223,10 +223,10 @@ class Relay: LoopStreamTaskDelegate {
     // MARK: The end
 
     /// The client has all that there is for it.
-    private func finish() {
+    private func finishDelivered() {
         // Of an end that was none the client must not think that it was.
         if failure != nil { transport.resetOnClose() }
-        end(failure.map { Problem($0) })
+        finish(failure.map { Problem($0) })
     }
 
     /// Ends both sides at once.
@@ -234,19 +234,19 @@ class Relay: LoopStreamTaskDelegate {
         guard phase != .closed else { return }
         if !(output.isEmpty && originHasEnded) { transport.resetOnClose() }
         if worker.isDraining {
-            end(Problem(.cancelled, "The connection was ended because pinproxy stops."))
+            finish(Problem(.cancelled, "The connection was ended because pinproxy stops."))
         } else if clientHasEnded || originHasEnded && output.isEmpty {
             // Most clients end so: they do not wait for the origin's farewell when they have said all, or have it all.
-            end(nil)
+            finish(nil)
         } else {
-            end(Problem(.clientClosed, "The client broke off the connection."))
+            finish(Problem(.clientClosed, "The client broke off the connection."))
         }
     }
 
     /// The log line, and the client's connection closes. What is left of the stream is cancelled.
-    final func end(_ problem: Problem?) {
+    final func finish(_ problem: Problem?) {
         phase = .closed
-        exchange.relayEnded(problem)
+        exchange.relayDidEnd(problem)
         output.release()
         input.release()
         transport.close()

@@ -13,23 +13,23 @@ final class Tunnel: Relay {
     private var reader = ClientHelloReader()
     private var hello = ByteBuffer()
 
-    init(_ exchange: Exchange, _ carrier: ExchangeCarrier, to endpoint: Endpoint, headTime: TimeSpan) {
+    init(_ exchange: Exchange, _ clientStream: ExchangeStream, to endpoint: Endpoint, headTime: TimeSpan) {
         self.headTime = headTime
         authority = endpoint.host
-        super.init(exchange, carrier, to: endpoint)
+        super.init(exchange, clientStream, to: endpoint)
     }
 
     override func streamTaskDidConnect(_ task: LoopStreamTask) {
         // A TLS server does not speak first, and of another the client shall hear nothing.
         task.pauseReceiving()
-        exchange.beginTunnel(&output)
+        exchange.writeConnectionEstablished(&output)
         arm(after: headTime)
-        begin(.opening)
+        takeOverConnection(.opening)
     }
 
     override func open(_ bytes: borrowing Span<UInt8>) {
         hello.append(bytes)
-        switch reader.take(bytes) {
+        switch reader.consume(bytes) {
         case .needMore: break
         case .failed(let fault): refuse(TunnelRule.refusal(fault))
         case .complete(let found):
@@ -65,6 +65,6 @@ final class Tunnel: Relay {
             transport.shutdownWrite()
         }
         hello.release()
-        end(Problem(.connectDenied, "The tunnel was refused: \(refusal.reason)."))
+        finish(Problem(.connectDenied, "The tunnel was refused: \(refusal.reason)."))
     }
 }

@@ -40,7 +40,7 @@ struct UpgradeOffer {
     }
 
     /// Whether a 101 switches to something that was offered, and says so as it has to (RFC 9110, section 15.2.2).
-    func isAnswered(by response: borrowing ResponseHead) -> Bool {
+    func isAccepted(by response: borrowing ResponseHead) -> Bool {
         guard response.connection.upgrade else { return false }
         var hasAny = false
         var place = response.fields.first(.upgrade)

@@ -7,8 +7,8 @@ import IOCore
 ///
 /// The next request is not looked at before the answer to this one is written, so that pipelined requests wait in the
 /// kernel's buffer. An idle connection holds no buffers.
-final class ClientConnection: ExchangeCarrier {
-    private let carrier: ClientTransport
+final class ClientConnection: ExchangeStream {
+    private let clientTransport: ClientTransport
     /// What was read beyond the request under way.
     private var input = ByteBuffer()
     private var exchange: Exchange?
@@ -47,7 +47,7 @@ final class ClientConnection: ExchangeCarrier {
     private static let leastProgress = 1 << 10
 
     init(_ transport: ClientTransport) {
-        carrier = transport
+        clientTransport = transport
         mayBeHTTP2 = transport.listener.configuration.http2 && transport.intercepted == nil
         super.init(worker: transport.worker, listener: transport.listener)
         timer = LoopTimer { [unowned self] in timeIsUp() }
@@ -58,7 +58,7 @@ final class ClientConnection: ExchangeCarrier {
         worker.loop.arm(timer, after: worker.generation.headTime)
     }
 
-    override var transport: ClientTransport { carrier }
+    override var transport: ClientTransport { clientTransport }
 
     // MARK: Input
 
@@ -76,13 +76,13 @@ final class ClientConnection: ExchangeCarrier {
 
     /// Reads while there is something to read and somebody to read it.
     func pump() {
-        if phase == .head, !isFeeding, !input.isEmpty { takeUpInput() }
-        let transport = carrier
+        if phase == .head, !isFeeding, !input.isEmpty { feedWaitingInput() }
+        let transport = clientTransport
         while transport.isReadable, wantsInput, input.isEmpty {
             worker.scratch.removeAll()
             switch transport.read(into: &worker.scratch) {
             case .bytes:
-                var scratch = worker.takeScratch()
+                var scratch = worker.borrowScratch()
                 feed(scratch.bytes)
                 worker.returnScratch(&scratch)
             case .wouldBlock: break
@@ -136,8 +136,8 @@ final class ClientConnection: ExchangeCarrier {
         case .isPreface:
             phase = .closed
             worker.loop.remove(timer)
-            let next = HTTP2Connection(carrier)
-            carrier.handOver(to: .http2(next))
+            let next = HTTP2Connection(clientTransport)
+            clientTransport.handOver(to: .http2(next))
             next.open(held.span)
         }
     }
@@ -159,7 +159,7 @@ final class ClientConnection: ExchangeCarrier {
             worker.loop.disarm(timer)
             phase = .exchange
             bytesBehindHead = bytes.count - consumed
-            current.begin()
+            current.didReceiveHead()
             bytesBehindHead = 0
             if phase == .exchange, exchange === current, !current.body.isComplete {
                 bodyMark = 0
@@ -203,17 +203,17 @@ final class ClientConnection: ExchangeCarrier {
             } else {
                 closeIfIdle()
             }
-        case .exchange: judgeBodyPace()
+        case .exchange: checkBodyPace()
         case .lingering: close()
         case .closed: break
         }
     }
 
     /// A body may be slow because the origin is, or because the client was told to wait; else it has to come on.
-    private func judgeBodyPace() {
-        guard let exchange, !exchange.body.isComplete, !exchange.answer.hasBegun else { return }
+    private func checkBodyPace() {
+        guard let exchange, !exchange.body.isComplete, !exchange.clientResponse.hasBegun else { return }
         let isWaitedFor =
-            exchange.wantsBody && !exchange.holdsClientBack && !carrier.isReadable && input.isEmpty
+            exchange.wantsBody && !exchange.holdsClientBack && !clientTransport.isReadable && input.isEmpty
         if isWaitedFor, exchange.bytesFromClient - bodyMark < Self.leastProgress {
             exchange.bodyIsTooSlow(worker.generation.bodyTime)
         } else {
@@ -228,11 +228,11 @@ final class ClientConnection: ExchangeCarrier {
 
     override func write(_ bytes: borrowing Span<UInt8>) {
         guard phase == .exchange else { return }
-        if carrier.isWriteBlocked {
+        if clientTransport.isWriteBlocked {
             output.append(bytes)
             return
         }
-        switch carrier.write(from: &output, followedBy: bytes) {
+        switch clientTransport.write(from: &output, followedBy: bytes) {
         case .bytes, .end:
             if !output.isEmpty { flush() }
         case .wouldBlock: break
@@ -240,13 +240,13 @@ final class ClientConnection: ExchangeCarrier {
         }
     }
 
-    override func flushLater() { carrier.flushLater() }
+    override func flushLater() { clientTransport.flushLater() }
 
     /// Writes what waits; tells the exchange when there is room again.
     func flush() {
-        guard phase != .closed, !carrier.isWriteBlocked else { return }
+        guard phase != .closed, !clientTransport.isWriteBlocked else { return }
         while !output.isEmpty {
-            switch carrier.write(from: &output) {
+            switch clientTransport.write(from: &output) {
             case .bytes(let count):
                 // A slow reader is no idle one, unless it hardly reads at all.
                 flushedSinceMark += count
@@ -264,7 +264,7 @@ final class ClientConnection: ExchangeCarrier {
             }
         }
         if phase == .lingering {
-            beginLinger()
+            startLingering()
         } else if output.count < Self.lowWater {
             hasRoomAgain()
         }
@@ -273,8 +273,8 @@ final class ClientConnection: ExchangeCarrier {
     private func hasRoomAgain() {
         if let exchange {
             exchange.outputHasRoom()
-        } else if phase == .head, !isFeeding, !input.isEmpty || carrier.isReadable {
-            worker.pumpLater(carrier)
+        } else if phase == .head, !isFeeding, !input.isEmpty || clientTransport.isReadable {
+            worker.pumpLater(clientTransport)
         }
     }
 
@@ -282,7 +282,7 @@ final class ClientConnection: ExchangeCarrier {
 
     override func finished(_ finished: Exchange, persists: Bool, isWhole: Bool) {
         guard phase != .closed else { return }
-        if !isWhole, finished.answer.endsWithConnection { carrier.resetOnClose() }
+        if !isWhole, finished.clientResponse.endsWithConnection { clientTransport.resetOnClose() }
         exchange = nil
         worker.returnExchange(finished)
         if !isWhole {
@@ -304,17 +304,17 @@ final class ClientConnection: ExchangeCarrier {
         guard phase == .head else { return }
         if output.isEmpty { output.release() }
         worker.loop.arm(timer, after: worker.idleTime)
-        if !isFeeding { goOn() }
+        if !isFeeding { resumeReading() }
     }
 
     /// Takes up the requests that wait.
-    private func goOn() {
-        takeUpInput()
+    private func resumeReading() {
+        feedWaitingInput()
         // What else the client has sent is read in a turn of its own: another connection may be waiting.
-        if carrier.isReadable, wantsInput { worker.pumpLater(carrier) }
+        if clientTransport.isReadable, wantsInput { worker.pumpLater(clientTransport) }
     }
 
-    private func takeUpInput() {
+    private func feedWaitingInput() {
         while phase == .head, mayBegin, !input.isEmpty {
             var waiting = ByteBuffer()
             swap(&waiting, &input)
@@ -322,24 +322,24 @@ final class ClientConnection: ExchangeCarrier {
         }
     }
 
-    override func exchangeWantsBody() {
+    override func exchangeNeedsBody() {
         if !isFeeding, !input.isEmpty, wantsInput {
             var waiting = ByteBuffer()
             swap(&waiting, &input)
             feed(waiting.bytes)
         }
-        if carrier.isReadable, wantsInput { worker.pumpLater(carrier) }
+        if clientTransport.isReadable, wantsInput { worker.pumpLater(clientTransport) }
     }
 
     /// Says that no more comes and waits a little for the client to have read it.
-    private func beginLinger() {
-        carrier.shutdownWrite()
+    private func startLingering() {
+        clientTransport.shutdownWrite()
         worker.loop.arm(timer, after: Self.lingerTime)
-        carrier.isReadable = true
-        if !isFeeding { worker.pumpLater(carrier) }
+        clientTransport.isReadable = true
+        if !isFeeding { worker.pumpLater(clientTransport) }
     }
 
-    override var hasMoreInput: Bool { bytesBehindHead > 0 || !input.isEmpty || carrier.isReadable }
+    override var hasMoreInput: Bool { bytesBehindHead > 0 || !input.isEmpty || clientTransport.isReadable }
 
     override var canHandOver: Bool { true }
 
@@ -347,9 +347,9 @@ final class ClientConnection: ExchangeCarrier {
         phase = .closed
         worker.loop.remove(timer)
         exchange = nil
-        relay.takeOver(input: &input, output: &output)
-        carrier.handOver(to: .relay(relay))
-        worker.pumpLater(carrier)
+        relay.adopt(input: &input, output: &output)
+        clientTransport.handOver(to: .relay(relay))
+        worker.pumpLater(clientTransport)
     }
 
     /// Closes at once; what is under way is cancelled.
@@ -357,7 +357,7 @@ final class ClientConnection: ExchangeCarrier {
         guard phase != .closed else { return }
         phase = .closed
         // A clean end would make what has been written look like all of it.
-        if !output.isEmpty || exchange?.answer.endsWithConnection == true { carrier.resetOnClose() }
+        if !output.isEmpty || exchange?.clientResponse.endsWithConnection == true { clientTransport.resetOnClose() }
         worker.loop.remove(timer)
         if let exchange {
             self.exchange = nil
@@ -366,7 +366,7 @@ final class ClientConnection: ExchangeCarrier {
         }
         output.release()
         input.release()
-        carrier.close()
+        clientTransport.close()
     }
 
     /// The answer to the next request will be the last one. A client that asks nothing has a little time left: its request
@@ -379,12 +379,12 @@ final class ClientConnection: ExchangeCarrier {
 
     /// Closes if nothing is under way, and nothing has come that was not looked at yet.
     private func closeIfIdle() {
-        carrier.isReadable = true
+        clientTransport.isReadable = true
         pump()
         guard phase == .head else { return }
         if let exchange, exchange.parser.isInsideHead {
             if !timer.isArmed { worker.loop.arm(timer, after: worker.generation.headTime) }
-        } else if worker.isDraining, !output.isEmpty || carrier.isWriteBlocked {
+        } else if worker.isDraining, !output.isEmpty || clientTransport.isWriteBlocked {
             // A slow client still reads its last answer.
             input.release()
             phase = .lingering

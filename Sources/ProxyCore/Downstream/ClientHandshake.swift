@@ -18,11 +18,11 @@ final class ClientHandshake {
 
     func open() {
         transport.worker.loop.arm(timer, after: transport.worker.generation.headTime)
-        goOn()
+        resume()
     }
 
     /// Goes as far as it can with what has come.
-    func goOn() {
+    func resume() {
         guard !isOver else { return }
         switch transport.shakeHands() {
         case .wouldBlock:

@@ -165,12 +165,12 @@ final class ClientTransport: EventHandler {
         case .wouldBlock:
             if tls.isHoldingBack { isWriteBlocked = true }
         case .end, .failed:
-            tellFault(tls.fault)
+            logFault(tls.fault)
         }
         return outcome
     }
 
-    private func tellFault(_ fault: OpenSSLError?) {
+    private func logFault(_ fault: OpenSSLError?) {
         let level = worker.generation.snapshot.configuration.log.level
         guard level <= .debug else { return }
         EventLine(event: "clientHandshakeFailed")
@@ -197,7 +197,7 @@ final class ClientTransport: EventHandler {
         worker.scratch.removeAll()
         _ = socket.read(into: &worker.scratch, upTo: Worker.readSize)
         var output = ByteBuffer()
-        ErrorAnswer.write(
+        ErrorResponse.write(
             Problem(
                 .limitReached,
                 "There are already as many client connections as limits.connections, or the system's limit of open files, allows. "
@@ -230,7 +230,7 @@ final class ClientTransport: EventHandler {
         if readiness.contains(.writable), isWriteBlocked {
             isWriteBlocked = false
             if let tls, tls.isHoldingBack, !drain(tls) { return }
-            if !isWriteBlocked { tellRoom() }
+            if !isWriteBlocked { notifyRoom() }
         }
         if readiness.contains(.readable) || readiness.contains(.peerClosed) {
             isReadable = true
@@ -254,10 +254,10 @@ final class ClientTransport: EventHandler {
     }
 
     /// The kernel takes more.
-    private func tellRoom() {
+    private func notifyRoom() {
         switch user {
         case .none: break
-        case .handshake(let handshake): handshake.goOn()
+        case .handshake(let handshake): handshake.resume()
         case .http1(let connection): connection.flush()
         case .http2(let connection): connection.flush()
         case .relay(let relay): relay.flush()
@@ -273,7 +273,7 @@ final class ClientTransport: EventHandler {
     func pump() {
         switch user {
         case .none: break
-        case .handshake(let handshake): handshake.goOn()
+        case .handshake(let handshake): handshake.resume()
         case .http1(let connection): connection.pump()
         case .http2(let connection): connection.pump()
         case .relay(let relay): relay.pump()

@@ -9,7 +9,7 @@ final class Exchange: LoopTaskDelegate {
     var parser: RequestParser
     var head = RequestHead()
     private(set) var body = RequestBody()
-    var answer = ClientAnswer()
+    var clientResponse = ClientResponse()
     var task: LoopTask?
     /// Of a request whose connection carries something else than HTTP in the end.
     var relay: Relay?
@@ -27,7 +27,7 @@ final class Exchange: LoopTaskDelegate {
     /// Counts requests and their restarts, so that a late result is not taken for another request's.
     private(set) var number: UInt64 = 0
     /// Set while it serves one.
-    private(set) var carrier: ExchangeCarrier!
+    private(set) var stream: ExchangeStream!
     let worker: Worker
     /// The policy that the request is under: the one of its last beginning. What goes out goes out under this one.
     private(set) var generation: Generation?
@@ -42,10 +42,10 @@ final class Exchange: LoopTaskDelegate {
     private var isHeldBack = false
     /// The client's `Expect: 100-continue` went to the origin, which says whether the body is wanted. Over HTTP/2 servers
     /// hardly ever do, and it is said here.
-    private var leavesContinueToOrigin = false
+    private var forwardsExpectationToOrigin = false
     /// A client waits for 100 (Continue).
     private var owesContinue = false
-    private var hasToldToContinue = false
+    private var hasSentContinue = false
     /// Body bytes that were taken from the client for a task that has not sent them.
     private var carried = ByteBuffer()
     /// What follows the body; nil as long as its end has not been said.
@@ -62,21 +62,21 @@ final class Exchange: LoopTaskDelegate {
     /// More reloads than that, one after the other, end a request that still waits for something.
     private static let restartLimit = 16
 
-    init(worker: Worker, carrier: ExchangeCarrier) {
+    init(worker: Worker, stream: ExchangeStream) {
         self.worker = worker
-        self.carrier = carrier
+        self.stream = stream
         parser = RequestParser(limits: worker.generation.headLimits)
     }
 
     /// Takes it up for a connection, or a stream of one.
-    func attach(_ carrier: ExchangeCarrier) {
-        self.carrier = carrier
+    func attach(_ stream: ExchangeStream) {
+        self.stream = stream
         parser = RequestParser(limits: worker.generation.headLimits)
     }
 
     /// Lets go of it.
     func detach() {
-        carrier = nil
+        stream = nil
         generation = nil
         route = nil
         task = nil
@@ -90,7 +90,7 @@ final class Exchange: LoopTaskDelegate {
     // MARK: From the client
 
     /// The head is there: find out where it goes, and send it.
-    func begin() {
+    func didReceiveHead() {
         reset()
         if let problem = body.begin(head.framing, limit: worker.generation.requestBodyLimit) {
             refuse(problem, keepAlive: false)
@@ -107,19 +107,19 @@ final class Exchange: LoopTaskDelegate {
     /// Where a reload has come in between it may not. Then the request begins anew under the policy that holds now: who
     /// asks, whether that may be asked, where it goes, what is stored of it. Nothing of it has gone to an origin, or what
     /// has is over.
-    func mayGoOn() -> Bool {
+    func canContinue() -> Bool {
         if generation === worker.generation { return true }
-        beginAnew()
+        restart()
         return false
     }
 
     /// Begins anew, from the question who asks on; a request that follows a redirect, from its latest hop on.
     ///
     /// - Parameter unsent: the task that was to carry it, of which nothing has been sent.
-    func beginAnew(after unsent: LoopTask? = nil) {
+    func restart(after unsent: LoopTask? = nil) {
         number &+= 1
         restarts += 1
-        if let unsent { takeBack(unsent) }
+        if let unsent { recoverUnsentBody(unsent) }
         cache?.end()
         cache = nil
         relay = nil
@@ -139,29 +139,29 @@ final class Exchange: LoopTaskDelegate {
         if let problem = body.hold(to: worker.generation.requestBodyLimit, head.framing) { return fail(problem) }
         let beginning = number
         identify()
-        if number == beginning, !isOver { carrier.exchangeWantsBody() }
+        if number == beginning, !isOver { stream.exchangeNeedsBody() }
     }
 
     /// What a task was given of the body, and has not sent, goes to the next one.
-    private func takeBack(_ unsent: LoopTask) {
+    private func recoverUnsentBody(_ unsent: LoopTask) {
         isRepetition = isRepetition || unsent.wasRepeated
         self.unsent = unsent
         task = nil
         var bytes = ByteBuffer()
         unsent.takeUnsentBody(into: &bytes)
         // A body that is kept for redirects is sent again from the kept copy.
-        if let hooks, hooks.isFollowing, let kept = hooks.kept, !kept.isLost { return }
-        if let end = hooks?.kept?.takeEnd() { bytes.append(end.span) }
+        if let hooks, hooks.isFollowing, let replayBuffer = hooks.replayBuffer, !replayBuffer.isLost { return }
+        if let end = hooks?.replayBuffer?.removeEnd() { bytes.append(end.span) }
         swap(&carried, &bytes)
     }
 
     /// Finds out who asks.
     private func identify() {
         generation = worker.generation
-        user = carrier.transport.clientName
+        user = stream.transport.clientName
         credentials = nil
-        switch carrier.listener.security.authentication {
-        case .none: proceed()
+        switch stream.listener.security.authentication {
+        case .none: routeRequest()
         case .credentials(let credentials): authenticate(credentials)
         case .unusable:
             fail(Problem(.internal, "The files that this listener's clients are known by could not be loaded."))
@@ -169,14 +169,14 @@ final class Exchange: LoopTaskDelegate {
     }
 
     /// The client may ask: find out for what.
-    func proceed() {
-        if let hooks, hooks.isFollowing { return proceed(toHop: hooks) }
+    func routeRequest() {
+        if let hooks, hooks.isFollowing { return routeHop(hooks) }
         guard let generation else { return }
-        switch carrier.listener.route(for: head, on: carrier.transport, worker: worker) {
+        switch stream.listener.route(for: head, on: stream.transport, worker: worker) {
         case .refused(let problem, let route):
             self.route = route
             refuse(problem, keepAlive: canPersist)
-        case .own: answerOptions()
+        case .own: respondToOptions()
         case .route(let route):
             self.route = route
             if OriginFields.comesFromUs(head.fields, pseudonym: worker.pseudonym) {
@@ -191,9 +191,9 @@ final class Exchange: LoopTaskDelegate {
             }
             switch route.destination {
             case .refused(let problem): refuse(problem, keepAlive: canPersist)
-            case .origin where head.method == .options && head.maxForwards == 0: answerOptions()
+            case .origin where head.method == .options && head.maxForwards == 0: respondToOptions()
             case .origin(let endpoint):
-                if carrier.canHandOver, let offer = UpgradeOffer(head) {
+                if stream.canHandOver, let offer = UpgradeOffer(head) {
                     startUpgrade(offer, endpoint, generation)
                 } else {
                     start(endpoint)
@@ -205,8 +205,8 @@ final class Exchange: LoopTaskDelegate {
     }
 
     /// The client may still ask: find out whether for this, and whether the redirect is still to be followed.
-    private func proceed(toHop hooks: ExchangeHooks) {
-        switch carrier.listener.route(for: head, on: carrier.transport, worker: worker) {
+    private func routeHop(_ hooks: ExchangeHooks) {
+        switch stream.listener.route(for: head, on: stream.transport, worker: worker) {
         case .refused(let problem, _): fail(problem)
         // It never was on its way to an origin.
         case .own: fail(Problem(.internal, "A request to the proxy itself has followed a redirect."))
@@ -217,7 +217,7 @@ final class Exchange: LoopTaskDelegate {
     }
 
     /// Refuses a client, or a request of its, before anything went out; a hop's request is over with it.
-    func turnAway(_ problem: Problem) {
+    func refuseUnsent(_ problem: Problem) {
         if hooks?.isFollowing == true { fail(problem) } else { refuse(problem, keepAlive: canPersist) }
     }
 
@@ -225,25 +225,25 @@ final class Exchange: LoopTaskDelegate {
     var canPersist: Bool {
         guard head.keepAlive, body.isComplete, !worker.isDraining else { return false }
         // What comes behind a CONNECT or an offer to switch may be of the other protocol.
-        return !((head.method == .connect || head.wantsUpgrade) && carrier.hasMoreInput)
+        return !((head.method == .connect || head.wantsUpgrade) && stream.hasMoreInput)
     }
 
     /// OPTIONS of the proxy itself, or that may go no further: the answer is this proxy's own (RFC 9110, section 7.6.2).
-    private func answerOptions() {
+    private func respondToOptions() {
         let keepAlive = canPersist
-        answer.tellOptions(keepAlive: keepAlive, to: &carrier.output, date: worker.httpDate)
-        carrier.headIsWritten(answer.status)
-        end(nil)
-        carrier.finished(self, persists: keepAlive, isWhole: true)
+        clientResponse.writeOptions(keepAlive: keepAlive, to: &stream.output, date: worker.httpDate)
+        stream.headIsWritten(clientResponse.status)
+        finish(nil)
+        stream.finished(self, persists: keepAlive, isWhole: true)
     }
 
     /// The answer has become a file: the client is told where.
-    func tellDownload(_ outcome: ResponseDownload.Outcome) {
+    func respondWithDownload(_ outcome: ResponseDownload.Outcome) {
         let keepAlive = canPersist
-        answer.tellDownload(outcome, keepAlive: keepAlive, to: &carrier.output, date: worker.httpDate)
-        carrier.headIsWritten(answer.status)
-        end(nil)
-        carrier.finished(self, persists: keepAlive, isWhole: true)
+        clientResponse.writeDownload(outcome, keepAlive: keepAlive, to: &stream.output, date: worker.httpDate)
+        stream.headIsWritten(clientResponse.status)
+        finish(nil)
+        stream.finished(self, persists: keepAlive, isWhole: true)
     }
 
     private func reset() {
@@ -257,21 +257,21 @@ final class Exchange: LoopTaskDelegate {
         credentials = nil
         restarts = 0
         isRepetition = false
-        hasToldToContinue = false
+        hasSentContinue = false
         trailers = nil
         number &+= 1
         bytesFromClient = 0
         bytesToClient = 0
         startedAt = worker.loop.now
         startedWall = worker.loop.wallClock
-        answer = ClientAnswer()
+        clientResponse = ClientResponse()
     }
 
     private func start(_ endpoint: Endpoint) {
-        owesContinue = head.expectsContinue && !hasToldToContinue
-        leavesContinueToOrigin = owesContinue && bytesFromClient == 0 && endpoint.httpVersion == .http1
-        var fields = clientFields(keepsExpectation: leavesContinueToOrigin)
-        if let route, let rules = route.hooks { begin(rules, on: route, to: endpoint, &fields) }
+        owesContinue = head.expectsContinue && !hasSentContinue
+        forwardsExpectationToOrigin = owesContinue && bytesFromClient == 0 && endpoint.httpVersion == .http1
+        var fields = clientFields(keepsExpectation: forwardsExpectationToOrigin)
+        if let route, let rules = route.hooks { prepareHooks(rules, on: route, to: endpoint, &fields) }
         var request = SessionRequest(
             endpoint: endpoint,
             method: head.method,
@@ -284,7 +284,7 @@ final class Exchange: LoopTaskDelegate {
         if restarts > 0, let total = endpoint.timeouts.total {
             let spent = worker.loop.now &- startedAt
             guard spent < total.nanoseconds else {
-                return turnAway(Problem(.responseTimeout, "The request waited longer than timeouts.total allows."))
+                return refuseUnsent(Problem(.responseTimeout, "The request waited longer than timeouts.total allows."))
             }
             request.timeouts = endpoint.timeouts
             request.timeouts?.total = TimeSpan(nanoseconds: total.nanoseconds - spent)
@@ -292,7 +292,7 @@ final class Exchange: LoopTaskDelegate {
         guard let responses = worker.cache, let route, let terms = route.cache,
             let digest = terms.digest(at: startedWall / 1_000_000)
         else { return dispatch(request) }
-        ask(responses, terms, digest, request, givesCredentials: route.hooks?.givesCredentials ?? false)
+        lookUpInCache(responses, terms, digest, request, givesCredentials: route.hooks?.givesCredentials ?? false)
     }
 
     /// Sends a request to its origin.
@@ -303,11 +303,11 @@ final class Exchange: LoopTaskDelegate {
         let task = generation.manager.dataTask(with: request, delegate: self)
         self.task = task
         unsent = nil
-        if let hooks, hooks.isFollowing, hooks.kept?.isLost == false {
+        if let hooks, hooks.isFollowing, hooks.replayBuffer?.isLost == false {
             sendAgain(hooks, to: task)
         } else {
             if !carried.isEmpty { sendCarried(task) }
-            if body.isComplete, hooks.map(ends) ?? true { task.finishSending(trailers: trailers ?? HTTPFields()) }
+            if body.isComplete, hooks.map(canEndBody) ?? true { task.finishSending(trailers: trailers ?? HTTPFields()) }
         }
         task.resume()
     }
@@ -334,10 +334,10 @@ final class Exchange: LoopTaskDelegate {
     /// Another origin is asked in the place of the one before.
     ///
     /// - Returns: whether it is to say that the body is wanted.
-    func leavesContinue(to endpoint: Endpoint, keepsBody: Bool) -> Bool {
+    func forwardsExpectation(to endpoint: Endpoint, keepsBody: Bool) -> Bool {
         if !keepsBody { owesContinue = false }
-        leavesContinueToOrigin = owesContinue && bytesFromClient == 0 && endpoint.httpVersion == .http1
-        return leavesContinueToOrigin
+        forwardsExpectationToOrigin = owesContinue && bytesFromClient == 0 && endpoint.httpVersion == .http1
+        return forwardsExpectationToOrigin
     }
 
     var bodyLength: RequestBodyLength {
@@ -356,7 +356,7 @@ final class Exchange: LoopTaskDelegate {
     }
 
     /// Whether the body has somewhere to go: not before it is known who asks.
-    var takesBody: Bool { task != nil || isOver }
+    var acceptsBody: Bool { task != nil || isOver }
 
     /// Takes bytes of the request body; returns how many.
     func feedBody(_ bytes: borrowing Span<UInt8>) -> Int {
@@ -390,7 +390,7 @@ final class Exchange: LoopTaskDelegate {
 
     private func finishSending(trailers: HTTPFields? = nil) {
         self.trailers = trailers ?? HTTPFields()
-        if let hooks, !ends(hooks) { return }
+        if let hooks, !canEndBody(hooks) { return }
         task?.finishSending(trailers: trailers ?? HTTPFields())
     }
 
@@ -419,14 +419,14 @@ final class Exchange: LoopTaskDelegate {
     /// The client is gone altogether: nobody waits for the answer.
     func clientGone() {
         guard !isOver else { return }
-        end(Problem(.clientClosed, "The client closed the connection before the answer was complete."))
+        finish(Problem(.clientClosed, "The client closed the connection before the answer was complete."))
     }
 
     /// The client reads again.
     func outputHasRoom() {
         guard isHeldBack else { return }
         isHeldBack = false
-        goOn()
+        resumeReceiving()
         relay?.stream?.resumeReceiving()
     }
 
@@ -436,42 +436,42 @@ final class Exchange: LoopTaskDelegate {
     func refuse(_ problem: Problem, keepAlive: Bool) {
         if isOver { reset() }
         refuse(problem, keepAlive)
-        carrier.headIsWritten(answer.status)
-        end(problem)
-        carrier.finished(self, persists: keepAlive, isWhole: true)
+        stream.headIsWritten(clientResponse.status)
+        finish(problem)
+        stream.finished(self, persists: keepAlive, isWhole: true)
     }
 
     private func refuse(_ problem: Problem, _ keepAlive: Bool) {
-        answer.refuse(
+        clientResponse.writeError(
             problem,
             head: head,
             keepAlive: keepAlive,
             cacheStatus: cache?.statusOfRefusal,
-            to: &carrier.output,
+            to: &stream.output,
             date: worker.httpDate
         )
     }
 
     /// Gives up a request that is under way; the task is cancelled.
     func fail(_ problem: Problem) {
-        let canBeSaid = !answer.hasBegun
-        if canBeSaid {
+        let canRespond = !clientResponse.hasBegun
+        if canRespond {
             refuse(problem, false)
-            carrier.headIsWritten(answer.status)
+            stream.headIsWritten(clientResponse.status)
         }
-        end(problem)
-        carrier.finished(self, persists: false, isWhole: canBeSaid)
+        finish(problem)
+        stream.finished(self, persists: false, isWhole: canRespond)
     }
 
     /// The bookkeeping of the end: the task goes, the log line is written.
-    func end(_ problem: Problem?) {
+    func finish(_ problem: Problem?) {
         isOver = true
         self.problem = problem
         hooks?.end()
         cache?.end()
         let ended = task ?? relay?.task ?? unsent
         ended?.cancel()
-        worker.log(self, ended, client: carrier.transport.addressText)
+        worker.log(self, ended, client: stream.transport.addressText)
         task = nil
         unsent = nil
     }
@@ -479,38 +479,38 @@ final class Exchange: LoopTaskDelegate {
     // MARK: From the origin
 
     override func taskDidConnect(_ task: LoopTask) {
-        if !isOver, !leavesContinueToOrigin { tellToContinue() }
+        if !isOver, !forwardsExpectationToOrigin { sendContinue() }
     }
 
     /// Tells a client that waits for it to send its body (RFC 9110, section 10.1.1), once.
-    private func tellToContinue() {
+    private func sendContinue() {
         guard owesContinue, !body.isComplete, bytesFromClient == 0 else { return }
         owesContinue = false
-        hasToldToContinue = true
-        carrier.output.append("HTTP/1.1 100 Continue\r\n\r\n")
-        carrier.headIsWritten(100)
-        carrier.flushLater()
+        hasSentContinue = true
+        stream.output.append("HTTP/1.1 100 Continue\r\n\r\n")
+        stream.headIsWritten(100)
+        stream.flushLater()
     }
 
     override func taskNeedsBodyData(_ task: LoopTask) {
         guard !isOver else { return }
-        if let hooks, replays(hooks) { return }
-        carrier.exchangeWantsBody()
+        if let hooks, continueReplay(hooks) { return }
+        stream.exchangeNeedsBody()
     }
 
     override func task(_ task: LoopTask, didReceiveInformational informational: borrowing ResponseHead) {
         guard !isOver else { return }
         if informational.status == 100 {
-            if leavesContinueToOrigin { tellToContinue() }
+            if forwardsExpectationToOrigin { sendContinue() }
             return
         }
         // 101 is not to be had without Upgrade, which is not forwarded.
         guard informational.status != 101 else { return }
         // Of an answer that may not be the client's.
         if let hooks, hooks.rules.keepsBodies { return }
-        answer.relay(informational, to: head, output: &carrier.output, pseudonym: worker.pseudonym)
-        carrier.headIsWritten(informational.status)
-        carrier.flushLater()
+        clientResponse.writeInformational(informational, to: head, output: &stream.output, pseudonym: worker.pseudonym)
+        stream.headIsWritten(informational.status)
+        stream.flushLater()
     }
 
     override func task(
@@ -518,39 +518,39 @@ final class Exchange: LoopTaskDelegate {
         didReceive response: borrowing ResponseHead
     ) -> ResponseDisposition {
         guard !isOver else { return .cancel }
-        if let cache, let disposition = decide(response, task, cache) { return disposition }
-        return take(head: response)
+        if let cache, let disposition = cacheDidReceiveHead(response, task, cache) { return disposition }
+        return didReceiveResponseHead(response)
     }
 
     /// Takes the final head of an answer, from the origin or out of the cache.
-    func take(head response: borrowing ResponseHead) -> ResponseDisposition {
+    func didReceiveResponseHead(_ response: borrowing ResponseHead) -> ResponseDisposition {
         guard let context else { return .cancel }
         if unsent != nil { unsent = nil }
         guard let hooks else {
             deliver(response, context)
             return .allow
         }
-        if let disposition = judge(response, hooks) { return disposition }
+        if let disposition = evaluate(response, hooks) { return disposition }
         deliver(hooks.changed(response), context)
         return .allow
     }
 
-    func deliver(_ response: borrowing ResponseHead, _ context: borrowing AnswerContext) {
-        answer.begin(response, to: head, context: context, output: &carrier.output)
-        carrier.headIsWritten(answer.status)
+    func deliver(_ response: borrowing ResponseHead, _ context: borrowing ResponseContext) {
+        clientResponse.writeHead(response, to: head, context: context, output: &stream.output)
+        stream.headIsWritten(clientResponse.status)
         // The body may be long in coming; what comes of it in this turn goes along.
-        carrier.flushLater()
+        stream.flushLater()
     }
 
-    var context: AnswerContext? {
+    var context: ResponseContext? {
         guard let route else { return nil }
-        return AnswerContext(
+        return ResponseContext(
             route: route,
-            listener: carrier.listener,
+            listener: stream.listener,
             worker: worker,
             // The client's next request, for which fields are rewritten, comes under the policy of this moment.
             router: worker.generation.router,
-            clientAuthority: carrier.listener.isGateway ? clientAuthority : [],
+            clientAuthority: stream.listener.isGateway ? clientAuthority : [],
             // Behind an offer to switch protocols bytes of the other one may be under way.
             requestIsWhole: body.isComplete && relay == nil,
             base: hooks?.base,
@@ -568,53 +568,53 @@ final class Exchange: LoopTaskDelegate {
 
     override func task(_ task: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
         guard !isOver else { return .pause }
-        if let cache, let flow = take(data, cache) { return flow }
-        return take(body: data)
+        if let cache, let flow = cacheDidReceiveBody(data, cache) { return flow }
+        return didReceiveResponseBody(data)
     }
 
     /// Takes a piece of an answer's body, from the origin or out of the cache.
-    func take(body data: borrowing Span<UInt8>) -> BodyFlow {
-        if let hooks, let flow = take(data, hooks) { return flow }
+    func didReceiveResponseBody(_ data: borrowing Span<UInt8>) -> BodyFlow {
+        if let hooks, let flow = hooksDidReceiveBody(data, hooks) { return flow }
         bytesToClient += data.count
-        if carrier.output.count + data.count >= Self.directWrite {
-            answer.beginPiece(data.count, output: &carrier.output)
-            carrier.write(data)
+        if stream.output.count + data.count >= Self.directWrite {
+            clientResponse.writePieceHead(data.count, output: &stream.output)
+            stream.write(data)
             guard !isOver else { return .pause }
-            answer.endPiece(output: &carrier.output)
+            clientResponse.writePieceEnd(output: &stream.output)
         } else {
-            answer.beginPiece(data.count, output: &carrier.output)
-            carrier.output.append(data)
-            answer.endPiece(output: &carrier.output)
-            carrier.flushLater()
+            clientResponse.writePieceHead(data.count, output: &stream.output)
+            stream.output.append(data)
+            clientResponse.writePieceEnd(output: &stream.output)
+            stream.flushLater()
         }
-        if carrier.hasRoom { return .proceed }
+        if stream.hasRoom { return .proceed }
         isHeldBack = true
         return .pause
     }
 
     override func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {
         guard !isOver else { return }
-        if let cache, holds(trailers, cache) { return }
-        if answer.hasBegun { answer.add(trailers) }
+        if let cache, cacheDidReceiveTrailers(trailers, cache) { return }
+        if clientResponse.hasBegun { clientResponse.addTrailers(trailers) }
     }
 
     override func taskDidComplete(_ task: LoopTask, error: SessionError?) {
         guard !isOver else { return }
-        if let error, error.code == .sessionInvalidated { return beginAnew(after: task) }
-        if let cache, takeUp(cache, error: error) { return }
-        answerEnded(task, error)
+        if let error, error.code == .sessionInvalidated { return restart(after: task) }
+        if let cache, cacheDidEnd(cache, error: error) { return }
+        responseDidEnd(task, error)
     }
 
     /// The answer has ended, well or not: the origin's, or one out of the cache.
-    func answerEnded(_ task: LoopTask?, _ error: SessionError?) {
-        if let hooks, takeUp(hooks, after: task, error: error) { return }
+    func responseDidEnd(_ task: LoopTask?, _ error: SessionError?) {
+        if let hooks, hooksDidEnd(hooks, after: task, error: error) { return }
         if let error {
             fail(problem(for: error))
             return
         }
-        answer.end(output: &carrier.output)
-        end(nil)
-        carrier.finished(self, persists: answer.persists && body.isComplete, isWhole: true)
+        clientResponse.writeEnd(output: &stream.output)
+        finish(nil)
+        stream.finished(self, persists: clientResponse.persists && body.isComplete, isWhole: true)
     }
 
     /// A stall is the client's when it is the client's body that does not come.

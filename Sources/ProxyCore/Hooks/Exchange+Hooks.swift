@@ -7,7 +7,7 @@ extension Exchange {
     // MARK: The request
 
     /// Makes ready for the request that is about to go out.
-    func begin(_ rules: HostHooks, on route: Route, to endpoint: Endpoint, _ fields: inout HTTPFields) {
+    func prepareHooks(_ rules: HostHooks, on route: Route, to endpoint: Endpoint, _ fields: inout HTTPFields) {
         let deadline = endpoint.timeouts.total.map { startedAt &+ $0.nanoseconds }
         let hooks = ExchangeHooks(rules, route: route, deadline: deadline)
         self.hooks = hooks
@@ -18,11 +18,11 @@ extension Exchange {
     private func keepBody(_ hooks: ExchangeHooks) {
         guard let limit = generation?.snapshot.configuration.limits.redirectBodyBytes else { return }
         if case .length(let count) = head.framing, count > limit { return }
-        hooks.kept = KeptBody(
+        hooks.replayBuffer = ReplayBuffer(
             limit: limit,
             files: worker.files,
             loop: worker.loop,
-            goOn: { [unowned self] in keptBodyGoesOn() },
+            resume: { [unowned self] in replayBufferDidAdvance() },
             fail: { [unowned self] in
                 fail(Problem(.fileFailed, "The request's body was kept for a redirect and could not be read again."))
             }
@@ -30,38 +30,38 @@ extension Exchange {
     }
 
     /// There is room for more, all that was kept has been sent again, or the end of the body need not wait any longer.
-    private func keptBodyGoesOn() {
-        guard !isOver, let kept = hooks?.kept, !kept.holdsBack else { return }
-        if let end = kept.releaseEnd() { task?.send(end.span) }
-        guard !kept.holdsEnd else { return }
-        if !body.isComplete { return carrier.exchangeWantsBody() }
+    private func replayBufferDidAdvance() {
+        guard !isOver, let replayBuffer = hooks?.replayBuffer, !replayBuffer.holdsBack else { return }
+        if let end = replayBuffer.releaseEnd() { task?.send(end.span) }
+        guard !replayBuffer.holdsEnd else { return }
+        if !body.isComplete { return stream.exchangeNeedsBody() }
         // Behind a body of known length the trailers of HTTP/2 may still be on their way.
         if let trailers { task?.finishSending(trailers: trailers) }
     }
 
     /// Sends a piece of the client's body on, and keeps it where redirects are followed with bodies.
     func sendBody(_ bytes: borrowing Span<UInt8>, to task: LoopTask) {
-        if let kept = hooks?.kept {
-            kept.take(bytes)
-            if body.isComplete, kept.holdEnd(bytes) { return }
+        if let replayBuffer = hooks?.replayBuffer {
+            replayBuffer.append(bytes)
+            if body.isComplete, replayBuffer.holdEnd(bytes) { return }
         }
         task.send(bytes)
     }
 
     /// The client's body has ended; false when what was kept of it has to be sent first, or is being written.
-    func ends(_ hooks: ExchangeHooks) -> Bool {
-        guard let kept = hooks.kept else { return true }
+    func canEndBody(_ hooks: ExchangeHooks) -> Bool {
+        guard let replayBuffer = hooks.replayBuffer else { return true }
         let nothing: [UInt8] = []
-        return !kept.isReplaying && !kept.holdEnd(nothing.span)
+        return !replayBuffer.isReplaying && !replayBuffer.holdEnd(nothing.span)
     }
 
     /// Whether the client has to wait with its body.
-    func holdsBodyBack(_ hooks: ExchangeHooks) -> Bool { hooks.kept?.holdsBack ?? false }
+    func holdsBodyBack(_ hooks: ExchangeHooks) -> Bool { hooks.replayBuffer?.holdsBack ?? false }
 
     /// The transfer has room for more of the body; true when it gets what was kept.
-    func replays(_ hooks: ExchangeHooks) -> Bool {
-        guard let kept = hooks.kept, kept.isReplaying else { return false }
-        kept.more()
+    func continueReplay(_ hooks: ExchangeHooks) -> Bool {
+        guard let replayBuffer = hooks.replayBuffer, replayBuffer.isReplaying else { return false }
+        replayBuffer.sendMore()
         return true
     }
 
@@ -70,7 +70,7 @@ extension Exchange {
     /// Judges the final head of an answer.
     ///
     /// - Returns: what becomes of it; nil when it goes to the client.
-    func judge(_ response: borrowing ResponseHead, _ hooks: ExchangeHooks) -> ResponseDisposition? {
+    func evaluate(_ response: borrowing ResponseHead, _ hooks: ExchangeHooks) -> ResponseDisposition? {
         // Of the policy of this moment: a request that a redirect leads to is made under that, or under a later one, which
         // judges again.
         let router = worker.generation.router
@@ -80,7 +80,7 @@ extension Exchange {
             hooks.failure = problem
             return .cancel
         case .follow(let plan):
-            let isSent = hooks.kept.map { !$0.isReplaying && !$0.holdsEnd } ?? true
+            let isSent = hooks.replayBuffer.map { !$0.isReplaying && !$0.holdsEnd } ?? true
             let isWhole = body.isComplete && task?.pendingBodyBytes == 0 && isSent
             return hooks.follow(plan, after: response.framing, requestIsWhole: isWhole) ? .allow : .cancel
         }
@@ -100,14 +100,14 @@ extension Exchange {
 
     private func repeatableBody(_ hooks: ExchangeHooks) -> RedirectHook.Body {
         guard head.framing.hasBody else { return .none }
-        guard let kept = hooks.kept, !kept.isLost else { return .lost }
+        guard let replayBuffer = hooks.replayBuffer, !replayBuffer.isLost else { return .lost }
         return .kept
     }
 
     /// Takes a piece of an answer's body.
     ///
     /// - Returns: whether more may come; nil when the piece goes to the client.
-    func take(_ data: borrowing Span<UInt8>, _ hooks: ExchangeHooks) -> BodyFlow? {
+    func hooksDidReceiveBody(_ data: borrowing Span<UInt8>, _ hooks: ExchangeHooks) -> BodyFlow? {
         if hooks.next != nil {
             if !hooks.drop(data.count) { task?.cancel() }
             return .proceed
@@ -116,13 +116,13 @@ extension Exchange {
             fail(ResponseHook.tooLarge(hooks.limit))
             return .pause
         }
-        return hooks.download?.take(data)
+        return hooks.download?.append(data)
     }
 
     /// The task is over.
     ///
     /// - Returns: false when it ends the exchange as any other does.
-    func takeUp(_ hooks: ExchangeHooks, after task: LoopTask?, error: SessionError?) -> Bool {
+    func hooksDidEnd(_ hooks: ExchangeHooks, after task: LoopTask?, error: SessionError?) -> Bool {
         if let failure = hooks.failure {
             fail(failure)
             return true
@@ -130,7 +130,7 @@ extension Exchange {
         if let plan = hooks.next {
             hooks.next = nil
             hooks.leave(task)
-            if mayGoOn() { follow(plan, hooks) }
+            if canContinue() { follow(plan, hooks) }
             return true
         }
         guard error == nil, let download = hooks.download else { return false }
@@ -138,7 +138,7 @@ extension Exchange {
             switch result {
             case .success(let outcome):
                 hooks.downloaded = outcome
-                tellDownload(outcome)
+                respondWithDownload(outcome)
             case .failure(let problem): fail(problem)
             }
         }
@@ -169,7 +169,7 @@ extension Exchange {
     private func follow(_ plan: RedirectHook.Plan, _ hooks: ExchangeHooks) {
         guard let generation else { return }
         let hop = plan.hop
-        let route = carrier.listener.route(toHop: hop.url.origin, under: generation.router)
+        let route = stream.listener.route(toHop: hop.url.origin, under: generation.router)
         switch route.destination {
         case .refused(let problem):
             fail(
@@ -186,9 +186,9 @@ extension Exchange {
                 fail(Problem(.responseTimeout, "The redirects took longer than timeouts.total allows."))
                 return
             }
-            hooks.begin(hop, on: route)
+            hooks.prepare(for: hop, on: route)
             var fields = fields(of: plan, on: route, hooks)
-            if leavesContinue(to: endpoint, keepsBody: hop.keepsBody) { fields.append(.expect, "100-continue") }
+            if forwardsExpectation(to: endpoint, keepsBody: hop.keepsBody) { fields.append(.expect, "100-continue") }
             var request = SessionRequest(
                 endpoint: endpoint,
                 method: hop.method,
@@ -206,14 +206,14 @@ extension Exchange {
                 return dispatch(request)
             }
             let givesCredentials = route.hooks?.givesCredentials == true || plan.changes?.givesCredentials == true
-            ask(responses, terms, digest, request, givesCredentials: givesCredentials)
+            lookUpInCache(responses, terms, digest, request, givesCredentials: givesCredentials)
         }
     }
 
     /// Gives the request of a hop what was kept of the client's body; a hop without one has let go of that.
     func sendAgain(_ hooks: ExchangeHooks, to task: LoopTask) {
-        hooks.kept?.replay(to: task)
-        if body.isComplete, hooks.kept?.isReplaying != true {
+        hooks.replayBuffer?.replay(to: task)
+        if body.isComplete, hooks.replayBuffer?.isReplaying != true {
             task.finishSending(trailers: trailers ?? HTTPFields())
         }
     }
@@ -242,7 +242,7 @@ extension Exchange {
             name: name,
             files: worker.files,
             loop: worker.loop,
-            resume: { [unowned self] in goOn() },
+            resume: { [unowned self] in resumeReceiving() },
             fail: { [unowned self] problem in fail(problem) }
         )
     }

@@ -21,7 +21,7 @@ final class ExchangeHooks {
     /// The client's fields as far as they have come along: without what hosts are given by the configuration.
     var fields: HTTPFields?
 
-    var kept: KeptBody?
+    var replayBuffer: ReplayBuffer?
     /// The hop that is made when the answer under way is over.
     var next: RedirectHook.Plan?
     /// The latest redirect that is followed, so that it can be judged again.
@@ -145,7 +145,7 @@ final class ExchangeHooks {
     }
 
     /// The next request goes out.
-    func begin(_ hop: RedirectMachine.Hop, on route: Route) {
+    func prepare(for hop: RedirectMachine.Hop, on route: Route) {
         if let followed, !followed.isMade {
             earlier.append(EarlierTransaction(url: followed.url, route: self.route, followed.task))
             self.followed?.task = nil
@@ -155,8 +155,8 @@ final class ExchangeHooks {
         url = hop.url
         method = hop.method
         if !hop.keepsBody {
-            kept?.end()
-            kept = nil
+            replayBuffer?.end()
+            replayBuffer = nil
         }
     }
 
@@ -217,7 +217,7 @@ final class ExchangeHooks {
 
     /// The exchange is over, well or not.
     func end() {
-        kept?.end()
+        replayBuffer?.end()
         download?.end()
     }
 }

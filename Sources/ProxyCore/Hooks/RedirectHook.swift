@@ -154,7 +154,7 @@ struct RedirectHook {
 
     /// What cannot be judged is handed on where everything is, and refused where something is refused or followed.
     private func isIllegible(_ url: AbsoluteURL, own: HostHooks?) -> Decision {
-        guard judges(own, where: { $0.judges }) else { return .deliver }
+        guard applies(own, where: { $0.isEvaluated }) else { return .deliver }
         return .refuse(
             Problem(
                 .redirectDenied,
@@ -165,7 +165,7 @@ struct RedirectHook {
 
     /// To `mailto:` or an application's own scheme: for the client, if for anybody.
     private func leadsOutOfHTTP(_ url: AbsoluteURL, own: HostHooks?) -> Decision {
-        guard judges(own, where: { $0.policy == .deny }) else { return .deliver }
+        guard applies(own, where: { $0.policy == .deny }) else { return .deliver }
         return .refuse(
             Problem(
                 .redirectDenied,
@@ -174,7 +174,7 @@ struct RedirectHook {
         )
     }
 
-    private func judges(_ own: HostHooks?, where condition: (RedirectRules) -> Bool) -> Bool {
+    private func applies(_ own: HostHooks?, where condition: (RedirectRules) -> Bool) -> Bool {
         if condition(hooks.redirects) { return true }
         guard let own else { return false }
         // Another host's wish to follow is not ours.

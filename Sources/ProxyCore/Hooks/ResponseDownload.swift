@@ -67,7 +67,7 @@ final class ResponseDownload: @unchecked Sendable {
         // Before the body is waited for: there may be no room for it. Without a thread the first write tells so.
         files.submit { [self] in
             guard let failure = contents.open() else { return }
-            loop.submit { self.wrote(0, failure) }
+            loop.submit { self.didWrite(0, failure) }
         }
     }
 
@@ -77,7 +77,7 @@ final class ResponseDownload: @unchecked Sendable {
         files.submit { contents.discard() }
     }
 
-    func take(_ bytes: borrowing Span<UInt8>) -> BodyFlow {
+    func append(_ bytes: borrowing Span<UInt8>) -> BodyFlow {
         pending.append(bytes)
         let step = flow.took(bytes.count)
         if step.flushes { write() }
@@ -87,16 +87,16 @@ final class ResponseDownload: @unchecked Sendable {
     private func write() {
         let piece = pending
         pending = []
-        let isTaken = files.submit { [self] in
+        let isAccepted = files.submit { [self] in
             let failure = contents.append(piece)
-            loop.submit { self.wrote(piece.count, failure) }
+            loop.submit { self.didWrite(piece.count, failure) }
         }
-        if !isTaken { loop.submit { self.wrote(piece.count, Self.noThread) } }
+        if !isAccepted { loop.submit { self.didWrite(piece.count, Self.noThread) } }
     }
 
     private static let noThread = Problem(.fileFailed, "There is no thread to write files.")
 
-    private func wrote(_ count: Int, _ failure: Problem?) {
+    private func didWrite(_ count: Int, _ failure: Problem?) {
         guard !isEnded else { return }
         if let failure {
             end()
@@ -115,7 +115,7 @@ final class ResponseDownload: @unchecked Sendable {
         let piece = pending
         pending = []
         let callback = Callback(then)
-        let isTaken = files.submit { [self] in
+        let isAccepted = files.submit { [self] in
             let result = contents.append(piece).map { Result.failure($0) } ?? contents.publish()
             loop.submit {
                 guard !self.isEnded else {
@@ -126,7 +126,7 @@ final class ResponseDownload: @unchecked Sendable {
                 callback.call(result)
             }
         }
-        if !isTaken { then(.failure(Self.noThread)) }
+        if !isAccepted { then(.failure(Self.noThread)) }
     }
 
     /// Nobody wants it any more.

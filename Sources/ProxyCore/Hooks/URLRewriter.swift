@@ -21,7 +21,7 @@ struct URLRewriter {
     private let isTLS: Bool
     private let base: AbsoluteURL?
 
-    init(mode: Mode, _ context: borrowing AnswerContext) {
+    init(mode: Mode, _ context: borrowing ResponseContext) {
         self.init(
             mode: mode,
             router: context.router,

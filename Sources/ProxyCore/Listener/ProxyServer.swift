@@ -19,7 +19,7 @@ package final class ProxyServer {
     private let adminSocket: ListeningSocket?
     private let status: ServerStatus
     private var admin: AdminServer?
-    private var pulse = LoopPulse([])
+    private var watchdog = LoopWatchdog([])
     private var workers: [Worker] = []
     private var threads: [LoopThread] = []
     private let clock: LoopClock
@@ -76,7 +76,7 @@ package final class ProxyServer {
         }
         do {
             try startWorkers(configuration)
-            pulse = LoopPulse(workers.map(\.loop))
+            watchdog = LoopWatchdog(workers.map(\.loop))
             try startAdmin(configuration, build)
         } catch let error as IOFailure {
             throw .system(error.description)
@@ -171,7 +171,7 @@ package final class ProxyServer {
         let source = AdminSource(
             build: build,
             workers: workers.map(\.counters),
-            pulse: pulse,
+            watchdog: watchdog,
             state: state,
             status: status,
             monitor: monitor,
@@ -183,7 +183,7 @@ package final class ProxyServer {
 
     /// Whether the workers do anything at all; who wants to know must ask again and again. False when a restart is the only
     /// thing that helps.
-    package var isAlive: Bool { pulse.check() }
+    package var isAlive: Bool { watchdog.check() }
 
     /// Where the admin listener is; nil without one.
     package var adminAddress: SocketAddress? { adminSocket?.address }
@@ -255,7 +255,7 @@ package final class ProxyServer {
         changeLog(log)
         status.change {
             $0.snapshot = placed
-            $0.reloads.noteTaken(at: Clock.realtime / 1_000_000, needs: needs)
+            $0.reloads.noteReload(at: Clock.realtime / 1_000_000, needs: needs)
         }
         return needs
     }

@@ -121,9 +121,9 @@ final class Worker: @unchecked Sendable {
         server.release()
     }
 
-    func borrowExchange(for carrier: ExchangeCarrier) -> Exchange {
-        guard let exchange = idleExchanges.popLast() else { return Exchange(worker: self, carrier: carrier) }
-        exchange.attach(carrier)
+    func borrowExchange(for stream: ExchangeStream) -> Exchange {
+        guard let exchange = idleExchanges.popLast() else { return Exchange(worker: self, stream: stream) }
+        exchange.attach(stream)
         return exchange
     }
 
@@ -166,7 +166,7 @@ final class Worker: @unchecked Sendable {
         }
     }
 
-    func takeScratch() -> ByteBuffer {
+    func borrowScratch() -> ByteBuffer {
         var taken = ByteBuffer()
         swap(&taken, &scratch)
         return taken

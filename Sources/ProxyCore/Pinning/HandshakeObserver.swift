@@ -22,10 +22,10 @@ final class HandshakeObserver {
 
     /// Has the manager's handshakes observed.
     func observe(_ manager: LoopSession) {
-        manager.sessionDidEvaluateServerTrust = { [unowned self] trust, endpoint in take(trust, endpoint) }
+        manager.sessionDidEvaluateServerTrust = { [unowned self] trust, endpoint in count(trust, endpoint) }
     }
 
-    private func take(_ trust: ConnectionTrust, _ endpoint: Endpoint) {
+    private func count(_ trust: ConnectionTrust, _ endpoint: Endpoint) {
         let time = loop.wallClock / 1_000_000
         counters.noteHandshake(trust.evaluation.verdict)
         if trust.evaluation.isPinFailure { monitor.report(trust, port: endpoint.port, at: time) }
@@ -36,7 +36,7 @@ final class HandshakeObserver {
     /// Hands over what was gathered.
     func flush() {
         loop.disarm(timer)
-        if !tally.isEmpty { monitor.account(tally.take()) }
+        if !tally.isEmpty { monitor.account(tally.drain()) }
     }
 
     /// Hands over the last of it.

@@ -47,7 +47,7 @@ struct HandshakeTally {
     }
 
     /// Hands all of it over, and begins anew.
-    mutating func take() -> [Entry] {
+    mutating func drain() -> [Entry] {
         defer { slots.removeAll(keepingCapacity: true) }
         return slots.values.map(\.entry)
     }

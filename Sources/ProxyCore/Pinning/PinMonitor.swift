@@ -12,7 +12,7 @@ import Synchronization
 /// alone calls `stop`; all else is touched by work that `loop` runs on its one thread, and by `init` before that starts.
 package final class PinMonitor: @unchecked Sendable {
     /// Where event lines go, with their severity and the level that the snapshot asks for.
-    package typealias Tell =
+    package typealias LogHandler =
         @Sendable (
             EventLine, _ severity: LogConfiguration.Level, _ level: LogConfiguration.Level
         ) -> Void
@@ -22,8 +22,8 @@ package final class PinMonitor: @unchecked Sendable {
         /// How often the pin sets that end soon and the account of pins are told, in milliseconds.
         package var daily = PinNotices.day
         /// Whether the pin sets that end soon and the account of pins are told: not by a command that ends soon.
-        package var tellsRegularly = true
-        package var tell: Tell = { $0.write($1, at: $2) }
+        package var reportsRegularly = true
+        package var log: LogHandler = { $0.write($1, at: $2) }
         /// With `.byHand` there is no thread: `turn` is what has anything done.
         package var clock = LoopClock.system
 
@@ -32,7 +32,7 @@ package final class PinMonitor: @unchecked Sendable {
         /// For a command that has told what its configuration warns of, and ends soon.
         package static var command: Settings {
             var settings = Settings()
-            settings.tellsRegularly = false
+            settings.reportsRegularly = false
             return settings
         }
     }
@@ -46,15 +46,15 @@ package final class PinMonitor: @unchecked Sendable {
     private static let waitingBound = 256
 
     private let shownLock = PosixLock()
-    /// Behind `shownLock`: the verdicts of the ledger, for whoever asks.
-    private var shown: [PinLedger.Verdicts] = []
+    /// Behind `shownLock`: the verdicts of the usage, for whoever asks.
+    private var shown: [PinUsage.Verdicts] = []
     /// Behind `shownLock`: the reports that were lost since the start, as far as that was told.
     private var lost: [ReportLoss: Int] = [:]
 
     // The thread's.
     private var snapshot: PolicySnapshot
     private var sender: ReportSender
-    private var ledger = PinLedger()
+    private var usage = PinUsage()
     private var notices = PinNotices()
     private var nextDaily: Int64
     private var timer: LoopTimer!
@@ -80,16 +80,16 @@ package final class PinMonitor: @unchecked Sendable {
         // Weak: where the start fails behind this, nobody waits for the thread.
         timer = LoopTimer { [weak self] in self?.work() }
         sender.whenChanged = { [weak self] in self?.work() }
-        ledger.setPins(of: snapshot.pinnedDomains)
-        shown = ledger.verdicts
+        usage.setPins(of: snapshot.pinnedDomains)
+        shown = usage.verdicts
         do {
             if settings.clock == .system { thread = try LoopThread(name: "pins") { loop.run() } }
         } catch {
             throw .system("\(error)")
         }
         loop.submit { [self] in
-            tellPinSets()
-            tellUnreachableCollectors()
+            logPinSets()
+            logUnreachableCollectors()
             work()
         }
     }
@@ -128,13 +128,13 @@ package final class PinMonitor: @unchecked Sendable {
     /// Takes in what a loop has counted.
     func account(_ entries: [HandshakeTally.Entry]) {
         loop.submit { [self] in
-            for entry in entries { take(entry) }
+            for entry in entries { count(entry) }
             show()
         }
     }
 
     /// What became of the handshakes of each pinned domain, as far as the loops have told.
-    var verdicts: [PinLedger.Verdicts] { shownLock.withLock { shown } }
+    var verdicts: [PinUsage.Verdicts] { shownLock.withLock { shown } }
 
     /// How many reports were lost since the start, by reason; a minute behind at most.
     var lostReports: [ReportLoss: Int] { shownLock.withLock { lost } }
@@ -143,14 +143,14 @@ package final class PinMonitor: @unchecked Sendable {
     /// wait go out by the new snapshot's rules.
     package func replace(_ snapshot: PolicySnapshot) {
         loop.submit { [self] in
-            tellAccounts()
+            logUsage()
             self.snapshot = snapshot
-            ledger.setPins(of: snapshot.pinnedDomains)
+            usage.setPins(of: snapshot.pinnedDomains)
             show()
             notices.keepOnly(snapshot.pinnedDomains)
-            if let failure = sender.replace(snapshot) { tellFile(failure) }
-            tellPinSets()
-            tellUnreachableCollectors()
+            if let failure = sender.replace(snapshot) { logFileFailure(failure) }
+            logPinSets()
+            logUnreachableCollectors()
             work()
         }
     }
@@ -158,7 +158,7 @@ package final class PinMonitor: @unchecked Sendable {
     /// Lets go of the file of reports, which may have been moved away, and opens the one of that name.
     func reopenReportFile() {
         loop.submit { [self] in
-            if let failure = sender.reopenFile() { tellFile(failure) }
+            if let failure = sender.reopenFile() { logFileFailure(failure) }
         }
     }
 
@@ -166,7 +166,7 @@ package final class PinMonitor: @unchecked Sendable {
     package func stop() {
         loop.submit { [self] in
             stopAt = now + settings.reports.atStop
-            sender.beginStop()
+            sender.startStopping()
             work()
         }
         // Without a thread of its own this one does what is left.
@@ -192,37 +192,37 @@ package final class PinMonitor: @unchecked Sendable {
         sender.send(now: now)
         if now >= nextDaily {
             nextDaily = now + settings.daily
-            tellPinSets()
-            tellAccounts()
+            logPinSets()
+            logUsage()
         }
         if let stopAt, sender.isIdle || now >= stopAt {
-            end()
+            finish()
             return
         }
-        tellLosses()
+        logLosses()
         let next = [nextDaily, sender.nextDue, stopAt].compactMap { $0 }.min() ?? nextDaily
         // A millisecond more: the deadline has then passed for sure.
         loop.arm(timer, at: UInt64(max(next, now) + 1) * 1_000_000)
     }
 
-    private func end() {
+    private func finish() {
         guard stopAt != .max else { return }
         stopAt = .max
         sender.stop()
-        tellLosses()
-        tellAccounts()
+        logLosses()
+        logUsage()
         loop.remove(timer)
         sender.close { [loop] in loop.stop() }
     }
 
     private func show() {
-        let verdicts = ledger.verdicts
+        let verdicts = usage.verdicts
         shownLock.withLock { shown = verdicts }
     }
 
-    private func take(_ entry: HandshakeTally.Entry) {
+    private func count(_ entry: HandshakeTally.Entry) {
         let matched = zip(entry.keys, entry.matched).map { (pin: $0, count: $1) }
-        ledger.count(entry.handshakes, of: entry.domain, matched: matched, verdicts: entry.verdicts)
+        usage.count(entry.handshakes, of: entry.domain, matched: matched, verdicts: entry.verdicts)
         if let pin = entry.backupOnly, notices.isDue(.backupOnly, of: entry.domain, now: now) {
             warn(PinEvents.backupOnly(entry.domain, pin))
         }
@@ -233,29 +233,29 @@ package final class PinMonitor: @unchecked Sendable {
 
     // MARK: Event lines
 
-    private func tell(_ line: EventLine, _ severity: LogConfiguration.Level) {
-        settings.tell(line, severity, snapshot.configuration.log.level)
+    private func log(_ line: EventLine, _ severity: LogConfiguration.Level) {
+        settings.log(line, severity, snapshot.configuration.log.level)
     }
 
-    private func warn(_ line: EventLine) { tell(line, .warning) }
+    private func warn(_ line: EventLine) { log(line, .warning) }
 
-    private func tellPinSets() {
-        guard settings.tellsRegularly else { return }
+    private func logPinSets() {
+        guard settings.reportsRegularly else { return }
         for line in PinEvents.pinSets(snapshot.pinnedDomains, at: date) { warn(line) }
     }
 
-    private func tellAccounts() {
-        guard settings.tellsRegularly else { return }
-        for account in ledger.accounts { tell(PinEvents.account(account), .info) }
+    private func logUsage() {
+        guard settings.reportsRegularly else { return }
+        for account in usage.accounts { log(PinEvents.account(account), .info) }
     }
 
-    private func tellLosses() {
-        guard let losses = sender.lossesToTell(now: now) else { return }
+    private func logLosses() {
+        guard let losses = sender.lossesToReport(now: now) else { return }
         shownLock.withLock { lost.merge(losses) { $0 + $1 } }
         warn(PinEvents.losses(losses))
     }
 
-    private func tellFile(_ failure: StartFailure) {
+    private func logFileFailure(_ failure: StartFailure) {
         guard case .file(let path, let cause) = failure else { return }
         warn(
             EventLine(event: "warning")
@@ -265,7 +265,7 @@ package final class PinMonitor: @unchecked Sendable {
     }
 
     /// A collector that may not be reached by this snapshot's rules gets no report: better told before there is one.
-    private func tellUnreachableCollectors() {
+    private func logUnreachableCollectors() {
         for (uri, problem) in sender.refusedCollectors {
             warn(
                 EventLine(event: "warning")

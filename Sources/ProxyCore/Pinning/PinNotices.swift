@@ -18,21 +18,21 @@ struct PinNotices: Sendable {
     static let hour: Int64 = 3600 * 1000
     static let day = 24 * hour
 
-    private var told: [Key: Int64] = [:]
+    private var noticedAt: [Key: Int64] = [:]
 
     /// Whether to warn now; if so, that is remembered.
     mutating func isDue(_ subject: Subject, of domain: Host, now: Int64) -> Bool {
         let key = Key(subject: subject, domain: domain)
         let pause = subject == .backupOnly ? Self.hour : Self.day
-        if let last = told[key], now - last < pause { return false }
-        told[key] = now
+        if let last = noticedAt[key], now - last < pause { return false }
+        noticedAt[key] = now
         return true
     }
 
     /// Forgets the domains that are not pinned any more.
     mutating func keepOnly(_ domains: PinnedDomains) {
         let hosts = Set(domains.domains.map(\.host))
-        told = told.filter { hosts.contains($0.key.domain) }
+        noticedAt = noticedAt.filter { hosts.contains($0.key.domain) }
     }
 }
 
@@ -74,7 +74,7 @@ enum PinEvents {
         }
     }
 
-    static func account(_ account: PinLedger.Account) -> EventLine {
+    static func account(_ account: PinUsage.Account) -> EventLine {
         let matched = account.matched.map { "\(JSONString.quoted($0.pin.description)):\($0.count)" }
         let never = account.neverMatched.map { JSONString.quoted($0.description) }
         return EventLine(event: "pins")

@@ -23,7 +23,7 @@ package struct ReportLimits: Sendable {
     package var connect = 10_000
     package var answer = 20_000
     /// How often the number of dropped reports is told at most.
-    package var tellDropped: Int64 = 60_000
+    package var dropReportInterval: Int64 = 60_000
     /// How long a stop waits for reports that have not been sent.
     package var atStop: Int64 = 2000
 

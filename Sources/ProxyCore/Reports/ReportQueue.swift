@@ -30,7 +30,7 @@ package struct ReportQueue<Collector: Hashable & Sendable, Content: Sendable>: S
     private var isStopping = false
     /// Lost since they were last told, by reason.
     private var losses: [ReportLoss: Int] = [:]
-    private var toldAt: Int64?
+    private var reportedAt: Int64?
 
     package init(limits: ReportLimits = ReportLimits()) {
         self.limits = limits
@@ -46,9 +46,9 @@ package struct ReportQueue<Collector: Hashable & Sendable, Content: Sendable>: S
     package mutating func admitToFile(digest: [UInt8], now: Int64) -> ReportAdmission {
         let key = Key(digest: digest, collector: nil)
         if isRepeated(key, now) { return .repeated }
-        guard allowance.take(now: now) else { return lose(.rateLimited) }
+        guard allowance.consume(now: now) else { return lose(.rateLimited) }
         remember(key, now)
-        return .taken
+        return .accepted
     }
 
     /// Takes a report up for a collector.
@@ -64,11 +64,11 @@ package struct ReportQueue<Collector: Hashable & Sendable, Content: Sendable>: S
         if isRepeated(key, now) { return .repeated }
         if isStopping { return lose(.stopped) }
         guard entries.count < limits.queued else { return lose(.queueFull) }
-        guard allowance.take(now: now) else { return lose(.rateLimited) }
+        guard allowance.consume(now: now) else { return lose(.rateLimited) }
         remember(key, now)
         lastNumber += 1
         entries.append(Entry(number: lastNumber, collector: collector, content: content(), key: key, due: now))
-        return .taken
+        return .accepted
     }
 
     /// Counts reports that never came here.
@@ -156,7 +156,7 @@ package struct ReportQueue<Collector: Hashable & Sendable, Content: Sendable>: S
     // MARK: The end
 
     /// Gives every report that waits one last attempt, at once; takes no more.
-    package mutating func beginStop() { isStopping = true }
+    package mutating func startStopping() { isStopping = true }
 
     /// Drops what is left.
     package mutating func stop() {
@@ -168,24 +168,24 @@ package struct ReportQueue<Collector: Hashable & Sendable, Content: Sendable>: S
     // MARK: Losses
 
     /// What has been lost since the last call that told of any; nil when nothing was, or when the last call was within
-    /// `tellDropped`.
-    package mutating func lossesToTell(now: Int64) -> [ReportLoss: Int]? {
+    /// `dropReportInterval`.
+    package mutating func lossesToReport(now: Int64) -> [ReportLoss: Int]? {
         guard !losses.isEmpty else { return nil }
-        if let toldAt, now - toldAt < limits.tellDropped, !isStopping { return nil }
-        toldAt = now
+        if let reportedAt, now - reportedAt < limits.dropReportInterval, !isStopping { return nil }
+        reportedAt = now
         defer { losses = [:] }
         return losses
     }
 
     /// When there will be losses to tell; nil when there are none.
     package var lossesDue: Int64? {
-        losses.isEmpty ? nil : toldAt.map { $0 + limits.tellDropped } ?? .min
+        losses.isEmpty ? nil : reportedAt.map { $0 + limits.dropReportInterval } ?? .min
     }
 }
 
 /// What becomes of a report that has just come up.
 package enum ReportAdmission: Equatable, Sendable {
-    case taken
+    case accepted
     /// An identical one was made within `repeatAfter`.
     case repeated
     case lost(ReportLoss)
@@ -214,7 +214,7 @@ struct RateAllowance: Sendable {
         left = burst
     }
 
-    mutating func take(now: Int64) -> Bool {
+    mutating func consume(now: Int64) -> Bool {
         let last = refilledAt ?? now
         let gained = (now - last) / refill
         if Int64(left) + gained >= Int64(burst) {

@@ -120,7 +120,7 @@ final class ReportSender {
         guard file != nil || !uris.isEmpty else { return }
         let digest = report.digest
         let json = report.json
-        if let file, queue.admitToFile(digest: digest, now: now) == .taken, !file.append(json) {
+        if let file, queue.admitToFile(digest: digest, now: now) == .accepted, !file.append(json) {
             queue.count(.undelivered)
         }
         for uri in uris {
@@ -173,9 +173,9 @@ final class ReportSender {
 
     func count(_ loss: ReportLoss, _ number: Int) { queue.count(loss, number) }
 
-    func lossesToTell(now: Int64) -> [ReportLoss: Int]? { queue.lossesToTell(now: now) }
+    func lossesToReport(now: Int64) -> [ReportLoss: Int]? { queue.lossesToReport(now: now) }
 
-    func beginStop() { queue.beginStop() }
+    func startStopping() { queue.startStopping() }
 
     func stop() { queue.stop() }
 

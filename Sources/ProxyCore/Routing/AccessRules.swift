@@ -22,18 +22,18 @@ package struct AccessRules: Sendable {
     }
 
     /// Whether `host` may be asked for at all. An IP literal's address is judged too, before anything is dialled.
-    package func judge(_ host: Host) -> HostVerdict {
+    package func evaluate(_ host: Host) -> HostVerdict {
         if let rule = denyHosts.match(host) { return .denied(rule: rule) }
         return allowHosts.contains(host) ? .allowed : .notAllowed
     }
 
     /// Whether `address` may be dialled; see `AddressRules.judge`.
-    package func judge(
+    package func evaluate(
         _ address: IPAddress,
         port: UInt16,
         exempting exemption: AddressAndPort? = nil
     ) -> AddressRules.Verdict {
-        addresses.judge(address, port: port, exempting: exemption)
+        addresses.evaluate(address, port: port, exempting: exemption)
     }
 
     /// For error answers and the log: which rule it was, and where it stands.

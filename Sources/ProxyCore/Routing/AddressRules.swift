@@ -152,8 +152,8 @@ package struct AddressRules: Sendable {
     ///
     /// `exemption` is the exact address and port of the request's own `resolve`, or of the IP literal in its gateway's
     /// `upstream`; it goes before every rule but the one on our own listeners.
-    package func judge(_ address: IPAddress, port: UInt16, exempting exemption: AddressAndPort? = nil) -> Verdict {
-        if let verdict = judgeOwnListeners(address, port) { return verdict }
+    package func evaluate(_ address: IPAddress, port: UInt16, exempting exemption: AddressAndPort? = nil) -> Verdict {
+        if let verdict = evaluateOwnListeners(address, port) { return verdict }
         if let exemption, exemption.port == port, exemption.address == address { return .allowed }
         for index in blocks.indices {
             let block = blocks[index].block
@@ -162,10 +162,10 @@ package struct AddressRules: Sendable {
             }
         }
         guard let ownRule else { return .allowed }
-        return judgeOwn(address) { .denied(rule: ownRule) } ?? .allowed
+        return evaluateOwnAddress(address) { .denied(rule: ownRule) } ?? .allowed
     }
 
-    private func judgeOwnListeners(_ address: IPAddress, _ port: UInt16) -> Verdict? {
+    private func evaluateOwnListeners(_ address: IPAddress, _ port: UInt16) -> Verdict? {
         var isWildcardPort = false
         for index in ownListeners.indices where ownListeners[index].port == port {
             let listener = ownListeners[index].address
@@ -176,11 +176,11 @@ package struct AddressRules: Sendable {
             if isListener(address) || address.embedsIPv4(where: isListener) { return .deniedOwnListener }
             isWildcardPort = isWildcardPort || listener.isUnspecified
         }
-        return isWildcardPort ? judgeOwn(address) { .deniedOwnListener } : nil
+        return isWildcardPort ? evaluateOwnAddress(address) { .deniedOwnListener } : nil
     }
 
     /// The verdict on an address if it, or one that it embeds, is this machine's; nil for other addresses.
-    private func judgeOwn(_ address: IPAddress, _ verdict: () -> Verdict) -> Verdict? {
+    private func evaluateOwnAddress(_ address: IPAddress, _ verdict: () -> Verdict) -> Verdict? {
         var failure: IOFailure?
         func isOwn(_ address: IPAddress) -> Bool {
             switch destination(address) {

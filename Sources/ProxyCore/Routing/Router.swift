@@ -141,7 +141,7 @@ package struct Router: Sendable {
     ) -> Problem? {
         guard settings.resolve == nil, let address = host.address else { return nil }
         let rules = snapshot.access
-        let verdict = rules.judge(address, port: port, exempting: exemption)
+        let verdict = rules.evaluate(address, port: port, exempting: exemption)
         guard verdict != .allowed else { return nil }
         return Problem(
             .addressDenied,
@@ -159,13 +159,13 @@ package struct Router: Sendable {
         let exemption = settings.upstreamProxy.map(\.literal) ?? exemption
         return { address in
             guard let dialled = AddressAndPort(address) else { return DialRefusal(rule: "not an IP address") }
-            let verdict = rules.judge(dialled.address, port: dialled.port, exempting: exemption)
+            let verdict = rules.evaluate(dialled.address, port: dialled.port, exempting: exemption)
             return verdict == .allowed ? nil : DialRefusal(rule: rules.describe(verdict))
         }
     }
 
     func hostRefusal(_ host: Host, _ allowHosts: HostPatternSet) -> Problem? {
-        let verdict = snapshot.access.judge(host)
+        let verdict = snapshot.access.evaluate(host)
         if verdict != .allowed {
             return Problem(
                 .hostDenied,

@@ -15,7 +15,7 @@ extension Command {
             Example(line: "pinproxy cache stats --config config.json", meaning: "Requests by outcome, and both stores.")
         ]
     ) { arguments throws(CommandFailure) in
-        let body = try askCache(arguments, "/cache", of: .cacheStats)
+        let body = try requestCache(arguments, "/cache", of: .cacheStats)
         try Output.standard(arguments.has("json") ? body : try CacheReport.figures(body))
         return .success
     }
@@ -48,7 +48,7 @@ extension Command {
             if let value = arguments.values[name] { query.append("\(name)=\(percentEncoded(value))") }
         }
         let target = "/cache/entries" + (query.isEmpty ? "" : "?" + query.joined(separator: "&"))
-        let entries = try CacheReport.entries(try askCache(arguments, target, of: .cacheList))
+        let entries = try CacheReport.entries(try requestCache(arguments, target, of: .cacheList))
         if entries.isEmpty { Output.error("nothing is stored\n") }
         try Output.standard(
             arguments.has("json") ? entries.map(\.jsonLine).joined() : CacheReport.text(of: entries)
@@ -78,7 +78,7 @@ extension Command {
             Example(line: "pinproxy cache purge --tag product-17", meaning: "Whatever the origin tagged so."),
         ]
     ) { arguments throws(CommandFailure) in
-        let body = try askCache(arguments, "/cache?\(try purgeQuery(arguments))", method: "DELETE", of: .cachePurge)
+        let body = try requestCache(arguments, "/cache?\(try purgeQuery(arguments))", method: "DELETE", of: .cachePurge)
         try Output.standard(arguments.has("json") ? body : try CacheReport.removed(body))
         return .success
     }
@@ -101,7 +101,7 @@ extension Command {
     }
 
     /// - Returns: the document of the answer.
-    private static func askCache(
+    private static func requestCache(
         _ arguments: Arguments,
         _ target: String,
         method: String = "GET",
@@ -109,10 +109,10 @@ extension Command {
     ) throws(CommandFailure) -> String {
         let listener = try AdminListener(arguments, of: command)
         let patience = try timeout(arguments, of: command) ?? .seconds(5)
-        let answer = try listener.ask(target, method: method, patience: patience)
-        if answer.status == 200 { return answer.body }
-        let reason = CacheReport.problem(answer.body) ?? TextLayout.printable(answer.statusLine)
-        throw CommandFailure(answer.status == 400 ? .usage : .failed, "\(listener.endpoint) answers: \(reason)")
+        let response = try listener.request(target, method: method, patience: patience)
+        if response.status == 200 { return response.body }
+        let reason = CacheReport.problem(response.body) ?? TextLayout.printable(response.statusLine)
+        throw CommandFailure(response.status == 400 ? .usage : .failed, "\(listener.endpoint) answers: \(reason)")
     }
 
     /// For a value of a query.

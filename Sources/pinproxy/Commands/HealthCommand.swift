@@ -18,19 +18,19 @@ extension Command {
             Example(line: "pinproxy health --config config.json", meaning: "Prints ready, or says why not."),
             Example(line: "pinproxy health --admin /run/pinproxy/admin.sock", meaning: "Over a Unix socket."),
         ]
-    ) { arguments throws(CommandFailure) in try askWhetherReady(arguments) }
+    ) { arguments throws(CommandFailure) in try checkReadiness(arguments) }
 
-    private static func askWhetherReady(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
+    private static func checkReadiness(_ arguments: Arguments) throws(CommandFailure) -> ExitCode {
         let listener = try AdminListener(arguments, of: .health)
         let patience = try timeout(arguments, of: .health) ?? .seconds(5)
-        let answer = try listener.ask(arguments.has("live") ? "/live" : "/ready", patience: patience)
-        let said = TextLayout.printable(answer.body.split(separator: "\n").first.map(String.init) ?? "")
+        let response = try listener.request(arguments.has("live") ? "/live" : "/ready", patience: patience)
+        let said = TextLayout.printable(response.body.split(separator: "\n").first.map(String.init) ?? "")
         let wanted = arguments.has("live") ? "live" : "ready"
-        guard answer.status == 200, said == wanted else {
+        guard response.status == 200, said == wanted else {
             let reason =
-                CacheReport.problem(answer.body) ?? (said.isEmpty ? TextLayout.printable(answer.statusLine) : said)
+                CacheReport.problem(response.body) ?? (said.isEmpty ? TextLayout.printable(response.statusLine) : said)
             let remedy =
-                switch answer.status {
+                switch response.status {
                 case 503 where wanted == "live": "restart it"
                 case 503: "it is about to end, or asked to: wait for the one that follows it"
                 default: ""

@@ -50,14 +50,14 @@ extension Command {
             prepare: prepare
         )
         var manager = ServiceManager()
-        DescriptorLimit.tell(proxy.server)
-        proxy.tellListeners()
-        manager.tellReady()
+        DescriptorLimit.warnIfTooLow(proxy.server)
+        proxy.logListeners()
+        manager.notifyReady()
         if origin != nil {
             EventLine(event: "demoOrigin").with("url", "http://\(DemoOrigin.hostBesideAProxy)/").write()
         }
         let signal = serve(proxy.server, signals, &reloader, &manager)
-        manager.tellStopping()
+        manager.notifyStopping()
         EventLine(event: "stopping")
             .with("signal", signal == SIGINT ? "SIGINT" : "SIGTERM")
             .write(.info, at: proxy.level)
@@ -76,7 +76,7 @@ extension Command {
         _ prepare: (inout PolicyParts) throws(CommandFailure) -> Void
     ) throws(CommandFailure) -> (RunningProxy, FileRecord) {
         let (loaded, outcome) = try LoadedConfiguration.loadRecorded(path)
-        LoadedConfiguration.tell(outcome.warnings)
+        LoadedConfiguration.printWarnings(outcome.warnings)
         DescriptorLimit.raise()
         if geteuid() == 0 {
             EventLine(event: "warning")
@@ -108,14 +108,14 @@ extension Command {
                 switch signal {
                 case SIGHUP: reloader.hangUp()
                 case SIGUSR1: reloader.reopenLogs()
-                default: tellUnknown(signal, proxy)
+                default: logUnknown(signal, proxy)
                 }
             }
             reloader.turn()
         }
     }
 
-    private static func tellUnknown(_ signal: Int32, _ proxy: ProxyServer) {
+    private static func logUnknown(_ signal: Int32, _ proxy: ProxyServer) {
         EventLine(event: "unknownSignal")
             .with("signal", name(of: signal))
             .with("message", "this signal means nothing to pinproxy; SIGHUP reloads, SIGUSR1 opens the logs anew")

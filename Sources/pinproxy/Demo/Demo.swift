@@ -10,7 +10,7 @@ struct Demo {
     /// What came of one request.
     struct Scene {
         var host: String
-        var answer: PlainClient.Answer
+        var response: PlainClient.Response
         /// Bytes of requests that the origin got for this host.
         var originReceived: Int
         /// The proxy's task log of it, as written.
@@ -28,8 +28,8 @@ struct Demo {
 
     /// The pin held where it should, and where it should not, nothing was sent.
     var isAsItShouldBe: Bool {
-        right.answer.status == 200 && right.originReceived > 0 && right.logLine.contains("\"verdict\":\"pass\"")
-            && wrong.answer.status == 502 && wrong.originReceived == 0 && wrong.logLine.contains("\"pin_mismatch\"")
+        right.response.status == 200 && right.originReceived > 0 && right.logLine.contains("\"verdict\":\"pass\"")
+            && wrong.response.status == 502 && wrong.originReceived == 0 && wrong.logLine.contains("\"pin_mismatch\"")
     }
 
     /// Plays it, on free ports of loopback.
@@ -45,9 +45,9 @@ struct Demo {
             monitoring: .command
         )
         let proxy = server.listening[0].address
-        let answers: (PlainClient.Answer, PlainClient.Answer)
+        let responses: (PlainClient.Response, PlainClient.Response)
         do {
-            answers = (
+            responses = (
                 try PlainClient.get(host: rightHost, path: path, proxy: proxy),
                 try PlainClient.get(host: wrongHost, path: path, proxy: proxy)
             )
@@ -58,10 +58,10 @@ struct Demo {
         // It writes out the log and closes its end of the pipe.
         server.stop()
         let lines = readAll(log[0]).split(separator: "\n")
-        func scene(_ host: String, _ answer: PlainClient.Answer) -> Scene {
+        func scene(_ host: String, _ response: PlainClient.Response) -> Scene {
             Scene(
                 host: host,
-                answer: answer,
+                response: response,
                 originReceived: origin.requestBytes(for: host),
                 logLine: lines.first { $0.contains("//\(host)") }.map(String.init) ?? ""
             )
@@ -69,8 +69,8 @@ struct Demo {
         return Demo(
             proxyAddress: proxy,
             originAddress: origin.address,
-            right: scene(rightHost, answers.0),
-            wrong: scene(wrongHost, answers.1)
+            right: scene(rightHost, responses.0),
+            wrong: scene(wrongHost, responses.1)
         )
     }
 

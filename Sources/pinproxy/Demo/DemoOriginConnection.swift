@@ -40,7 +40,7 @@ final class DemoOriginConnection: EventHandler {
     override func ready(_ readiness: Readiness) {
         guard write() else { return close() }
         while let isEnd = receive() {
-            while !isEnding, decrypt() { take() }
+            while !isEnding, decrypt() { readInput() }
             guard write(), !isEnd else { return close() }
         }
     }
@@ -96,15 +96,15 @@ final class DemoOriginConnection: EventHandler {
 
     // MARK: Requests
 
-    private func take() {
+    private func readInput() {
         while !input.isEmpty, !isEnding {
             switch body {
-            case .none: takeHead()
+            case .none: readHead()
             case .bytes(let left):
                 let count = min(left, input.count)
                 input.consume(count)
                 body = .bytes(left - count)
-                if count == left { answer() }
+                if count == left { sendResponse() }
             case .chunks(var decoder):
                 switch decoder.next(input.bytes) {
                 case .data(_, let consumed), .needMore(let consumed):
@@ -112,7 +112,7 @@ final class DemoOriginConnection: EventHandler {
                     body = .chunks(decoder)
                 case .end(let consumed):
                     input.consume(consumed)
-                    answer()
+                    sendResponse()
                 case .failed:
                     refuse()
                 }
@@ -120,7 +120,7 @@ final class DemoOriginConnection: EventHandler {
         }
     }
 
-    private func takeHead() {
+    private func readHead() {
         let (consumed, outcome) = parser.parse(input.bytes, into: &head)
         input.consume(consumed)
         switch outcome {
@@ -130,12 +130,12 @@ final class DemoOriginConnection: EventHandler {
             switch head.framing {
             case .length(let count) where count > 0: body = .bytes(count)
             case .chunked: body = .chunks(ChunkedDecoder())
-            default: answer()
+            default: sendResponse()
             }
         }
     }
 
-    private func answer() {
+    private func sendResponse() {
         body = .none
         var target: [UInt8] = []
         for index in 0..<head.target.count { target.append(head.target[index]) }

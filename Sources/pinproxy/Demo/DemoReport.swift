@@ -26,9 +26,9 @@ struct DemoReport {
         let rule = String(repeating: "-", count: TextLayout.width - title.count - 1)
         var text = "\n\(style(title, .bold)) \(style(rule, .dim))\n\n"
         text += row("the client asked", "GET http://\(scene.host)\(Demo.path)")
-        text += row("and saw", scene.answer.statusLine, mark, .bold)
-        if let status = scene.answer.field("Proxy-Status") { text += row("", "Proxy-Status: \(status)", .dim) }
-        let body = scene.answer.body
+        text += row("and saw", scene.response.statusLine, mark, .bold)
+        if let status = scene.response.field("Proxy-Status") { text += row("", "Proxy-Status: \(status)", .dim) }
+        let body = scene.response.body
         text += body.hasPrefix("{") ? json(body) : row("", body.trimmingLineEnd, .dim)
         text += "\n"
         let sent = scene.originReceived

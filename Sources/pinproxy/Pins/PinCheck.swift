@@ -7,7 +7,7 @@ struct PinCheck {
     /// How it ended.
     enum Outcome {
         /// The policy has judged a chain, and refused it or not.
-        case judged(TrustEvaluation)
+        case evaluated(TrustEvaluation)
         /// There was no connection to judge, or it broke before its handshake was over.
         case unreachable(Unreached)
     }
@@ -28,7 +28,7 @@ struct PinCheck {
     /// The policy's own word for what it found.
     var verdict: String {
         switch outcome {
-        case .judged(let evaluation): evaluation.verdict.rawValue
+        case .evaluated(let evaluation): evaluation.verdict.rawValue
         case .unreachable: "unreachable"
         }
     }
@@ -36,7 +36,7 @@ struct PinCheck {
     /// Whether the server shows what its policy asks for. Requests may go out all the same where pins are only
     /// reported or have expired: a pin set that does not hold is not verified.
     var isGood: Bool {
-        guard case .judged(let evaluation) = outcome else { return false }
+        guard case .evaluated(let evaluation) = outcome else { return false }
         switch evaluation.verdict {
         case .pass, .notPinned, .unverified: return true
         case .fail, .reportOnly, .expired: return false
@@ -50,7 +50,7 @@ struct PinCheck {
             // A domain that stands for those below it need not be a server itself.
             let isParent = server.includesSubdomains && server.address.host == server.policy.domain
             return (error.code, error.reason, isParent ? "if it has no server itself, name a host below it" : "")
-        case .judged(let evaluation):
+        case .evaluated(let evaluation):
             if let failure = evaluation.failure {
                 return (failure.rawValue, evaluation.reason, evaluation.remedy)
             }
@@ -83,13 +83,13 @@ struct PinCheck {
 
     /// The keys that the server has shown, its own first, when its pins have failed: one of them may be the new pin.
     var offeredPins: [PublicKeyPin] {
-        guard case .judged(let evaluation) = outcome, !isGood else { return [] }
+        guard case .evaluated(let evaluation) = outcome, !isGood else { return [] }
         return evaluation.offeredPins.map(\.pin)
     }
 
     /// The pin that matched, with what the pin file says of it.
     var match: (pin: PublicKeyPin, comment: String, isBackupOnly: Bool)? {
-        guard case .judged(let evaluation) = outcome, let pin = evaluation.matchedPin else { return nil }
+        guard case .evaluated(let evaluation) = outcome, let pin = evaluation.matchedPin else { return nil }
         let configuration = server.policy.configuration
         let comment =
             configuration.pins.first { $0.key == pin && !$0.comment.isEmpty }?.comment
@@ -100,7 +100,7 @@ struct PinCheck {
     /// The first end of a certificate's validity in the chain that was judged, in seconds since 1970. Of a chain that
     /// nobody vouches for, the server's own certificate alone counts.
     var certificateEnd: Int64? {
-        guard case .judged(let evaluation) = outcome else { return nil }
+        guard case .evaluated(let evaluation) = outcome else { return nil }
         return (evaluation.isChainValidated ? evaluation.chain : Array(evaluation.chain.prefix(1))).map(\.notAfter)
             .min()
     }

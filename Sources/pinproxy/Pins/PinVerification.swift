@@ -74,8 +74,8 @@ struct PinVerification {
 
     private static func outcome(_ task: LoopTask, _ delegate: VerifyingDelegate) -> PinCheck.Outcome {
         // Without `taskDidConnect` a chain that was accepted proves nothing: the server's proof of its key comes after.
-        if let accepted = delegate.evaluation { return .judged(accepted) }
-        if let refused = task.error?.evaluation, !refused.isAccepted { return .judged(refused) }
+        if let accepted = delegate.evaluation { return .evaluated(accepted) }
+        if let refused = task.error?.evaluation, !refused.isAccepted { return .evaluated(refused) }
         let error = task.error ?? SessionError(.internal, "The connection ended without a verdict.")
         return .unreachable(.init(code: error.code.rawValue, reason: error.details))
     }

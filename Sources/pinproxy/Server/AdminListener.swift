@@ -16,11 +16,12 @@ struct AdminListener {
     /// Asks, and takes an answer of a pinproxy's admin listener alone.
     ///
     /// - Parameter target: path and query.
-    func ask(_ target: String, method: String = "GET", patience: Duration) throws(CommandFailure) -> PlainClient.Answer
+    func request(_ target: String, method: String = "GET", patience: Duration) throws(CommandFailure)
+        -> PlainClient.Response
     {
-        let answer: PlainClient.Answer
+        let response: PlainClient.Response
         do throws(IOFailure) {
-            answer = try PlainClient.ask(
+            response = try PlainClient.send(
                 method,
                 target,
                 host: endpoint.isUnixSocket ? "localhost" : endpoint.description,
@@ -30,8 +31,8 @@ struct AdminListener {
         } catch {
             throw failure(error, patience)
         }
-        try recognise(answer)
-        return answer
+        try recognise(response)
+        return response
     }
 
     private func failure(_ failure: IOFailure, _ patience: Duration) -> CommandFailure {
@@ -70,11 +71,11 @@ struct AdminListener {
         "name the admin listener with --admin; pinproxy tells where it is when it starts (\"listener\":\"admin\")"
 
     /// Any server may answer with 200. An admin listener says in each answer what it is.
-    private func recognise(_ answer: PlainClient.Answer) throws(CommandFailure) {
-        if answer.field("Pinproxy-Admin") != nil, answer.status > 0 { return }
+    private func recognise(_ response: PlainClient.Response) throws(CommandFailure) {
+        if response.field("Pinproxy-Admin") != nil, response.status > 0 { return }
         // The content type of an alert (RFC 8446, section 5.1).
-        if answer.statusLine.isEmpty || answer.statusLine.utf8.first == 21 { throw hungUp }
-        if answer.field("Proxy-Status")?.hasPrefix("pinproxy;") == true {
+        if response.statusLine.isEmpty || response.statusLine.utf8.first == 21 { throw hungUp }
+        if response.field("Proxy-Status")?.hasPrefix("pinproxy;") == true {
             throw CommandFailure(
                 .unavailable,
                 "\(endpoint) is a listener of pinproxy for clients, not its admin listener",
@@ -83,7 +84,7 @@ struct AdminListener {
         }
         throw CommandFailure(
             .unavailable,
-            "what listens at \(endpoint) is not the admin listener of a pinproxy: it says \(TextLayout.printable(answer.statusLine))",
+            "what listens at \(endpoint) is not the admin listener of a pinproxy: it says \(TextLayout.printable(response.statusLine))",
             remedy: Self.otherListener
         )
     }

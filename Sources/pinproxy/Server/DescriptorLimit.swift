@@ -14,7 +14,7 @@ enum DescriptorLimit {
     }
 
     /// Tells when that is too low for the connections that the configuration allows.
-    static func tell(_ server: ProxyServer) {
+    static func warnIfTooLow(_ server: ProxyServer) {
         let configuration = server.snapshot.configuration
         guard let (connections, shares) = server.descriptorShortage else { return }
         EventLine(event: "warning")

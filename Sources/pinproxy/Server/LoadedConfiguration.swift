@@ -39,7 +39,7 @@ enum LoadedConfiguration {
     }
 
     /// The warnings as a server tells them: one JSON line each. Of pin sets that end soon it tells by itself, day by day.
-    static func tell(_ warnings: [DocumentIssue]) {
+    static func printWarnings(_ warnings: [DocumentIssue]) {
         for warning in warnings where warning.code != DocumentIssue.pinSetExpiry {
             EventLine(event: "warning").with("message", warning.description).write()
         }

@@ -5,7 +5,7 @@ import IOCore
 /// The plainest of HTTP clients: it knows neither TLS nor pins. To the demo's proxy it sends what any client with
 /// `http_proxy` sends, to an admin listener what a probe sends.
 enum PlainClient {
-    struct Answer {
+    struct Response {
         var head: [String]
         var body: String
         var statusLine: String { head.first ?? "" }
@@ -21,20 +21,20 @@ enum PlainClient {
     }
 
     /// Sends one GET in absolute form through the proxy and reads to the end of the connection.
-    static func get(host: String, path: String, proxy: SocketAddress) throws(IOFailure) -> Answer {
-        try ask("GET", "http://\(host)\(path)", host: host, at: proxy, patience: .seconds(20))
+    static func get(host: String, path: String, proxy: SocketAddress) throws(IOFailure) -> Response {
+        try send("GET", "http://\(host)\(path)", host: host, at: proxy, patience: .seconds(20))
     }
 
     /// Sends one request without a body and reads to the end of the connection.
     ///
     /// - Parameter patience: for all of it.
-    static func ask(
+    static func send(
         _ method: String,
         _ target: String,
         host: String,
         at address: SocketAddress,
         patience: Duration
-    ) throws(IOFailure) -> Answer {
+    ) throws(IOFailure) -> Response {
         let deadline = Clock.monotonic + UInt64(max(0, patience / .nanoseconds(1)))
         let family =
             switch address.family {
@@ -78,11 +78,11 @@ enum PlainClient {
         guard poll(&waiting, 1, rest) > 0 else { throw IOFailure(code: ETIMEDOUT, during: call) }
     }
 
-    private static func parse(_ text: String) -> Answer {
+    private static func parse(_ text: String) -> Response {
         // A CRLF is one Character.
         let lines = text.split(separator: "\r\n", omittingEmptySubsequences: false)
         let end = lines.firstIndex(of: "") ?? lines.endIndex
-        return Answer(
+        return Response(
             head: lines[..<end].map(String.init),
             body: lines[min(end + 1, lines.endIndex)...].joined(separator: "\r\n")
         )

@@ -113,7 +113,7 @@ struct Reloader {
             guard readings < Self.mostReadings else {
                 reopenLog()
                 proxy.noteReload(.configuration)
-                return tellFailure(
+                return logFailure(
                     DocumentIssue(
                         file: path,
                         message: "it, or the files that it names, changed while they were read, \(readings) times",
@@ -132,7 +132,7 @@ struct Reloader {
         guard let loaded = outcome.snapshot else {
             if trigger == .signal { reopenLog() }
             proxy.noteReload(.configuration)
-            for issue in outcome.issues { tellFailure(issue, trigger) }
+            for issue in outcome.issues { logFailure(issue, trigger) }
             return
         }
         do {
@@ -142,7 +142,7 @@ struct Reloader {
             // What a person has not asked for may be a file that is only away for a moment.
             guard trigger == .signal || dropped.isEmpty else {
                 proxy.noteReload(.pins)
-                tellFailure(dropped.refusal(file: loaded.configuration.pins ?? path), trigger, code: DroppedPins.code)
+                logFailure(dropped.refusal(file: loaded.configuration.pins ?? path), trigger, code: DroppedPins.code)
                 return
             }
             let needs = try proxy.reload(
@@ -158,13 +158,13 @@ struct Reloader {
                 .write(.info, at: level)
             proxy.noteDroppedPins(dropped.count)
             dropped.event?.write(.warning, at: level)
-            LoadedConfiguration.tell(outcome.warnings)
-            DescriptorLimit.tell(proxy)
-            for need in needs { tell(need) }
+            LoadedConfiguration.printWarnings(outcome.warnings)
+            DescriptorLimit.warnIfTooLow(proxy)
+            for need in needs { logRestartNeed(need) }
         } catch {
             if trigger == .signal { reopenLog() }
             if case ProxyServer.StartFailure.log = error { proxy.noteReload(.log) } else { proxy.noteReload(.system) }
-            tellFailure(issue(error), trigger)
+            logFailure(issue(error), trigger)
         }
     }
 
@@ -201,7 +201,7 @@ struct Reloader {
         }
     }
 
-    private func tell(_ need: RestartNeed) {
+    private func logRestartNeed(_ need: RestartNeed) {
         EventLine(event: "restartNeeded")
             .with("key", need.rawValue)
             .with("message", "\(need.rawValue) has changed in \(path), and stays as it was until pinproxy is restarted")
@@ -209,7 +209,7 @@ struct Reloader {
     }
 
     /// The policy that was there goes on.
-    private func tellFailure(_ issue: DocumentIssue, _ trigger: Trigger, code: String? = nil) {
+    private func logFailure(_ issue: DocumentIssue, _ trigger: Trigger, code: String? = nil) {
         var line = EventLine(event: "reloadFailed")
         if let code { line = line.with("code", code) }
         line = line.with("generation", proxy.snapshot.generation)

@@ -54,16 +54,16 @@ struct RunningProxy {
     var level: LogConfiguration.Level { server.snapshot.configuration.log.level }
 
     /// One line a listener, in the order of the configuration, the admin listener last.
-    func tellListeners() {
+    func logListeners() {
         for (listener, address) in server.listening {
-            tell(listener.mode.rawValue, listener.endpoint, address)
+            logListener(listener.mode.rawValue, listener.endpoint, address)
         }
         if let admin = server.snapshot.configuration.admin, let address = server.adminAddress {
-            tell("admin", admin.endpoint, address)
+            logListener("admin", admin.endpoint, address)
         }
     }
 
-    private func tell(_ name: String, _ endpoint: ListenerConfiguration.Endpoint, _ address: SocketAddress) {
+    private func logListener(_ name: String, _ endpoint: ListenerConfiguration.Endpoint, _ address: SocketAddress) {
         let line = EventLine(event: "listening").with("listener", name)
         switch endpoint {
         case .address: line.with("address", address.description).write()

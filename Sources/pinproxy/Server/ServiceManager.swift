@@ -9,13 +9,13 @@ struct ServiceManager {
     private(set) var deadline: UInt64?
 
     /// All listeners are ready.
-    mutating func tellReady() {
+    mutating func notifyReady() {
         guard let notifier else { return }
         notifier.tell("READY=1")
         if notifier.watchdogTime != nil { deadline = Clock.monotonic }
     }
 
-    func tellStopping() { notifier?.tell("STOPPING=1") }
+    func notifyStopping() { notifier?.tell("STOPPING=1") }
 
     /// Gives a sign of life when one is due, unless a worker is stuck: then the manager will start the proxy anew.
     mutating func turn(_ proxy: ProxyServer) {

@@ -38,10 +38,10 @@ enum ClientHelloProperties {
         var position = 0
         while position < bytes.count {
             let end = min(position + pieceSize, bytes.count)
-            let outcome = reader.take(bytes.span.extracting(position..<end))
+            let outcome = reader.consume(bytes.span.extracting(position..<end))
             if outcome != .needMore {
                 // It stays at that.
-                return reader.take([22, 3, 1].span) == outcome ? outcome : .needMore
+                return reader.consume([22, 3, 1].span) == outcome ? outcome : .needMore
             }
             position = end
         }

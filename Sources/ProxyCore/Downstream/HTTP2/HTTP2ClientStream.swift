@@ -7,12 +7,12 @@ import SessionCore
 final class HTTP2ClientStream: HTTP2Stream {
     private let connection: HTTP2Connection
     private var exchange: Exchange?
-    private var carrier: HTTP2StreamCarrier!
+    private var exchangeStream: HTTP2ExchangeStream!
     private var section: RequestSection
     private var trailers: TrailerSection?
     private var hasHead = false
     /// One was too large to be handed on.
-    private var lacksField = false
+    private var isFieldMissing = false
     /// Bytes of the body that have come and for which no credit was given.
     private var uncredited = 0
     /// What came of the body while it was not known yet whether the client may ask; the window bounds it.
@@ -29,9 +29,9 @@ final class HTTP2ClientStream: HTTP2Stream {
         self.connection = connection
         section = RequestSection(limits: connection.worker.generation.headLimits)
         super.init()
-        let carrier = HTTP2StreamCarrier(self, connection)
-        self.carrier = carrier
-        exchange = connection.worker.borrowExchange(for: carrier)
+        let exchangeStream = HTTP2ExchangeStream(self, connection)
+        self.exchangeStream = exchangeStream
+        exchange = connection.worker.borrowExchange(for: exchangeStream)
         exchange?.head.removeAll()
     }
 
@@ -48,12 +48,12 @@ final class HTTP2ClientStream: HTTP2Stream {
 
     override func didOmitField() {
         section.omitField()
-        lacksField = true
+        isFieldMissing = true
     }
 
     override func didReceiveHead(endsStream: Bool) -> Bool {
         // Trailers: what they say is for the end.
-        if hasHead { return endsStream && !lacksField }
+        if hasHead { return endsStream && !isFieldMissing }
         hasHead = true
         connection.headIsOver()
         guard let exchange else { return true }
@@ -64,7 +64,7 @@ final class HTTP2ClientStream: HTTP2Stream {
         ) {
             exchange.refuse(Problem(fault), keepAlive: true)
         } else {
-            exchange.begin()
+            exchange.didReceiveHead()
             if bodyIsAwaited {
                 markedAt = connection.worker.loop.now
                 connection.awaitsBody()
@@ -81,14 +81,14 @@ final class HTTP2ClientStream: HTTP2Stream {
     /// Whether a body of announced length comes in. One without may be a conversation, in which nobody has to speak
     /// (timeouts.stall is its bound).
     var bodyIsAwaited: Bool {
-        guard let exchange, exchange.isUnderWay, !exchange.body.isComplete, !exchange.answer.hasBegun,
+        guard let exchange, exchange.isUnderWay, !exchange.body.isComplete, !exchange.clientResponse.hasBegun,
             case .length = exchange.head.framing
         else { return false }
         return true
     }
 
     /// A body may be slow because the origin is, or because the client was told to wait; else it has to come on.
-    func judgeBodyPace(at now: UInt64, limit: TimeSpan) {
+    func checkBodyPace(at now: UInt64, limit: TimeSpan) {
         guard let exchange, now &- markedAt >= limit.nanoseconds else { return }
         if exchange.wantsBody, !exchange.holdsClientBack, exchange.bytesFromClient - bodyMark < Self.leastProgress {
             exchange.bodyIsTooSlow(limit)
@@ -101,7 +101,7 @@ final class HTTP2ClientStream: HTTP2Stream {
     override func didReceiveData(_ bytes: borrowing Span<UInt8>) {
         uncredited += bytes.count
         if let exchange {
-            if exchange.takesBody { _ = exchange.feedBody(bytes) } else { early.append(bytes) }
+            if exchange.acceptsBody { _ = exchange.feedBody(bytes) } else { early.append(bytes) }
         }
         giveCredit()
     }
@@ -111,8 +111,8 @@ final class HTTP2ClientStream: HTTP2Stream {
     }
 
     /// The exchange can take of the body: what has waited goes on.
-    func bodyIsWanted() {
-        if !early.isEmpty, let exchange, exchange.takesBody {
+    func resumeBody() {
+        if !early.isEmpty, let exchange, exchange.acceptsBody {
             var bytes = ByteBuffer()
             swap(&bytes, &early)
             _ = exchange.feedBody(bytes.bytes)
@@ -170,7 +170,7 @@ final class HTTP2ClientStream: HTTP2Stream {
         connection.consumeRest(uncredited)
         uncredited = 0
         connection.streamClosed(isBroken: (code != .noError || isUnderWay) && !isGivenUp)
-        carrier.isClosed = true
+        exchangeStream.isClosed = true
     }
 }
 
@@ -178,7 +178,7 @@ final class HTTP2ClientStream: HTTP2Stream {
 ///
 /// The exchange writes heads as HTTP/1.1 has them, and bodies behind them. Heads are taken apart into fields here; they
 /// are our own work, so that nothing needs to be judged again.
-final class HTTP2StreamCarrier: ExchangeCarrier {
+final class HTTP2ExchangeStream: ExchangeStream {
     private unowned let stream: HTTP2ClientStream
     private unowned let connection: HTTP2Connection
     private let peer: ClientTransport
@@ -264,12 +264,12 @@ final class HTTP2StreamCarrier: ExchangeCarrier {
         }
     }
 
-    override func exchangeWantsBody() { stream.bodyIsWanted() }
+    override func exchangeNeedsBody() { stream.resumeBody() }
 
     override func finished(_ exchange: Exchange, persists: Bool, isWhole: Bool) {
         if !isClosed {
             if isWhole {
-                let trailers = exchange.answer.trailers
+                let trailers = exchange.clientResponse.trailers
                 let isHeadAlone = isHeadWaiting && output.isEmpty && trailers == nil
                 submit(endsStream: isHeadAlone)
                 if !isHeadAlone { stream.session?.end(stream, trailers: trailers) }

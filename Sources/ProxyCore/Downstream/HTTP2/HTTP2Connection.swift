@@ -22,7 +22,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     /// Streams whose exchange is under way.
     private var busyStreams = 0
     /// Those that have something for the session at the end of the turn.
-    private var toFlush: [HTTP2StreamCarrier] = []
+    private var toFlush: [HTTP2ExchangeStream] = []
     private var isTakingBytes = false
     private var lingered = 0
 
@@ -73,13 +73,13 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         self.session = session
         timer = LoopTimer { [unowned self] in timeIsUp() }
         headTimer = LoopTimer { [unowned self] in terminate(.enhanceYourCalm) }
-        paceTimer = LoopTimer { [unowned self] in judgeBodyPace() }
+        paceTimer = LoopTimer { [unowned self] in checkBodyPace() }
     }
 
     /// Takes over a connection whose first bytes are those.
     func open(_ bytes: borrowing Span<UInt8>) {
         armIdle()
-        take(bytes)
+        didReceive(bytes)
         if worker.isDraining { drain() }
         flush()
         if phase != .closed, transport.isReadable { worker.pumpLater(transport) }
@@ -98,8 +98,8 @@ final class HTTP2Connection: HTTP2SessionDelegate {
             switch transport.read(into: &worker.scratch) {
             case .bytes(let count):
                 left -= count
-                var scratch = worker.takeScratch()
-                take(scratch.bytes)
+                var scratch = worker.borrowScratch()
+                didReceive(scratch.bytes)
                 worker.returnScratch(&scratch)
             case .wouldBlock: break
             case .end: inputEnded()
@@ -109,7 +109,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         flush()
     }
 
-    private func take(_ bytes: borrowing Span<UInt8>) {
+    private func didReceive(_ bytes: borrowing Span<UInt8>) {
         guard phase != .closed else { return }
         if phase == .lingering {
             lingered += bytes.count
@@ -134,8 +134,8 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     // MARK: Output
 
     /// Hands on at the end of the turn what a stream has to say by then.
-    func flushLater(_ carrier: HTTP2StreamCarrier) {
-        toFlush.append(carrier)
+    func flushLater(_ stream: HTTP2ExchangeStream) {
+        toFlush.append(stream)
         transport.flushLater()
     }
 
@@ -163,7 +163,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         }
         guard phase != .closed else { return }
         if phase == .lingering {
-            beginLinger()
+            startLingering()
         } else if session.isOver || phase == .goingAway && session.streams.isEmpty {
             linger()
         }
@@ -173,7 +173,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         while !toFlush.isEmpty {
             let planned = toFlush
             toFlush.removeAll(keepingCapacity: true)
-            for carrier in planned { carrier.flushPlanned() }
+            for stream in planned { stream.flushPlanned() }
         }
     }
 
@@ -205,11 +205,11 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         if !paceTimer.isArmed { worker.loop.arm(paceTimer, after: worker.generation.bodyTime) }
     }
 
-    private func judgeBodyPace() {
+    private func checkBodyPace() {
         let now = worker.loop.now
         for stream in session.streams {
             guard let stream = stream as? HTTP2ClientStream, stream.bodyIsAwaited else { continue }
-            stream.judgeBodyPace(at: now, limit: worker.generation.bodyTime)
+            stream.checkBodyPace(at: now, limit: worker.generation.bodyTime)
             awaitsBody()
         }
         transport.flushLater()
@@ -297,12 +297,12 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         while !session.output.isEmpty, !transport.isWriteBlocked {
             if case .failed = transport.write(from: &session.output) { return close() }
         }
-        if session.output.isEmpty { beginLinger() }
+        if session.output.isEmpty { startLingering() }
     }
 
     private var hasShutDown = false
 
-    private func beginLinger() {
+    private func startLingering() {
         guard !hasShutDown else { return }
         hasShutDown = true
         let session = session!

@@ -48,7 +48,7 @@ final class ProxyRun {
 
     init(_ snapshots: [PolicySnapshot], _ origin: FuzzOrigin, clients: Int, folder: String) throws {
         var monitoring = PinMonitor.Settings.command
-        monitoring.tell = { _, _, _ in }
+        monitoring.log = { _, _, _ in }
         // No threads: they would make an input take another course each time, and cost more than all else.
         monitoring.clock = .byHand
         server = try ProxyServer(

@@ -6,7 +6,7 @@ import Testing
 @testable import ProxyCore
 
 @Suite("Which pins match, and when a warning is due")
-struct PinLedgerTests {
+struct PinUsageTests {
     private static func domains(_ text: String) throws -> PinnedDomains {
         try PinFile.load(
             text: "{ \"version\": 1, \"pinnedDomains\": { \(text) } }",
@@ -34,13 +34,13 @@ struct PinLedgerTests {
     @Test("matches are counted by pin, and the pins that never matched are named in their order")
     func counting() throws {
         let host = try Host("a.example")
-        var ledger = PinLedger()
-        ledger.setPins(of: try Self.domains(Self.domain("a.example", 1, 2, 3) + "," + Self.domain("b.example", 4, 5)))
-        #expect(ledger.accounts.isEmpty, "a domain that was not used has no account")
-        ledger.count(2, of: host, matched: [(.unrelated(3), 2), (.unrelated(1), 0)])
-        ledger.count(3, of: host, matched: [(.unrelated(3), 1)])
-        let account = try #require(ledger.accounts.first)
-        #expect(ledger.accounts.count == 1)
+        var usage = PinUsage()
+        usage.setPins(of: try Self.domains(Self.domain("a.example", 1, 2, 3) + "," + Self.domain("b.example", 4, 5)))
+        #expect(usage.accounts.isEmpty, "a domain that was not used has no account")
+        usage.count(2, of: host, matched: [(.unrelated(3), 2), (.unrelated(1), 0)])
+        usage.count(3, of: host, matched: [(.unrelated(3), 1)])
+        let account = try #require(usage.accounts.first)
+        #expect(usage.accounts.count == 1)
         #expect(account.domain == host && account.handshakes == 5)
         #expect(account.matched.map(\.pin) == [.unrelated(3)] && account.matched.map(\.count) == [3])
         #expect(account.neverMatched == [.unrelated(1), .unrelated(2)])
@@ -51,26 +51,26 @@ struct PinLedgerTests {
     )
     func reload() throws {
         let (a, b) = (try Host("a.example"), try Host("b.example"))
-        var ledger = PinLedger()
-        ledger.setPins(of: try Self.domains(Self.domain("a.example", 1, 2) + "," + Self.domain("b.example", 4, 5)))
-        ledger.count(1, of: a, matched: [(.unrelated(1), 1)])
-        ledger.count(1, of: b, matched: [(.unrelated(4), 1)])
-        ledger.setPins(of: try Self.domains(Self.domain("a.example", 2, 3)))
+        var usage = PinUsage()
+        usage.setPins(of: try Self.domains(Self.domain("a.example", 1, 2) + "," + Self.domain("b.example", 4, 5)))
+        usage.count(1, of: a, matched: [(.unrelated(1), 1)])
+        usage.count(1, of: b, matched: [(.unrelated(4), 1)])
+        usage.setPins(of: try Self.domains(Self.domain("a.example", 2, 3)))
         // What a loop still had from before.
-        ledger.count(1, of: b, matched: [(.unrelated(4), 1)])
-        ledger.count(1, of: a, matched: [(.unrelated(2), 1)])
-        #expect(ledger.accounts.map(\.domain) == [a])
-        #expect(ledger.accounts[0].handshakes == 2)
-        #expect(Set(ledger.accounts[0].matched.map(\.pin)) == [.unrelated(1), .unrelated(2)])
-        #expect(ledger.accounts[0].neverMatched == [.unrelated(3)])
+        usage.count(1, of: b, matched: [(.unrelated(4), 1)])
+        usage.count(1, of: a, matched: [(.unrelated(2), 1)])
+        #expect(usage.accounts.map(\.domain) == [a])
+        #expect(usage.accounts[0].handshakes == 2)
+        #expect(Set(usage.accounts[0].matched.map(\.pin)) == [.unrelated(1), .unrelated(2)])
+        #expect(usage.accounts[0].neverMatched == [.unrelated(3)])
     }
 
     @Test("the account's line has the pins as keys")
     func line() throws {
-        var ledger = PinLedger()
-        ledger.setPins(of: try Self.domains(Self.domain("a.example", 1, 2)))
-        ledger.count(7, of: try Host("a.example"), matched: [(.unrelated(1), 6)])
-        let line = try #require(LogLine(PinEvents.account(ledger.accounts[0]).json))
+        var usage = PinUsage()
+        usage.setPins(of: try Self.domains(Self.domain("a.example", 1, 2)))
+        usage.count(7, of: try Host("a.example"), matched: [(.unrelated(1), 6)])
+        let line = try #require(LogLine(PinEvents.account(usage.accounts[0]).json))
         #expect(line.string("event") == "pins" && line.string("domain") == "a.example")
         #expect(line.integer("handshakes") == 7)
         #expect(line.object("matched") as? [String: Int] == ["\(PublicKeyPin.unrelated(1))": 6])
@@ -114,7 +114,7 @@ struct PinLedgerTests {
         let refused = policy.evaluate(chain: server.chain, host: try Host("b.example"), anchors: pki.anchors)
         tally.note(refused, of: policy, at: 1_800_000_000)
         tally.note(evaluation, of: .unpinned, at: 1_800_000_000)
-        let entries = tally.take()
+        let entries = tally.drain()
         #expect(tally.isEmpty && entries.count == 1)
         let entry = try #require(entries.first)
         #expect(entry.handshakes == 4)

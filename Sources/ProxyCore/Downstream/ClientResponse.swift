@@ -4,7 +4,7 @@ import IOCore
 import SessionCore
 
 /// What decides how an answer is written for the client.
-struct AnswerContext {
+struct ResponseContext {
     let route: Route
     let listener: WorkerListener
     let worker: Worker
@@ -25,7 +25,7 @@ struct AnswerContext {
 /// The answer to one request as it goes to the client: its head, the framing of its body, its end.
 ///
 /// A value: it is told what comes from the origin and writes bytes for the client.
-struct ClientAnswer {
+struct ClientResponse {
     private enum Framing {
         /// The bytes as they are: a length was announced, or there is no body.
         case plain
@@ -42,17 +42,17 @@ struct ClientAnswer {
     private(set) var persists = true
 
     /// Writes the head for the client: end-to-end fields, Via, Date, and the framing that this hop has.
-    mutating func begin(
+    mutating func writeHead(
         _ response: borrowing ResponseHead,
         to request: borrowing RequestHead,
-        context: borrowing AnswerContext,
+        context: borrowing ResponseContext,
         output: inout ByteBuffer
     ) {
         hasBegun = true
         status = response.status
         persists = request.keepAlive && context.requestIsWhole && !context.worker.isDraining
         output.appendStatusLine(response.status)
-        let rewriter = AnswerRewriter(context)
+        let rewriter = ResponseRewriter(context)
         var hasDate = false
         for index in 0..<response.fields.count {
             let id = response.fields.id(at: index)
@@ -103,7 +103,7 @@ struct ClientAnswer {
     }
 
     /// A 1xx head, but not to HTTP/1.0, which knows none (rule 49).
-    func relay(
+    func writeInformational(
         _ informational: borrowing ResponseHead,
         to request: borrowing RequestHead,
         output: inout ByteBuffer,
@@ -123,16 +123,16 @@ struct ClientAnswer {
     }
 
     /// What precedes a piece of the body.
-    func beginPiece(_ count: Int, output: inout ByteBuffer) {
+    func writePieceHead(_ count: Int, output: inout ByteBuffer) {
         if case .chunked = framing { output.appendChunkHead(size: count) }
     }
 
     /// What follows it.
-    func endPiece(output: inout ByteBuffer) {
+    func writePieceEnd(output: inout ByteBuffer) {
         if case .chunked = framing { output.appendChunkEnd() }
     }
 
-    mutating func add(_ fields: borrowing HTTPFields) {
+    mutating func addTrailers(_ fields: borrowing HTTPFields) {
         trailers = copy fields
     }
 
@@ -143,22 +143,22 @@ struct ClientAnswer {
     }
 
     /// What follows the body.
-    func end(output: inout ByteBuffer) {
+    func writeEnd(output: inout ByteBuffer) {
         guard case .chunked = framing else { return }
         if let trailers { output.appendLastChunk(trailers: trailers) } else { output.appendLastChunk() }
     }
 
     /// The origin switches protocols: its head, with the fields of this hop, and nothing of HTTP behind it.
-    mutating func switchProtocols(
+    mutating func writeSwitchingProtocols(
         _ response: borrowing ResponseHead,
-        context: borrowing AnswerContext,
+        context: borrowing ResponseContext,
         output: inout ByteBuffer
     ) {
         hasBegun = true
         status = response.status
         persists = false
         output.appendStatusLine(response.status)
-        let rewriter = AnswerRewriter(context)
+        let rewriter = ResponseRewriter(context)
         for index in 0..<response.fields.count {
             let id = response.fields.id(at: index)
             if id == .upgrade {
@@ -174,7 +174,7 @@ struct ClientAnswer {
     }
 
     /// A tunnel stands: no framing fields, no body, and nothing of HTTP behind it (rule 50).
-    mutating func tellConnected(to output: inout ByteBuffer, date: [UInt8]) {
+    mutating func writeConnected(to output: inout ByteBuffer, date: [UInt8]) {
         hasBegun = true
         status = 200
         persists = false
@@ -185,7 +185,7 @@ struct ClientAnswer {
     }
 
     /// What this proxy itself allows: the methods that it forwards.
-    mutating func tellOptions(keepAlive: Bool, to output: inout ByteBuffer, date: [UInt8]) {
+    mutating func writeOptions(keepAlive: Bool, to output: inout ByteBuffer, date: [UInt8]) {
         hasBegun = true
         status = 200
         persists = keepAlive
@@ -197,7 +197,7 @@ struct ClientAnswer {
     }
 
     /// An answer whose body went to a file instead.
-    mutating func tellDownload(
+    mutating func writeDownload(
         _ outcome: ResponseDownload.Outcome,
         keepAlive: Bool,
         to output: inout ByteBuffer,
@@ -227,7 +227,7 @@ struct ClientAnswer {
     }
 
     /// An answer of our own.
-    mutating func refuse(
+    mutating func writeError(
         _ problem: Problem,
         head: borrowing RequestHead,
         keepAlive: Bool,
@@ -238,7 +238,7 @@ struct ClientAnswer {
         hasBegun = true
         status = problem.status
         persists = keepAlive
-        ErrorAnswer.write(
+        ErrorResponse.write(
             problem,
             to: &output,
             isHead: head.method == .head,

@@ -3,7 +3,7 @@ package import ServerTrust
 
 /// How often each pin of each domain has matched since the start, over all reloads: which keys are really in use, and
 /// which pin never was. Counted by handshakes, not by requests.
-package struct PinLedger: Sendable {
+package struct PinUsage: Sendable {
     /// What there is to say of a domain.
     package struct Account: Equatable, Sendable {
         package let domain: Host

@@ -8,7 +8,7 @@ import Testing
 @testable import ProxyCore
 
 @Suite("The answer as the client gets it")
-struct ClientAnswerTests {
+struct ClientResponseTests {
     private let worker: Worker
     private let forward: WorkerListener
     private let gateway: WorkerListener
@@ -87,12 +87,12 @@ struct ClientAnswerTests {
             rewritesUpgraded: true,
             logPrefix: []
         )
-        var answer = ClientAnswer()
+        var answer = ClientResponse()
         var output = ByteBuffer()
-        answer.begin(
+        answer.writeHead(
             responseHead,
             to: requestHead,
-            context: AnswerContext(
+            context: ResponseContext(
                 route: route,
                 listener: throughGateway ? gateway : forward,
                 worker: worker,
@@ -103,11 +103,11 @@ struct ClientAnswerTests {
             output: &output
         )
         for piece in pieces {
-            answer.beginPiece(piece.utf8.count, output: &output)
+            answer.writePieceHead(piece.utf8.count, output: &output)
             output.append(text: piece)
-            answer.endPiece(output: &output)
+            answer.writePieceEnd(output: &output)
         }
-        answer.end(output: &output)
+        answer.writeEnd(output: &output)
         #expect(answer.hasBegun)
         #expect(answer.status == responseHead.status)
         return (output.withUnsafeBytes { String(decoding: $0, as: UTF8.self) }, answer.persists)

@@ -5,29 +5,29 @@ import Testing
 @testable import ProxyCore
 
 @Suite("A body that is kept for a redirect")
-struct KeptBodyTests {
+struct ReplayBufferTests {
     @Test("the end of a body waits until it is known whether all of it could be kept; of a small one it does not")
     func end() throws {
         let loop = try EventLoop()
         let files = FileThread()
         defer { files.stop() }
         let calls = Monitor(0)
-        func keep() -> KeptBody {
-            KeptBody(limit: 1 << 20, files: files, loop: loop, goOn: { calls.with { $0 += 1 } }, fail: {})
+        func keep() -> ReplayBuffer {
+            ReplayBuffer(limit: 1 << 20, files: files, loop: loop, resume: { calls.with { $0 += 1 } }, fail: {})
         }
         let gate = Gate()
         files.submit { try? gate.pass() }
 
         let small = keep()
-        let few = [UInt8](repeating: 7, count: KeptBody.memoryLimit)
-        small.take(few.span)
+        let few = [UInt8](repeating: 7, count: ReplayBuffer.memoryLimit)
+        small.append(few.span)
         let isSmallHeld = small.holdEnd(few.span)
         #expect(!isSmallHeld && !small.holdsEnd && small.releaseEnd() == nil)
 
         let large = keep()
         let end: [UInt8] = [1, 2, 3]
-        large.take(few.span)
-        large.take(end.span)
+        large.append(few.span)
+        large.append(end.span)
         // The file is not written as long as the thread for files has other work.
         let isHeld = large.holdEnd(end.span)
         #expect(isHeld && large.releaseEnd() == nil && large.holdsEnd)

@@ -5,44 +5,44 @@ import Testing
 @testable import ProxyCore
 
 @Suite("Whether the loops go round")
-struct LoopPulseTests {
-    private static let patience = PulseBook.patience
+struct LoopWatchdogTests {
+    private static let patience = LoopChecks.patience
 
-    @Test("who has not answered for long is stuck, and is asked once")
+    @Test("a loop that does not respond for long is stuck, and is checked once at a time")
     func book() {
-        var book = PulseBook(count: 2)
-        #expect(book.isAlive(at: 1000), "nobody was asked yet")
-        #expect(book.ask(at: 1000) == [0, 1])
-        #expect(book.ask(at: 2000) == [])
-        book.answered(0)
+        var book = LoopChecks(count: 2)
+        #expect(book.isAlive(at: 1000), "no check has been started yet")
+        #expect(book.start(at: 1000) == [0, 1])
+        #expect(book.start(at: 2000) == [])
+        book.didRespond(0)
         #expect(book.isAlive(at: 1000 + Self.patience))
         #expect(!book.isAlive(at: 1001 + Self.patience))
-        #expect(book.ask(at: 1001 + Self.patience) == [0])
-        book.answered(1)
+        #expect(book.start(at: 1001 + Self.patience) == [0])
+        book.didRespond(1)
         #expect(book.isAlive(at: 1002 + Self.patience))
         #expect(book.isAlive(at: 0), "a clock that seems to go back proves nothing")
     }
 
     @Test("a proxy without loops is alive")
     func none() {
-        #expect(LoopPulse([]).check(at: 0))
+        #expect(LoopWatchdog([]).check(at: 0))
     }
 
     @Test("a loop that does not end its turn is found, and found well again when it does")
     func stuck() throws {
         let loop = try EventLoop()
         let thread = try LoopThread(name: "stuck") { loop.run() }
-        let pulse = LoopPulse([loop])
+        let watchdog = LoopWatchdog([loop])
         let (entered, left) = (Latch(count: 1), Latch(count: 1))
         loop.submit {
             entered.countDown()
             left.wait()
         }
         entered.wait()
-        #expect(pulse.check(at: 1))
-        #expect(!pulse.check(at: 2 + Self.patience))
+        #expect(watchdog.check(at: 1))
+        #expect(!watchdog.check(at: 2 + Self.patience))
         left.countDown()
-        try Patience.poll(for: "the answer") { pulse.check(at: 2 + Self.patience) ? true : nil }
+        try Patience.poll(for: "the answer") { watchdog.check(at: 2 + Self.patience) ? true : nil }
         loop.stop()
         thread.join()
     }

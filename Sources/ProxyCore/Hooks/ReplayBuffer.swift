@@ -7,12 +7,12 @@ import SessionCore
 /// in memory, larger ones go to a file without a name; beyond the limit nothing is kept.
 ///
 /// `@unchecked Sendable`: it is handed to the loop's work by way of the thread for files, and touched on the loop alone.
-final class KeptBody: @unchecked Sendable {
+final class ReplayBuffer: @unchecked Sendable {
     private let limit: Int
     private let files: FileThread
     private let loop: EventLoop
     /// Called when there is room again, or when the replay has caught up.
-    private let goOn: () -> Void
+    private let resume: () -> Void
     /// Called when what was kept cannot be sent again after all.
     private let fail: () -> Void
 
@@ -35,11 +35,11 @@ final class KeptBody: @unchecked Sendable {
     static let memoryLimit = 64 << 10
     private static let readSize = 64 << 10
 
-    init(limit: Int, files: FileThread, loop: EventLoop, goOn: @escaping () -> Void, fail: @escaping () -> Void) {
+    init(limit: Int, files: FileThread, loop: EventLoop, resume: @escaping () -> Void, fail: @escaping () -> Void) {
         self.limit = limit
         self.files = files
         self.loop = loop
-        self.goOn = goOn
+        self.resume = resume
         self.fail = fail
     }
 
@@ -52,7 +52,7 @@ final class KeptBody: @unchecked Sendable {
 
     // MARK: Keeping
 
-    func take(_ bytes: borrowing Span<UInt8>) {
+    func append(_ bytes: borrowing Span<UInt8>) {
         guard !isLost, !isEnded else { return }
         count += bytes.count
         guard count <= limit else { return lose() }
@@ -69,7 +69,7 @@ final class KeptBody: @unchecked Sendable {
     /// The body ends with these bytes, which were taken already. As long as they are held back no origin has all of the
     /// body: it answers when it is known whether all could be kept, and so whether a redirect of its can be followed.
     ///
-    /// - Returns: whether they are held back; then `releaseEnd` gives them when `goOn` is called.
+    /// - Returns: whether they are held back; then `releaseEnd` gives them when `resume` is called.
     func holdEnd(_ bytes: borrowing Span<UInt8>) -> Bool {
         guard !isWritten, replay == nil, heldEnd == nil else { return holdsEnd }
         heldEnd = Array(copying: bytes)
@@ -84,7 +84,7 @@ final class KeptBody: @unchecked Sendable {
     }
 
     /// The bytes that are held back, for another task.
-    func takeEnd() -> [UInt8]? {
+    func removeEnd() -> [UInt8]? {
         defer { heldEnd = nil }
         return heldEnd
     }
@@ -102,22 +102,22 @@ final class KeptBody: @unchecked Sendable {
         guard let spool else { return }
         let piece = memory
         memory = []
-        let isTaken = spool.append(piece) { [self, loop] isWritten in
-            loop.submit { self.wrote(piece.count, isWritten) }
+        let isAccepted = spool.append(piece) { [self, loop] isWritten in
+            loop.submit { self.didWrite(piece.count, isWritten) }
         }
-        if !isTaken { lose() }
+        if !isAccepted { lose() }
     }
 
-    private func wrote(_ count: Int, _ isWritten: Bool) {
+    private func didWrite(_ count: Int, _ isWritten: Bool) {
         guard !isLost, !isEnded else { return }
         guard isWritten else {
             lose()
-            goOn()
+            resume()
             return
         }
         let step = flow.wrote(count)
         write(step)
-        if step.resumes || (holdsEnd && isWritten) { goOn() }
+        if step.resumes || (holdsEnd && isWritten) { resume() }
     }
 
     /// Too long, or no room: it goes through once, and is not kept.
@@ -147,26 +147,26 @@ final class KeptBody: @unchecked Sendable {
         }
         replay = (task, 0)
         replays += 1
-        more()
+        sendMore()
     }
 
     /// The task has room.
-    func more() {
+    func sendMore() {
         guard let replay, let spool, !isReading, replay.task.pendingBodyBytes < Self.readSize else { return }
         isReading = true
         let number = replays
-        let isTaken = spool.read(at: replay.position, count: min(Self.readSize, count - replay.position)) {
+        let isAccepted = spool.read(at: replay.position, count: min(Self.readSize, count - replay.position)) {
             [self, loop] bytes in
-            loop.submit { self.took(bytes, for: number) }
+            loop.submit { self.didRead(bytes, for: number) }
         }
-        if !isTaken { took(nil, for: number) }
+        if !isAccepted { didRead(nil, for: number) }
     }
 
-    private func took(_ bytes: [UInt8]?, for number: Int) {
+    private func didRead(_ bytes: [UInt8]?, for number: Int) {
         isReading = false
         guard !isEnded, let current = replay else { return }
         // It was read for a task that has not come to send it.
-        guard number == replays else { return more() }
+        guard number == replays else { return sendMore() }
         guard let bytes, !bytes.isEmpty else {
             // The request cannot be made whole: its end must not look like one.
             lose()
@@ -178,10 +178,10 @@ final class KeptBody: @unchecked Sendable {
         current.task.send(bytes.span)
         if position < count {
             replay = (current.task, position)
-            more()
+            sendMore()
         } else {
             replay = nil
-            goOn()
+            resume()
         }
     }
 

@@ -4,7 +4,7 @@ import IOCore
 import ServerTrust
 
 /// Writes the answer for a problem: status, `Proxy-Status` (RFC 9209) and a problem document (RFC 9457).
-enum ErrorAnswer {
+enum ErrorResponse {
     /// - Parameters:
     ///   - isHead: the answer to HEAD has the same fields and no body.
     ///   - keepAlive: whether the connection lives on.

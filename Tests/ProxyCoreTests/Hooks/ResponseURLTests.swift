@@ -7,7 +7,7 @@ import Testing
 @testable import ProxyCore
 
 @Suite("URLs and cookies that keep a client with the proxy")
-struct AnswerURLTests {
+struct ResponseURLTests {
     private func rewriter(_ mode: URLRewriter.Mode, base: String? = nil, upstreamPort: UInt16 = 443) throws
         -> URLRewriter
     {

@@ -8,12 +8,12 @@ import IOCore
 /// become http (or the gateway's own), `Strict-Transport-Security` and `Alt-Svc` go, and cookies lose what a client that
 /// speaks plain HTTP, to another name perhaps, would not take them with. After redirects that the proxy has followed,
 /// relative URLs become whole ones, because the client would put them to another place.
-struct AnswerRewriter {
+struct ResponseRewriter {
     private let mode: URLRewriter.Mode
     private let urls: URLRewriter
-    private let context: AnswerContext
+    private let context: ResponseContext
 
-    init(_ context: borrowing AnswerContext) {
+    init(_ context: borrowing ResponseContext) {
         self.context = copy context
         if context.listener.isGateway {
             mode = context.route.rewritesUpgraded ? .gateway : .off

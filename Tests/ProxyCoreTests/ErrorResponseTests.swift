@@ -9,11 +9,11 @@ import Testing
 @testable import ProxyCore
 
 @Suite("Answers in the origin's place")
-struct ErrorAnswerTests {
+struct ErrorResponseTests {
     private func write(_ problem: Problem, isHead: Bool = false, keepAlive: Bool = true) throws -> HTTPMessage {
         var output = ByteBuffer()
         let date = Array("Sat, 21 Nov 2026 06:00:00 GMT".utf8)
-        ErrorAnswer.write(problem, to: &output, isHead: isHead, keepAlive: keepAlive, date: date.span)
+        ErrorResponse.write(problem, to: &output, isHead: isHead, keepAlive: keepAlive, date: date.span)
         var pieces = [output.withUnsafeBytes { Array($0) }]
         var reader = MessageReader()
         let role = MessageReader.Role.response(to: isHead ? "HEAD" : "GET")
