@@ -18,7 +18,7 @@ extension SessionTask {
             relay.setHandler({ made.show($0) }, on: delegate.callbacks, name: "Progress")
             delegate.whenComplete { [callbacks = delegate.callbacks, weak self] in
                 let isWhole = self.map { $0.error == nil } ?? false
-                callbacks.enqueue { made.end(isWhole: isWhole) }
+                callbacks.enqueue { made.finish(isWhole: isWhole) }
             }
             return made
         }
@@ -48,7 +48,7 @@ private final class WiredProgress: @unchecked Sendable {
     }
 
     /// A body whose length only its end tells is whole then.
-    func end(isWhole: Bool) {
+    func finish(isWhole: Bool) {
         if isWhole, progress.totalUnitCount < 0 { progress.totalUnitCount = progress.completedUnitCount }
     }
 }

@@ -24,7 +24,8 @@ struct RedirectMachineTests {
 
     private static func hop(_ status: Int, _ method: HTTPMethod) throws -> RedirectMachine.Hop? {
         var machine = RedirectMachine()
-        guard case .follow(let hop) = machine.take(try head(status, "/next"), url: base, method: method) else {
+        guard case .follow(let hop) = machine.didReceiveHead(try head(status, "/next"), url: base, method: method)
+        else {
             return nil
         }
         return hop
@@ -55,12 +56,15 @@ struct RedirectMachineTests {
     @Test("a redirect that leads nowhere is the answer; one that cannot be read is a fault")
     func locations() throws {
         var machine = RedirectMachine()
-        #expect(machine.take(try Self.head(302), url: Self.base, method: .get) == .answer)
+        #expect(machine.didReceiveHead(try Self.head(302), url: Self.base, method: .get) == .noRedirect)
         for bad in ["ftp://a/", "https://user@a/", "http://127.1/", "mailto:x"] {
-            let action = machine.take(try Self.head(302, bad), url: Self.base, method: .get)
+            let action = machine.didReceiveHead(try Self.head(302, bad), url: Self.base, method: .get)
             #expect(action == .fail(.invalidLocation), "\(bad)")
         }
-        #expect(machine.take(try Self.head(302, "/a", "/a"), url: Self.base, method: .get) == .fail(.invalidLocation))
+        #expect(
+            machine.didReceiveHead(try Self.head(302, "/a", "/a"), url: Self.base, method: .get)
+                == .fail(.invalidLocation)
+        )
         #expect(machine.count == 0)
     }
 
@@ -69,12 +73,12 @@ struct RedirectMachineTests {
         var machine = RedirectMachine(limit: 2)
         let head = try Self.head(302, "/again")
         for _ in 0..<2 {
-            guard case .follow = machine.take(head, url: Self.base, method: .get) else {
+            guard case .follow = machine.didReceiveHead(head, url: Self.base, method: .get) else {
                 Issue.record("not followed")
                 return
             }
         }
-        #expect(machine.take(head, url: Self.base, method: .get) == .fail(.tooMany))
+        #expect(machine.didReceiveHead(head, url: Self.base, method: .get) == .fail(.tooMany))
         #expect(machine.count == 2)
         #expect(RedirectMachine().limit == 20)
     }
@@ -88,7 +92,8 @@ struct RedirectMachineTests {
     )
     func origins(location: String, crosses: Bool) throws {
         var machine = RedirectMachine()
-        guard case .follow(let hop) = machine.take(try Self.head(307, location), url: Self.base, method: .get) else {
+        guard case .follow(let hop) = machine.didReceiveHead(try Self.head(307, location), url: Self.base, method: .get)
+        else {
             Issue.record("not followed")
             return
         }
@@ -98,13 +103,13 @@ struct RedirectMachineTests {
     @Test("leaving TLS and leaving pins are denied, each in its order")
     func denials() {
         typealias Machine = RedirectMachine
-        #expect(Machine.judge(from: (.https, true), to: (.http, false)) == .losesTLS)
-        #expect(Machine.judge(from: (.https, false), to: (.http, false)) == .losesTLS)
-        #expect(Machine.judge(from: (.https, true), to: (.https, false)) == .leavesPins)
-        #expect(Machine.judge(from: (.https, true), to: (.https, true)) == nil)
-        #expect(Machine.judge(from: (.https, false), to: (.https, true)) == nil)
-        #expect(Machine.judge(from: (.http, false), to: (.https, false)) == nil)
-        #expect(Machine.judge(from: (.http, false), to: (.http, false)) == nil)
+        #expect(Machine.denial(from: (.https, true), to: (.http, false)) == .losesTLS)
+        #expect(Machine.denial(from: (.https, false), to: (.http, false)) == .losesTLS)
+        #expect(Machine.denial(from: (.https, true), to: (.https, false)) == .leavesPins)
+        #expect(Machine.denial(from: (.https, true), to: (.https, true)) == nil)
+        #expect(Machine.denial(from: (.https, false), to: (.https, true)) == nil)
+        #expect(Machine.denial(from: (.http, false), to: (.https, false)) == nil)
+        #expect(Machine.denial(from: (.http, false), to: (.http, false)) == nil)
     }
 
     @Test("credentials stay within their origin, and content fields with their content")

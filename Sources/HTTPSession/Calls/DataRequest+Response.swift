@@ -15,7 +15,7 @@ extension DataRequest {
         } onCancel: {
             cancel()
         }
-        return try box.take().get()
+        return try box.consume().get()
     }
 
     /// Carries the request out, and calls a handler with what came of it.
@@ -37,7 +37,7 @@ extension DataRequest {
         let box = HandOver<Result<SerializedResponse<Serializer.Output>, RequestFailure>>()
         Task(executorPreference: BlockingThreads.shared) { [self] in
             await run(serializer, box)
-            (queue ?? manager.session.thread.callbacks).enqueue { completionHandler(box.take()) }
+            (queue ?? manager.session.thread.callbacks).enqueue { completionHandler(box.consume()) }
         }
         return self
     }
@@ -47,7 +47,7 @@ extension DataRequest {
         _ serializer: Serializer,
         _ box: HandOver<Result<SerializedResponse<Serializer.Output>, RequestFailure>>
     ) async {
-        do throws(SessionError) { try begin() } catch { return box.put(.failure(.session(error))) }
+        do throws(SessionError) { try beginOnce() } catch { return box.put(.failure(.session(error))) }
         defer { finish() }
         do throws(RequestFailure) {
             while true {
@@ -56,7 +56,7 @@ extension DataRequest {
                     let value = try serialize(response, serializer)
                     return box.put(.success(SerializedResponse(value: value, response: response)))
                 } catch {
-                    try await judge(error)
+                    try await waitToRetry(after: error)
                 }
             }
         } catch {
@@ -81,10 +81,10 @@ extension DataRequest {
     ) throws(RequestFailure) -> sending Serializer.Output {
         do throws(ResponseSerializationError) {
             let value = try serializer.serialize(response, to: request.method)
-            manager.tell { $0.request(self, didParse: response, failure: nil) }
+            manager.notifyMonitors { $0.request(self, didParse: response, failure: nil) }
             return value
         } catch {
-            manager.tell { $0.request(self, didParse: response, failure: .serialization(error)) }
+            manager.notifyMonitors { $0.request(self, didParse: response, failure: .serialization(error)) }
             throw .serialization(error)
         }
     }

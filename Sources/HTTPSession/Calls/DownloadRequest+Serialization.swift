@@ -29,7 +29,7 @@ extension DownloadRequest {
         } onCancel: {
             cancel()
         }
-        return try box.take().get()
+        return try box.consume().get()
     }
 
     /// The same, with a handler for what came of it.
@@ -51,7 +51,7 @@ extension DownloadRequest {
         let box = HandOver<Result<SerializedDownload<Serializer.Output>, RequestFailure>>()
         Task(executorPreference: BlockingThreads.shared) { [self] in
             await run(serializer, box)
-            (queue ?? manager.session.thread.callbacks).enqueue { completionHandler(box.take()) }
+            (queue ?? manager.session.thread.callbacks).enqueue { completionHandler(box.consume()) }
         }
         return self
     }
@@ -61,7 +61,7 @@ extension DownloadRequest {
         _ serializer: Serializer,
         _ box: HandOver<Result<SerializedDownload<Serializer.Output>, RequestFailure>>
     ) async {
-        do throws(SessionError) { try begin() } catch { return box.put(.failure(.session(error))) }
+        do throws(SessionError) { try beginOnce() } catch { return box.put(.failure(.session(error))) }
         defer { finish() }
         do throws(RequestFailure) {
             while true {
@@ -70,7 +70,7 @@ extension DownloadRequest {
                     let value = try serialize(response, try await contents(of: response), serializer)
                     return box.put(.success(SerializedDownload(value: value, response: response)))
                 } catch {
-                    try await judge(error)
+                    try await waitToRetry(after: error)
                 }
             }
         } catch {
@@ -101,18 +101,18 @@ extension DownloadRequest {
         _ bytes: [UInt8],
         _ serializer: Serializer
     ) throws(RequestFailure) -> sending Serializer.Output {
-        let answer = DataResponse(
+        let dataResponse = DataResponse(
             response: response.response,
             data: bytes,
             trailers: HTTPFields(),
             metrics: response.metrics
         )
         do throws(ResponseSerializationError) {
-            let value = try serializer.serialize(answer, to: request.method)
-            manager.tell { $0.request(self, didParse: answer, failure: nil) }
+            let value = try serializer.serialize(dataResponse, to: request.method)
+            manager.notifyMonitors { $0.request(self, didParse: dataResponse, failure: nil) }
             return value
         } catch {
-            manager.tell { $0.request(self, didParse: answer, failure: .serialization(error)) }
+            manager.notifyMonitors { $0.request(self, didParse: dataResponse, failure: .serialization(error)) }
             throw .serialization(error)
         }
     }

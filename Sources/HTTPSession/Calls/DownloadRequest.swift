@@ -49,11 +49,11 @@ public final class DownloadRequest: Request, @unchecked Sendable {
     ///   where nothing can be resumed. The partial file is the caller's to use up.
     public func cancel(byProducingResumeData handler: @escaping @Sendable (_ resumeData: [UInt8]?) -> Void) {
         let isBegun = hasBegun
-        end { ($0 as? DownloadTask)?.cancelKeepingDownload() }
-        let tell: @Sendable () -> Void = { [self] in
+        endTask { ($0 as? DownloadTask)?.cancelKeepingDownload() }
+        let report: @Sendable () -> Void = { [self] in
             manager.session.thread.callbacks.enqueue { [self] in handler(resumeData) }
         }
-        if isBegun { whenFinished(tell) } else { tell() }
+        if isBegun { whenFinished(report) } else { report() }
     }
 
     override func makeTask(for request: HTTPRequest) throws(SessionError) -> SessionTask {
@@ -114,14 +114,14 @@ public final class DownloadRequest: Request, @unchecked Sendable {
 
     @concurrent
     private func run() async -> Result<DownloadResponse, RequestFailure> {
-        do throws(SessionError) { try begin() } catch { return .failure(.session(error)) }
+        do throws(SessionError) { try beginOnce() } catch { return .failure(.session(error)) }
         defer { finish() }
         do throws(RequestFailure) {
             while true {
                 do throws(RequestFailure) {
                     return .success(try await attempt())
                 } catch {
-                    try await judge(error)
+                    try await waitToRetry(after: error)
                 }
             }
         } catch {
@@ -135,7 +135,7 @@ public final class DownloadRequest: Request, @unchecked Sendable {
         guard let task = task as? DownloadTask else { preconditionFailure("a download's task") }
         do throws(SessionError) {
             let response = try task.downloadDelegate.result(of: task).get()
-            manager.tell { $0.request(self, didFinishDownloading: response) }
+            manager.notifyMonitors { $0.request(self, didFinishDownloading: response) }
             return response
         } catch {
             throw failure(of: task, error)

@@ -9,7 +9,7 @@ final class FirstOutcome<Value: Sendable>: @unchecked Sendable {
     private var waiting: CheckedContinuation<Value, any Error>?
 
     /// Later ones are dropped.
-    func take(_ result: Result<Value, any Error>) {
+    func resolve(_ result: Result<Value, any Error>) {
         let waiting: CheckedContinuation<Value, any Error>? = lock.withLock {
             guard outcome == nil else { return nil }
             outcome = result

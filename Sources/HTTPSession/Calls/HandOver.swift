@@ -14,7 +14,7 @@ final class HandOver<Value>: @unchecked Sendable {
     }
 
     /// What was put, once.
-    func take() -> sending Value {
+    func consume() -> sending Value {
         lock.lock()
         defer { lock.unlock() }
         guard let taken = value else { preconditionFailure("taken before it was put, or twice") }

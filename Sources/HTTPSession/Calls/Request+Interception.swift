@@ -5,16 +5,16 @@ import IOCore
 extension Request {
     /// What goes out in the next attempt.
     func adapt() async throws(RequestFailure) -> HTTPRequest {
-        guard !isCancelled else { throw .session(TaskRun.cancelled) }
+        guard !isCancelled else { throw .session(TaskExecution.cancelled) }
         guard let interceptor else { return originalRequest }
         do {
             let adapted = try await interruptible { try await interceptor.adapt(self.originalRequest, for: self) }
-            took(adapted)
-            manager.tell { $0.request(self, didAdapt: self.originalRequest, to: adapted) }
+            didAdapt(to: adapted)
+            manager.notifyMonitors { $0.request(self, didAdapt: self.originalRequest, to: adapted) }
             return adapted
         } catch {
-            if isCancelled { throw .session(TaskRun.cancelled) }
-            manager.tell { $0.request(self, didFailToAdapt: self.originalRequest, with: error) }
+            if isCancelled { throw .session(TaskExecution.cancelled) }
+            manager.notifyMonitors { $0.request(self, didFailToAdapt: self.originalRequest, with: error) }
             throw .adaptation(error)
         }
     }
@@ -22,8 +22,8 @@ extension Request {
     /// Returns when the request is to be made again.
     ///
     /// - Throws: what the request ends with.
-    func judge(_ failure: RequestFailure) async throws(RequestFailure) {
-        if isCancelled { throw .session(TaskRun.cancelled) }
+    func waitToRetry(after failure: RequestFailure) async throws(RequestFailure) {
+        if isCancelled { throw .session(TaskExecution.cancelled) }
         guard let interceptor, failure.mayBeRetried else { throw failure }
         let verdict: RetryResult
         do {
@@ -37,9 +37,9 @@ extension Request {
         } catch let error as RequestFailure {
             throw error
         } catch {
-            throw .session(TaskRun.cancelled)
+            throw .session(TaskExecution.cancelled)
         }
         willRetry()
-        manager.tell { $0.requestIsRetrying(self) }
+        manager.notifyMonitors { $0.requestIsRetrying(self) }
     }
 }

@@ -73,9 +73,9 @@ public class Request: @unchecked Sendable {
 
     /// Ends the request with the error `cancelled`, unless it has ended: its task, an adapter's or a retrier's work, a
     /// delay between attempts.
-    public func cancel() { end { $0.cancel() } }
+    public func cancel() { endTask { $0.cancel() } }
 
-    func end(_ change: (SessionTask) -> Void) {
+    func endTask(_ change: (SessionTask) -> Void) {
         let interrupt: (@Sendable () -> Void)? = move(
             to: .cancelled,
             { if let task = $0 { change(task) } },
@@ -88,7 +88,7 @@ public class Request: @unchecked Sendable {
     private func move(
         to state: RequestState,
         _ change: (SessionTask?) -> Void,
-        then tell: @escaping @Sendable (any EventMonitor, Request) -> Void
+        then notify: @escaping @Sendable (any EventMonitor, Request) -> Void
     ) -> (@Sendable () -> Void)? {
         let interrupt: (@Sendable () -> Void)?? = lock.withLock {
             guard shared.state.mayBecome(state) else { return nil }
@@ -97,14 +97,14 @@ public class Request: @unchecked Sendable {
             return .some(shared.interrupt)
         }
         guard let interrupt else { return nil }
-        manager.tell { tell($0, self) }
+        manager.notifyMonitors { notify($0, self) }
         return interrupt
     }
 
-    // MARK: For the run
+    // MARK: For TaskExecution
 
     /// - Throws: `requestInvalid` the second time.
-    func begin() throws(SessionError) {
+    func beginOnce() throws(SessionError) {
         let isFirst = lock.withLock {
             defer { shared.hasBegun = true }
             return !shared.hasBegun
@@ -117,7 +117,7 @@ public class Request: @unchecked Sendable {
     var hasBegun: Bool { lock.withLock { shared.hasBegun } }
     var isCancelled: Bool { state == .cancelled }
 
-    func took(_ adapted: HTTPRequest) {
+    func didAdapt(to adapted: HTTPRequest) {
         lock.withLock { shared.request = adapted }
     }
 
@@ -157,7 +157,7 @@ public class Request: @unchecked Sendable {
         } catch {
             throw .session(error)
         }
-        manager.tell { $0.request(self, didCreate: task) }
+        manager.notifyMonitors { $0.request(self, didCreate: task) }
         lock.withLock {
             shared.tasks.append(task)
             switch shared.state {
@@ -167,8 +167,8 @@ public class Request: @unchecked Sendable {
             }
         }
         await withCheckedContinuation { continuation in task.delegate.whenComplete { continuation.resume() } }
-        if let metrics = task.delegate.metrics { manager.tell { $0.request(self, didGather: metrics) } }
-        manager.tell { $0.request(self, didComplete: task, with: task.error) }
+        if let metrics = task.delegate.metrics { manager.notifyMonitors { $0.request(self, didGather: metrics) } }
+        manager.notifyMonitors { $0.request(self, didComplete: task, with: task.error) }
         return task
     }
 
@@ -180,21 +180,21 @@ public class Request: @unchecked Sendable {
         let outcome = FirstOutcome<Value>()
         let running = Task(executorPreference: BlockingThreads.shared) {
             do {
-                outcome.take(.success(try await work()))
+                outcome.resolve(.success(try await work()))
             } catch {
-                outcome.take(.failure(error))
+                outcome.resolve(.failure(error))
             }
         }
         let isCancelled = lock.withLock {
             shared.interrupt = {
                 running.cancel()
-                outcome.take(.failure(TaskRun.cancelled))
+                outcome.resolve(.failure(TaskExecution.cancelled))
             }
             return shared.state == .cancelled
         }
         if isCancelled {
             running.cancel()
-            outcome.take(.failure(TaskRun.cancelled))
+            outcome.resolve(.failure(TaskExecution.cancelled))
         }
         defer { lock.withLock { shared.interrupt = nil } }
         return try await outcome.value()

@@ -34,6 +34,6 @@ public struct AnyResponseSerializer: ResponseSerializer {
         _ response: DataResponse,
         to method: HTTPMethod
     ) throws(ResponseSerializationError) -> sending Any {
-        try serializing(response, method).get().take()
+        try serializing(response, method).get().consume()
     }
 }

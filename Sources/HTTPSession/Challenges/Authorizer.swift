@@ -53,7 +53,7 @@ final class Authorizer {
     }
 
     /// The server names the nonce for the next requests (RFC 7616, section 3.5).
-    func takeInfo(_ fields: borrowing HTTPFields) {
+    func updateNonce(from fields: borrowing HTTPFields) {
         guard let digest, let index = fields.first(.authenticationInfo) else { return }
         var value = Array("Digest ".utf8)
         fields.appendValue(at: index, to: &value)
@@ -78,7 +78,7 @@ struct TaskAuthentication {
     private static let limit = 10
 
     /// - Returns: false when the task has asked often enough.
-    mutating func begin() -> Bool {
+    mutating func beginRound() -> Bool {
         rounds += 1
         return rounds <= Self.limit
     }

@@ -19,7 +19,7 @@ final class DecodingSink: BodySink {
 
     /// What one piece of the input becomes goes on as a whole, also where the inner sink would pause: at most a thousand
     /// times its length, for that is the most that the coding can express.
-    override func take(_ bytes: borrowing Span<UInt8>) -> Taken {
+    override func append(_ bytes: borrowing Span<UInt8>) -> AppendResult {
         var position = 0
         var pauses = false
         while true {
@@ -27,7 +27,7 @@ final class DecodingSink: BodySink {
             let step = inflater.next(bytes, &position, into: &piece)
             if case .failed(let why) = step { return .failed(SessionError(.responseInvalid, why)) }
             if !piece.isEmpty {
-                switch inner.take(piece.bytes) {
+                switch inner.append(piece.bytes) {
                 case .more: break
                 case .pause: pauses = true
                 case .failed(let error): return .failed(error)
@@ -37,7 +37,7 @@ final class DecodingSink: BodySink {
         }
     }
 
-    override func take(trailers: HTTPFields) { inner.take(trailers: trailers) }
+    override func didReceiveTrailers(_ trailers: HTTPFields) { inner.didReceiveTrailers(trailers) }
 
     override func finish(_ error: SessionError?, then done: @escaping @Sendable (SessionError?) -> Void) {
         piece.release()

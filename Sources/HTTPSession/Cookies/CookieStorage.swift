@@ -62,7 +62,7 @@ public final class CookieStorage: @unchecked Sendable {
 
     static var now: Int64 { Clock.realtime / 1_000_000 }
 
-    // MARK: For the run
+    // MARK: For TaskExecution
 
     func cookies(for url: AbsoluteURL, at now: Int64) -> [Cookie] {
         lock.withLock {
@@ -86,7 +86,7 @@ public final class CookieStorage: @unchecked Sendable {
     }
 
     /// Takes what an answer sets.
-    func take(_ fields: borrowing HTTPFields, from url: AbsoluteURL, at now: Int64) {
+    func storeCookies(of fields: borrowing HTTPFields, from url: AbsoluteURL, at now: Int64) {
         var place = fields.first(.setCookie)
         while let index = place {
             var line: [UInt8] = []

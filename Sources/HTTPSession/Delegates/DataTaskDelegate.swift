@@ -58,7 +58,7 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
         receiving.setHandler(handler, on: queue ?? callbacks)
     }
 
-    // MARK: For the run
+    // MARK: For TaskExecution
 
     override func reset() {
         lock.withLock {
@@ -79,7 +79,7 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
     var limitOfCollection: Int { lock.withLock { collected.stream == nil ? limit : Int.max } }
 
     /// - Returns: false when that is more than may be collected.
-    func take(_ bytes: borrowing Span<UInt8>) -> Bool {
+    func append(_ bytes: borrowing Span<UInt8>) -> Bool {
         if let stream = dataStream {
             stream([UInt8](copying: bytes))
             return true
@@ -95,12 +95,12 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
         return true
     }
 
-    func take(trailers: HTTPFields) {
+    func didReceiveTrailers(_ trailers: HTTPFields) {
         lock.withLock { collected.trailers = trailers }
     }
 
-    func told(_ counts: ByteCounts) {
-        receiving.tell(
+    func report(_ counts: ByteCounts) {
+        receiving.report(
             TaskProgress(completedBytes: counts.received, totalBytes: counts.expectedToReceive)
         )
     }

@@ -80,7 +80,7 @@ public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
         receiving.setHandler(handler, on: queue ?? callbacks)
     }
 
-    // MARK: For the run
+    // MARK: For TaskExecution
 
     /// What an answer must be to be written; nil: any is.
     var validation: ResponseValidation? {
@@ -94,8 +94,8 @@ public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
         lock.withLock { download.resumedAt = offset }
     }
 
-    func told(_ counts: ByteCounts) {
-        receiving.tell(TaskProgress(completedBytes: counts.received, totalBytes: counts.expectedToReceive))
+    func report(_ counts: ByteCounts) {
+        receiving.report(TaskProgress(completedBytes: counts.received, totalBytes: counts.expectedToReceive))
     }
 
     func result(of task: DownloadTask) -> Result<DownloadResponse, SessionError> {

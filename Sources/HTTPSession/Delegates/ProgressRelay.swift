@@ -23,7 +23,7 @@ package final class ProgressRelay: @unchecked Sendable {
         lock.withLock { listeners[name] = handler.map { Listener(handler: $0, queue: queue) } }
     }
 
-    func tell(_ progress: TaskProgress) {
+    func report(_ progress: TaskProgress) {
         let due: [(String?, CallbackQueue)] = lock.withLock {
             guard !listeners.isEmpty else { return [] }
             latest = progress

@@ -95,7 +95,7 @@ public class TaskDelegate: @unchecked Sendable {
         }
     }
 
-    // MARK: For the run
+    // MARK: For TaskExecution
 
     /// Forgets what an answer has brought, before the answer that counts.
     func reset() {}

@@ -4,7 +4,7 @@ import SessionCore
 /// Where the body of a task's answer goes. Belongs to the loop.
 class BodySink {
     enum Reception {
-        case take
+        case accept
         /// End the task; nothing went wrong but what the error says.
         case end(SessionError)
         /// Not this answer: the one to that request.
@@ -13,9 +13,9 @@ class BodySink {
         case becomeDownload
     }
 
-    enum Taken {
+    enum AppendResult {
         case more
-        /// Taken, but no more for now: `TaskRun.receiveAgain` will be called.
+        /// AppendResult, but no more for now: `TaskExecution.receiveAgain` will be called.
         case pause
         case failed(SessionError)
     }
@@ -26,11 +26,11 @@ class BodySink {
     }
 
     /// The head of the answer that counts.
-    func receive(_ head: ResponseHead, expected: Int?) -> Reception { .take }
+    func receive(_ head: ResponseHead, expected: Int?) -> Reception { .accept }
 
-    func take(_ bytes: borrowing Span<UInt8>) -> Taken { .more }
+    func append(_ bytes: borrowing Span<UInt8>) -> AppendResult { .more }
 
-    func take(trailers: HTTPFields) {}
+    func didReceiveTrailers(_ trailers: HTTPFields) {}
 
     /// The task ends, well or with an error; `done` is called with how it ends in the end.
     func finish(_ error: SessionError?, then done: @escaping @Sendable (SessionError?) -> Void) { done(error) }
@@ -50,29 +50,29 @@ final class DataSink: BodySink {
     override func receive(_ head: ResponseHead, expected: Int?) -> Reception {
         let hook = own.dataTaskDidReceiveResponse ?? session.hookBox.hooks.dataTaskDidReceiveResponse
         switch hook?(task, head) ?? .allow {
-        case .cancel: return .end(TaskRun.cancelled)
+        case .cancel: return .end(TaskExecution.cancelled)
         case .becomeDownload: return .becomeDownload
         case .allow: break
         }
-        guard let expected, expected > 0 else { return .take }
+        guard let expected, expected > 0 else { return .accept }
         guard expected <= own.limitOfCollection else { return .end(own.tooLarge) }
         own.expect(expected)
-        return .take
+        return .accept
     }
 
     /// Who cancels the task on another thread, or as it is told of bytes, is told of no more: what cancels it on the loop
     /// comes later than these.
     private var isCancelled: Bool { task.state == .canceling }
 
-    override func take(_ bytes: borrowing Span<UInt8>) -> Taken {
-        guard !isCancelled else { return .failed(TaskRun.cancelled) }
-        guard own.take(bytes) else { return .failed(own.tooLarge) }
+    override func append(_ bytes: borrowing Span<UInt8>) -> AppendResult {
+        guard !isCancelled else { return .failed(TaskExecution.cancelled) }
+        guard own.append(bytes) else { return .failed(own.tooLarge) }
         let count = Int64(bytes.count)
         let counts = task.count { $0.received += count }
-        own.told(counts)
+        own.report(counts)
         if let hook = session.hookBox.hooks.dataTaskDidReceiveData { hook(task, [UInt8](copying: bytes)) }
-        return isCancelled ? .failed(TaskRun.cancelled) : .more
+        return isCancelled ? .failed(TaskExecution.cancelled) : .more
     }
 
-    override func take(trailers: HTTPFields) { own.take(trailers: trailers) }
+    override func didReceiveTrailers(_ trailers: HTTPFields) { own.didReceiveTrailers(trailers) }
 }

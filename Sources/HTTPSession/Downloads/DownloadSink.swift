@@ -8,13 +8,13 @@ import SessionCore
 final class DownloadSink: BodySink, @unchecked Sendable {
     private let task: DownloadTask
     private let session: SessionThread
-    private unowned let run: TaskRun
+    private unowned let execution: TaskExecution
     private var own: DownloadTaskDelegate { task.downloadDelegate }
 
     private var file: DownloadFile?
     private var flow = WriteFlow()
     private var pending: [UInt8] = []
-    private var toldWritten: Int64 = 0
+    private var reportedWritten: Int64 = 0
     /// What an earlier task has left, until the answer tells whether it is of use.
     private var resumption: ResumeData?
     private var head: ResponseHead?
@@ -28,9 +28,9 @@ final class DownloadSink: BodySink, @unchecked Sendable {
     /// False where a later task could not go on.
     var mayBeResumed = true
 
-    init(_ task: DownloadTask, run: TaskRun) {
+    init(_ task: DownloadTask, execution: TaskExecution) {
         self.task = task
-        self.run = run
+        self.execution = execution
         session = task.session
         resumption = task.resumption
         request = task.originalRequest
@@ -69,7 +69,7 @@ final class DownloadSink: BodySink, @unchecked Sendable {
         self.head = head
         request = task.currentRequest
         if let resumption {
-            switch resumption.judge(head) {
+            switch resumption.decision(on: head) {
             case .fail(let why): return .end(SessionError(.responseInvalid, why))
             case .askForTheWhole:
                 self.resumption = nil
@@ -78,7 +78,7 @@ final class DownloadSink: BodySink, @unchecked Sendable {
             case .startOver:
                 self.resumption = nil
                 file?.startOver()
-            case .goOn(let total):
+            case .resume(let total):
                 validator = resumption.validator
                 self.resumption = nil
                 let offset = Int64(resumption.received)
@@ -93,7 +93,7 @@ final class DownloadSink: BodySink, @unchecked Sendable {
                     offset,
                     whole
                 )
-                return .take
+                return .accept
             }
         }
         if let reason = own.validation?.fault(of: head) {
@@ -109,18 +109,18 @@ final class DownloadSink: BodySink, @unchecked Sendable {
             made.create()
             file = made
         }
-        return .take
+        return .accept
     }
 
     // MARK: Bytes
 
-    override func take(_ bytes: borrowing Span<UInt8>) -> Taken {
+    override func append(_ bytes: borrowing Span<UInt8>) -> AppendResult {
         if let failure { return .failed(failure) }
         pending.append(bytes)
         let count = Int64(bytes.count)
         let counts = task.count { $0.received += count }
-        own.told(counts)
-        let step = flow.took(bytes.count)
+        own.report(counts)
+        let step = flow.didReceive(bytes.count)
         if step.flushes { write() }
         return step.pauses ? .pause : .more
     }
@@ -129,26 +129,26 @@ final class DownloadSink: BodySink, @unchecked Sendable {
         let piece = pending
         pending = []
         let count = piece.count
-        file?.write(piece) { [self] failure in wrote(count, failure) }
+        file?.write(piece) { [self] failure in didWrite(count, failure) }
     }
 
-    private func wrote(_ count: Int, _ failure: SessionError?) {
+    private func didWrite(_ count: Int, _ failure: SessionError?) {
         if let failure, self.failure == nil {
             self.failure = failure
-            if !isOver { run.fail(failure) }
+            if !isOver { execution.fail(failure) }
             return
         }
         guard !isOver else { return }
-        let step = flow.wrote(count)
-        tellWritten(count)
+        let step = flow.didWrite(count)
+        reportWritten(count)
         if step.flushes { write() }
-        if step.resumes { run.receiveAgain() }
+        if step.resumes { execution.receiveAgain() }
     }
 
-    private func tellWritten(_ count: Int) {
-        toldWritten += Int64(count)
+    private func reportWritten(_ count: Int) {
+        reportedWritten += Int64(count)
         let hook = own.downloadTaskDidWriteData ?? session.hookBox.hooks.downloadTaskDidWriteData
-        hook?(task, Int64(count), own.resumedAt + toldWritten, task.countOfBytesExpectedToReceive)
+        hook?(task, Int64(count), own.resumedAt + reportedWritten, task.countOfBytesExpectedToReceive)
     }
 
     // MARK: End
@@ -157,7 +157,7 @@ final class DownloadSink: BodySink, @unchecked Sendable {
         isOver = true
         if !pending.isEmpty { write() }
         flow.flush()
-        if error == nil, flow.inFlight > 0 { tellWritten(flow.inFlight) }
+        if error == nil, flow.inFlight > 0 { reportWritten(flow.inFlight) }
         // An answer that was refused before its body: what an earlier task has left is still of use.
         if resumption != nil {
             guard let file else { return keepEarlier(error, done) }
@@ -206,7 +206,7 @@ final class DownloadSink: BodySink, @unchecked Sendable {
                 done(failure)
             case .notMoved(let failure):
                 (own.downloadTaskDidFailToMove ?? session.hookBox.hooks.downloadTaskDidFailToMove)?(task, failure)
-                session.tell(.moveFailed(task, failure))
+                session.notifyObservers(.moveFailed(task, failure))
                 done(failure)
             }
         }

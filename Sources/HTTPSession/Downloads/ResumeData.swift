@@ -125,9 +125,9 @@ package struct ResumeData: Equatable, Sendable {
 
     // MARK: The answer
 
-    enum Judgement: Equatable {
+    enum Decision: Equatable {
         /// The rest follows.
-        case goOn(total: Int?)
+        case resume(total: Int?)
         /// The whole follows, because it is another by now, or the origin knows no ranges.
         case startOver
         /// What follows is not the rest of what was begun: ask for the whole.
@@ -137,11 +137,11 @@ package struct ResumeData: Equatable, Sendable {
 
     /// What the answer to `request` means. Where there is any doubt whether the part belongs to what is there, the
     /// whole is asked for.
-    func judge(_ head: borrowing ResponseHead) -> Judgement {
+    func decision(on head: borrowing ResponseHead) -> Decision {
         switch head.status {
         case 200: return .startOver
         case 416: return .askForTheWhole
-        case 206: return isRest(head.fields, head.framing).map { .goOn(total: $0) } ?? .askForTheWhole
+        case 206: return isRest(head.fields, head.framing).map { .resume(total: $0) } ?? .askForTheWhole
         default: return .fail("The origin answered \(head.status) to the request for the rest of the download.")
         }
     }

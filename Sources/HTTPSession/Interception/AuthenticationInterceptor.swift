@@ -154,7 +154,7 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
                 } catch {
                     result = .failure(error)
                 }
-                return try end(version, result).get()
+                return try endRefresh(version, result).get()
             }
             shared.refresh = began
             return .success(began)
@@ -162,7 +162,7 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
         return try await refresh.get().value
     }
 
-    private func end(_ version: Int, _ result: Result<Credential, any Error>) -> Result<Credential, any Error> {
+    private func endRefresh(_ version: Int, _ result: Result<Credential, any Error>) -> Result<Credential, any Error> {
         lock.withLock {
             shared.refresh = nil
             guard shared.version == version else {

@@ -82,7 +82,7 @@ struct JSONReader {
         while let byte, byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 { index += 1 }
     }
 
-    private mutating func take(_ expected: UInt8) -> Bool {
+    private mutating func consume(_ expected: UInt8) -> Bool {
         guard byte == expected else { return false }
         index += 1
         return true
@@ -121,12 +121,12 @@ struct JSONReader {
         try enter()
         defer { depthLeft += 1 }
         var elements: [JSONValue] = []
-        if take(UInt8(ascii: "]")) { return .array(elements) }
+        if consume(UInt8(ascii: "]")) { return .array(elements) }
         while true {
             elements.append(try value())
             skipBlanks()
-            if take(UInt8(ascii: "]")) { return .array(elements) }
-            guard take(UInt8(ascii: ",")) else { throw fault("no comma between elements") }
+            if consume(UInt8(ascii: "]")) { return .array(elements) }
+            guard consume(UInt8(ascii: ",")) else { throw fault("no comma between elements") }
             skipBlanks()
         }
     }
@@ -135,19 +135,19 @@ struct JSONReader {
         try enter()
         defer { depthLeft += 1 }
         var members = OrderedMembers<JSONValue>()
-        if take(UInt8(ascii: "}")) { return .object(members) }
+        if consume(UInt8(ascii: "}")) { return .object(members) }
         while true {
             let place = index
             guard byte == UInt8(ascii: "\"") else { throw fault("no name of a member") }
             let name = try string()
             guard members[name] == nil else { throw JSONFault(message: "a name for the second time", offset: place) }
             skipBlanks()
-            guard take(UInt8(ascii: ":")) else { throw fault("no colon behind a name") }
+            guard consume(UInt8(ascii: ":")) else { throw fault("no colon behind a name") }
             skipBlanks()
             members[name] = try value()
             skipBlanks()
-            if take(UInt8(ascii: "}")) { return .object(members) }
-            guard take(UInt8(ascii: ",")) else { throw fault("no comma between members") }
+            if consume(UInt8(ascii: "}")) { return .object(members) }
+            guard consume(UInt8(ascii: ",")) else { throw fault("no comma between members") }
             skipBlanks()
         }
     }
@@ -160,11 +160,11 @@ struct JSONReader {
 
     private mutating func number() throws(JSONFault) -> JSONNumber {
         let start = index
-        _ = take(UInt8(ascii: "-"))
-        if !take(UInt8(ascii: "0")) { try digits() }
-        if take(UInt8(ascii: ".")) { try digits() }
-        if take(UInt8(ascii: "e")) || take(UInt8(ascii: "E")) {
-            if !take(UInt8(ascii: "+")) { _ = take(UInt8(ascii: "-")) }
+        _ = consume(UInt8(ascii: "-"))
+        if !consume(UInt8(ascii: "0")) { try digits() }
+        if consume(UInt8(ascii: ".")) { try digits() }
+        if consume(UInt8(ascii: "e")) || consume(UInt8(ascii: "E")) {
+            if !consume(UInt8(ascii: "+")) { _ = consume(UInt8(ascii: "-")) }
             try digits()
         }
         return JSONNumber(validated: String(decoding: bytes[start..<index], as: UTF8.self))
@@ -177,7 +177,7 @@ struct JSONReader {
         let start = index
         // Most strings have no escape: those are taken in one piece.
         while let byte, byte != UInt8(ascii: "\""), byte != UInt8(ascii: "\\"), byte >= 0x20 { index += 1 }
-        if take(UInt8(ascii: "\"")) { return String(decoding: bytes[start..<index - 1], as: UTF8.self) }
+        if consume(UInt8(ascii: "\"")) { return String(decoding: bytes[start..<index - 1], as: UTF8.self) }
         var text = Array(bytes[start..<index])
         while let byte {
             index += 1
@@ -206,7 +206,7 @@ struct JSONReader {
         case UInt8(ascii: "u"):
             let place = index
             var code = try hexadecimal()
-            if code & 0xFC00 == 0xD800, take(UInt8(ascii: "\\")), take(UInt8(ascii: "u")) {
+            if code & 0xFC00 == 0xD800, consume(UInt8(ascii: "\\")), consume(UInt8(ascii: "u")) {
                 let low = try hexadecimal()
                 if low & 0xFC00 == 0xDC00 { code = 0x10000 + ((code & 0x3FF) << 10 | (low & 0x3FF)) }
             }

@@ -104,7 +104,7 @@ extension HTTPSessionManager {
     }
 
     /// Tells the monitors, each on its queue.
-    func tell(_ event: @escaping @Sendable (any EventMonitor) -> Void) {
+    func notifyMonitors(_ event: @escaping @Sendable (any EventMonitor) -> Void) {
         for monitor in eventMonitors {
             (monitor.queue ?? session.thread.callbacks).enqueue { event(monitor) }
         }

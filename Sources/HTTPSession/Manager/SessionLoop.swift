@@ -35,7 +35,7 @@ public final class SessionLoop: @unchecked Sendable {
     }
 
     /// Ends the thread and waits for its end. Not from the thread itself.
-    func end() {
+    func stopAndJoin() {
         let isFirst = lock.withLock {
             defer { isJoined = true }
             return !isJoined

@@ -101,7 +101,7 @@ final class SessionThread: @unchecked Sendable {
         lock.withLock { gate.observers.append(observer) }
     }
 
-    func tell(_ event: SessionEvent) {
+    func notifyObservers(_ event: SessionEvent) {
         let observers = lock.withLock { gate.observers }
         guard !observers.isEmpty else { return }
         callbacks.enqueue { for observer in observers { observer(event) } }
@@ -190,7 +190,7 @@ final class SessionThread: @unchecked Sendable {
         guard let manager else { return }
         isClosing = true
         if cancelingTasks { cancelsUnstarted = true }
-        manager.sessionDidBecomeInvalid = { [self] in end() }
+        manager.sessionDidBecomeInvalid = { [self] in didClose() }
         // Those that were made in `perform`.
         if cancelingTasks { manager.cancelResumed() }
         closeWhenEmpty()
@@ -209,12 +209,12 @@ final class SessionThread: @unchecked Sendable {
     }
 
     /// On the loop, when all is closed.
-    private func end() {
+    private func didClose() {
         // Freed here, where it lived.
         manager = nil
         authorizers = [:]
         hookBox.hooks.sessionDidBecomeInvalid?()
-        tell(.didInvalidate)
+        notifyObservers(.didInvalidate)
         let waiting = lock.withLock {
             gate.isEnded = true
             gate.hooks = HooksBox(SessionHooks())
@@ -233,7 +233,7 @@ final class SessionThread: @unchecked Sendable {
             }
             if isEnded { continuation.resume() }
         }
-        if ownsHome { home.end() }
+        if ownsHome { home.stopAndJoin() }
     }
 }
 

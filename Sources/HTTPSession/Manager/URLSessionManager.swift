@@ -8,7 +8,7 @@ public import SessionCore
 /// let manager = try URLSessionManager(serverTrust: SessionTrust(anchors: .system(), policies: policies))
 /// manager.taskDidComplete = { task, error in print(task.taskIdentifier, error ?? "done") }
 /// let task = try manager.dataTask(with: HTTPRequest(url: "https://api.example.com/v1/items"))
-/// let answer = try await task.value()
+/// let response = try await task.value()
 /// await manager.invalidateSession(cancelingTasks: false)
 /// ```
 ///

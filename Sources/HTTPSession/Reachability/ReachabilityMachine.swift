@@ -23,7 +23,7 @@ struct ReachabilityMachine {
         case askRoute(IPAddress, sequence: UInt32)
         case resolve(String, sequence: UInt32)
         /// The status is not the one that was told last.
-        case tell(Status)
+        case report(Status)
     }
 
     private enum Phase: Equatable {
@@ -40,7 +40,7 @@ struct ReachabilityMachine {
     private let isWireless: (String) -> Bool
     private var phase = Phase.idle
     private var hasChanged = false
-    private var told = Status.unknown
+    private var reported = Status.unknown
     private var addresses: [IPAddress] = []
     private var links: [NetworkLink] = []
     private var defaultRoutes: [NetworkRoute] = []
@@ -59,12 +59,12 @@ struct ReachabilityMachine {
             hasChanged = true
             return []
         }
-        return begin()
+        return beginRound()
     }
 
     /// Answers were lost: the round begins again.
-    mutating func answersLost() -> [Action] {
-        phase == .idle ? [] : begin()
+    mutating func repliesLost() -> [Action] {
+        phase == .idle ? [] : beginRound()
     }
 
     /// - Parameter addresses: none when the name has none, or cannot be looked up now.
@@ -101,7 +101,7 @@ struct ReachabilityMachine {
 
     // MARK: Rounds
 
-    private mutating func begin() -> [Action] {
+    private mutating func beginRound() -> [Action] {
         hasChanged = false
         links = []
         defaultRoutes = []
@@ -140,11 +140,11 @@ struct ReachabilityMachine {
     private mutating func finish(_ status: Status) -> [Action] {
         phase = .idle
         var actions: [Action] = []
-        if status != told {
-            told = status
-            actions.append(.tell(status))
+        if status != reported {
+            reported = status
+            actions.append(.report(status))
         }
-        return hasChanged ? actions + begin() : actions
+        return hasChanged ? actions + beginRound() : actions
     }
 
     // MARK: Assessment

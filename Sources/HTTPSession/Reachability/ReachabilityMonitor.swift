@@ -11,25 +11,25 @@ final class ReachabilityMonitor: @unchecked Sendable {
     private let changes: NetlinkSocket
     private let questions: NetlinkSocket
     private var machine: ReachabilityMachine
-    private let tell: (NetworkReachabilityManager.NetworkReachabilityStatus) -> Void
+    private let report: (NetworkReachabilityManager.NetworkReachabilityStatus) -> Void
     private var isStopped = false
 
     /// The sockets are of the network namespace of the thread that calls.
     init(
         _ target: ReachabilityMachine.Target,
         loop: EventLoop,
-        _ tell: @escaping (NetworkReachabilityManager.NetworkReachabilityStatus) -> Void
+        _ report: @escaping (NetworkReachabilityManager.NetworkReachabilityStatus) -> Void
     ) throws(IOFailure) {
         self.loop = loop
-        self.tell = tell
+        self.report = report
         changes = try NetlinkSocket(watching: true)
         questions = try NetlinkSocket(watching: false)
         machine = ReachabilityMachine(target, isWireless: Self.isWireless)
     }
 
     func start() throws(IOFailure) {
-        try loop.register(changes.descriptor, .readable, SocketHandler { [unowned self] in takeChanges() })
-        try loop.register(questions.descriptor, .readable, SocketHandler { [unowned self] in takeAnswers() })
+        try loop.register(changes.descriptor, .readable, SocketHandler { [unowned self] in readChanges() })
+        try loop.register(questions.descriptor, .readable, SocketHandler { [unowned self] in readReplies() })
         // Only now, when a change from here on is told.
         perform(machine.networkChanged())
     }
@@ -41,7 +41,7 @@ final class ReachabilityMonitor: @unchecked Sendable {
         loop.unregister(questions.descriptor)
     }
 
-    private func takeChanges() {
+    private func readChanges() {
         while true {
             switch changes.receive({ _ in }) {
             case .messages, .lost: continue
@@ -50,18 +50,18 @@ final class ReachabilityMonitor: @unchecked Sendable {
         }
     }
 
-    private func takeAnswers() {
+    private func readReplies() {
         while !isStopped {
             var messages: [NetlinkMessage]? = []
             switch questions.receive({ messages = NetlinkMessage.messages(in: $0, sequence: machine.sequence) }) {
             case .messages:
                 guard let messages else {
-                    perform(machine.answersLost())
+                    perform(machine.repliesLost())
                     continue
                 }
                 for message in messages { perform(machine.received(message)) }
             case .lost:
-                perform(machine.answersLost())
+                perform(machine.repliesLost())
             case .wouldBlock, .failed:
                 return
             }
@@ -76,7 +76,7 @@ final class ReachabilityMonitor: @unchecked Sendable {
             case .askRoutes(let sequence): ask(.routes, sequence)
             case .askRoute(let address, let sequence): ask(.route(to: address.networkOrder), sequence)
             case .resolve(let name, let sequence): resolve(name, sequence)
-            case .tell(let status): tell(status)
+            case .report(let status): report(status)
             }
         }
     }
@@ -96,13 +96,13 @@ final class ReachabilityMonitor: @unchecked Sendable {
     /// getaddrinfo(3) blocks: on a thread of its own.
     private func resolve(_ name: String, _ sequence: UInt32) {
         weak let monitor = self
-        let answer: @Sendable ([IPAddress]) -> Void = { [loop] addresses in
+        let deliver: @Sendable ([IPAddress]) -> Void = { [loop] addresses in
             loop.submit { monitor?.resolved(addresses, sequence) }
         }
         do {
-            try LoopThread(name: "reachability") { answer(Self.addresses(of: name)) }.detach()
+            try LoopThread(name: "reachability") { deliver(Self.addresses(of: name)) }.detach()
         } catch {
-            answer([])
+            deliver([])
         }
     }
 

@@ -42,7 +42,7 @@ final class ReachabilityState: @unchecked Sendable {
                 self.listener = listener
                 return number
             }
-            let monitor = try ReachabilityMonitor(target, loop: loop) { [weak self] in self?.tell($0, from: mine) }
+            let monitor = try ReachabilityMonitor(target, loop: loop) { [weak self] in self?.report($0, from: mine) }
             try monitor.start()
             let started = try Listening(loop: loop, monitor: monitor)
             // Its listener, or another thread, may have asked for the end meanwhile.
@@ -51,7 +51,7 @@ final class ReachabilityState: @unchecked Sendable {
                 listening = started
                 return true
             }
-            if !isWanted { end(started) }
+            if !isWanted { stopListening(started) }
         } catch {
             stop()
             throw SessionError(.internal, "The network's changes cannot be listened to: \(error).")
@@ -66,10 +66,10 @@ final class ReachabilityState: @unchecked Sendable {
             current = .unknown
             return listening
         }
-        former.map(end)
+        former.map(stopListening)
     }
 
-    private func end(_ listening: Listening) {
+    private func stopListening(_ listening: Listening) {
         listening.loop.submit {
             listening.monitor.stop()
             listening.loop.stop()
@@ -78,7 +78,7 @@ final class ReachabilityState: @unchecked Sendable {
         if listening.thread.isCurrent { listening.thread.detach() } else { listening.thread.join() }
     }
 
-    private func tell(_ status: Status, from number: UInt64) {
+    private func report(_ status: Status, from number: UInt64) {
         let listener = lock.withLock { () -> (@Sendable (Status) -> Void)? in
             guard number == self.number else { return nil }
             current = status

@@ -7,7 +7,7 @@ final class OnceOnly: @unchecked Sendable {
     private let lock = PosixLock()
     private var isTaken = false
 
-    func take() -> Bool {
+    func claim() -> Bool {
         lock.withLock {
             defer { isTaken = true }
             return !isTaken

@@ -106,7 +106,7 @@ extension BodySource {
     where Pieces.Element == [UInt8] {
         let once = OnceOnly()
         return BodySource(length: length) { () throws(SessionError) in
-            guard once.take() else {
+            guard once.claim() else {
                 throw SessionError(.requestInvalid, "The body is a sequence that has been read already.")
             }
             return SequenceBodyReader(pieces)

@@ -22,20 +22,20 @@ final class BodyFeed: @unchecked Sendable {
     }
 
     /// Gives the task the body's first bytes.
-    func begin(_ task: LoopTask) {
+    func start(_ task: LoopTask) {
         self.task = task
-        if case .bytes(let bytes) = body, !bytes.isEmpty { return more() }
+        if case .bytes(let bytes) = body, !bytes.isEmpty { return sendMore() }
         guard case .source(let source) = body else { return task.finishSending() }
         do throws(SessionError) {
             reader = try source.open()
-            more()
+            sendMore()
         } catch {
             onFailure(error)
         }
     }
 
     /// There is room again.
-    func more() {
+    func sendMore() {
         guard let task else { return }
         switch body {
         case .none:
@@ -55,12 +55,12 @@ final class BodyFeed: @unchecked Sendable {
                 } catch {
                     result = .failure(error)
                 }
-                loop.submit { self.took(result) }
+                loop.submit { self.didRead(result) }
             }
         }
     }
 
-    private func took(_ result: Result<[UInt8], SessionError>) {
+    private func didRead(_ result: Result<[UInt8], SessionError>) {
         reading = nil
         guard let task else { return }
         switch result {
@@ -75,7 +75,7 @@ final class BodyFeed: @unchecked Sendable {
             }
             guard bytes.isEmpty else {
                 task.send(bytes.span)
-                return more()
+                return sendMore()
             }
             reader = nil
             task.finishSending()
@@ -89,7 +89,7 @@ final class BodyFeed: @unchecked Sendable {
     }
 
     /// The task is over: nothing more is read.
-    func end() {
+    func stop() {
         task = nil
         reader = nil
         reading?.cancel()

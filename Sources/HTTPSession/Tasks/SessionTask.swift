@@ -6,7 +6,7 @@ public import SessionCore
 ///
 /// It is made suspended, and starts with `resume()`. The session holds it until it is complete.
 ///
-/// `@unchecked Sendable`: what is not immutable is in `shared`, behind `lock`, or for the session's loop alone (`run`).
+/// `@unchecked Sendable`: what is not immutable is in `shared`, behind `lock`, or for the session's loop alone (`execution`).
 public class SessionTask: @unchecked Sendable {
     /// Unique in the process.
     public let taskIdentifier: UInt64
@@ -16,10 +16,10 @@ public class SessionTask: @unchecked Sendable {
     public let delegate: TaskDelegate
     let session: SessionThread
     /// For the loop.
-    private lazy var run = TaskRun(self)
+    private lazy var execution = TaskExecution(self)
 
     /// Has a run that another task began carry this one out from now on. On the loop.
-    func adopt(_ run: TaskRun) { self.run = run }
+    func adopt(_ execution: TaskExecution) { self.execution = execution }
 
     private let lock = PosixLock()
     /// Behind `lock`. What follows from a change of the machine is handed to the loop with the lock held, so that it is
@@ -102,8 +102,8 @@ public class SessionTask: @unchecked Sendable {
         }
     }
 
-    private func onLoop(_ work: @escaping @Sendable (TaskRun) -> Void) {
-        session.loop.submit { [self] in work(run) }
+    private func onLoop(_ work: @escaping @Sendable (TaskExecution) -> Void) {
+        session.loop.submit { [self] in work(execution) }
     }
 
     // MARK: What there is to know
@@ -152,7 +152,7 @@ public class SessionTask: @unchecked Sendable {
     /// From `Content-Length`; nil when it is not known.
     public var countOfBytesExpectedToReceive: Int64? { lock.withLock { shared.counts.expectedToReceive } }
 
-    // MARK: For the run
+    // MARK: For TaskExecution
 
     func willSend(_ request: HTTPRequest) {
         lock.withLock {

@@ -100,7 +100,7 @@ final class CacheRefresh: LoopTaskDelegate {
             status: response.status,
             response.fields,
             length: length,
-            mayStore: task.mayKeepAnswer,
+            mayStore: task.mayStoreResponse,
             endIsSure: request.endIsSure(response)
         ) { [weak self] step in
             guard let self else { return }

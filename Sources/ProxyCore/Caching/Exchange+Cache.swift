@@ -106,7 +106,7 @@ extension Exchange {
             status: response.status,
             response.fields,
             length: length,
-            mayStore: task.mayKeepAnswer,
+            mayStore: task.mayStoreResponse,
             endIsSure: cache.request.endIsSure(response)
         ) { [unowned self] step in
             if isLate { self.cacheDidDecide(step, cache) } else { decided = step }

@@ -79,7 +79,7 @@ struct RedirectHook {
     ) -> Decision {
         var hop: RedirectMachine.Hop
         switch RedirectMachine.propose(head, url: url, method: method) {
-        case .answer: return .deliver
+        case .noRedirect: return .deliver
         case .otherScheme: return leadsOutOfHTTP(url, own: router.snapshot.policy(for: url.origin.host).hooks)
         case .invalidLocation: return isIllegible(url, own: router.snapshot.policy(for: url.origin.host).hooks)
         case .hop(let proposed): hop = proposed
@@ -114,12 +114,12 @@ struct RedirectHook {
         let target = hop.url.origin
         // Both as they are in themselves, so that a rule that waives one does not waive the other.
         let hasPins = router.hasPins(url.origin)
-        if RedirectMachine.judge(from: (url.origin.scheme, false), to: (target.scheme, false)) != nil,
+        if RedirectMachine.denial(from: (url.origin.scheme, false), to: (target.scheme, false)) != nil,
             rule?.namesPlainHTTP != true
         {
             return .refuse(losesTLS(url.origin, target))
         }
-        if RedirectMachine.judge(from: (.http, hasPins), to: (.http, router.isHeldToPins(target, at: now))) != nil,
+        if RedirectMachine.denial(from: (.http, hasPins), to: (.http, router.isHeldToPins(target, at: now))) != nil,
             rule?.names(target.host) != true
         {
             return .refuse(leavesPins(url.origin, target))

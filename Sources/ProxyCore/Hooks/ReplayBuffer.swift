@@ -60,9 +60,9 @@ final class ReplayBuffer: @unchecked Sendable {
         if spool == nil {
             guard count > Self.memoryLimit else { return }
             spool = SpooledBody(files: files)
-            write(flow.took(memory.count))
+            write(flow.didReceive(memory.count))
         } else {
-            write(flow.took(bytes.count))
+            write(flow.didReceive(bytes.count))
         }
     }
 
@@ -115,7 +115,7 @@ final class ReplayBuffer: @unchecked Sendable {
             resume()
             return
         }
-        let step = flow.wrote(count)
+        let step = flow.didWrite(count)
         write(step)
         if step.resumes || (holdsEnd && isWritten) { resume() }
     }

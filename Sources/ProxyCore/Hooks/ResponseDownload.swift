@@ -79,7 +79,7 @@ final class ResponseDownload: @unchecked Sendable {
 
     func append(_ bytes: borrowing Span<UInt8>) -> BodyFlow {
         pending.append(bytes)
-        let step = flow.took(bytes.count)
+        let step = flow.didReceive(bytes.count)
         if step.flushes { write() }
         return step.pauses ? .pause : .proceed
     }
@@ -103,7 +103,7 @@ final class ResponseDownload: @unchecked Sendable {
             fail(failure)
             return
         }
-        let step = flow.wrote(count)
+        let step = flow.didWrite(count)
         if step.flushes { write() }
         if step.resumes { resume() }
     }

@@ -29,7 +29,7 @@ public enum CachePolicy: Sendable, Hashable, CaseIterable {
     }
 
     /// Says in a request's fields what caches on the way have to know (RFC 9111, section 5.2.1.4).
-    package func tell(in fields: inout HTTPFields) {
+    package func addDirectives(to fields: inout HTTPFields) {
         switch self {
         case .reloadIgnoringLocalAndRemoteCacheData, .reloadRevalidatingCacheData:
             fields.append(.cacheControl, "no-cache")

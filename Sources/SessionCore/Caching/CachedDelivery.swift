@@ -36,9 +36,9 @@ final class CachedDelivery: @unchecked Sendable {
     }
 
     /// No more is handed on.
-    func end() { isOver = true }
+    func stop() { isOver = true }
 
-    func begin() {
+    func start() {
         let stored = answer.head
         let head = ResponseHead(
             status: stored.status,
@@ -49,10 +49,10 @@ final class CachedDelivery: @unchecked Sendable {
         transaction.status = head.status
         transaction.responseStart = task.elapsed
         if task.delegate.task(task, didReceive: head) == .cancel { task.cancel() }
-        continueNow()
+        deliverPieces()
     }
 
-    func continueNow() {
+    func deliverPieces() {
         guard !isPassing else { return }
         isPassing = true
         defer { isPassing = false }
@@ -77,13 +77,13 @@ final class CachedDelivery: @unchecked Sendable {
     private func read(_ file: StoredBody, upTo end: Int) {
         isReading = true
         let loop = loop
-        guard let disk else { return took(nil, count: end - position) }
+        guard let disk else { return didRead(nil, count: end - position) }
         disk.read(file, at: position, count: end - position, deliver: { loop.submit($0) }) { [self, position] bytes in
-            took(bytes, count: end - position)
+            didRead(bytes, count: end - position)
         }
     }
 
-    private func took(_ bytes: [UInt8]?, count: Int) {
+    private func didRead(_ bytes: [UInt8]?, count: Int) {
         isReading = false
         guard !isOver else { return }
         guard let bytes, bytes.count == count else {
@@ -91,6 +91,6 @@ final class CachedDelivery: @unchecked Sendable {
         }
         position += count
         pass(bytes.span)
-        continueNow()
+        deliverPieces()
     }
 }

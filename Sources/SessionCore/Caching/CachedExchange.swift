@@ -33,17 +33,17 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
     private let session: LoopSession
     private let transaction: CacheTransaction
     /// Set for a request that nobody waits for: it only brings what is stored up to date.
-    private let refreshment: HTTPFields?
+    private let refreshFields: HTTPFields?
     private var state = State.lookingUp
     private var isOver = false
 
     /// What asks the origin; its head, and what came of its body before it was known whose answer that is.
-    private var asker: LoopTask?
+    private var originTask: LoopTask?
     private var head = ResponseHead()
     private var held = ByteBuffer()
     private var heldTrailers = HTTPFields()
-    /// The asker ended before it was known what becomes of its answer: how.
-    private var askerEnd: SessionError??
+    /// The originTask ended before it was known what becomes of its answer: how.
+    private var originEnd: SessionError??
     private var next = Next.fail
     private var isInHead = false
 
@@ -61,7 +61,7 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
         else { return nil }
         self.task = task
         self.session = session
-        refreshment = nil
+        refreshFields = nil
         transaction = CacheTransaction(
             cache.responses,
             url: request.url,
@@ -79,7 +79,7 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
         self.task = task
         self.session = session
         self.transaction = transaction
-        refreshment = fields
+        refreshFields = fields
         super.init()
         askBeforeStoring()
     }
@@ -104,20 +104,20 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
         // Nobody is told anything while the task is being resumed.
         session.loop.atEndOfTurn { [self] in
             guard !isOver else { return }
-            if let refreshment { return ask(refreshment) }
-            transaction.begin { [self] step in take(step) }
+            if let refreshFields { return ask(refreshFields) }
+            transaction.begin { [self] step in didLookUp(step) }
         }
     }
 
     func hold(_ isHeld: Bool) {
-        guard let asker else { return }
-        if isHeld { asker.suspend() } else { asker.resume() }
+        guard let originTask else { return }
+        if isHeld { originTask.suspend() } else { originTask.resume() }
     }
 
     /// The task takes more of the answer.
     func continueLater() {
-        if let asker { return asker.resumeReceiving() }
-        session.loop.atEndOfTurn { [self] in delivery?.continueNow() }
+        if let originTask { return originTask.resumeReceiving() }
+        session.loop.atEndOfTurn { [self] in delivery?.deliverPieces() }
     }
 
     /// The task is over, whyever.
@@ -127,12 +127,12 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
         session.forget(self)
         if let delivery {
             transactions.append(delivery.metrics)
-            delivery.end()
+            delivery.stop()
         }
         delivery = nil
         transaction.cancel()
-        asker?.cancel()
-        asker = nil
+        originTask?.cancel()
+        originTask = nil
         held.release()
     }
 
@@ -143,12 +143,12 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
 
     /// Of the connection that asks the origin.
     var evaluation: TrustEvaluation? {
-        asker?.evaluation ?? transactions.last?.connection?.evaluation
+        originTask?.evaluation ?? transactions.last?.connection?.evaluation
     }
 
     // MARK: The cache
 
-    private func take(_ step: CacheTransaction.Step) {
+    private func didLookUp(_ step: CacheTransaction.Step) {
         guard !isOver else { return }
         switch step {
         case .answer(let answer): deliver(answer)
@@ -160,15 +160,15 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
     private func ask(_ fields: HTTPFields) {
         state = .asking
         head.removeAll()
-        askerEnd = nil
+        originEnd = nil
         var request = task.request
         request.fields = fields
         request.cachePolicy = nil
         request.timeouts = timeouts
-        let asker = session.makeTask(with: request, delegate: self)
-        self.asker = asker
-        asker.resume()
-        if task.isHeldBack { asker.suspend() }
+        let originTask = session.makeTask(with: request, delegate: self)
+        self.originTask = originTask
+        originTask.resume()
+        if task.isHeldBack { originTask.suspend() }
     }
 
     /// What is left of the time that the whole task has.
@@ -183,13 +183,13 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
 
     private func deliver(_ answer: CacheTransaction.Answer) {
         guard !isOver else { return }
-        guard refreshment == nil else { return task.finish(nil) }
+        guard refreshFields == nil else { return task.finish(nil) }
         state = .delivering
         task.isAnsweredByCache = true
         let delivery = CachedDelivery(answer, from: session.cache?.responses.store.disk, to: task, session.loop)
         self.delivery = delivery
         if answer.refreshes { refresh() }
-        delivery.begin()
+        delivery.start()
     }
 
     private func refresh() {
@@ -200,22 +200,22 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
 
     // MARK: The origin
 
-    override func taskNeedsClientIdentity(_ asker: LoopTask) -> ClientIdentityDecision {
+    override func taskNeedsClientIdentity(_ originTask: LoopTask) -> ClientIdentityDecision {
         task.delegate.taskNeedsClientIdentity(task)
     }
 
-    override func task(_ asker: LoopTask, mayTrust trust: ConnectionTrust) -> SessionError? {
+    override func task(_ originTask: LoopTask, mayTrust trust: ConnectionTrust) -> SessionError? {
         task.delegate.task(task, mayTrust: trust)
     }
 
-    override func taskDidConnect(_ asker: LoopTask) { task.delegate.taskDidConnect(task) }
+    override func taskDidConnect(_ originTask: LoopTask) { task.delegate.taskDidConnect(task) }
 
-    override func task(_ asker: LoopTask, didReceiveInformational head: borrowing ResponseHead) {
+    override func task(_ originTask: LoopTask, didReceiveInformational head: borrowing ResponseHead) {
         task.delegate.task(task, didReceiveInformational: head)
     }
 
-    override func task(_ asker: LoopTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition {
-        guard asker === self.asker, !isOver else { return .cancel }
+    override func task(_ originTask: LoopTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition {
+        guard originTask === self.originTask, !isOver else { return .cancel }
         head = copy response
         state = .deciding
         isInHead = true
@@ -223,7 +223,7 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
             status: head.status,
             head.fields,
             length: head.framing.knownLength,
-            mayStore: asker.mayKeepAnswer,
+            mayStore: originTask.mayStoreResponse,
             endIsSure: task.request.endIsSure(head)
         ) { [self] step in decided(step) }
         isInHead = false
@@ -253,8 +253,8 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
         guard !isOver else { return }
         if !heldTrailers.isEmpty { task.delegate.task(task, didReceiveTrailers: heldTrailers) }
         guard !isOver else { return }
-        if let askerEnd { return conclude(askerEnd) }
-        if !task.pausedByDelegate { asker?.resumeReceiving() }
+        if let originEnd { return conclude(originEnd) }
+        if !task.pausedByDelegate { originTask?.resumeReceiving() }
     }
 
     private func replace(_ next: Next) {
@@ -263,10 +263,10 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
         held.release()
         task.delegate.task(task, didReceiveUnused: head)
         guard !isOver else { return }
-        if asker == nil {
+        if originTask == nil {
             proceed()
         } else if head.framing.hasBody, !isInHead {
-            asker?.cancel()
+            originTask?.cancel()
         }
     }
 
@@ -281,8 +281,8 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
         }
     }
 
-    override func task(_ asker: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
-        guard asker === self.asker else { return .proceed }
+    override func task(_ originTask: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
+        guard originTask === self.originTask else { return .proceed }
         switch state {
         case .relaying: return pass(data)
         case .deciding:
@@ -295,8 +295,8 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
     private func pass(_ data: borrowing Span<UInt8>) -> BodyFlow {
         transaction.body(data)
         // Nobody is to get what is asked for in the background: what is not stored is not read, it may have no end.
-        if refreshment != nil, !transaction.isStoring {
-            asker?.cancel()
+        if refreshFields != nil, !transaction.isStoring {
+            originTask?.cancel()
             return .proceed
         }
         guard task.delegate.task(task, didReceive: data) == .pause, !isOver else { return .proceed }
@@ -304,8 +304,8 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
         return .pause
     }
 
-    override func task(_ asker: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {
-        guard asker === self.asker else { return }
+    override func task(_ originTask: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {
+        guard originTask === self.originTask else { return }
         switch state {
         case .relaying: task.delegate.task(task, didReceiveTrailers: trailers)
         case .deciding: heldTrailers = copy trailers
@@ -313,13 +313,15 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
         }
     }
 
-    override func taskDidComplete(_ asker: LoopTask, error: SessionError?) {
-        transactions.append(asker.metrics.transaction.later(by: asker.metrics.fetchStart - task.metrics.fetchStart))
-        guard asker === self.asker, !isOver else { return }
-        self.asker = nil
+    override func taskDidComplete(_ originTask: LoopTask, error: SessionError?) {
+        transactions.append(
+            originTask.metrics.transaction.later(by: originTask.metrics.fetchStart - task.metrics.fetchStart)
+        )
+        guard originTask === self.originTask, !isOver else { return }
+        self.originTask = nil
         switch state {
         case .asking: failed(error ?? SessionError(.internal, "The origin was asked, and nothing came of it."))
-        case .deciding: askerEnd = .some(error)
+        case .deciding: originEnd = .some(error)
         case .relaying: conclude(error)
         case .replacing: proceed()
         case .lookingUp, .delivering: break

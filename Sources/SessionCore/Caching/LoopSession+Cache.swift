@@ -26,7 +26,7 @@ extension LoopSession {
     func forget(_ exchange: CachedExchange) { exchanges[exchange.task.taskIdentifier] = nil }
 
     /// The head of an answer that the cache had no part in: what it makes worthless is dropped (RFC 9111, section 4.4).
-    func tookAnswer(_ head: borrowing ResponseHead, to request: borrowing SessionRequest) {
+    func invalidateCache(by head: borrowing ResponseHead, to request: borrowing SessionRequest) {
         guard let cache, !request.method.isSafe else { return }
         cache.responses.invalidate(after: request.method, of: request.url, status: head.status, head.fields)
     }

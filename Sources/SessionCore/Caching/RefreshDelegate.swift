@@ -4,19 +4,19 @@ import ServerTrust
 /// Of a request in the background, which brings a stored answer up to date after it was given out: nobody gets the
 /// answer, but whoever judged the connections of the task that had it judges this one's, too.
 final class RefreshDelegate: LoopTaskDelegate {
-    private let judge: LoopTaskDelegate
+    private let original: LoopTaskDelegate
 
-    init(_ judge: LoopTaskDelegate) { self.judge = judge }
+    init(_ original: LoopTaskDelegate) { self.original = original }
 
     override func taskNeedsClientIdentity(_ task: LoopTask) -> ClientIdentityDecision {
-        judge.taskNeedsClientIdentity(task)
+        original.taskNeedsClientIdentity(task)
     }
 
     override func task(_ task: LoopTask, mayTrust trust: ConnectionTrust) -> SessionError? {
-        judge.task(task, mayTrust: trust)
+        original.task(task, mayTrust: trust)
     }
 
     override func task(_ task: LoopTask, willCache response: CachedResponse) -> CachedResponse? {
-        judge.task(task, willCache: response)
+        original.task(task, willCache: response)
     }
 }

@@ -25,7 +25,7 @@ package struct WriteFlow: Equatable {
         package var resumes = false
     }
 
-    package mutating func took(_ count: Int) -> Step {
+    package mutating func didReceive(_ count: Int) -> Step {
         pending += count
         var step = Step(flushes: inFlight == 0 || pending >= Self.pieceSize)
         if step.flushes { flush() }
@@ -36,7 +36,7 @@ package struct WriteFlow: Equatable {
         return step
     }
 
-    package mutating func wrote(_ count: Int) -> Step {
+    package mutating func didWrite(_ count: Int) -> Step {
         inFlight -= count
         written += count
         var step = Step(flushes: inFlight == 0 && pending > 0)

@@ -116,21 +116,21 @@ public final class ConnectionInfo: Sendable {
     /// The security policy's verdict; nil without TLS.
     public let evaluation: TrustEvaluation?
     /// Whether the server has asked for a client certificate in vain.
-    public let lacksClientCertificate: Bool
+    public let isClientCertificateMissing: Bool
 
     init(
         remoteAddress: SocketAddress,
         tlsVersion: ShortName?,
         cipher: ShortName?,
         evaluation: TrustEvaluation?,
-        lacksClientCertificate: Bool = false
+        isClientCertificateMissing: Bool = false
     ) {
         identifier = ConnectionIdentifiers.next()
         self.remoteAddress = remoteAddress
         self.tlsVersion = tlsVersion
         self.cipher = cipher
         self.evaluation = evaluation
-        self.lacksClientCertificate = lacksClientCertificate
+        self.isClientCertificateMissing = isClientCertificateMissing
     }
 
     /// `192.0.2.1:443`.

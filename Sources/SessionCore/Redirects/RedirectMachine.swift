@@ -3,7 +3,7 @@ package import HTTPCore
 /// What becomes of redirects, hop by hop (RFC 9110, section 15.4).
 ///
 /// A value without a socket: heads go in, what to do comes out. It counts the hops of one task; policies are looked up
-/// by the caller, for each hop anew, and what they say of both ends goes into `judge`.
+/// by the caller, for each hop anew, and what they say of both ends goes into `denial`.
 package struct RedirectMachine: Sendable {
     /// How many hops are followed at most.
     package var limit: Int
@@ -24,7 +24,7 @@ package struct RedirectMachine: Sendable {
 
     package enum Action: Equatable, Sendable {
         /// The response is no redirect: it is the answer.
-        case answer
+        case noRedirect
         case follow(Hop)
         case fail(Fault)
     }
@@ -47,7 +47,7 @@ package struct RedirectMachine: Sendable {
     /// What a response asks for, before anybody has judged it.
     package enum Proposal: Equatable, Sendable {
         /// The response is no redirect.
-        case answer
+        case noRedirect
         case hop(Hop)
         /// `Location` leads to a scheme that is none of HTTP's.
         case otherScheme
@@ -71,9 +71,9 @@ package struct RedirectMachine: Sendable {
         case 301, 302: next = method == .post ? .get : method
         case 303: next = method == .head ? .head : .get
         case 307, 308: next = method
-        default: return .answer
+        default: return .noRedirect
         }
-        guard let place = head.fields.first(.location) else { return .answer }
+        guard let place = head.fields.first(.location) else { return .noRedirect }
         guard head.fields.next(.location, after: place) == nil else { return .invalidLocation }
         let location = head.fields.value(at: place)
         guard let target = url.resolving(location) else {
@@ -98,9 +98,10 @@ package struct RedirectMachine: Sendable {
     }
 
     /// Looks at the final head of a response, and counts the hop that it leads to.
-    package mutating func take(_ head: borrowing ResponseHead, url: AbsoluteURL, method: HTTPMethod) -> Action {
+    package mutating func didReceiveHead(_ head: borrowing ResponseHead, url: AbsoluteURL, method: HTTPMethod) -> Action
+    {
         switch Self.propose(head, url: url, method: method) {
-        case .answer: .answer
+        case .noRedirect: .noRedirect
         case .invalidLocation, .otherScheme: .fail(.invalidLocation)
         case .hop(let hop): countHop() ? .follow(hop) : .fail(.tooMany)
         }
@@ -111,7 +112,7 @@ package struct RedirectMachine: Sendable {
     /// - Parameters:
     ///   - from: where the request went; whether there are pins for it, in whatever state.
     ///   - to: where the hop leads; whether pins decide now who may serve there.
-    package static func judge(
+    package static func denial(
         from: (scheme: RequestHead.Scheme, hasPins: Bool),
         to: (scheme: RequestHead.Scheme, isHeldToPins: Bool)
     ) -> Denial? {

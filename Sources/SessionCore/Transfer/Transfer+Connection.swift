@@ -269,7 +269,7 @@ extension Transfer {
             cipher: trust?.cipher.map { ShortName(Array($0.utf8)) },
             // An accepted chain proves nothing without the server's proof of its key, which would have come next.
             evaluation: trust.flatMap { $0.evaluation.isAccepted ? nil : $0.evaluation },
-            lacksClientCertificate: verification?.lacksClientCertificate ?? false
+            isClientCertificateMissing: verification?.lacksClientCertificate ?? false
         )
     }
 }

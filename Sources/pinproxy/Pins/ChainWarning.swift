@@ -23,7 +23,7 @@ struct ChainWarning {
             warnings.append(.init("host_mismatch", "the certificate is not made out to \(evaluation.host)"))
         }
         warnings += evaluation.isChainValidated ? sentAndValidated(evaluation) : missingPath(evaluation)
-        if connection?.lacksClientCertificate == true {
+        if connection?.isClientCertificateMissing == true {
             warnings.append(
                 .init(
                     "client_certificate_wanted",

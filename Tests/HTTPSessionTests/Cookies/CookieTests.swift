@@ -106,7 +106,7 @@ struct CookieTests {
         ] {
             try fields.append(name: "Set-Cookie", value: line)
         }
-        storage.take(fields, from: try Self.url("https://www.example.com/"), at: CookieStorage.now)
+        storage.storeCookies(of: fields, from: try Self.url("https://www.example.com/"), at: CookieStorage.now)
         #expect(storage.field(for: try Self.url(text)) ?? "" == sent)
     }
 
@@ -119,7 +119,7 @@ struct CookieTests {
         func take(_ line: String, from url: AbsoluteURL) throws {
             var fields = HTTPFields()
             try fields.append(name: "Set-Cookie", value: line)
-            storage.take(fields, from: url, at: CookieStorage.now)
+            storage.storeCookies(of: fields, from: url, at: CookieStorage.now)
         }
         for line in ["a=1", "b=2", "a=3", "a=9; Path=/x"] { try take(line, from: url) }
         #expect(storage.field(for: url) == "a=3; b=2")

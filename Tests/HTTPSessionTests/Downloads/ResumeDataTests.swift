@@ -92,14 +92,14 @@ struct ResumeDataTests {
     @Test(
         "the answer to the request for the rest is taken at its word only where that fits",
         arguments: [
-            (206, ["Content-Range: bytes 400-999/1000"], .goOn(total: 1000)),
-            (206, ["Content-Range: Bytes 400-999/*"], .goOn(total: 1000)),
-            (206, ["Content-Range: bytes 400-999/1000", "Content-Length: 600", "ETag: \"v1\""], .goOn(total: 1000)),
+            (206, ["Content-Range: bytes 400-999/1000"], .resume(total: 1000)),
+            (206, ["Content-Range: Bytes 400-999/*"], .resume(total: 1000)),
+            (206, ["Content-Range: bytes 400-999/1000", "Content-Length: 600", "ETag: \"v1\""], .resume(total: 1000)),
             (200, [], .startOver), (416, ["Content-Range: bytes */100"], .askForTheWhole),
-        ] as [(Int, [String], ResumeData.Judgement)]
+        ] as [(Int, [String], ResumeData.Decision)]
     )
-    func goodAnswers(status: Int, fields: [String], judgement: ResumeData.Judgement) throws {
-        #expect(try Self.sample().judge(try Self.head(status, fields)) == judgement)
+    func goodAnswers(status: Int, fields: [String], judgement: ResumeData.Decision) throws {
+        #expect(try Self.sample().decision(on: try Self.head(status, fields)) == judgement)
     }
 
     @Test(
@@ -116,7 +116,7 @@ struct ResumeDataTests {
         ]
     )
     func badParts(fields: [String]) throws {
-        #expect(try Self.sample().judge(try Self.head(206, fields)) == .askForTheWhole)
+        #expect(try Self.sample().decision(on: try Self.head(206, fields)) == .askForTheWhole)
     }
 
     @Test("a part with another date than the one that was asked with is not the rest")
@@ -124,14 +124,14 @@ struct ResumeDataTests {
         let data = try Self.sample(validator: "Sun, 06 Nov 1994 08:49:37 GMT")
         let range = "Content-Range: bytes 400-999/1000"
         let same = try Self.head(206, [range, "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT"])
-        #expect(data.judge(same) == .goOn(total: 1000))
+        #expect(data.decision(on: same) == .resume(total: 1000))
         let later = try Self.head(206, [range, "Last-Modified: Sun, 06 Nov 1994 08:49:38 GMT"])
-        #expect(data.judge(later) == .askForTheWhole)
+        #expect(data.decision(on: later) == .askForTheWhole)
     }
 
     @Test("any other status fails, so that what is there is not lost", arguments: [204, 301, 403, 404, 500, 503])
     func otherStatuses(status: Int) throws {
-        guard case .fail = try Self.sample().judge(try Self.head(status, [])) else {
+        guard case .fail = try Self.sample().decision(on: try Self.head(status, [])) else {
             Issue.record("taken: \(status)")
             return
         }
@@ -142,15 +142,15 @@ struct ResumeDataTests {
         let data = try Self.sample(total: nil)
         for last in [Int.max - 1, Int.max] {
             let head = try Self.head(206, ["Content-Range: bytes 400-\(last)/*"])
-            #expect(data.judge(head) == (last == Int.max ? .askForTheWhole : .goOn(total: Int.max)))
+            #expect(data.decision(on: head) == (last == Int.max ? .askForTheWhole : .resume(total: Int.max)))
         }
     }
 
     @Test("without a known length the part tells it")
     func unknownTotal() throws {
         let data = try Self.sample(total: nil)
-        #expect(data.judge(try Self.head(206, ["Content-Range: bytes 400-499/500"])) == .goOn(total: 500))
-        #expect(data.judge(try Self.head(206, ["Content-Range: bytes 400-499/*"])) == .goOn(total: 500))
+        #expect(data.decision(on: try Self.head(206, ["Content-Range: bytes 400-499/500"])) == .resume(total: 500))
+        #expect(data.decision(on: try Self.head(206, ["Content-Range: bytes 400-499/*"])) == .resume(total: 500))
     }
 }
 
@@ -159,34 +159,34 @@ struct WriteFlowTests {
     @Test("a piece goes at once while the disk keeps up, and larger ones while it does not")
     func pieces() {
         var flow = WriteFlow()
-        #expect(flow.took(100) == WriteFlow.Step(flushes: true))
-        #expect(flow.took(100) == WriteFlow.Step())
-        #expect(flow.took(100) == WriteFlow.Step())
-        #expect(flow.wrote(100) == WriteFlow.Step(flushes: true))
+        #expect(flow.didReceive(100) == WriteFlow.Step(flushes: true))
+        #expect(flow.didReceive(100) == WriteFlow.Step())
+        #expect(flow.didReceive(100) == WriteFlow.Step())
+        #expect(flow.didWrite(100) == WriteFlow.Step(flushes: true))
         #expect(flow.inFlight == 200)
-        #expect(flow.wrote(200) == WriteFlow.Step())
+        #expect(flow.didWrite(200) == WriteFlow.Step())
         #expect(
             flow
                 == {
-                    var end = WriteFlow(); _ = end.took(300); _ = end.wrote(300); return end
+                    var end = WriteFlow(); _ = end.didReceive(300); _ = end.didWrite(300); return end
                 }()
         )
-        _ = flow.took(1)
-        #expect(flow.took(WriteFlow.pieceSize).flushes)
+        _ = flow.didReceive(1)
+        #expect(flow.didReceive(WriteFlow.pieceSize).flushes)
     }
 
     @Test("the origin waits above the high water mark, until half of it is written")
     func marks() {
         var flow = WriteFlow()
         let piece = WriteFlow.pieceSize
-        for _ in 0..<4 { #expect(!flow.took(piece).pauses) }
-        #expect(flow.took(1).pauses)
+        for _ in 0..<4 { #expect(!flow.didReceive(piece).pauses) }
+        #expect(flow.didReceive(1).pauses)
         #expect(flow.isPaused)
         // What was on the way already.
-        #expect(!flow.took(1000).pauses)
-        #expect(!flow.wrote(piece).resumes)
-        #expect(!flow.wrote(piece).resumes)
-        #expect(flow.wrote(piece).resumes)
+        #expect(!flow.didReceive(1000).pauses)
+        #expect(!flow.didWrite(piece).resumes)
+        #expect(!flow.didWrite(piece).resumes)
+        #expect(flow.didWrite(piece).resumes)
         #expect(!flow.isPaused)
     }
 }

@@ -31,7 +31,7 @@ struct ReachabilityMachineTests {
         var machine = machine(.everything)
         #expect(machine.networkChanged() == [.askLinks(sequence: 1)])
         let route = NetworkRoute(isDefault: true, link: 2)
-        #expect(answer(&machine, links: [loopback, ethernet], routes: [route]) == [.tell(.reachable(.ethernet))])
+        #expect(answer(&machine, links: [loopback, ethernet], routes: [route]) == [.report(.reachable(.ethernet))])
     }
 
     @Test("without a default route, or with one over a link without a carrier, it is not")
@@ -49,7 +49,7 @@ struct ReachabilityMachineTests {
         for (links, routes) in cases {
             var machine = machine(.everything)
             _ = machine.networkChanged()
-            #expect(answer(&machine, links: links, routes: routes) == [.tell(.notReachable)])
+            #expect(answer(&machine, links: links, routes: routes) == [.report(.notReachable)])
         }
     }
 
@@ -60,18 +60,18 @@ struct ReachabilityMachineTests {
         let routes = [
             NetworkRoute(isDefault: true, link: 2, metric: 700), NetworkRoute(isDefault: true, link: 3, metric: 50),
         ]
-        #expect(answer(&machine, links: [ethernet, modem], routes: routes) == [.tell(.reachable(.cellular))])
+        #expect(answer(&machine, links: [ethernet, modem], routes: routes) == [.report(.reachable(.cellular))])
         _ = machine.networkChanged()
         var gone = modem
         gone.flags = 0x1
-        #expect(answer(&machine, links: [ethernet, gone], routes: routes) == [.tell(.reachable(.ethernet))])
+        #expect(answer(&machine, links: [ethernet, gone], routes: routes) == [.report(.reachable(.ethernet))])
     }
 
     @Test("what was told is not told again")
     func toldOnce() {
         var machine = machine(.everything)
         _ = machine.networkChanged()
-        #expect(answer(&machine, links: [], routes: []) == [.tell(.notReachable)])
+        #expect(answer(&machine, links: [], routes: []) == [.report(.notReachable)])
         #expect(machine.networkChanged() == [.askLinks(sequence: 3)])
         #expect(answer(&machine, links: [], routes: []) == [])
     }
@@ -81,18 +81,18 @@ struct ReachabilityMachineTests {
         var machine = machine(.everything)
         _ = machine.networkChanged()
         #expect(machine.networkChanged() == [])
-        #expect(answer(&machine, links: [], routes: []) == [.tell(.notReachable), .askLinks(sequence: 3)])
+        #expect(answer(&machine, links: [], routes: []) == [.report(.notReachable), .askLinks(sequence: 3)])
         #expect(answer(&machine, links: [], routes: []) == [])
     }
 
     @Test("lost answers begin the round again, and idle ones are nobody's")
     func lostAnswers() {
         var machine = machine(.everything)
-        #expect(machine.answersLost() == [])
+        #expect(machine.repliesLost() == [])
         _ = machine.networkChanged()
         _ = machine.received(.link(ethernet))
-        #expect(machine.answersLost() == [.askLinks(sequence: 2)])
-        #expect(answer(&machine, links: [], routes: []) == [.tell(.notReachable)])
+        #expect(machine.repliesLost() == [.askLinks(sequence: 2)])
+        #expect(answer(&machine, links: [], routes: []) == [.report(.notReachable)])
         #expect(machine.received(.route(NetworkRoute(isDefault: true, link: 2))) == [])
         #expect(machine.received(.done) == [])
     }
@@ -101,9 +101,9 @@ struct ReachabilityMachineTests {
     func refusedDump() {
         var machine = machine(.everything)
         _ = machine.networkChanged()
-        #expect(answer(&machine, links: [], routes: []) == [.tell(.notReachable)])
+        #expect(answer(&machine, links: [], routes: []) == [.report(.notReachable)])
         _ = machine.networkChanged()
-        #expect(machine.received(.error(1)) == [.tell(.unknown)])
+        #expect(machine.received(.error(1)) == [.report(.unknown)])
     }
 
     @Test("an address is reachable when the kernel has a way to it")
@@ -113,11 +113,11 @@ struct ReachabilityMachineTests {
         #expect(machine.networkChanged() == [.askLinks(sequence: 1)])
         #expect(machine.received(.link(ethernet)) == [])
         #expect(machine.received(.done) == [.askRoute(address, sequence: 2)])
-        #expect(machine.received(.route(NetworkRoute(isDefault: false, link: 2))) == [.tell(.reachable(.ethernet))])
+        #expect(machine.received(.route(NetworkRoute(isDefault: false, link: 2))) == [.report(.reachable(.ethernet))])
         _ = machine.networkChanged()
         _ = machine.received(.done)
         // ENETUNREACH.
-        #expect(machine.received(.error(101)) == [.tell(.notReachable)])
+        #expect(machine.received(.error(101)) == [.report(.notReachable)])
     }
 
     @Test("a name is looked up in each round, and one of its addresses suffices")
@@ -130,9 +130,9 @@ struct ReachabilityMachineTests {
         _ = machine.received(.link(ethernet))
         #expect(machine.received(.done) == [.askRoute(addresses[0], sequence: 3)])
         #expect(machine.received(.error(101)) == [.askRoute(addresses[1], sequence: 4)])
-        #expect(machine.received(.route(NetworkRoute(isDefault: false, link: 2))) == [.tell(.reachable(.ethernet))])
+        #expect(machine.received(.route(NetworkRoute(isDefault: false, link: 2))) == [.report(.reachable(.ethernet))])
         #expect(machine.networkChanged() == [.resolve("origin.test", sequence: 5)])
-        #expect(machine.resolved([], sequence: 5) == [.tell(.notReachable)])
+        #expect(machine.resolved([], sequence: 5) == [.report(.notReachable)])
     }
 
     @Test(

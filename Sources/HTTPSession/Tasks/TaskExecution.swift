@@ -6,7 +6,7 @@ import SessionCore
 /// How a session's task is carried out: one `LoopTask` after the other until there is an answer. Belongs to the loop.
 ///
 /// `@unchecked Sendable`: it is handed to the loop's work by way of its task, and touched there alone.
-final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
+final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
     /// Gone when the run is over.
     var task: SessionTask?
     let session: SessionThread
@@ -19,13 +19,13 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
     private(set) var url: AbsoluteURL?
     var authentication = TaskAuthentication()
     var waiting: ConnectivityWait?
-    var deferred: DeferredAnswer?
+    var deferred: DeferredResponse?
     private var feed: BodyFeed?
     var sink: BodySink?
     /// The session has asked for content codings: it undoes them, too.
     var asksForCoding = false
     var coding: ContentCoding?
-    private var toldSent: Int64 = 0
+    private var reportedSent: Int64 = 0
     /// What is made of the exchange's answer when it is over; nil: it is the task's answer.
     var next: HTTPRequest?
     /// How much of an answer that is not delivered has come.
@@ -50,7 +50,7 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
 
     func start() {
         guard let task, !isCancelled else { return }
-        session.tell(.didResume(task))
+        session.notifyObservers(.didResume(task))
         metrics.fetchStart = session.loop.wallClock
         let sink = makeSink(task)
         self.sink = sink
@@ -67,7 +67,7 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
 
     private func makeSink(_ task: SessionTask) -> BodySink {
         switch task {
-        case let task as DownloadTask: DownloadSink(task, run: self)
+        case let task as DownloadTask: DownloadSink(task, execution: self)
         case let task as DataTask: DataSink(task)
         default: BodySink()
         }
@@ -76,14 +76,14 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
     func resume() {
         guard let task, !isCancelled else { return }
         isHeld = false
-        session.tell(.didResume(task))
+        session.notifyObservers(.didResume(task))
         hop?.resume()
     }
 
     func suspend() {
         guard let task, !isCancelled else { return }
         isHeld = true
-        session.tell(.didSuspend(task))
+        session.notifyObservers(.didSuspend(task))
         hop?.suspend()
     }
 
@@ -135,7 +135,7 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
                 session.configuration.decodesContent && task is DataTask && ContentCoding.mayBeAskedFor(fields)
             if asksForCoding { try fields.setForRequest("Accept-Encoding", ContentCoding.accepted) }
             let cachePolicy = try cachePolicy(request, of: task)
-            cachePolicy?.tell(in: &fields)
+            cachePolicy?.addDirectives(to: &fields)
             try authorize(&fields, place)
             var sent = SessionRequest(
                 endpoint: try session.endpoint(for: place),
@@ -147,23 +147,23 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
             )
             sent.cachePolicy = cachePolicy
             task.willSend(request)
-            begin(session.manager.dataTask(with: sent, delegate: self))
+            beginHop(session.manager.dataTask(with: sent, delegate: self))
         } catch {
             finish(error)
         }
     }
 
-    private func begin(_ started: LoopTask) {
+    private func beginHop(_ started: LoopTask) {
         hop = started
         next = nil
         dropped = 0
-        toldSent = 0
+        reportedSent = 0
         let feed = BodyFeed(request.body, loop: session.loop) { [unowned self] error in
             failure = error
             hop?.cancel()
         }
         self.feed = feed
-        feed.begin(started)
+        feed.start(started)
         // The body's source may have failed already.
         if !isHeld { hop?.resume() }
     }
@@ -199,17 +199,17 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
 
     override func taskNeedsBodyData(_ hop: LoopTask) {
         guard hop === self.hop else { return }
-        tellSent(hop)
-        feed?.more()
+        reportSent(hop)
+        feed?.sendMore()
     }
 
-    private func tellSent(_ hop: LoopTask) {
+    private func reportSent(_ hop: LoopTask) {
         let sent = hop.bodyBytesSent
-        guard let task, sent > toldSent else { return }
-        let more = sent - toldSent
-        toldSent = sent
+        guard let task, sent > reportedSent else { return }
+        let more = sent - reportedSent
+        reportedSent = sent
         let counts = task.count { $0.sent = sent }
-        task.delegate.sending.tell(
+        task.delegate.sending.report(
             TaskProgress(completedBytes: counts.sent, totalBytes: counts.expectedToSend)
         )
         let own = (task as? UploadTask)?.uploadDelegate
@@ -223,12 +223,12 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
 
     override func task(_ hop: LoopTask, mayTrust trust: ConnectionTrust) -> SessionError? {
         guard hop === self.hop, let task, let origin = url?.origin else { return Self.cancelled }
-        return ConnectionJudge(task, at: origin).judge(trust)
+        return ConnectionTrustEvaluator(task, at: origin).evaluate(trust)
     }
 
     override func taskNeedsClientIdentity(_ hop: LoopTask) -> ClientIdentityDecision {
         guard hop === self.hop, let task, let origin = url?.origin else { return .fail(Self.cancelled) }
-        return ConnectionJudge(task, at: origin).clientIdentity()
+        return ConnectionTrustEvaluator(task, at: origin).clientIdentity()
     }
 
     override func task(_ hop: LoopTask, willCache response: CachedResponse) -> CachedResponse? {
@@ -238,30 +238,30 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
 
     override func delegateForRefresh(of hop: LoopTask) -> LoopTaskDelegate {
         guard let task, let origin = url?.origin else { return super.delegateForRefresh(of: hop) }
-        return TaskRefreshDelegate(ConnectionJudge(task, at: origin))
+        return TaskRefreshDelegate(ConnectionTrustEvaluator(task, at: origin))
     }
 
     // MARK: The answer
 
     override func task(_ hop: LoopTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition {
         guard let task, hop === self.hop, let url else { return .cancel }
-        tellSent(hop)
+        reportSent(hop)
         // What is stored has set its cookies before, and asks nobody who he is.
         if !hop.isAnsweredByCache {
-            take(cookies: response.fields, from: url)
+            storeCookies(of: response.fields, from: url)
             switch authenticate(response, at: url, of: task) {
-            case .answer: break
+            case .deliver: break
             case .follow(let again): return drop(response, then: again)
             case .fail(let error):
                 failure = error
                 return .cancel
-            case .wait(let question, let answer):
-                wait(for: answer, to: question)
+            case .wait(let question, let decision):
+                wait(for: decision, to: question)
                 return .allow
             }
         }
-        switch redirects.take(response, url: url, method: request.method) {
-        case .answer:
+        switch redirects.didReceiveHead(response, url: url, method: request.method) {
+        case .noRedirect:
             return deliver(copy response, to: task)
         case .fail(let fault):
             failure = SessionError(fault, redirects: redirects)
@@ -272,7 +272,7 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
             case .follow(let following):
                 metrics.redirectCount = redirects.count
                 return drop(head, then: following)
-            case .answer: return deliver(head, to: task)
+            case .deliver: return deliver(head, to: task)
             case .fail(let error):
                 failure = error
                 return .cancel
@@ -283,13 +283,13 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
 
     override func task(_ hop: LoopTask, didReceiveUnused head: borrowing ResponseHead) {
         guard let url, hop === self.hop else { return }
-        take(cookies: head.fields, from: url)
+        storeCookies(of: head.fields, from: url)
         // A credential that was good is one also where nothing has changed.
         if let task { _ = authenticate(head, at: url, of: task) }
     }
 
-    private func take(cookies fields: borrowing HTTPFields, from url: AbsoluteURL) {
-        cookieStorage?.take(copy fields, from: url, at: session.loop.wallClock / 1_000_000)
+    private func storeCookies(of fields: borrowing HTTPFields, from url: AbsoluteURL) {
+        cookieStorage?.storeCookies(of: copy fields, from: url, at: session.loop.wallClock / 1_000_000)
     }
 
     override func task(_ hop: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
@@ -305,7 +305,7 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
 
     @discardableResult
     func passOn(_ data: borrowing Span<UInt8>) -> BodyFlow {
-        switch sink?.take(data) {
+        switch sink?.append(data) {
         case .more, nil: return .proceed
         case .pause: return .pause
         case .failed(let error):
@@ -314,7 +314,7 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
         }
     }
 
-    func passOn(_ trailers: HTTPFields) { sink?.take(trailers: trailers) }
+    func passOn(_ trailers: HTTPFields) { sink?.didReceiveTrailers(trailers) }
 
     /// The answer that comes is none of the task's.
     var isDropping: Bool { next != nil }
@@ -331,15 +331,15 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
             deferred.trailers = copy trailers
             return
         }
-        sink?.take(trailers: copy trailers)
+        sink?.didReceiveTrailers(copy trailers)
     }
 
     // MARK: The end
 
     override func taskDidComplete(_ hop: LoopTask, error: SessionError?) {
         guard hop === self.hop else { return }
-        tellSent(hop)
-        feed?.end()
+        reportSent(hop)
+        feed?.stop()
         feed = nil
         self.hop = nil
         collect(hop.metrics)
@@ -388,7 +388,7 @@ final class TaskRun: LoopTaskDelegate, @unchecked Sendable {
         let own = task.delegate.taskDidComplete
         session.hookBox.hooks.taskDidFinishCollectingMetrics?(task, metrics)
         (own ?? session.hookBox.hooks.taskDidComplete)?(task, error)
-        session.tell(.didComplete(task))
+        session.notifyObservers(.didComplete(task))
         session.forget(task)
         task.delegate.release()
     }

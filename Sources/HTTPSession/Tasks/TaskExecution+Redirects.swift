@@ -2,18 +2,18 @@ import HTTPCore
 import IOCore
 import SessionCore
 
-extension TaskRun {
+extension TaskExecution {
     /// What an answer leads to.
     enum Step {
         case follow(HTTPRequest)
-        case answer
+        case deliver
         case fail(SessionError)
         /// A hook answers later.
         case wait(AuthenticationQuestion, @Sendable () async -> ChallengeDisposition)
     }
 
     func decide(on hop: RedirectMachine.Hop, after head: ResponseHead, of task: SessionTask) -> Step {
-        guard let url else { return .answer }
+        guard let url else { return .deliver }
         let target = hop.url.origin
         // By the endpoints, which say where requests really go: plain http may be upgraded. What has none is refused when
         // its request is made; until then it counts as what it is written.
@@ -23,7 +23,7 @@ extension TaskRun {
             from: from.map { $0.scheme == .https } ?? (url.origin.scheme == .https),
             to: to.map { $0.scheme == .https } ?? (target.scheme == .https)
         )
-        let denial = RedirectMachine.judge(
+        let denial = RedirectMachine.denial(
             from: (isSecure.from ? .https : .http, from?.hasPins ?? false),
             to: (
                 isSecure.to ? .https : .http,
@@ -42,7 +42,7 @@ extension TaskRun {
         let proposal = RedirectProposal(request: following, denial: denial.map { RedirectProposal.Denial($0) })
         let hook = task.delegate.taskWillPerformHTTPRedirection ?? session.hookBox.hooks.taskWillPerformHTTPRedirection
         switch hook?(task, head, proposal) ?? .proceed {
-        case .stop: return .answer
+        case .stop: return .deliver
         case .follow(let request): return .follow(request)
         case .proceed:
             guard let denial else { return .follow(following) }

@@ -6,7 +6,7 @@ import ServerTrust
 
 extension LoopTask {
     /// Whether the answer may be kept: its server is whom the policy wants, in full. What was only let by is not.
-    package var mayKeepAnswer: Bool {
+    package var mayStoreResponse: Bool {
         guard request.endpoint.scheme == .https else { return true }
         return switch evaluation?.verdict {
         case .pass, .notPinned, .expired: true

@@ -9,7 +9,7 @@ final class ConnectivityWait {
     /// What looks at the network, as long as it is held.
     var watch: AnyObject?
     var timer: LoopTimer?
-    var isTold = false
+    var hasNotified = false
 
     init(_ error: SessionError) { self.error = error }
 }
@@ -17,10 +17,10 @@ final class ConnectivityWait {
 /// Looks at the network for a task: tells, at once and at each change, whether a host (nil: the network as a whole) can
 /// be reached, for as long as what it gives is held.
 typealias ConnectivityWatch =
-    @Sendable (_ host: Host?, _ tell: @escaping @Sendable (_ isReachable: Bool) -> Void) throws(SessionError) ->
+    @Sendable (_ host: Host?, _ report: @escaping @Sendable (_ isReachable: Bool) -> Void) throws(SessionError) ->
     AnyObject
 
-extension TaskRun {
+extension TaskExecution {
     /// Lets the task wait instead of failing, if it shall and the network is why.
     ///
     /// - Returns: false when the error stands.
@@ -50,10 +50,10 @@ extension TaskRun {
     private func connectivityChanged(_ isReachable: Bool) {
         guard let wait = waiting, let task else { return }
         if !isReachable {
-            guard !wait.isTold else { return }
-            wait.isTold = true
+            guard !wait.hasNotified else { return }
+            wait.hasNotified = true
             session.hookBox.hooks.taskIsWaitingForConnectivity?(task)
-        } else if wait.isTold {
+        } else if wait.hasNotified {
             endWaiting()
             startHop()
         } else {
@@ -75,13 +75,13 @@ extension TaskRun {
 
 extension URLSessionManager.Configuration {
     /// By the kernel's routes.
-    static let routes: ConnectivityWatch = { host, tell throws(SessionError) in
+    static let routes: ConnectivityWatch = { host, report throws(SessionError) in
         let manager = host.map { NetworkReachabilityManager(host: $0) } ?? NetworkReachabilityManager()
         try manager.startListening { status in
             switch status {
             case .unknown: break
-            case .notReachable: tell(false)
-            case .reachable: tell(true)
+            case .notReachable: report(false)
+            case .reachable: report(true)
             }
         }
         return manager

@@ -5,7 +5,7 @@ import SessionCore
 /// A 401 of which it is not known yet whether it is the task's answer: a hook answers it later. Belongs to the loop.
 ///
 /// `@unchecked Sendable`: the thread that the hook works on hands it back to the loop, and does not touch it.
-final class DeferredAnswer: @unchecked Sendable {
+final class DeferredResponse: @unchecked Sendable {
     let head: ResponseHead
     /// What came of its body, and behind it.
     var held = ByteBuffer()
@@ -19,21 +19,21 @@ final class DeferredAnswer: @unchecked Sendable {
     init(_ head: ResponseHead) { self.head = head }
 }
 
-extension TaskRun {
+extension TaskExecution {
     /// So much of a 401's body is kept while somebody thinks; of a longer one the origin keeps the rest.
     private static let heldLimit = 64 << 10
 
     /// Lets a hook answer when it can.
     func wait(
-        for answer: @escaping @Sendable () async -> ChallengeDisposition,
+        for decision: @escaping @Sendable () async -> ChallengeDisposition,
         to question: AuthenticationQuestion
     ) {
-        let deferred = deferred ?? DeferredAnswer(question.response)
+        let deferred = deferred ?? DeferredResponse(question.response)
         self.deferred = deferred
         let loop = session.loop
         deferred.work = Task(executorPreference: BlockingThreads.shared) { [self] in
-            let disposition = await answer()
-            loop.submit { [self] in answered(question, disposition, deferred) }
+            let disposition = await decision()
+            loop.submit { [self] in didDecide(question, disposition, deferred) }
         }
         guard deferred.timer == nil, let left = remainingTime else { return }
         let timer = LoopTimer { [weak self] in
@@ -44,24 +44,24 @@ extension TaskRun {
     }
 
     /// - Returns: false when the origin shall wait with the rest.
-    func hold(_ bytes: borrowing Span<UInt8>, of deferred: DeferredAnswer) -> Bool {
+    func hold(_ bytes: borrowing Span<UInt8>, of deferred: DeferredResponse) -> Bool {
         deferred.held.append(bytes)
         return deferred.held.count < Self.heldLimit
     }
 
-    private func answered(
+    private func didDecide(
         _ question: AuthenticationQuestion,
         _ disposition: ChallengeDisposition,
-        _ deferred: DeferredAnswer
+        _ deferred: DeferredResponse
     ) {
         guard let task, deferred === self.deferred else { return }
-        var step = take(disposition, of: question, task)
+        var step = apply(disposition, of: question, task)
         if step == nil {
             var rest = question
             rest.offers = rest.offers.dropFirst()
             step = ask(rest, of: task)
         }
-        if case .wait(let question, let answer)? = step { return wait(for: answer, to: question) }
+        if case .wait(let question, let decision)? = step { return wait(for: decision, to: question) }
         endDeferral()
         switch step {
         case .follow(let again): followed(by: again)
@@ -71,7 +71,7 @@ extension TaskRun {
     }
 
     /// The 401 is the answer after all.
-    private func deliver(_ deferred: DeferredAnswer, to task: SessionTask) {
+    private func deliver(_ deferred: DeferredResponse, to task: SessionTask) {
         if deliver(deferred.head, to: task) == .cancel { hop?.cancel() }
         if hop == nil, deferred.end == nil { return }
         if !isDropping {

@@ -2,7 +2,7 @@ import HTTPCore
 import ServerTrust
 import SessionCore
 
-extension TaskRun {
+extension TaskExecution {
     /// What the request wants of the cache; nil where it has no part.
     ///
     /// - Throws: `notStored` for what is neither stored nor to be asked for.
@@ -31,19 +31,19 @@ extension SessionTask {
 
 /// Of a request in the background: asks the hooks that the task had, which may be over by then.
 final class TaskRefreshDelegate: LoopTaskDelegate {
-    private let judge: ConnectionJudge
+    private let evaluator: ConnectionTrustEvaluator
     private let willCache: SessionHooks.WillCache?
 
-    init(_ judge: ConnectionJudge) {
-        self.judge = judge
-        willCache = judge.task.willCacheHook
+    init(_ evaluator: ConnectionTrustEvaluator) {
+        self.evaluator = evaluator
+        willCache = evaluator.task.willCacheHook
     }
 
-    override func taskNeedsClientIdentity(_ task: LoopTask) -> ClientIdentityDecision { judge.clientIdentity() }
+    override func taskNeedsClientIdentity(_ task: LoopTask) -> ClientIdentityDecision { evaluator.clientIdentity() }
 
-    override func task(_ task: LoopTask, mayTrust trust: ConnectionTrust) -> SessionError? { judge.judge(trust) }
+    override func task(_ task: LoopTask, mayTrust trust: ConnectionTrust) -> SessionError? { evaluator.evaluate(trust) }
 
     override func task(_ task: LoopTask, willCache response: CachedResponse) -> CachedResponse? {
-        TaskRun.willCache(response, judge.task, willCache)
+        TaskExecution.willCache(response, evaluator.task, willCache)
     }
 }

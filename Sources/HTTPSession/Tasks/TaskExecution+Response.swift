@@ -3,7 +3,7 @@ import IOCore
 import SessionCore
 
 /// What is done with the head that counts.
-extension TaskRun {
+extension TaskExecution {
     func deliver(_ head: ResponseHead, to task: SessionTask) -> ResponseDisposition {
         coding = asksForCoding ? ContentCoding(head) : nil
         let expected = expectedLength(head)
@@ -17,8 +17,8 @@ extension TaskRun {
         task.delegate.reset()
         task.delegate.noteResponse(at: session.loop.wallClock - metrics.fetchStart)
         task.didReceive(head, expected: expected.map { Int64($0) })
-        switch sink?.receive(head, expected: expected) ?? .take {
-        case .take: return .allow
+        switch sink?.receive(head, expected: expected) ?? .accept {
+        case .accept: return .allow
         case .ask(let request): return drop(head, then: request)
         case .end(let error):
             failure = error
@@ -45,7 +45,7 @@ extension TaskRun {
         session.table.insert(download)
         session.table.remove(data)
         self.task = download
-        let file = DownloadSink(download, run: self)
+        let file = DownloadSink(download, execution: self)
         let sink: BodySink = coding.flatMap { DecodingSink(file, $0) } ?? file
         self.sink = sink
         download.delegate.noteResponse(at: session.loop.wallClock - metrics.fetchStart)

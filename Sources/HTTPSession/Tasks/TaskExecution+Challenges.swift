@@ -3,7 +3,7 @@ import IOCore
 import SessionCore
 
 /// HTTP authentication: the questions of servers, and what the hooks and the credentials of a task answer.
-extension TaskRun {
+extension TaskExecution {
     /// Puts `Authorization` into a request's fields, when it is known what the server wants there.
     func authorize(_ fields: inout HTTPFields, _ place: RequestURL) throws(SessionError) {
         authentication.sent = nil
@@ -31,12 +31,12 @@ extension TaskRun {
         authentication.sent = nil
         guard head.status == 401 else {
             if let sent { remember(sent, at: origin, head.fields) }
-            return .answer
+            return .deliver
         }
         let offers = OfferedAuthentication.list(head, at: origin)
         if let sent {
             if let fresh = offers.first(where: { $0.digest?.isStale ?? false && $0.space == sent.space }),
-                authentication.begin()
+                authentication.beginRound()
             {
                 // The nonce was too old, and nothing else wrong (RFC 7616, section 3.3).
                 return repeatRequest(fresh, with: sent.credential, at: url)
@@ -44,7 +44,7 @@ extension TaskRun {
             authentication.failed(at: origin)
             if session.authorizers[origin] === sent { session.authorizers[origin] = nil }
         }
-        guard authentication.begin() else { return .answer }
+        guard authentication.beginRound() else { return .deliver }
         return ask(AuthenticationQuestion(response: copy head, url: url, offers: offers[...]), of: task)
     }
 
@@ -59,15 +59,15 @@ extension TaskRun {
                 response: question.response
             )
             let disposition = task.challengeHook?(task, challenge) ?? .performDefaultHandling
-            if let step = take(disposition, of: question, task) { return step }
+            if let step = apply(disposition, of: question, task) { return step }
             question.offers = question.offers.dropFirst()
         }
-        return .answer
+        return .deliver
     }
 
     /// What an answer to the first of the question's ways leads to; nil: the next is asked about.
-    func take(_ disposition: ChallengeDisposition, of question: AuthenticationQuestion, _ task: SessionTask) -> Step? {
-        guard let offer = question.offers.first else { return .answer }
+    func apply(_ disposition: ChallengeDisposition, of question: AuthenticationQuestion, _ task: SessionTask) -> Step? {
+        guard let offer = question.offers.first else { return .deliver }
         switch disposition {
         case .useCredential(let credential):
             guard credential.answers(offer.space.authenticationMethod) else {
@@ -90,8 +90,8 @@ extension TaskRun {
             return .fail(Self.cancelled)
         case .rejectProtectionSpace:
             return nil
-        case .answerLater(let answer):
-            return .wait(question, answer)
+        case .answerLater(let decision):
+            return .wait(question, decision)
         }
     }
 
@@ -107,7 +107,7 @@ extension TaskRun {
     }
 
     private func remember(_ authorizer: Authorizer, at origin: Origin, _ fields: borrowing HTTPFields) {
-        authorizer.takeInfo(fields)
+        authorizer.updateNonce(from: fields)
         guard authorizer.credential.persistence == .forSession, session.authorizers[origin] !== authorizer else {
             return
         }

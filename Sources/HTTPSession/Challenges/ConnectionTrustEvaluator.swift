@@ -4,7 +4,7 @@ import SessionCore
 
 /// The questions of a handshake, and what the hooks and the credentials of a task answer. They are answered at once:
 /// libcurl and OpenSSL are in the midst of the handshake.
-struct ConnectionJudge {
+struct ConnectionTrustEvaluator {
     let task: SessionTask
     let origin: Origin
     /// The session's hook is asked about connections; where there is none, the task's is.
@@ -18,16 +18,16 @@ struct ConnectionJudge {
         ofTask = ofSession == nil ? task.challengeHook : nil
     }
 
-    private func answer(_ challenge: AuthenticationChallenge) -> ChallengeDisposition {
+    private func disposition(of challenge: AuthenticationChallenge) -> ChallengeDisposition {
         if let ofSession { return ofSession(challenge) }
         return ofTask?(task, challenge) ?? .performDefaultHandling
     }
 
     /// Why a server that the policy accepts is refused all the same; nil to accept it.
-    func judge(_ trust: ConnectionTrust) -> SessionError? {
+    func evaluate(_ trust: ConnectionTrust) -> SessionError? {
         let space = ProtectionSpace(origin, .serverTrust)
         let challenge = AuthenticationChallenge(space, proposed: .serverTrust, serverTrust: trust.evaluation)
-        switch answer(challenge) {
+        switch disposition(of: challenge) {
         case .performDefaultHandling:
             return nil
         case .useCredential(let credential) where credential.answers(.serverTrust):
@@ -45,7 +45,7 @@ struct ConnectionJudge {
                 evaluation: trust.evaluation
             )
         case .cancelAuthenticationChallenge:
-            return TaskRun.cancelled
+            return TaskExecution.cancelled
         case .answerLater:
             return SessionError(
                 .requestInvalid,
@@ -59,11 +59,11 @@ struct ConnectionJudge {
         let space = ProtectionSpace(origin, .clientCertificate)
         let proposed = task.proposedCredential(for: space)
         let credential: Credential?
-        switch answer(AuthenticationChallenge(space, proposed: proposed)) {
+        switch disposition(of: AuthenticationChallenge(space, proposed: proposed)) {
         case .performDefaultHandling: credential = proposed
         case .useCredential(let chosen): credential = chosen
         case .rejectProtectionSpace: credential = nil
-        case .cancelAuthenticationChallenge: return .fail(TaskRun.cancelled)
+        case .cancelAuthenticationChallenge: return .fail(TaskExecution.cancelled)
         case .answerLater:
             return .fail(
                 SessionError(
