@@ -169,7 +169,7 @@ final class AdminConnection: EventHandler {
             isHead: head.method == .head,
             keepAlive: !closesNext,
             date: server.httpDate.span,
-            adminVersion: server.source.build.version
+            writeFields: writeVersion
         )
         flush()
     }
@@ -187,9 +187,17 @@ final class AdminConnection: EventHandler {
         output.append("\r\nContent-Length: ")
         output.append(decimal: body.utf8.count)
         output.append("\r\nCache-Control: no-store\r\n")
-        AdminServer.writeField(version: server.source.build.version, to: &output)
+        writeVersion(to: &output)
         output.append(closesNext ? "Connection: close\r\n\r\n" : "\r\n")
         if head.method != .head { output.append(text: body) }
+    }
+
+    /// Writes the field that marks each response of an admin listener, and no other server's: `pinproxy health`
+    /// recognises the listener by it.
+    private func writeVersion(to output: inout ByteBuffer) {
+        output.append("Pinproxy-Admin: ")
+        output.append(text: server.source.build.version)
+        output.append("\r\n")
     }
 
     private func flush() {

@@ -46,13 +46,6 @@ final class AdminServer: @unchecked Sendable {
         thread = nil
     }
 
-    /// What each answer of an admin listener bears, and no other server's: `pinproxy health` knows it by that.
-    static func writeField(version: String, to output: inout ByteBuffer) {
-        output.append("Pinproxy-Admin: ")
-        output.append(text: version)
-        output.append("\r\n")
-    }
-
     // MARK: The loop's thread
 
     func adopt(_ descriptor: Int32, from address: SocketAddress) {

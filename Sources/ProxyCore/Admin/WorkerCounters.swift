@@ -64,18 +64,8 @@ final class WorkerCounters: Sendable {
         table.add(Int(received), at: Slot.bytesFromOrigins)
     }
 
-    /// A request of a client is over, with its task, or without one when it was refused before.
-    ///
-    /// - Parameter now: the loop's time in nanoseconds.
-    func note(_ exchange: Exchange, _ task: LoopTask?, now: UInt64) {
-        noteTask(
-            status: exchange.clientResponse.hasBegun ? exchange.clientResponse.status : nil,
-            error: exchange.problem?.code,
-            bytesFromClient: exchange.bytesFromClient,
-            bytesToClient: exchange.bytesToClient,
-            duration: task?.metrics.duration ?? Int64((now - exchange.startedAt) / 1000)
-        )
-        guard let task else { return }
+    /// Counts the transactions of a task that is over.
+    func noteTransactions(of task: LoopTask) {
         for transaction in task.metrics.earlierTransactions { note(transaction) }
         note(task.metrics.transaction)
     }

@@ -34,34 +34,41 @@ final class CacheRefresh: LoopTaskDelegate {
 
     private static let restartLimit = 4
 
+    /// The exchange's part of a refresh: where the stale response is served.
+    struct Setting {
+        let worker: Worker
+        let listener: WorkerListener
+        let generation: Generation
+        let route: Route
+        /// The request follows a redirect.
+        let isHop: Bool
+    }
+
     /// Asks the origin, unless another one does already.
-    static func start(_ served: CacheTransaction, like request: SessionRequest, for exchange: Exchange) {
-        guard let route = exchange.hooks?.route ?? exchange.route, let generation = exchange.generation else { return }
+    static func start(_ served: CacheTransaction, like request: SessionRequest, _ setting: Setting) {
         var request = request
         request.method = .get
         request.timeouts = nil
         request.isRepetition = false
         let refreshing = served.refresh { request.fields = $0 }
         guard let refreshing else { return }
-        let refresh = CacheRefresh(refreshing, request, route, generation, exchange)
+        let refresh = CacheRefresh(refreshing, request, setting)
         refresh.send(to: request.endpoint)
     }
 
     private init(
         _ transaction: CacheTransaction,
         _ request: SessionRequest,
-        _ route: Route,
-        _ generation: Generation,
-        _ exchange: Exchange
+        _ setting: Setting
     ) {
         self.transaction = transaction
         self.request = request
-        self.generation = generation
-        worker = exchange.worker
-        listener = exchange.stream.listener
-        isHop = exchange.hooks?.isFollowing ?? false
-        logPrefix = route.logPrefix
-        headers = route.requestHeaders
+        generation = setting.generation
+        worker = setting.worker
+        listener = setting.listener
+        isHop = setting.isHop
+        logPrefix = setting.route.logPrefix
+        headers = setting.route.requestHeaders
         startedWall = worker.loop.wallClock
         super.init()
     }

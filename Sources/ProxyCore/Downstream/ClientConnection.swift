@@ -151,7 +151,7 @@ final class ClientConnection: ExchangeStream {
             exchange = current
             worker.loop.arm(timer, after: worker.generation.headTime)
         }
-        let (consumed, outcome) = current.parser.parse(bytes, into: &current.head)
+        let (consumed, outcome) = current.parseHead(bytes)
         switch outcome {
         case .needMore:
             break
@@ -191,7 +191,7 @@ final class ClientConnection: ExchangeStream {
     private func timeIsUp() {
         switch phase {
         case .head:
-            if let exchange, exchange.parser.isInsideHead {
+            if let exchange, exchange.isInsideHead {
                 phase = .exchange
                 exchange.refuse(
                     Problem(
@@ -382,7 +382,7 @@ final class ClientConnection: ExchangeStream {
         clientTransport.isReadable = true
         pump()
         guard phase == .head else { return }
-        if let exchange, exchange.parser.isInsideHead {
+        if let exchange, exchange.isInsideHead {
             if !timer.isArmed { worker.loop.arm(timer, after: worker.generation.headTime) }
         } else if worker.isDraining, !output.isEmpty || clientTransport.isWriteBlocked {
             // A slow client still reads its last answer.

@@ -9,7 +9,7 @@ enum ErrorResponse {
     ///   - isHead: the answer to HEAD has the same fields and no body.
     ///   - keepAlive: whether the connection lives on.
     ///   - cacheStatus: what the cache has done; nil where nothing is cached.
-    ///   - adminVersion: of this program, in an answer of the admin listener.
+    ///   - writeFields: writes further fields of the head.
     static func write(
         _ problem: Problem,
         to output: inout ByteBuffer,
@@ -17,7 +17,7 @@ enum ErrorResponse {
         keepAlive: Bool,
         cacheStatus: CacheStatus? = nil,
         date: borrowing Span<UInt8>,
-        adminVersion: String? = nil
+        writeFields: (inout ByteBuffer) -> Void = { _ in }
     ) {
         var body = ByteBuffer()
         writeDocument(problem, to: &body)
@@ -37,7 +37,7 @@ enum ErrorResponse {
             output.append("\r\n")
         }
         cacheStatus?.writeField(to: &output)
-        if let adminVersion { AdminServer.writeField(version: adminVersion, to: &output) }
+        writeFields(&output)
         // A place may be free any moment.
         if problem.status == 503 { output.append("Retry-After: 1\r\n") }
         // RFC 7617, section 2.1: user and password are UTF-8.

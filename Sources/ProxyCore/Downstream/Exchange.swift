@@ -1,43 +1,45 @@
+import HTTPCaching
 import HTTPCore
 import IOCore
+import ServerTrust
 import SessionCore
 
 /// One request of a client and its answer: the delegate of the task that carries it to the origin.
 ///
 /// Used again for one request after another; what it holds between them is memory, nothing else.
 final class Exchange: LoopTaskDelegate {
-    var parser: RequestParser
-    var head = RequestHead()
+    private var parser: RequestParser
+    private(set) var head = RequestHead()
     private(set) var body = RequestBody()
-    var clientResponse = ClientResponse()
-    var task: LoopTask?
+    private(set) var clientResponse = ClientResponse()
+    private var task: LoopTask?
     /// Of a request whose connection carries something else than HTTP in the end.
-    var relay: Relay?
+    private var relay: Relay?
     private(set) var route: Route?
     private(set) var problem: Problem?
     /// Body bytes taken from the client, and delivered to it.
-    var bytesFromClient = 0
-    var bytesToClient = 0
+    private(set) var bytesFromClient = 0
+    private(set) var bytesToClient = 0
     private(set) var startedAt: UInt64 = 0
     private(set) var startedWall: Int64 = 0
     /// Who the client has proved to be, where it has to.
-    var user: [UInt8]?
+    private(set) var user: [UInt8]?
     /// The credentials under which this request has proved it; nil where its connection has.
-    var credentials: ClientCredentials?
+    private var credentials: ClientCredentials?
     /// Counts requests and their restarts, so that a late result is not taken for another request's.
-    private(set) var number: UInt64 = 0
+    private var number: UInt64 = 0
     /// Set while it serves one.
-    private(set) var stream: ExchangeStream!
-    let worker: Worker
+    private var stream: ExchangeStream!
+    private let worker: Worker
     /// The policy that the request is under: the one of its last beginning. What goes out goes out under this one.
-    private(set) var generation: Generation?
+    private var generation: Generation?
     /// How often a reload has had it begin anew.
     private var restarts = 0
-    private(set) var isOver = true
+    private var isOver = true
     /// What the configuration has done beyond forwarding; nil for most hosts.
-    var hooks: ExchangeHooks?
+    private(set) var hooks: ExchangeHooks?
     /// What the cache has to do with it; nil where nothing is cached.
-    var cache: ExchangeCache?
+    private(set) var cache: ExchangeCache?
     /// The origin was paused because the client does not keep up.
     private var isHeldBack = false
     /// The client's `Expect: 100-continue` went to the origin, which says whether the body is wanted. Over HTTP/2 servers
@@ -49,7 +51,7 @@ final class Exchange: LoopTaskDelegate {
     /// Body bytes that were taken from the client for a task that has not sent them.
     private var carried = ByteBuffer()
     /// What follows the body; nil as long as its end has not been said.
-    private(set) var trailers: HTTPFields?
+    private var trailers: HTTPFields?
     /// It was sent once already, to no effect.
     private var isRepetition = false
     /// The latest task that has not sent it, for the log.
@@ -89,6 +91,33 @@ final class Exchange: LoopTaskDelegate {
 
     // MARK: From the client
 
+    /// Whether a head has begun and is not complete (HTTP/1.1).
+    var isInsideHead: Bool { parser.isInsideHead }
+
+    /// Reads a head of HTTP/1.1, or a part of one.
+    ///
+    /// - Returns: how many bytes belong to it, and whether it is complete.
+    func parseHead(_ bytes: borrowing Span<UInt8>) -> (consumed: Int, outcome: RequestParser.Outcome) {
+        parser.parse(bytes, into: &head)
+    }
+
+    /// Makes ready for a head that comes field by field (HTTP/2).
+    func removeHead() { head.removeAll() }
+
+    /// Adds a field of HTTP/2 to the head.
+    func addField(
+        name: borrowing Span<UInt8>,
+        value: borrowing Span<UInt8>,
+        to section: inout RequestSection
+    ) -> Bool {
+        section.take(name: name, value: value, into: &head)
+    }
+
+    /// Checks and completes a head that came field by field.
+    func concludeHead(_ section: inout RequestSection, isForOrigin: Bool, endsStream: Bool) -> RequestFault? {
+        section.conclude(isForOrigin: isForOrigin, endsStream: endsStream, into: &head)
+    }
+
     /// The head is there: find out where it goes, and send it.
     func didReceiveHead() {
         reset()
@@ -107,7 +136,7 @@ final class Exchange: LoopTaskDelegate {
     /// Where a reload has come in between it may not. Then the request begins anew under the policy that holds now: who
     /// asks, whether that may be asked, where it goes, what is stored of it. Nothing of it has gone to an origin, or what
     /// has is over.
-    func canContinue() -> Bool {
+    private func canContinue() -> Bool {
         if generation === worker.generation { return true }
         restart()
         return false
@@ -116,7 +145,7 @@ final class Exchange: LoopTaskDelegate {
     /// Begins anew, from the question who asks on; a request that follows a redirect, from its latest hop on.
     ///
     /// - Parameter unsent: the task that was to carry it, of which nothing has been sent.
-    func restart(after unsent: LoopTask? = nil) {
+    private func restart(after unsent: LoopTask? = nil) {
         number &+= 1
         restarts += 1
         if let unsent { recoverUnsentBody(unsent) }
@@ -169,7 +198,7 @@ final class Exchange: LoopTaskDelegate {
     }
 
     /// The client may ask: find out for what.
-    func routeRequest() {
+    private func routeRequest() {
         if let hooks, hooks.isFollowing { return routeHop(hooks) }
         guard let generation else { return }
         switch stream.listener.route(for: head, on: stream.transport, worker: worker) {
@@ -217,12 +246,12 @@ final class Exchange: LoopTaskDelegate {
     }
 
     /// Refuses a client, or a request of its, before anything went out; a hop's request is over with it.
-    func refuseUnsent(_ problem: Problem) {
+    private func refuseUnsent(_ problem: Problem) {
         if hooks?.isFollowing == true { fail(problem) } else { refuse(problem, keepAlive: canPersist) }
     }
 
     /// Whether an answer of this proxy's own leaves the connection to the next request.
-    var canPersist: Bool {
+    private var canPersist: Bool {
         guard head.keepAlive, body.isComplete, !worker.isDraining else { return false }
         // What comes behind a CONNECT or an offer to switch may be of the other protocol.
         return !((head.method == .connect || head.wantsUpgrade) && stream.hasMoreInput)
@@ -238,7 +267,7 @@ final class Exchange: LoopTaskDelegate {
     }
 
     /// The answer has become a file: the client is told where.
-    func respondWithDownload(_ outcome: ResponseDownload.Outcome) {
+    private func respondWithDownload(_ outcome: ResponseDownload.Outcome) {
         let keepAlive = canPersist
         clientResponse.writeDownload(outcome, keepAlive: keepAlive, to: &stream.output, date: worker.httpDate)
         stream.headIsWritten(clientResponse.status)
@@ -296,7 +325,7 @@ final class Exchange: LoopTaskDelegate {
     }
 
     /// Sends a request to its origin.
-    func dispatch(_ request: SessionRequest) {
+    private func dispatch(_ request: SessionRequest) {
         guard let generation else { return }
         var request = request
         request.isRepetition = isRepetition
@@ -327,20 +356,20 @@ final class Exchange: LoopTaskDelegate {
     }
 
     /// The fields of the client's request that go to an origin.
-    func clientFields(keepsExpectation: Bool = false) -> HTTPFields {
+    private func clientFields(keepsExpectation: Bool = false) -> HTTPFields {
         OriginFields.make(from: head, via: via, keepsExpectation: keepsExpectation)
     }
 
     /// Another origin is asked in the place of the one before.
     ///
     /// - Returns: whether it is to say that the body is wanted.
-    func forwardsExpectation(to endpoint: Endpoint, keepsBody: Bool) -> Bool {
+    private func forwardsExpectation(to endpoint: Endpoint, keepsBody: Bool) -> Bool {
         if !keepsBody { owesContinue = false }
         forwardsExpectationToOrigin = owesContinue && bytesFromClient == 0 && endpoint.httpVersion == .http1
         return forwardsExpectationToOrigin
     }
 
-    var bodyLength: RequestBodyLength {
+    private var bodyLength: RequestBodyLength {
         switch head.framing {
         case .none: .none
         case .length(let count): .bytes(count)
@@ -453,7 +482,7 @@ final class Exchange: LoopTaskDelegate {
     }
 
     /// Gives up a request that is under way; the task is cancelled.
-    func fail(_ problem: Problem) {
+    private func fail(_ problem: Problem) {
         let canRespond = !clientResponse.hasBegun
         if canRespond {
             refuse(problem, false)
@@ -464,7 +493,7 @@ final class Exchange: LoopTaskDelegate {
     }
 
     /// The bookkeeping of the end: the task goes, the log line is written.
-    func finish(_ problem: Problem?) {
+    private func finish(_ problem: Problem?) {
         isOver = true
         self.problem = problem
         hooks?.end()
@@ -523,7 +552,7 @@ final class Exchange: LoopTaskDelegate {
     }
 
     /// Takes the final head of an answer, from the origin or out of the cache.
-    func didReceiveResponseHead(_ response: borrowing ResponseHead) -> ResponseDisposition {
+    private func didReceiveResponseHead(_ response: borrowing ResponseHead) -> ResponseDisposition {
         guard let context else { return .cancel }
         if unsent != nil { unsent = nil }
         guard let hooks else {
@@ -535,14 +564,14 @@ final class Exchange: LoopTaskDelegate {
         return .allow
     }
 
-    func deliver(_ response: borrowing ResponseHead, _ context: borrowing ResponseContext) {
+    private func deliver(_ response: borrowing ResponseHead, _ context: borrowing ResponseContext) {
         clientResponse.writeHead(response, to: head, context: context, output: &stream.output)
         stream.headIsWritten(clientResponse.status)
         // The body may be long in coming; what comes of it in this turn goes along.
         stream.flushLater()
     }
 
-    var context: ResponseContext? {
+    private var context: ResponseContext? {
         guard let route else { return nil }
         return ResponseContext(
             route: route,
@@ -573,7 +602,7 @@ final class Exchange: LoopTaskDelegate {
     }
 
     /// Takes a piece of an answer's body, from the origin or out of the cache.
-    func didReceiveResponseBody(_ data: borrowing Span<UInt8>) -> BodyFlow {
+    private func didReceiveResponseBody(_ data: borrowing Span<UInt8>) -> BodyFlow {
         if let hooks, let flow = hooksDidReceiveBody(data, hooks) { return flow }
         bytesToClient += data.count
         if stream.output.count + data.count >= Self.directWrite {
@@ -606,7 +635,7 @@ final class Exchange: LoopTaskDelegate {
     }
 
     /// The answer has ended, well or not: the origin's, or one out of the cache.
-    func responseDidEnd(_ task: LoopTask?, _ error: SessionError?) {
+    private func responseDidEnd(_ task: LoopTask?, _ error: SessionError?) {
         if let hooks, hooksDidEnd(hooks, after: task, error: error) { return }
         if let error {
             fail(problem(for: error))
@@ -623,5 +652,802 @@ final class Exchange: LoopTaskDelegate {
             return Problem(.requestTimeout, "The request body stopped coming. Send it faster, or raise timeouts.stall.")
         }
         return Problem(error)
+    }
+
+    // MARK: - Authentication of the client
+
+    /// Finds out who asks, before anything is done for it.
+    private func authenticate(_ credentials: ClientCredentials) {
+        if user != nil {
+            if stream.transport.isStillKnown(under: credentials) { return routeRequest() }
+            user = nil
+            if stream.transport.intercepted != nil {
+                // What was proved with the CONNECT cannot be proved here.
+                return fail(
+                    Problem(
+                        .authenticationRequired,
+                        status: 403,
+                        "This proxy does not know the user of the CONNECT any more. Connect again."
+                    )
+                )
+            }
+        }
+        let current = number
+        let presented = PresentedCredentials(head.fields)
+        let verdict = worker.authenticator.verify(presented, credentials) { [self] verdict in
+            guard number == current, !isOver, isRefused(presented, verdict, credentials) || canContinue() else {
+                return
+            }
+            conclude(verdict, credentials)
+            if number == current, !isOver { stream.exchangeNeedsBody() }
+        }
+        if let verdict { conclude(verdict, credentials) }
+    }
+
+    /// Whether a refusal holds whatever policy came in between. It is not verified again then: a client that guesses would
+    /// have it done once for each reload.
+    private func isRefused(
+        _ presented: PresentedCredentials,
+        _ verdict: ClientAuthenticator.Verdict,
+        _ former: ClientCredentials
+    ) -> Bool {
+        guard verdict == .refused, case .credentials(let current) = stream.listener.security.authentication else {
+            return false
+        }
+        return current.agrees(with: former, about: presented)
+    }
+
+    private func conclude(_ verdict: ClientAuthenticator.Verdict, _ credentials: ClientCredentials) {
+        switch verdict {
+        case .accepted(let name):
+            user = name
+            self.credentials = credentials
+            routeRequest()
+        case .refused:
+            refuseUnsent(.unauthenticated(credentials))
+        case .busy:
+            refuseUnsent(
+                Problem(.limitReached, "Too many clients are waiting for their passwords to be verified. Try again.")
+            )
+        }
+    }
+
+    /// The user that this request has proved to be, and the credentials under which it was proved.
+    var proven: (name: [UInt8], credentials: ClientCredentials)? {
+        guard let user, let credentials else { return nil }
+        return (user, credentials)
+    }
+
+    // MARK: - Cache
+
+    // MARK: Before the origin
+
+    /// Looks for a stored answer, and asks the origin where there is none.
+    ///
+    /// - Parameter givesCredentials: whether the configuration puts some in.
+    private func lookUpInCache(
+        _ responses: ResponseCache,
+        _ terms: CacheTerms,
+        _ digest: PolicyDigest,
+        _ request: SessionRequest,
+        givesCredentials: Bool
+    ) {
+        let cacheRequest = CacheRequest(
+            method: request.method,
+            fields: request.fields,
+            hasInjectedCredentials: givesCredentials,
+            hasBody: request.bodyLength != .none,
+            policy: terms.rules.requestPolicy(for: request.method, target: request.target.span)
+        )
+        let transaction = CacheTransaction(
+            responses,
+            url: AbsoluteURL(origin: request.endpoint.origin, rest: request.target),
+            cacheRequest,
+            partition: responses.options.isShared ? [] : CachePartition.bytes(of: user, request.fields),
+            rules: terms.rules.rules,
+            digest: digest,
+            loop: worker.loop
+        )
+        let cache = self.cache ?? ExchangeCache(transaction, request)
+        if self.cache == nil { self.cache = cache } else { cache.prepare(for: transaction, request) }
+        transaction.begin { [unowned self, unowned cache] step in
+            guard canContinue() else { return }
+            switch step {
+            case .forward(let fields): sendToOrigin(fields, cache)
+            case .answer(let stored): serve(stored, cache)
+            case .gatewayTimeout(let status): refuseNotStored(status, cache)
+            }
+        }
+    }
+
+    private func sendToOrigin(_ fields: HTTPFields, _ cache: ExchangeCache) {
+        var request = cache.request
+        request.fields = fields
+        cache.phase = .asking
+        dispatch(request)
+    }
+
+    private func refuseNotStored(_ status: CacheStatus, _ cache: ExchangeCache) {
+        cache.status = status
+        refuseUnsent(
+            Problem(
+                .notStored,
+                "Nothing that is stored may answer this request, and it says that the origin is not to be asked. Leave out only-if-cached (or the policy returnCacheDataDontLoad)."
+            )
+        )
+    }
+
+    // MARK: The origin's answer
+
+    /// The final head of the origin's answer is there.
+    ///
+    /// - Returns: what becomes of it; nil when it goes on to the client.
+    private func cacheDidReceiveHead(_ response: borrowing ResponseHead, _ task: LoopTask, _ cache: ExchangeCache)
+        -> ResponseDisposition?
+    {
+        var decided: CacheTransaction.HeadStep?
+        var isLate = false
+        let length: Int? =
+            switch response.framing {
+            case .none: cache.request.method == .head ? nil : 0
+            case .length(let count): count
+            case .chunked, .untilClose: nil
+            }
+        cache.transaction.originAnswered(
+            status: response.status,
+            response.fields,
+            length: length,
+            mayStore: task.mayStoreResponse,
+            endIsSure: cache.request.endIsSure(response)
+        ) { [unowned self] step in
+            if isLate { self.cacheDidDecide(step, cache) } else { decided = step }
+        }
+        isLate = true
+        switch decided {
+        case nil:
+            cache.heldHead = copy response
+            cache.heldEnd = nil
+            cache.phase = .deciding
+            return .allow
+        case .relay(let status)?:
+            cache.status = status
+            cache.phase = .relaying
+            return nil
+        case let step?:
+            cache.phase = .replacing(step)
+            guard cache.drops(response) else { return .cancel }
+            if case .none = response.framing { return .allow }
+            waitForEnd(cache)
+            return .allow
+        }
+    }
+
+    /// The rest of an answer that is dropped is not worth much of the client's time.
+    private func waitForEnd(_ cache: ExchangeCache) {
+        cache.wait(for: Self.dropTime, on: worker.loop) { [unowned self] in task?.cancel() }
+    }
+
+    /// The cache knows what to do, later than the head came.
+    private func cacheDidDecide(_ step: CacheTransaction.HeadStep, _ cache: ExchangeCache) {
+        let end = cache.heldEnd
+        cache.heldEnd = nil
+        guard case .relay(let status) = step else {
+            cache.held.release()
+            cache.phase = .replacing(step)
+            if end != nil { return deliverReplacement(step, cache) }
+            waitForEnd(cache)
+            task?.resumeReceiving()
+            return
+        }
+        cache.status = status
+        cache.phase = .relaying
+        let isDelivered = didReceiveResponseHead(cache.heldHead) == .allow
+        cache.heldHead.removeAll()
+        var held = ByteBuffer()
+        swap(&held, &cache.held)
+        guard !isOver else { return }
+        if !isDelivered, end == nil {
+            task?.cancel()
+            return
+        }
+        if isDelivered, held.count > 0 {
+            cache.transaction.body(held.bytes)
+            _ = didReceiveResponseBody(held.bytes)
+        }
+        guard !isOver else { return }
+        if let trailers = cache.heldTrailers, clientResponse.hasBegun { clientResponse.addTrailers(trailers) }
+        cache.heldTrailers = nil
+        if let end { endRelaying(end, cache) } else { task?.resumeReceiving() }
+    }
+
+    /// Takes a piece of the origin's body.
+    ///
+    /// - Returns: nil when it goes on to the client.
+    private func cacheDidReceiveBody(_ data: borrowing Span<UInt8>, _ cache: ExchangeCache) -> BodyFlow? {
+        switch cache.phase {
+        case .deciding:
+            cache.held.append(data)
+            return .pause
+        case .replacing:
+            if !cache.drop(data.count) { task?.cancel() }
+            return .proceed
+        case .relaying:
+            cache.transaction.body(data)
+            return nil
+        case .asking, .serving: return nil
+        }
+    }
+
+    /// Takes what follows the origin's body.
+    ///
+    /// - Returns: false when it goes on to the client.
+    private func cacheDidReceiveTrailers(_ trailers: borrowing HTTPFields, _ cache: ExchangeCache) -> Bool {
+        switch cache.phase {
+        case .deciding:
+            cache.heldTrailers = copy trailers
+            return true
+        case .replacing: return true
+        case .asking, .relaying, .serving: return false
+        }
+    }
+
+    /// The origin's answer is over, or there was none.
+    ///
+    /// - Returns: false when that ends the exchange as any other does.
+    private func cacheDidEnd(_ cache: ExchangeCache, error: SessionError?) -> Bool {
+        switch cache.phase {
+        case .asking:
+            guard let error else { return false }
+            cache.transaction.originFailed(error.originFailure) { [unowned self] step in
+                if let step { deliverReplacement(step, cache) } else { responseDidEnd(task, error) }
+            }
+            return true
+        case .deciding:
+            cache.heldEnd = .some(error)
+            return true
+        case .replacing(let step):
+            cache.stopWaiting()
+            deliverReplacement(step, cache)
+            return true
+        case .relaying:
+            cache.transaction.ended(isWhole: error == nil)
+            return false
+        case .serving: return false
+        }
+    }
+
+    private func endRelaying(_ error: SessionError?, _ cache: ExchangeCache) {
+        cache.transaction.ended(isWhole: error == nil)
+        responseDidEnd(task, error)
+    }
+
+    /// Something takes the place of what the origin sent, or failed to send. What the origin sent is over; what takes its
+    /// place is stored under the policy of the request, or asked for once more.
+    private func deliverReplacement(_ step: CacheTransaction.HeadStep, _ cache: ExchangeCache) {
+        guard canContinue() else { return }
+        switch step {
+        case .answer(let stored): serve(stored, cache)
+        case .again(let fields): sendToOrigin(fields, cache)
+        case .gatewayTimeout(let status): refuseNotStored(status, cache)
+        // What is relayed is in the origin's own place.
+        case .relay: fail(Problem(.internal, "The cache relays an answer that is over."))
+        }
+    }
+
+    // MARK: A stored answer
+
+    /// Answers out of the cache: the head takes the way of an origin's.
+    private func serve(_ stored: CacheTransaction.Answer, _ cache: ExchangeCache) {
+        if stored.refreshes { refresh(cache) }
+        cache.phase = .serving
+        cache.status = stored.status
+        cache.storedAge = stored.head.age
+        cache.stored = CachedBytes(source: stored.body, range: stored.head.body)
+        let head = ResponseHead(
+            status: stored.head.status,
+            fields: stored.head.keptFields,
+            contentLength: stored.head.contentLength,
+            hasBody: !stored.head.body.isEmpty
+        )
+        // An answer that is not delivered needs no body: it leads on, or is refused.
+        if didReceiveResponseHead(head) == .cancel { cache.stored.range = 0..<0 }
+        if !isOver { sendStoredBody(cache) }
+    }
+
+    /// Starts the background refresh of a stored response that is being served stale.
+    private func refresh(_ cache: ExchangeCache) {
+        guard let route = hooks?.route ?? route, let generation else { return }
+        CacheRefresh.start(
+            cache.transaction,
+            like: cache.request,
+            CacheRefresh.Setting(
+                worker: worker,
+                listener: stream.listener,
+                generation: generation,
+                route: route,
+                isHop: hooks?.isFollowing ?? false
+            )
+        )
+    }
+
+    /// Hands on what there is room for, and ends the answer behind the last byte.
+    private func sendStoredBody(_ cache: ExchangeCache) {
+        guard !cache.stored.isPumping, !cache.stored.isReading, case .serving = cache.phase else { return }
+        cache.stored.isPumping = true
+        while !isOver, !cache.stored.isPaused, !cache.stored.range.isEmpty {
+            let range = cache.stored.range
+            let end = min(range.upperBound, range.lowerBound + Self.storedPiece)
+            switch cache.stored.source {
+            case .memory(let bytes):
+                cache.stored.range = end..<range.upperBound
+                deliverStored(bytes.span.extracting(range.lowerBound..<end), cache)
+            case .file(let file):
+                cache.stored.isPumping = false
+                readStored(file, at: range.lowerBound, count: end - range.lowerBound, cache)
+                return
+            }
+        }
+        cache.stored.isPumping = false
+        if !isOver, cache.stored.range.isEmpty, !cache.stored.isPaused { responseDidEnd(task, nil) }
+    }
+
+    private static let storedPiece = 128 << 10
+    private static let dropTime = TimeSpan.seconds(1)
+
+    private func deliverStored(_ bytes: borrowing Span<UInt8>, _ cache: ExchangeCache) {
+        guard case .pause = didReceiveResponseBody(bytes), !isOver else { return }
+        cache.stored.isPaused = true
+        let timeouts = cache.request.timeouts ?? cache.request.endpoint.timeouts
+        var patience = timeouts.stall
+        if let total = timeouts.total {
+            let spent = min(total.nanoseconds, worker.loop.now - startedAt)
+            patience = min(patience, TimeSpan(nanoseconds: total.nanoseconds - spent))
+        }
+        cache.wait(for: patience, on: worker.loop) { [unowned self] in
+            fail(
+                Problem(
+                    .stalled,
+                    "The client has taken nothing of a stored answer within timeouts.stall, or not all of it within timeouts.total."
+                )
+            )
+        }
+    }
+
+    private func readStored(_ file: StoredBody, at offset: Int, count: Int, _ cache: ExchangeCache) {
+        guard let disk = cache.transaction.disk else { return fail(Self.lostBody) }
+        cache.stored.isReading = true
+        let loop = worker.loop
+        let reader = StoredRead(self, number)
+        disk.read(file, at: offset, count: count, deliver: { loop.submit($0) }) { reader.didReadStored($0) }
+    }
+
+    private func didReadStored(_ bytes: [UInt8]?) {
+        guard !isOver, let cache else { return }
+        cache.stored.isReading = false
+        guard let bytes, !bytes.isEmpty else { return fail(Self.lostBody) }
+        let range = cache.stored.range
+        cache.stored.range = (range.lowerBound + bytes.count)..<range.upperBound
+        cache.stored.isPumping = true
+        deliverStored(bytes.span, cache)
+        cache.stored.isPumping = false
+        sendStoredBody(cache)
+    }
+
+    private static var lostBody: Problem {
+        Problem(.fileFailed, "The stored body could not be read from the disk. Ask again: the origin is asked then.")
+    }
+
+    /// Whoever takes the answer has room again.
+    private func resumeReceiving() {
+        task?.resumeReceiving()
+        if let cache, cache.stored.isPaused {
+            cache.stored.isPaused = false
+            cache.stopWaiting()
+            sendStoredBody(cache)
+        }
+    }
+
+    // MARK: - Hooks of the host
+
+    // MARK: The request
+
+    /// Makes ready for the request that is about to go out.
+    private func prepareHooks(_ rules: HostHooks, on route: Route, to endpoint: Endpoint, _ fields: inout HTTPFields) {
+        let deadline = endpoint.timeouts.total.map { startedAt &+ $0.nanoseconds }
+        let hooks = ExchangeHooks(rules, route: route, deadline: deadline)
+        self.hooks = hooks
+        rules.headers.request.apply(to: &fields)
+        if rules.keepsBodies, head.framing.hasBody { keepBody(hooks) }
+    }
+
+    private func keepBody(_ hooks: ExchangeHooks) {
+        guard let limit = generation?.snapshot.configuration.limits.redirectBodyBytes else { return }
+        if case .length(let count) = head.framing, count > limit { return }
+        hooks.replayBuffer = ReplayBuffer(
+            limit: limit,
+            files: worker.files,
+            loop: worker.loop,
+            resume: { [unowned self] in replayBufferDidAdvance() },
+            fail: { [unowned self] in
+                fail(Problem(.fileFailed, "The request's body was kept for a redirect and could not be read again."))
+            }
+        )
+    }
+
+    /// There is room for more, all that was kept has been sent again, or the end of the body need not wait any longer.
+    private func replayBufferDidAdvance() {
+        guard !isOver, let replayBuffer = hooks?.replayBuffer, !replayBuffer.holdsBack else { return }
+        if let end = replayBuffer.releaseEnd() { task?.send(end.span) }
+        guard !replayBuffer.holdsEnd else { return }
+        if !body.isComplete { return stream.exchangeNeedsBody() }
+        // Behind a body of known length the trailers of HTTP/2 may still be on their way.
+        if let trailers { task?.finishSending(trailers: trailers) }
+    }
+
+    /// Sends a piece of the client's body on, and keeps it where redirects are followed with bodies.
+    private func sendBody(_ bytes: borrowing Span<UInt8>, to task: LoopTask) {
+        if let replayBuffer = hooks?.replayBuffer {
+            replayBuffer.append(bytes)
+            if body.isComplete, replayBuffer.holdEnd(bytes) { return }
+        }
+        task.send(bytes)
+    }
+
+    /// The client's body has ended; false when what was kept of it has to be sent first, or is being written.
+    private func canEndBody(_ hooks: ExchangeHooks) -> Bool {
+        guard let replayBuffer = hooks.replayBuffer else { return true }
+        let nothing: [UInt8] = []
+        return !replayBuffer.isReplaying && !replayBuffer.holdEnd(nothing.span)
+    }
+
+    /// Whether the client has to wait with its body.
+    private func holdsBodyBack(_ hooks: ExchangeHooks) -> Bool { hooks.replayBuffer?.holdsBack ?? false }
+
+    /// The transfer has room for more of the body; true when it gets what was kept.
+    private func continueReplay(_ hooks: ExchangeHooks) -> Bool {
+        guard let replayBuffer = hooks.replayBuffer, replayBuffer.isReplaying else { return false }
+        replayBuffer.sendMore()
+        return true
+    }
+
+    // MARK: The answer
+
+    /// Judges the final head of an answer.
+    ///
+    /// - Returns: what becomes of it; nil when it goes to the client.
+    private func evaluate(_ response: borrowing ResponseHead, _ hooks: ExchangeHooks) -> ResponseDisposition? {
+        // Of the policy of this moment: a request that a redirect leads to is made under that, or under a later one, which
+        // judges again.
+        let router = worker.generation.router
+        switch hooks.decide(response, to: head, body: repeatableBody(hooks), router: router) {
+        case .deliver: break
+        case .refuse(let problem):
+            hooks.failure = problem
+            return .cancel
+        case .follow(let plan):
+            let isSent = hooks.replayBuffer.map { !$0.isReplaying && !$0.holdsEnd } ?? true
+            let isWhole = body.isComplete && task?.pendingBodyBytes == 0 && isSent
+            return hooks.follow(plan, after: response.framing, requestIsWhole: isWhole) ? .allow : .cancel
+        }
+        switch ResponseHook.decide(response, hooks.rules, own: hooks.route.hooks) {
+        case .allow(let limit):
+            hooks.bound(by: limit)
+            return nil
+        case .cancel(let problem):
+            hooks.failure = problem
+            return .cancel
+        case .becomeDownload(let directory, let quota, let limit):
+            hooks.bound(by: limit)
+            becomeDownload(in: directory, quota: quota, length: response.contentLength, hooks)
+            return .allow
+        }
+    }
+
+    private func repeatableBody(_ hooks: ExchangeHooks) -> RedirectHook.Body {
+        guard head.framing.hasBody else { return .none }
+        guard let replayBuffer = hooks.replayBuffer, !replayBuffer.isLost else { return .lost }
+        return .kept
+    }
+
+    /// Takes a piece of an answer's body.
+    ///
+    /// - Returns: whether more may come; nil when the piece goes to the client.
+    private func hooksDidReceiveBody(_ data: borrowing Span<UInt8>, _ hooks: ExchangeHooks) -> BodyFlow? {
+        if hooks.next != nil {
+            if !hooks.drop(data.count) { task?.cancel() }
+            return .proceed
+        }
+        if !hooks.takes(data.count) {
+            fail(ResponseHook.tooLarge(hooks.limit))
+            return .pause
+        }
+        return hooks.download?.append(data)
+    }
+
+    /// The task is over.
+    ///
+    /// - Returns: false when it ends the exchange as any other does.
+    private func hooksDidEnd(_ hooks: ExchangeHooks, after task: LoopTask?, error: SessionError?) -> Bool {
+        if let failure = hooks.failure {
+            fail(failure)
+            return true
+        }
+        if let plan = hooks.next {
+            hooks.next = nil
+            hooks.leave(task)
+            if canContinue() { follow(plan, hooks) }
+            return true
+        }
+        guard error == nil, let download = hooks.download else { return false }
+        download.finish { [unowned self] result in
+            switch result {
+            case .success(let outcome):
+                hooks.downloaded = outcome
+                respondWithDownload(outcome)
+            case .failure(let problem): fail(problem)
+            }
+        }
+        return true
+    }
+
+    // MARK: The next hop
+
+    /// A reload has come between a redirect and the request that it leads to: it is judged again.
+    ///
+    /// - Parameter rules: those of the host that the client asked for, by now.
+    private func followAgain(_ hooks: ExchangeHooks, under rules: HostHooks?) {
+        guard let generation else { return }
+        switch hooks.decideAgain(under: rules, body: repeatableBody(hooks), router: generation.router) {
+        case .follow(let plan): follow(plan, hooks)
+        case .refuse(let problem): fail(problem)
+        case .deliver:
+            fail(
+                Problem(
+                    .redirectDenied,
+                    "The policy was replaced while a redirect was being followed, and does not let it be followed any more. Send the request again."
+                )
+            )
+        }
+    }
+
+    /// Sends the request on to where a redirect leads.
+    private func follow(_ plan: RedirectHook.Plan, _ hooks: ExchangeHooks) {
+        guard let generation else { return }
+        let hop = plan.hop
+        let route = stream.listener.route(toHop: hop.url.origin, under: generation.router)
+        switch route.destination {
+        case .refused(let problem):
+            fail(
+                Problem(
+                    problem.code,
+                    status: problem.status,
+                    "\(hooks.redirectedFrom?.description ?? "The origin") redirects to \(hop.url.origin). \(problem.details)"
+                )
+            )
+        case .tunnel, .intercept:
+            fail(Problem(.internal, "A redirect leads to a tunnel."))
+        case .origin(let endpoint):
+            guard let timeouts = hooks.timeouts(of: endpoint, now: worker.loop.now) else {
+                fail(Problem(.responseTimeout, "The redirects took longer than timeouts.total allows."))
+                return
+            }
+            hooks.prepare(for: hop, on: route)
+            var fields = fields(of: plan, on: route, hooks)
+            if forwardsExpectation(to: endpoint, keepsBody: hop.keepsBody) { fields.append(.expect, "100-continue") }
+            var request = SessionRequest(
+                endpoint: endpoint,
+                method: hop.method,
+                target: hop.url.target,
+                fields: fields,
+                bodyLength: hop.keepsBody ? bodyLength : .none,
+                timeouts: timeouts
+            )
+            request.isBidirectional = head.majorVersion == 2 && request.bodyLength == .unknown
+            task = nil
+            guard let responses = worker.cache, let terms = route.cache,
+                let digest = terms.digest(at: worker.loop.wallClock / 1_000_000, with: plan.changes)
+            else {
+                cache = nil
+                return dispatch(request)
+            }
+            let givesCredentials = route.hooks?.givesCredentials == true || plan.changes?.givesCredentials == true
+            lookUpInCache(responses, terms, digest, request, givesCredentials: givesCredentials)
+        }
+    }
+
+    /// Gives the request of a hop what was kept of the client's body; a hop without one has let go of that.
+    private func sendAgain(_ hooks: ExchangeHooks, to task: LoopTask) {
+        hooks.replayBuffer?.replay(to: task)
+        if body.isComplete, hooks.replayBuffer?.isReplaying != true {
+            task.finishSending(trailers: trailers ?? HTTPFields())
+        }
+    }
+
+    private func fields(of plan: RedirectHook.Plan, on route: Route, _ hooks: ExchangeHooks) -> HTTPFields {
+        var fields = hooks.fields ?? clientFields()
+        RedirectMachine.prune(&fields, for: plan.hop, leavesTLS: plan.leavesTLS)
+        plan.changes?.removeNames(from: &fields)
+        // What follows is for this host alone.
+        hooks.fields = fields
+        plan.changes?.addValues(to: &fields)
+        route.hooks?.headers.request.apply(to: &fields)
+        return fields
+    }
+
+    // MARK: Downloads
+
+    private func becomeDownload(in directory: String, quota: Int, length: Int?, _ hooks: ExchangeHooks) {
+        var target = Array(copying: head.target)
+        if let url = hooks.url { target = url.target }
+        let name = ResponseDownload.name(of: target.span)
+        hooks.download = ResponseDownload(
+            directory: directory,
+            quota: quota,
+            length: length,
+            name: name,
+            files: worker.files,
+            loop: worker.loop,
+            resume: { [unowned self] in resumeReceiving() },
+            fail: { [unowned self] problem in fail(problem) }
+        )
+    }
+
+    // MARK: - Tunnels and upgrades
+
+    // MARK: To a relay
+
+    private func startUpgrade(_ offer: UpgradeOffer, _ endpoint: Endpoint, _ generation: Generation) {
+        let usual: UInt16 = endpoint.scheme == .https ? 443 : 80
+        let name = endpoint.host.authorityText
+        var fields = clientFields()
+        route?.hooks?.headers.request.apply(to: &fields)
+        let request = offer.request(
+            head,
+            authority: endpoint.port == usual ? name : "\(name):\(endpoint.port)",
+            fields: fields
+        )
+        let upgrade = ProtocolUpgrade(self, stream, to: endpoint, offer: offer, request: request)
+        relay = upgrade
+        upgrade.dial(generation.manager, endpoint.scheme == .https ? [.http1] : [])
+    }
+
+    private func startInterception(_ endpoint: Endpoint, _ generation: Generation) {
+        guard mayConnect() else { return }
+        do throws(LeafContexts.Refusal) {
+            guard let leaves = generation.leaves else { throw LeafContexts.Refusal(reason: "there is none") }
+            let context = try leaves.context(for: endpoint.host, at: startedWall / 1_000_000)
+            let interception = Interception(self, stream, to: endpoint, context: context)
+            relay = interception
+            interception.dial(generation.manager, endpoint.httpVersion == .http2 ? [.http2, .http1] : [.http1])
+        } catch {
+            refuse(
+                Problem(
+                    .connectDenied,
+                    "The local CA cannot stand in for \(endpoint.host): \(error.reason). Make one that takes the host in (pinproxy ca init)."
+                ),
+                keepAlive: canPersist
+            )
+        }
+    }
+
+    /// Whether a CONNECT is one that can be had; it is refused otherwise.
+    private func mayConnect() -> Bool {
+        guard !head.framing.hasBody else {
+            refuse(Problem(.requestInvalid, "A CONNECT has no body."), keepAlive: false)
+            return false
+        }
+        guard stream.canHandOver else {
+            refuse(
+                Problem(.connectDenied, "No tunnels are made in HTTP/2. Send the CONNECT in HTTP/1.1."),
+                keepAlive: true
+            )
+            return false
+        }
+        return true
+    }
+
+    private func startTunnel(_ endpoint: Endpoint, _ generation: Generation) {
+        guard mayConnect() else { return }
+        let tunnel = Tunnel(self, stream, to: endpoint, headTime: generation.headTime)
+        relay = tunnel
+        tunnel.dial(generation.manager)
+    }
+
+    // MARK: From the relay
+
+    /// The relay's connection stands, and the client's is the relay's from now on.
+    func writeConnectionEstablished(_ output: inout ByteBuffer) {
+        clientResponse.writeConnected(to: &output, date: worker.httpDate)
+    }
+
+    /// The origin switches protocols, and the client's connection is the relay's from now on.
+    func writeProtocolSwitch(_ response: borrowing ResponseHead, _ output: inout ByteBuffer) {
+        guard let context, let route else { return }
+        guard let rules = route.hooks else {
+            return clientResponse.writeSwitchingProtocols(response, context: context, output: &output)
+        }
+        let changed = ExchangeHooks(rules, route: route, deadline: nil).changed(response)
+        clientResponse.writeSwitchingProtocols(changed, context: context, output: &output)
+    }
+
+    /// The origin answers an offer to switch protocols like any request. The host's rules for answers hold, but for what
+    /// follows and keeps: a redirect is the client's to follow, and no file is made.
+    ///
+    /// - Returns: why the client gets an error instead.
+    func deliverUnswitched(_ response: borrowing ResponseHead) -> Problem? {
+        guard !isOver, let context, let route else { return nil }
+        guard let rules = route.hooks else {
+            deliver(response, context)
+            return nil
+        }
+        let hooks = ExchangeHooks(rules, route: route, deadline: nil)
+        let decision = hooks.decide(response, to: head, body: .none, router: worker.generation.router)
+        if case .refuse(let problem) = decision { return problem }
+        switch ResponseHook.decide(response, rules) {
+        case .cancel(let problem): return problem
+        case .allow(let limit) where limit == Int.max || response.contentLength != nil || !response.framing.hasBody:
+            break
+        case .allow, .becomeDownload:
+            return Problem(
+                .responseDenied,
+                "The answer to an offer to switch protocols would become a file, or has no length that could be held against a limit."
+            )
+        }
+        deliver(hooks.changed(response), context)
+        return nil
+    }
+
+    /// The relay's connection has carried an ordinary answer, whole.
+    func relayDidCompleteResponse() {
+        guard !isOver else { return }
+        clientResponse.writeEnd(output: &stream.output)
+        finish(nil)
+        stream.finished(self, persists: false, isWhole: true)
+    }
+
+    func countRelayedBytes(fromClient: Int = 0, toClient: Int = 0) {
+        bytesFromClient += fromClient
+        bytesToClient += toClient
+    }
+
+    /// The relay did not come about: the client still speaks HTTP.
+    func relayDidFail(_ error: SessionError, at endpoint: Endpoint) {
+        // A server that was refused puts the origin in doubt, whatever the request was.
+        if error.originFailure == .untrusted { worker.cache?.doubt(endpoint.origin) }
+        guard !isOver else { return }
+        if error.code == .sessionInvalidated { return restart() }
+        if clientResponse.hasBegun { fail(Problem(error)) } else { refuse(Problem(error), keepAlive: canPersist) }
+    }
+
+    /// The same, for a reason of our own.
+    func relayDidRefuse(_ problem: Problem) {
+        guard !isOver else { return }
+        refuse(problem, keepAlive: false)
+    }
+
+    /// The relay is over. The exchange is free for another request then.
+    func relayDidEnd(_ problem: Problem?) {
+        guard !isOver else { return }
+        finish(problem)
+        worker.returnExchange(self)
+    }
+}
+
+extension Exchange {
+    /// A piece of a stored body that is being read for an exchange, which may have gone on to another request meanwhile.
+    ///
+    /// `@unchecked Sendable`: made and called on the loop of the exchange's worker; the store's thread only hands it back.
+    private final class StoredRead: @unchecked Sendable {
+        private let exchange: Exchange
+        private let number: UInt64
+
+        init(_ exchange: Exchange, _ number: UInt64) {
+            self.exchange = exchange
+            self.number = number
+        }
+
+        func didReadStored(_ bytes: [UInt8]?) {
+            if exchange.number == number { exchange.didReadStored(bytes) }
+        }
     }
 }

@@ -188,8 +188,18 @@ final class Worker: @unchecked Sendable {
         return date
     }
 
+    /// Counts and logs a request that is over.
+    ///
+    /// - Parameter task: the last task of the request; nil when the request was refused before there was one.
     func log(_ exchange: Exchange, _ task: LoopTask?, client: [UInt8]) {
-        counters.note(exchange, task, now: loop.now)
+        counters.noteTask(
+            status: exchange.clientResponse.hasBegun ? exchange.clientResponse.status : nil,
+            error: exchange.problem?.code,
+            bytesFromClient: exchange.bytesFromClient,
+            bytesToClient: exchange.bytesToClient,
+            duration: task?.metrics.duration ?? Int64((loop.now - exchange.startedAt) / 1000)
+        )
+        if let task { counters.noteTransactions(of: task) }
         guard let logBuffer else { return }
         logBuffer.line { buffer in
             logLine.write(exchange, task, client: client, now: loop.now, to: &buffer)

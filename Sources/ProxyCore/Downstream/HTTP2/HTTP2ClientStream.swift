@@ -32,7 +32,7 @@ final class HTTP2ClientStream: HTTP2Stream {
         let exchangeStream = HTTP2ExchangeStream(self, connection)
         self.exchangeStream = exchangeStream
         exchange = connection.worker.borrowExchange(for: exchangeStream)
-        exchange?.head.removeAll()
+        exchange?.removeHead()
     }
 
     // MARK: The request
@@ -40,7 +40,7 @@ final class HTTP2ClientStream: HTTP2Stream {
     override func didReceiveField(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool {
         guard hasHead else {
             guard let exchange else { return true }
-            return section.take(name: name, value: value, into: &exchange.head)
+            return exchange.addField(name: name, value: value, to: &section)
         }
         if trailers == nil { trailers = TrailerSection(limits: connection.worker.generation.headLimits) }
         return trailers?.take(name: name, value: value) ?? false
@@ -57,10 +57,10 @@ final class HTTP2ClientStream: HTTP2Stream {
         hasHead = true
         connection.headIsOver()
         guard let exchange else { return true }
-        if let fault = section.conclude(
+        if let fault = exchange.concludeHead(
+            &section,
             isForOrigin: connection.listener.isGateway,
-            endsStream: endsStream,
-            into: &exchange.head
+            endsStream: endsStream
         ) {
             exchange.refuse(Problem(fault), keepAlive: true)
         } else {
