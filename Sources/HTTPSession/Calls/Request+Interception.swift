@@ -5,7 +5,7 @@ import IOCore
 extension Request {
     /// What goes out in the next attempt.
     func adapt() async throws(RequestFailure) -> HTTPRequest {
-        guard !isCancelled else { throw .session(TaskExecution.cancelled) }
+        guard !isCancelled else { throw .session(.taskCancelled) }
         guard let interceptor else { return originalRequest }
         do {
             let adapted = try await interruptible { try await interceptor.adapt(self.originalRequest, for: self) }
@@ -13,7 +13,7 @@ extension Request {
             manager.notifyMonitors { $0.request(self, didAdapt: self.originalRequest, to: adapted) }
             return adapted
         } catch {
-            if isCancelled { throw .session(TaskExecution.cancelled) }
+            if isCancelled { throw .session(.taskCancelled) }
             manager.notifyMonitors { $0.request(self, didFailToAdapt: self.originalRequest, with: error) }
             throw .adaptation(error)
         }
@@ -23,7 +23,7 @@ extension Request {
     ///
     /// - Throws: what the request ends with.
     func waitToRetry(after failure: RequestFailure) async throws(RequestFailure) {
-        if isCancelled { throw .session(TaskExecution.cancelled) }
+        if isCancelled { throw .session(.taskCancelled) }
         guard let interceptor, failure.mayBeRetried else { throw failure }
         let verdict: RetryResult
         do {
@@ -37,7 +37,7 @@ extension Request {
         } catch let error as RequestFailure {
             throw error
         } catch {
-            throw .session(TaskExecution.cancelled)
+            throw .session(.taskCancelled)
         }
         willRetry()
         manager.notifyMonitors { $0.requestIsRetrying(self) }

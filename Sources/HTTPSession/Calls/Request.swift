@@ -101,7 +101,7 @@ public class Request: @unchecked Sendable {
         return interrupt
     }
 
-    // MARK: For TaskExecution
+    // MARK: For the subclasses
 
     /// - Throws: `requestInvalid` the second time.
     func beginOnce() throws(SessionError) {
@@ -188,13 +188,13 @@ public class Request: @unchecked Sendable {
         let isCancelled = lock.withLock {
             shared.interrupt = {
                 running.cancel()
-                outcome.resolve(.failure(TaskExecution.cancelled))
+                outcome.resolve(.failure(SessionError.taskCancelled))
             }
             return shared.state == .cancelled
         }
         if isCancelled {
             running.cancel()
-            outcome.resolve(.failure(TaskExecution.cancelled))
+            outcome.resolve(.failure(SessionError.taskCancelled))
         }
         defer { lock.withLock { shared.interrupt = nil } }
         return try await outcome.value()

@@ -1,7 +1,10 @@
 import HTTPCore
 
-/// A 401, and those of its ways that nobody has been asked about yet, the best first.
+/// A 401 with the authentication schemes that it offers, as far as the hooks have not been asked about them; the best
+/// scheme first.
 struct AuthenticationQuestion {
+    /// The request that got the 401.
+    let request: HTTPRequest
     let response: ResponseHead
     let url: AbsoluteURL
     var offers: ArraySlice<OfferedAuthentication>

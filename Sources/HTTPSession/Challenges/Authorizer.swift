@@ -65,29 +65,6 @@ final class Authorizer {
     }
 }
 
-/// How one task answers the 401s that it gets.
-struct TaskAuthentication {
-    /// What goes with the next request to its place.
-    var chosen: Authorizer?
-    /// What has gone with the request under way.
-    var sent: Authorizer?
-    private var failures: [Origin: Int] = [:]
-    private var rounds = 0
-
-    /// However often a hook has an answer: a server that takes none is not asked for ever.
-    private static let limit = 10
-
-    /// - Returns: false when the task has asked often enough.
-    mutating func beginRound() -> Bool {
-        rounds += 1
-        return rounds <= Self.limit
-    }
-
-    mutating func failed(at origin: Origin) { failures[origin, default: 0] += 1 }
-
-    func failureCount(at origin: Origin) -> Int { failures[origin] ?? 0 }
-}
-
 /// What a 401 offers that can be answered, the best way first.
 struct OfferedAuthentication {
     let space: ProtectionSpace

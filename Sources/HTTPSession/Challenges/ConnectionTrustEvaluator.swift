@@ -45,7 +45,7 @@ struct ConnectionTrustEvaluator {
                 evaluation: trust.evaluation
             )
         case .cancelAuthenticationChallenge:
-            return TaskExecution.cancelled
+            return .taskCancelled
         case .answerLater:
             return SessionError(
                 .requestInvalid,
@@ -63,7 +63,7 @@ struct ConnectionTrustEvaluator {
         case .performDefaultHandling: credential = proposed
         case .useCredential(let chosen): credential = chosen
         case .rejectProtectionSpace: credential = nil
-        case .cancelAuthenticationChallenge: return .fail(TaskExecution.cancelled)
+        case .cancelAuthenticationChallenge: return .fail(.taskCancelled)
         case .answerLater:
             return .fail(
                 SessionError(

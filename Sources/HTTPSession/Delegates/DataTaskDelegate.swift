@@ -2,7 +2,9 @@ public import HTTPCore
 import IOCore
 import SessionCore
 
-/// Collects a data task's body, or hands it on as it comes.
+/// Collects a data task's body, or passes it on as it arrives.
+///
+/// `@unchecked Sendable`: `collected` is accessed with `lock` held, and `limit` does not change.
 public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
     private let limit: Int
     /// Behind `lock`.
@@ -127,7 +129,9 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
     }
 }
 
-/// A data task's delegate that also tells how far the request's body is.
+/// The delegate of an upload task: a data task's delegate with the progress of the request's body.
+///
+/// `@unchecked Sendable`: `sentHook` is accessed with `lock` held.
 public final class UploadTaskDelegate: DataTaskDelegate, @unchecked Sendable {
     /// Behind `lock`.
     private var sentHook: (@Sendable (SessionTask, Int64, Int64, Int64?) -> Void)?

@@ -1,7 +1,9 @@
 import IOCore
 public import SessionCore
 
-/// What a download has to tell: where its file is, or what is needed to go on with it.
+/// The result of a download: the path of its file, or the resume data to continue it.
+///
+/// `@unchecked Sendable`: `download` is accessed with `lock` held.
 public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
     /// Behind `lock`.
     private var download = Download()

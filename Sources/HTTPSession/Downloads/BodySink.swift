@@ -15,7 +15,7 @@ class BodySink {
 
     enum AppendResult {
         case more
-        /// AppendResult, but no more for now: `TaskExecution.receiveAgain` will be called.
+        /// Appended, but no more for now: the sink calls `TaskExecution.receiveAgain` later.
         case pause
         case failed(SessionError)
     }
@@ -50,7 +50,7 @@ final class DataSink: BodySink {
     override func receive(_ head: ResponseHead, expected: Int?) -> Reception {
         let hook = own.dataTaskDidReceiveResponse ?? session.hookBox.hooks.dataTaskDidReceiveResponse
         switch hook?(task, head) ?? .allow {
-        case .cancel: return .end(TaskExecution.cancelled)
+        case .cancel: return .end(.taskCancelled)
         case .becomeDownload: return .becomeDownload
         case .allow: break
         }
@@ -65,13 +65,13 @@ final class DataSink: BodySink {
     private var isCancelled: Bool { task.state == .canceling }
 
     override func append(_ bytes: borrowing Span<UInt8>) -> AppendResult {
-        guard !isCancelled else { return .failed(TaskExecution.cancelled) }
+        guard !isCancelled else { return .failed(.taskCancelled) }
         guard own.append(bytes) else { return .failed(own.tooLarge) }
         let count = Int64(bytes.count)
         let counts = task.count { $0.received += count }
         own.report(counts)
         if let hook = session.hookBox.hooks.dataTaskDidReceiveData { hook(task, [UInt8](copying: bytes)) }
-        return isCancelled ? .failed(TaskExecution.cancelled) : .more
+        return isCancelled ? .failed(.taskCancelled) : .more
     }
 
     override func didReceiveTrailers(_ trailers: HTTPFields) { own.didReceiveTrailers(trailers) }

@@ -52,7 +52,7 @@ public final class URLSessionManager: Sendable {
         /// Whether a task that finds no network waits for one instead of failing with `dnsFailed` or `connectFailed`; at
         /// most for `timeouts.total`. See `SessionHooks.taskIsWaitingForConnectivity`.
         public var waitsForConnectivity = false
-        var connectivity = routes
+        var connectivity = ConnectivityWait.routes
         /// Where downloads are written before they are moved, in files of this user's alone. Nil: the folder that
         /// `TMPDIR` names, or `/var/tmp`, which outlives a restart of the system. Resume data holds only in the same
         /// folder.

@@ -1,6 +1,8 @@
 public import SessionCore
 
-/// A task whose answer goes to a file.
+/// A task that writes the response body to a file.
+///
+/// `@unchecked Sendable`: as `SessionTask`; `resumption` does not change.
 public final class DownloadTask: SessionTask, @unchecked Sendable {
     /// What an earlier task has left.
     let resumption: ResumeData?

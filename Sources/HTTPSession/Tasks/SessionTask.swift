@@ -194,7 +194,9 @@ public class SessionTask: @unchecked Sendable {
     }
 }
 
-/// A task whose answer is collected, or handed on as it comes.
+/// A task whose response body is collected, or passed on as it arrives.
+///
+/// `@unchecked Sendable`: as `SessionTask`; it adds no stored properties.
 public class DataTask: SessionTask, @unchecked Sendable {
     var dataDelegate: DataTaskDelegate {
         // Made so by `URLSessionManager`, and never changed.
@@ -223,6 +225,8 @@ public class DataTask: SessionTask, @unchecked Sendable {
 }
 
 /// A data task that sends a body.
+///
+/// `@unchecked Sendable`: as `SessionTask`; `isStreamed` does not change.
 public final class UploadTask: DataTask, @unchecked Sendable {
     /// Whether the body is asked for by `taskNeedNewBodyStream`.
     let isStreamed: Bool

@@ -3,50 +3,48 @@ import IOCore
 import ServerTrust
 import SessionCore
 
-/// How a session's task is carried out: one `LoopTask` after the other until there is an answer. Belongs to the loop.
+/// Carries out a session's task: one `LoopTask` (hop) after the other until a response is final. Belongs to the loop.
 ///
-/// `@unchecked Sendable`: it is handed to the loop's work by way of its task, and touched there alone.
+/// `@unchecked Sendable`: other threads hand it to the loop as part of submitted work, and only the loop touches it.
 final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
-    /// Gone when the run is over.
-    var task: SessionTask?
-    let session: SessionThread
-    private(set) var request: HTTPRequest
+    /// Nil when the execution is over. A download task takes the place of a data task (`becomeDownload`).
+    private var task: SessionTask?
+    private let session: SessionThread
+    /// The request of the present hop, or of the next.
+    private var request: HTTPRequest
     private var redirects = RedirectMachine()
-    private(set) var metrics = TaskMetrics()
+    private var metrics = TaskMetrics()
+    private let authenticator: TaskAuthenticator
 
-    /// The exchange under way.
-    private(set) var hop: LoopTask?
-    private(set) var url: AbsoluteURL?
-    var authentication = TaskAuthentication()
-    var waiting: ConnectivityWait?
-    var deferred: DeferredResponse?
+    private var hop: LoopTask?
+    private var url: AbsoluteURL?
     private var feed: BodyFeed?
-    var sink: BodySink?
-    /// The session has asked for content codings: it undoes them, too.
-    var asksForCoding = false
-    var coding: ContentCoding?
     private var reportedSent: Int64 = 0
-    /// What is made of the exchange's answer when it is over; nil: it is the task's answer.
-    var next: HTTPRequest?
-    /// How much of an answer that is not delivered has come.
-    private var dropped = 0
-    var failure: SessionError?
+    /// The request to send when the present hop is over (redirect or authentication); nil when its response is final.
+    private var next: HTTPRequest?
+    /// The body of a response that is not final.
+    private var unwanted = UnwantedBody()
+
+    private var connectivity: ConnectivityWait?
+    private var deferred: DeferredResponse?
+    private var sink: BodySink?
+    /// Whether the request's `Accept-Encoding` is the session's own, so that the session decodes the body.
+    private var asksForCoding = false
+    private var coding: ContentCoding?
+    /// The error that the task ends with when the present hop is over.
+    private var failure: SessionError?
     private var isCancelled = false
     private var isFinishing = false
-    /// Suspended by the task.
-    private(set) var isHeld = false
-
-    /// An answer that is not delivered is read to its end, so that the connection serves the next hop; a longer one is
-    /// cut off.
-    static let dropLimit = 64 << 10
+    private var isSuspended = false
 
     init(_ task: SessionTask) {
         self.task = task
         session = task.session
+        authenticator = TaskAuthenticator(task.session)
         request = task.originalRequest
     }
 
-    // MARK: What the task asks for
+    // MARK: Calls by the task
 
     func start() {
         guard let task, !isCancelled else { return }
@@ -75,14 +73,14 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
 
     func resume() {
         guard let task, !isCancelled else { return }
-        isHeld = false
+        isSuspended = false
         session.notifyObservers(.didResume(task))
         hop?.resume()
     }
 
     func suspend() {
         guard let task, !isCancelled else { return }
-        isHeld = true
+        isSuspended = true
         session.notifyObservers(.didSuspend(task))
         hop?.suspend()
     }
@@ -92,7 +90,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         isCancelled = true
         if sink == nil { sink = makeSink(task) }
         endDeferral()
-        if let hop { hop.cancel() } else { finish(Self.cancelled) }
+        if let hop { hop.cancel() } else { finish(.taskCancelled) }
     }
 
     func cancelKeepingDownload() {
@@ -100,7 +98,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         cancel()
     }
 
-    // MARK: What the sink asks for
+    // MARK: Calls by the sink
 
     func fail(_ error: SessionError) {
         failure = failure ?? error
@@ -110,13 +108,11 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
 
     func receiveAgain() { hop?.resumeReceiving() }
 
-    static let cancelled = SessionError(.cancelled, "The task was cancelled.")
-
-    // MARK: One exchange
+    // MARK: One hop
 
     private var cookieStorage: CookieStorage? { request.handlesCookies ? session.configuration.cookieStorage : nil }
 
-    func startHop() {
+    private func startHop() {
         guard let task else { return }
         do throws(SessionError) {
             request.body = try body(of: request, isFirst: metrics.redirectCount == 0)
@@ -136,7 +132,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
             if asksForCoding { try fields.setForRequest("Accept-Encoding", ContentCoding.accepted) }
             let cachePolicy = try cachePolicy(request, of: task)
             cachePolicy?.addDirectives(to: &fields)
-            try authorize(&fields, place)
+            try authenticator.authorize(request, &fields, place)
             var sent = SessionRequest(
                 endpoint: try session.endpoint(for: place),
                 method: request.method,
@@ -153,10 +149,20 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         }
     }
 
+    /// What the request wants of the cache; nil for tasks that do not use it.
+    ///
+    /// - Throws: `notStored` for a request that is to be answered by the cache alone.
+    private func cachePolicy(_ request: HTTPRequest, of task: SessionTask) throws(SessionError) -> CachePolicy? {
+        let policy = request.cachePolicy ?? session.configuration.cachePolicy
+        if task is DataTask { return policy }
+        guard policy != .returnCacheDataDontLoad else { throw .notStored }
+        return nil
+    }
+
     private func beginHop(_ started: LoopTask) {
         hop = started
         next = nil
-        dropped = 0
+        unwanted = UnwantedBody()
         reportedSent = 0
         let feed = BodyFeed(request.body, loop: session.loop) { [unowned self] error in
             failure = error
@@ -165,10 +171,10 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         self.feed = feed
         feed.start(started)
         // The body's source may have failed already.
-        if !isHeld { hop?.resume() }
+        if !isSuspended { hop?.resume() }
     }
 
-    /// The body of the next request: the hook's for a streamed upload, else the request's own.
+    /// The body of the next request: for a streamed upload that of the hook, otherwise that of the request.
     private func body(of request: HTTPRequest, isFirst: Bool) throws(SessionError) -> RequestBody {
         guard let upload = task as? UploadTask, upload.isStreamed, request.body.length.hasBody || isFirst else {
             return request.body
@@ -178,7 +184,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         return request.body
     }
 
-    /// What is left of the time that the whole task has.
+    /// The limits of the next hop; `total` is the time that the task has left.
     private func timeouts(_ request: HTTPRequest) throws(SessionError) -> TaskTimeouts {
         var timeouts = request.timeouts ?? session.configuration.timeouts
         guard let total = timeouts.total, let left = remainingTime else { return timeouts }
@@ -189,10 +195,10 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         return timeouts
     }
 
-    /// At least a nanosecond; nil where there is no limit to the whole.
-    var remainingTime: TimeSpan? {
+    /// The time that the task has left, at least a nanosecond; nil without a limit.
+    private var remainingTime: TimeSpan? {
         guard let total = (request.timeouts ?? session.configuration.timeouts).total else { return nil }
-        // The calendar's clock: it may be set while the task is under way.
+        // This clock can be set while the task is under way, which moves the limit.
         let spent = TimeSpan.microseconds(session.loop.freshWallClock - metrics.fetchStart)
         return TimeSpan(nanoseconds: total > spent ? total.nanoseconds - spent.nanoseconds : 1)
     }
@@ -222,18 +228,18 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
     }
 
     override func task(_ hop: LoopTask, mayTrust trust: ConnectionTrust) -> SessionError? {
-        guard hop === self.hop, let task, let origin = url?.origin else { return Self.cancelled }
+        guard hop === self.hop, let task, let origin = url?.origin else { return .taskCancelled }
         return ConnectionTrustEvaluator(task, at: origin).evaluate(trust)
     }
 
     override func taskNeedsClientIdentity(_ hop: LoopTask) -> ClientIdentityDecision {
-        guard hop === self.hop, let task, let origin = url?.origin else { return .fail(Self.cancelled) }
+        guard hop === self.hop, let task, let origin = url?.origin else { return .fail(.taskCancelled) }
         return ConnectionTrustEvaluator(task, at: origin).clientIdentity()
     }
 
     override func task(_ hop: LoopTask, willCache response: CachedResponse) -> CachedResponse? {
         guard hop === self.hop, let task else { return nil }
-        return Self.willCache(response, task, task.willCacheHook)
+        return task.willCache(response, task.willCacheHook)
     }
 
     override func delegateForRefresh(of hop: LoopTask) -> LoopTaskDelegate {
@@ -241,22 +247,22 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         return TaskRefreshDelegate(ConnectionTrustEvaluator(task, at: origin))
     }
 
-    // MARK: The answer
+    // MARK: The response
 
     override func task(_ hop: LoopTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition {
         guard let task, hop === self.hop, let url else { return .cancel }
         reportSent(hop)
-        // What is stored has set its cookies before, and asks nobody who he is.
+        // A stored response set its cookies when it came from the origin, and it is no challenge.
         if !hop.isAnsweredByCache {
             storeCookies(of: response.fields, from: url)
-            switch authenticate(response, at: url, of: task) {
+            switch authenticator.didReceiveHead(response, to: request, at: url, of: task) {
             case .deliver: break
-            case .follow(let again): return drop(response, then: again)
+            case .follow(let again): return discardBody(of: response, then: again)
             case .fail(let error):
                 failure = error
                 return .cancel
             case .wait(let question, let decision):
-                wait(for: decision, to: question)
+                wait(for: decision, on: question)
                 return .allow
             }
         }
@@ -268,10 +274,10 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
             return .cancel
         case .follow(let step):
             let head = copy response
-            switch decide(on: step, after: head, of: task) {
+            switch decide(on: step, after: head, at: url, of: task) {
             case .follow(let following):
                 metrics.redirectCount = redirects.count
-                return drop(head, then: following)
+                return discardBody(of: head, then: following)
             case .deliver: return deliver(head, to: task)
             case .fail(let error):
                 failure = error
@@ -281,11 +287,40 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         }
     }
 
+    /// Decides about a redirect: by the rules, and by the hook.
+    private func decide(
+        on hop: RedirectMachine.Hop,
+        after head: ResponseHead,
+        at url: AbsoluteURL,
+        of task: SessionTask
+    ) -> ResponseStep {
+        let redirect = RedirectEvaluation(
+            hop,
+            of: request,
+            from: (url.origin, try? session.endpoint(for: url.origin)),
+            to: try? session.endpoint(for: hop.url.origin),
+            now: session.loop.wallClock / 1_000_000
+        )
+        let denial = redirect.denial
+        let proposal = RedirectProposal(
+            request: redirect.following,
+            denial: denial.map { RedirectProposal.Denial($0) }
+        )
+        let hook = task.delegate.taskWillPerformHTTPRedirection ?? session.hookBox.hooks.taskWillPerformHTTPRedirection
+        switch hook?(task, head, proposal) ?? .proceed {
+        case .stop: return .deliver
+        case .follow(let request): return .follow(request)
+        case .proceed:
+            guard let denial else { return .follow(redirect.following) }
+            return .fail(SessionError(denial, from: url.origin, to: hop.url.origin))
+        }
+    }
+
     override func task(_ hop: LoopTask, didReceiveUnused head: borrowing ResponseHead) {
         guard let url, hop === self.hop else { return }
         storeCookies(of: head.fields, from: url)
-        // A credential that was good is one also where nothing has changed.
-        if let task { _ = authenticate(head, at: url, of: task) }
+        // A 304 proves credentials good as well.
+        if let task { _ = authenticator.didReceiveHead(head, to: request, at: url, of: task) }
     }
 
     private func storeCookies(of fields: borrowing HTTPFields, from url: AbsoluteURL) {
@@ -294,17 +329,16 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
 
     override func task(_ hop: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
         guard hop === self.hop, sink != nil, !isCancelled else { return .proceed }
-        if let deferred { return hold(data, of: deferred) ? .proceed : .pause }
+        if let deferred { return deferred.append(data) ? .proceed : .pause }
         guard next == nil else {
-            dropped += data.count
-            if dropped > Self.dropLimit { hop.cancel() }
+            if !unwanted.didReceive(data.count) { hop.cancel() }
             return .proceed
         }
         return passOn(data)
     }
 
     @discardableResult
-    func passOn(_ data: borrowing Span<UInt8>) -> BodyFlow {
+    private func passOn(_ data: borrowing Span<UInt8>) -> BodyFlow {
         switch sink?.append(data) {
         case .more, nil: return .proceed
         case .pause: return .pause
@@ -312,17 +346,6 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
             fail(error)
             return .proceed
         }
-    }
-
-    func passOn(_ trailers: HTTPFields) { sink?.didReceiveTrailers(trailers) }
-
-    /// The answer that comes is none of the task's.
-    var isDropping: Bool { next != nil }
-
-    /// An answer that was kept gives way to that of another request.
-    func followed(by following: HTTPRequest) {
-        next = following
-        if let hop { hop.cancel() } else { exchangeEnded(nil) }
     }
 
     override func task(_ hop: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {
@@ -334,6 +357,126 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         sink?.didReceiveTrailers(copy trailers)
     }
 
+    /// Delivers a final response to the task.
+    private func deliver(_ head: ResponseHead, to task: SessionTask) -> ResponseDisposition {
+        coding = asksForCoding ? ContentCoding(head) : nil
+        let expected = expectedLength(head)
+        if let coding, let plain = sink {
+            guard let decoding = DecodingSink(plain, coding) else {
+                failure = SessionError(.internal, "There is no memory to decode the response's body in.")
+                return .cancel
+            }
+            sink = decoding
+        }
+        task.delegate.reset()
+        task.delegate.noteResponse(at: session.loop.wallClock - metrics.fetchStart)
+        task.didReceive(head, expected: expected.map { Int64($0) })
+        switch sink?.receive(head, expected: expected) ?? .accept {
+        case .accept: return .allow
+        case .ask(let request): return discardBody(of: head, then: request)
+        case .end(let error):
+            failure = error
+            return .cancel
+        case .becomeDownload: return becomeDownload(head, expected, task)
+        }
+    }
+
+    /// Ends this hop without delivering its response, and sends another request then.
+    private func discardBody(of head: borrowing ResponseHead, then following: HTTPRequest) -> ResponseDisposition {
+        next = following
+        return UnwantedBody.isWorthReading(head.framing) ? .allow : .cancel
+    }
+
+    private func becomeDownload(_ head: ResponseHead, _ expected: Int?, _ task: SessionTask) -> ResponseDisposition {
+        guard let data = task as? DataTask, let machine = data.handOver() else { return .cancel }
+        let download = DownloadTask(
+            takingOver: data,
+            machine,
+            delegate: DownloadTaskDelegate(callbacks: session.callbacks)
+        )
+        download.adopt(self)
+        session.table.insert(download)
+        session.table.remove(data)
+        self.task = download
+        let file = DownloadSink(download, execution: self)
+        let sink: BodySink = coding.flatMap { DecodingSink(file, $0) } ?? file
+        self.sink = sink
+        download.delegate.noteResponse(at: session.loop.wallClock - metrics.fetchStart)
+        download.didReceive(head, expected: expected.map { Int64($0) })
+        session.hookBox.hooks.dataTaskDidBecomeDownloadTask?(data, download)
+        let error = SessionError(.cancelled, "The task goes on as download task \(download.taskIdentifier).")
+        data.replaced(error)
+        data.delegate.finish(error, metrics)
+        data.delegate.release()
+        _ = sink.receive(head, expected: expected)
+        // A range of the response is one of the coded body, and the file has the decoded one.
+        file.mayBeResumed = coding == nil
+        return .allow
+    }
+
+    /// The length of the body; nil when it is not known before the end.
+    private func expectedLength(_ head: ResponseHead) -> Int? {
+        guard coding == nil else { return nil }
+        return switch head.framing {
+        case .none: 0
+        case .length(let count): count
+        default: nil
+        }
+    }
+
+    // MARK: A 401 that a hook decides about later
+
+    private func wait(
+        for decision: @escaping @Sendable () async -> ChallengeDisposition,
+        on question: AuthenticationQuestion
+    ) {
+        let deferred =
+            deferred
+            ?? DeferredResponse(question.response, on: session.loop, timeLimit: remainingTime) { [weak self] in
+                self?.fail(SessionError(.responseTimeout, "No hook answered the 401 within the task's total time."))
+            }
+        self.deferred = deferred
+        deferred.start(decision) { [self] disposition in hookDidDecide(disposition, on: question, deferred) }
+    }
+
+    private func hookDidDecide(
+        _ disposition: ChallengeDisposition,
+        on question: AuthenticationQuestion,
+        _ deferred: DeferredResponse
+    ) {
+        guard let task, deferred === self.deferred else { return }
+        let step = authenticator.hookDidDecide(disposition, on: question, of: task)
+        if case .wait(let question, let decision) = step { return wait(for: decision, on: question) }
+        endDeferral()
+        switch step {
+        case .follow(let again):
+            next = again
+            if let hop { hop.cancel() } else { hopEnded(nil) }
+        case .fail(let error): fail(error)
+        case .deliver, .wait: deliver(deferred, to: task)
+        }
+    }
+
+    /// Delivers a 401 that was held back.
+    private func deliver(_ deferred: DeferredResponse, to task: SessionTask) {
+        if deliver(deferred.head, to: task) == .cancel { hop?.cancel() }
+        if hop == nil, deferred.end == nil { return }
+        if next == nil {
+            passOn(deferred.body.bytes)
+            if !deferred.trailers.isEmpty { sink?.didReceiveTrailers(deferred.trailers) }
+        }
+        if let end = deferred.end {
+            hopEnded(end)
+        } else if !isSuspended {
+            hop?.resumeReceiving()
+        }
+    }
+
+    private func endDeferral() {
+        deferred?.cancel()
+        deferred = nil
+    }
+
     // MARK: The end
 
     override func taskDidComplete(_ hop: LoopTask, error: SessionError?) {
@@ -343,19 +486,44 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         feed = nil
         self.hop = nil
         collect(hop.metrics)
-        if let deferred { deferred.end = .some(error) } else { exchangeEnded(error) }
+        if let deferred { deferred.end = .some(error) } else { hopEnded(error) }
     }
 
-    func exchangeEnded(_ error: SessionError?) {
+    private func hopEnded(_ error: SessionError?) {
         if let next, failure == nil, !isCancelled {
             request = next
             startHop()
-        } else if failure != nil || isCancelled || !waitForConnectivity(after: error) {
+        } else if failure != nil || isCancelled || !waitsForConnectivity(after: error) {
             finish(failure ?? error)
         }
     }
 
-    /// The exchange's metrics become a transaction of the task's.
+    /// Lets the task wait for the network instead of failing.
+    ///
+    /// - Returns: false when it fails.
+    private func waitsForConnectivity(after error: SessionError?) -> Bool {
+        guard let task, let error, let host = url?.origin.host, session.configuration.waitsForConnectivity else {
+            return false
+        }
+        connectivity = ConnectivityWait.start(
+            after: error,
+            host: host,
+            limit: remainingTime,
+            loop: session.loop,
+            watch: session.configuration.connectivity
+        ) { [weak self] event in
+            guard let self else { return }
+            if case .unreachable = event {
+                session.hookBox.hooks.taskIsWaitingForConnectivity?(task)
+                return
+            }
+            connectivity = nil
+            if case .fail(let error) = event { finish(error) } else { startHop() }
+        }
+        return connectivity != nil
+    }
+
+    /// Adds a hop's metrics to the task's as one transaction or more.
     private func collect(_ exchange: TaskMetrics) {
         if metrics.transaction.fetchStart != TransactionMetrics.absent {
             metrics.earlierTransactions.append(metrics.transaction)
@@ -365,10 +533,11 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         metrics.transaction = exchange.transaction.later(by: delay)
     }
 
-    func finish(_ error: SessionError?) {
+    private func finish(_ error: SessionError?) {
         guard task != nil, !isFinishing else { return }
         isFinishing = true
-        endWaiting()
+        connectivity?.cancel()
+        connectivity = nil
         endDeferral()
         guard let sink else { return conclude(error) }
         sink.finish(error) { [self] error in conclude(error) }

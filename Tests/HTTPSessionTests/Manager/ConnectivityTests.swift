@@ -110,7 +110,7 @@ struct ConnectivityTests {
     @Test("the kernel tells of loopback that it can be reached")
     func routes() async throws {
         let told = Monitor<[Bool]>([])
-        let watch = try URLSessionManager.Configuration.routes(try HTTPCore.Host("127.0.0.1")) { isReachable in
+        let watch = try ConnectivityWait.routes(try HTTPCore.Host("127.0.0.1")) { isReachable in
             told.with { $0.append(isReachable) }
         }
         try await eventually("a status") { told.with { !$0.isEmpty } }

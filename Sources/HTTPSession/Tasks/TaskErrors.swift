@@ -33,3 +33,7 @@ extension SessionError {
         )
     }
 }
+
+extension SessionError {
+    static let taskCancelled = SessionError(.cancelled, "The task was cancelled.")
+}

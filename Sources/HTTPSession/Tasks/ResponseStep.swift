@@ -1,0 +1,12 @@
+import SessionCore
+
+/// The effect of a response head on a task.
+enum ResponseStep {
+    /// The task goes on with another request: a redirect, or the same request with credentials.
+    case follow(HTTPRequest)
+    /// The response is the task's response.
+    case deliver
+    case fail(SessionError)
+    /// A hook decides later how to answer the challenge of a 401.
+    case wait(AuthenticationQuestion, @Sendable () async -> ChallengeDisposition)
+}
