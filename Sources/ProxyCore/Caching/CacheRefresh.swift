@@ -129,7 +129,7 @@ final class CacheRefresh: LoopTaskDelegate {
             // There is no client for what is not stored, and it may have no end.
             if !transaction.isStoring { task.cancel() }
         case .dropping, .again:
-            if bytesReceived > ExchangeCache.dropLimit { task.cancel() }
+            if bytesReceived > UnwantedBody.limit { task.cancel() }
         case .asking: break
         }
         return .proceed

@@ -36,16 +36,12 @@ final class ExchangeCache {
     var heldTrailers: HTTPFields?
     /// The origin's answer has ended meanwhile, well or not.
     var heldEnd: SessionError??
-    /// How much of an answer that is replaced has come.
-    private var dropped = 0
+    /// The body of an origin's response that is replaced.
+    private var unwanted = UnwantedBody()
 
     /// What is left of a stored body.
     var stored = CachedBytes()
     private var waiting: (timer: LoopTimer, loop: EventLoop)?
-
-    /// An answer that is not delivered is read to its end, so that the connection serves the next request; a longer one
-    /// is cut off.
-    static let dropLimit = 64 << 10
 
     init(_ transaction: CacheTransaction, _ request: SessionRequest) {
         self.transaction = transaction
@@ -60,7 +56,7 @@ final class ExchangeCache {
         status = nil
         heldTrailers = nil
         storedAge = nil
-        dropped = 0
+        unwanted = UnwantedBody()
         stored = CachedBytes()
     }
 
@@ -72,14 +68,12 @@ final class ExchangeCache {
 
     /// Whether the rest of an answer that is replaced is read.
     func drops(_ response: borrowing ResponseHead) -> Bool {
-        if case .length(let count) = response.framing { return count <= Self.dropLimit }
-        return true
+        UnwantedBody.isWorthReading(response.framing)
     }
 
     /// Takes bytes that nobody gets; false when there are too many.
     func drop(_ count: Int) -> Bool {
-        dropped += count
-        return dropped <= Self.dropLimit
+        unwanted.didReceive(count)
     }
 
     /// The exchange is over.

@@ -26,8 +26,8 @@ final class ExchangeHooks {
     var next: RedirectHook.Plan?
     /// The latest redirect that is followed, so that it can be judged again.
     private var followed: Redirect?
-    /// How much of that answer has come.
-    private var dropped = 0
+    /// The body of that response.
+    private var unwanted = UnwantedBody()
     /// Why the client gets an error instead of the answer.
     var failure: Problem?
     var download: ResponseDownload?
@@ -36,10 +36,6 @@ final class ExchangeHooks {
     /// Bytes of the answer's body that are handed on at most, and how many have come.
     private(set) var limit = Int.max
     private var received = 0
-
-    /// An answer that is not delivered is read to its end, so that the connection serves the next hop; a longer one is
-    /// cut off.
-    private static let dropLimit = 64 << 10
 
     /// A redirect, and all as it was when it came.
     private struct Redirect {
@@ -132,16 +128,13 @@ final class ExchangeHooks {
     /// - Returns: whether what comes of it is read to the end.
     func follow(_ plan: RedirectHook.Plan, after framing: BodyFraming, requestIsWhole: Bool) -> Bool {
         next = plan
-        dropped = 0
-        guard requestIsWhole else { return false }
-        if case .length(let count) = framing, count > Self.dropLimit { return false }
-        return true
+        unwanted = UnwantedBody()
+        return requestIsWhole && UnwantedBody.isWorthReading(framing)
     }
 
     /// Takes bytes of an answer that leads on; false when there are too many.
     func drop(_ count: Int) -> Bool {
-        dropped += count
-        return dropped <= Self.dropLimit
+        unwanted.didReceive(count)
     }
 
     /// The next request goes out.
