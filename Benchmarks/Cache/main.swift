@@ -73,7 +73,7 @@ func hit(_ target: [UInt8]) -> Int {
     entry.markUsed()
     let use = ReuseDecision.decide(request, stored: entry.response, hasVariants: true, now: now + 5, options)
     guard case .answer(let reuse) = use else { return 0 }
-    let answer = CacheAnswer(entry.response, length: entry.body.count, to: request, age: reuse.freshness.age)
+    let answer = CacheResponse(entry.response, length: entry.body.count, to: request, age: reuse.freshness.age)
     return answer.fields.count
 }
 

@@ -58,7 +58,7 @@ struct FieldBlockFilter {
                 part = rest > 0 ? .text(left: rest, isKept: isKept, then: strings) : Self.next(strings)
                 position = end
             } else {
-                take(fragment[position], into: &output)
+                consume(fragment[position], into: &output)
                 position += 1
             }
         }
@@ -76,7 +76,7 @@ struct FieldBlockFilter {
         }
     }
 
-    private mutating func take(_ byte: UInt8, into output: inout [UInt8]) {
+    private mutating func consume(_ byte: UInt8, into output: inout [UInt8]) {
         switch part {
         case .representation:
             output.append(byte)
@@ -92,7 +92,7 @@ struct FieldBlockFilter {
                 if start == 0x7F {
                     part = .length(then: strings, value: start, shift: 0)
                 } else {
-                    begin(length: start, strings, into: &output)
+                    beginString(length: start, strings, into: &output)
                 }
             } else {
                 let sum = value + Int(byte & 0x7F) << shift
@@ -103,7 +103,7 @@ struct FieldBlockFilter {
                 } else if byte & 0x80 != 0 {
                     part = .length(then: strings, value: sum, shift: shift + 7)
                 } else {
-                    begin(length: sum, strings, into: &output)
+                    beginString(length: sum, strings, into: &output)
                 }
             }
         case .text: break
@@ -118,7 +118,7 @@ struct FieldBlockFilter {
         return (0x0F, byte & 0x0F == 0 ? .nameAndValue : .value)
     }
 
-    private mutating func begin(length: Int, _ strings: Strings, into output: inout [UInt8]) {
+    private mutating func beginString(length: Int, _ strings: Strings, into output: inout [UInt8]) {
         let isKept = length <= Self.limit
         if isKept {
             output += pending

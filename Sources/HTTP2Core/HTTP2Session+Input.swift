@@ -39,25 +39,25 @@ extension HTTP2Session {
             let end: Int
             if input.payloadLeft > 0 {
                 end = min(bytes.count, position + input.payloadLeft)
-                guard takePayload(bytes.extracting(position..<end)) else { return false }
+                guard consumePayload(bytes.extracting(position..<end)) else { return false }
             } else if input.partialHead.isEmpty, bytes.count - position >= FrameHead.byteCount {
                 let head = FrameHead(bytes.extracting(position..<(position + FrameHead.byteCount)))
-                begin(head)
+                didReceiveFrameHead(head)
                 guard !isAbandoned, !input.isOver else { break }
                 end = min(bytes.count, position + FrameHead.byteCount + head.length)
                 // Head and payload go in one piece.
                 input.payloadLeft += FrameHead.byteCount
-                guard takePayload(bytes.extracting(position..<end)) else { return false }
+                guard consumePayload(bytes.extracting(position..<end)) else { return false }
             } else {
                 end = position + 1
                 input.partialHead.append(bytes[position])
                 if input.partialHead.count == FrameHead.byteCount {
                     var text: [UInt8] = []
                     swap(&text, &input.partialHead)
-                    begin(FrameHead(text.span))
+                    didReceiveFrameHead(FrameHead(text.span))
                     guard !isAbandoned, !input.isOver else { break }
                     input.payloadLeft += FrameHead.byteCount
-                    guard takePayload(text.span) else { return false }
+                    guard consumePayload(text.span) else { return false }
                 }
             }
             position = end
@@ -65,7 +65,7 @@ extension HTTP2Session {
         return !isAbandoned
     }
 
-    private func takePayload(_ bytes: borrowing Span<UInt8>) -> Bool {
+    private func consumePayload(_ bytes: borrowing Span<UInt8>) -> Bool {
         input.payloadLeft -= bytes.count
         guard input.isGathering else { return feed(bytes) }
         input.gathered.append(bytes)
@@ -92,21 +92,25 @@ extension HTTP2Session {
     // MARK: Frames
 
     /// Looks at a frame before nghttp2 has any of it.
-    private func begin(_ head: FrameHead) {
+    private func didReceiveFrameHead(_ head: FrameHead) {
         input.payloadLeft = head.length
         input.isGathering = false
         // Amid a field block nghttp2 judges what is none of it.
         let isAmidBlock = input.filter != nil
         switch head.kind {
         case .data where !isAmidBlock:
-            if isOfEndedStream(head) { judge(.data, head, burden: HTTP2Burden.smallData) }
+            if isOfEndedStream(head) { evaluateEndedStream(.data, head, burden: HTTP2Burden.smallData) }
         case .headers where !isAmidBlock:
             beginBlock(head)
             if isOfEndedStream(head) || hasSentGoAway && head.stream > input.ledger.last {
-                judge(.headers, head, burden: HTTP2Burden.frame + Double(head.length) / HTTP2Burden.ignoredBytes)
+                evaluateEndedStream(
+                    .headers,
+                    head,
+                    burden: HTTP2Burden.frame + Double(head.length) / HTTP2Burden.ignoredBytes
+                )
             }
         case .continuation:
-            if isAmidBlock { goOnWithBlock(head) }
+            if isAmidBlock { continueBlock(head) }
         case .windowUpdate: delegate.sessionDidReceiveWindowUpdate(self)
         case .data, .headers: break
         case .priority, .resetStream, .settings, .pushPromise, .ping, .goAway, nil: burden(HTTP2Burden.frame)
@@ -117,9 +121,9 @@ extension HTTP2Session {
         role == .server && head.stream & 1 == 1 && head.stream <= input.ledger.last && stream(head.stream) == nil
     }
 
-    private func judge(_ kind: FrameHead.Kind, _ head: FrameHead, burden weight: Double) {
+    private func evaluateEndedStream(_ kind: FrameHead.Kind, _ head: FrameHead, burden weight: Double) {
         if head.stream <= input.ledger.last,
-            case .violation(let code) = input.ledger.judge(kind, on: head.stream)
+            case .violation(let code) = input.ledger.evaluate(kind, on: head.stream)
         {
             terminate(code)
         } else {
@@ -141,7 +145,7 @@ extension HTTP2Session {
         hold(head)
     }
 
-    private func goOnWithBlock(_ head: FrameHead) {
+    private func continueBlock(_ head: FrameHead) {
         if head.length < HTTP2Burden.leastContinuation { burden(HTTP2Burden.frame) }
         hold(head)
     }

@@ -137,24 +137,24 @@ public final class HTTP2Session {
             output.append(UnsafeRawBufferPointer(start: bytes, count: count))
         }
         isProducing = false
-        tellOfRoom()
+        notifyOfRoom()
         return isWell && !isAbandoned
     }
 
-    private func tellOfRoom() {
+    private func notifyOfRoom() {
         while !withRoom.isEmpty {
             let told = withRoom
             withRoom.removeAll(keepingCapacity: true)
             for stream in told {
-                stream.wantsRoomTold = false
+                stream.isRoomNotificationPlanned = false
                 if !stream.isClosed { stream.hasRoom() }
             }
         }
     }
 
     func noteRoom(_ stream: HTTP2Stream) {
-        guard !stream.wantsRoomTold else { return }
-        stream.wantsRoomTold = true
+        guard !stream.isRoomNotificationPlanned else { return }
+        stream.isRoomNotificationPlanned = true
         withRoom.append(stream)
     }
 
@@ -304,7 +304,7 @@ public final class HTTP2Session {
     }
 
     /// What `stream.output` holds is the rest of the body.
-    package func end(_ stream: HTTP2Stream, trailers: HTTPFields? = nil) {
+    package func endBody(_ stream: HTTP2Stream, trailers: HTTPFields? = nil) {
         guard !stream.isClosed, !stream.outputEnds else { return }
         stream.outputEnds = true
         stream.trailers = trailers

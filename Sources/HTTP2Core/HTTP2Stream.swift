@@ -26,7 +26,7 @@ open class HTTP2Stream {
     var trailers: HTTPFields?
     /// nghttp2 has asked in vain for bytes.
     var isDeferred = false
-    var wantsRoomTold = false
+    var isRoomNotificationPlanned = false
     var wasResetByPeer = false
     /// Nothing more of it is delivered; it is being reset.
     var isMalformed = false

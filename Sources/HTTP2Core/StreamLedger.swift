@@ -4,7 +4,7 @@
 /// A value of bounded size. What it has forgotten counts as a stream that was closed in good order, on which nothing may
 /// come any more.
 struct StreamLedger {
-    enum Judgement: Equatable {
+    enum Verdict: Equatable {
         /// On its way when the server reset the stream: it is read and dropped.
         case late
         case violation(HTTP2ErrorCode)
@@ -40,7 +40,7 @@ struct StreamLedger {
     }
 
     /// Judges DATA or HEADERS on a stream that is neither open nor new.
-    func judge(_ kind: FrameHead.Kind, on stream: Int32) -> Judgement {
+    func evaluate(_ kind: FrameHead.Kind, on stream: Int32) -> Verdict {
         if reset.contains(stream) { return .late }
         let isUnused = skipped.contains { $0.contains(stream) }
         return .violation(kind == .headers && isUnused ? .protocolError : .streamClosed)

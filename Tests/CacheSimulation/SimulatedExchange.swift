@@ -137,7 +137,7 @@ extension Simulation {
         }
     }
 
-    private static func answer(_ given: CacheTransaction.Answer) -> CacheModel.Answer {
+    private static func answer(_ given: CacheTransaction.Response) -> CacheModel.Answer {
         let body: [UInt8] =
             switch given.body {
             case .memory(let bytes): Array(bytes[given.head.body])

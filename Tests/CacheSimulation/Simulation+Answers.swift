@@ -40,7 +40,7 @@ extension Simulation {
         exchange.body = reply.body
         exchange.expected = .nothing
         var given: CacheTransaction.HeadStep?
-        exchange.transaction.originAnswered(
+        exchange.transaction.didReceiveHead(
             status: reply.status,
             reply.fields.real,
             length: exchange.request.method == "HEAD" ? nil : reply.body.utf8.count,
@@ -52,7 +52,7 @@ extension Simulation {
         if case .answer(let answer)? = given {
             try finishAnswer(exchange, answer)
         } else if exchange.phase == .over {
-            exchange.transaction.ended(isWhole: true)
+            exchange.transaction.didEnd(isWhole: true)
             end(exchange)
         }
         drain()
@@ -284,7 +284,7 @@ extension Simulation {
         let isWhole = !traffic.chance(8)
         let bytes = Array(exchange.body.utf8)
         let pieces = [Array(bytes.prefix(bytes.count / 2)), Array(bytes.dropFirst(bytes.count / 2))]
-        for piece in isWhole ? pieces : [pieces[0]] { exchange.transaction.body(piece.span) }
+        for piece in isWhole ? pieces : [pieces[0]] { exchange.transaction.didReceiveBody(piece.span) }
         note("\(exchange.text) has ended, \(isWhole ? "whole" : "cut short")")
         exchange.phase = .over
         var isStored = false
@@ -294,7 +294,7 @@ extension Simulation {
             count("stored")
         }
         release(exchange, isStored ? .stored : .failed)
-        exchange.transaction.ended(isWhole: isWhole)
+        exchange.transaction.didEnd(isWhole: isWhole)
         drain()
         end(exchange)
         try compareWaiting()
@@ -325,7 +325,7 @@ extension Simulation {
         case .validate?, nil: break
         }
         var given: CacheTransaction.HeadStep??
-        exchange.transaction.originFailed(failure) { given = .some($0) }
+        exchange.transaction.originDidFail(failure) { given = .some($0) }
         drain()
         try require(exchange, given.flatMap { $0 }.map { Self.outcome($0) } ?? .nothing, exchange.expected)
         end(exchange)

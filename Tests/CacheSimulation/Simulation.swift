@@ -228,7 +228,7 @@ package final class Simulation {
     }
 
     /// An answer has been handed out; where it wants to be brought up to date, that begins.
-    func finishAnswer(_ exchange: SimulatedExchange, _ answer: CacheTransaction.Answer) throws {
+    func finishAnswer(_ exchange: SimulatedExchange, _ answer: CacheTransaction.Response) throws {
         if answer.refreshes { try refresh(exchange) }
         end(exchange)
     }

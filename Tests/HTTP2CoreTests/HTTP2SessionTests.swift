@@ -17,7 +17,7 @@ struct HTTP2SessionTests {
         let request = try #require(
             pair.request("POST", "/x", fields: [("Accept", "*/*")], body: "question", ends: false)
         )
-        pair.client.session.end(request, trailers: try trailers([("Check", "1")]))
+        pair.client.session.endBody(request, trailers: try trailers([("Check", "1")]))
         pair.exchange()
         let served = try #require(pair.server.opened.first)
         #expect(
@@ -38,7 +38,7 @@ struct HTTP2SessionTests {
         )
         pair.exchange()
         served.output.append(Array("wer".utf8))
-        pair.server.session.end(served, trailers: try trailers([("Grpc-Status", "0")]))
+        pair.server.session.endBody(served, trailers: try trailers([("Grpc-Status", "0")]))
         pair.exchange()
         #expect(
             request.heads == [
@@ -71,7 +71,7 @@ struct HTTP2SessionTests {
         let served = pair.server.opened[0]
         served.output.append([UInt8](repeating: 7, count: 200_000))
         pair.respond(to: served, 200, ends: false)
-        pair.server.session.end(served)
+        pair.server.session.endBody(served)
         pair.exchange()
         #expect(request.body.count == 65_535)
         #expect(!request.ended)
@@ -106,7 +106,7 @@ struct HTTP2SessionTests {
         let served = pair.server.opened[0]
         served.output.append([UInt8](repeating: 7, count: 500_000))
         pair.respond(to: served, 200, ends: false)
-        pair.server.session.end(served)
+        pair.server.session.endBody(served)
         let first = pair.server.take(upTo: 50_000)
         #expect(first.count >= 50_000 && first.count < 50_000 + 17_000)
         #expect(pair.client.give(first))
@@ -245,7 +245,7 @@ struct HTTP2ValueTests {
     @Test("the preface is told from every HTTP/1.1 request, byte by byte")
     func preface() {
         let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
-        func judge(_ bytes: [UInt8]) -> ClientPreface.Judgement { ClientPreface.judge(bytes.span) }
+        func judge(_ bytes: [UInt8]) -> ClientPreface.Match { ClientPreface.match(bytes.span) }
         for count in 0..<preface.count { #expect(judge(Array(preface[..<count])) == .needsMore) }
         #expect(judge(preface) == .isPreface)
         #expect(judge(preface + [0, 0]) == .isPreface)
@@ -256,8 +256,8 @@ struct HTTP2ValueTests {
 
     @Test("the allowance for frames runs out, and comes back with time or with what is earned")
     func allowance() {
-        var allowance = FrameAllowance(burst: 3, rate: 2, now: 0)
-        func taken(_ count: Int, at time: UInt64) -> [Bool] { (0..<count).map { _ in allowance.take(at: time) } }
+        var allowance = FrameRateLimiter(burst: 3, rate: 2, now: 0)
+        func taken(_ count: Int, at time: UInt64) -> [Bool] { (0..<count).map { _ in allowance.consume(at: time) } }
         #expect(taken(4, at: 0) == [true, true, true, false])
         #expect(taken(2, at: 500_000_000) == [true, false])
         allowance.earn(1)

@@ -148,7 +148,7 @@ struct Pair {
             block.add(":path", Array(path.utf8).span)
             for (name, value) in fields { block.add(name: Array(name.utf8).span, value: Array(value.utf8).span) }
         }
-        if body != nil, ends { client.session.end(stream) }
+        if body != nil, ends { client.session.endBody(stream) }
         return isSent ? stream : nil
     }
 }

@@ -9,17 +9,17 @@ struct StreamLedgerTests {
         var ledger = StreamLedger()
         for stream: Int32 in [1, 3, 5] { ledger.opened(stream) }
         #expect(ledger.last == 5)
-        #expect(ledger.judge(.data, on: 3) == .violation(.streamClosed))
-        #expect(ledger.judge(.headers, on: 3) == .violation(.streamClosed))
+        #expect(ledger.evaluate(.data, on: 3) == .violation(.streamClosed))
+        #expect(ledger.evaluate(.headers, on: 3) == .violation(.streamClosed))
     }
 
     @Test("a number that was passed over may not be used any more")
     func skipped() {
         var ledger = StreamLedger()
         for stream: Int32 in [1, 7, 9] { ledger.opened(stream) }
-        for stream: Int32 in [3, 5] { #expect(ledger.judge(.headers, on: stream) == .violation(.protocolError)) }
-        for stream: Int32 in [1, 7, 9] { #expect(ledger.judge(.headers, on: stream) == .violation(.streamClosed)) }
-        #expect(ledger.judge(.data, on: 3) == .violation(.streamClosed))
+        for stream: Int32 in [3, 5] { #expect(ledger.evaluate(.headers, on: stream) == .violation(.protocolError)) }
+        for stream: Int32 in [1, 7, 9] { #expect(ledger.evaluate(.headers, on: stream) == .violation(.streamClosed)) }
+        #expect(ledger.evaluate(.data, on: 3) == .violation(.streamClosed))
     }
 
     @Test("what was on its way when the server reset a stream is late, and the newest 256 are known")
@@ -29,15 +29,15 @@ struct StreamLedgerTests {
             ledger.opened(2 * number + 1)
             ledger.wasReset(2 * number + 1)
         }
-        #expect(ledger.judge(.data, on: 599) == .late && ledger.judge(.headers, on: 89) == .late)
-        #expect(ledger.judge(.data, on: 87) == .violation(.streamClosed))
+        #expect(ledger.evaluate(.data, on: 599) == .late && ledger.evaluate(.headers, on: 89) == .late)
+        #expect(ledger.evaluate(.data, on: 87) == .violation(.streamClosed))
     }
 
     @Test("of the numbers that were passed over the newest are known, and a violation stays one")
     func manySkipped() {
         var ledger = StreamLedger()
         for number: Int32 in 0..<20 { ledger.opened(4 * number + 3) }
-        #expect(ledger.judge(.headers, on: 77) == .violation(.protocolError))
-        #expect(ledger.judge(.headers, on: 1) == .violation(.streamClosed))
+        #expect(ledger.evaluate(.headers, on: 77) == .violation(.protocolError))
+        #expect(ledger.evaluate(.headers, on: 1) == .violation(.streamClosed))
     }
 }

@@ -53,7 +53,7 @@ struct CacheTransactionTests {
         return fields
     }
 
-    private func answered(_ transaction: CacheTransaction) throws -> CacheTransaction.Answer {
+    private func answered(_ transaction: CacheTransaction) throws -> CacheTransaction.Response {
         guard case .answer(let answer) = try result({ transaction.begin($0) }) else { throw TimedOut("an answer") }
         return answer
     }
@@ -66,7 +66,7 @@ struct CacheTransactionTests {
     ) throws -> CacheTransaction.HeadStep {
         let fields = try Stage.fields(fields)
         return try result {
-            transaction.originAnswered(status: status, fields, length: nil, mayStore: mayStore, $0)
+            transaction.didReceiveHead(status: status, fields, length: nil, mayStore: mayStore, $0)
         }
     }
 
@@ -75,7 +75,7 @@ struct CacheTransactionTests {
         return status
     }
 
-    private func bytes(_ answer: CacheTransaction.Answer) -> [UInt8] {
+    private func bytes(_ answer: CacheTransaction.Response) -> [UInt8] {
         switch answer.body {
         case .memory(let bytes): Array(bytes[answer.head.body])
         case .file(let body): body.read(at: answer.head.body.lowerBound, count: answer.head.body.count) ?? []
@@ -92,8 +92,8 @@ struct CacheTransactionTests {
         _ = try forwarded(transaction)
         let status = try relayed(try origin(transaction, 200, fields))
         #expect(status.isStored)
-        transaction.body(body.span)
-        transaction.ended(isWhole: true)
+        transaction.didReceiveBody(body.span)
+        transaction.didEnd(isWhole: true)
     }
 
     @Test("a miss is stored, and a hit answers the next request")
@@ -102,8 +102,8 @@ struct CacheTransactionTests {
         #expect(try forwarded(first).isEmpty)
         #expect(try relayed(try origin(first)).text == "pinproxy; fwd=uri-miss; stored; ttl=60")
         let body: [UInt8] = [1, 2, 3]
-        first.body(body.span)
-        first.ended(isWhole: true)
+        first.didReceiveBody(body.span)
+        first.didEnd(isWhole: true)
         let second = try transaction()
         let answer = try answered(second)
         #expect(bytes(answer) == body && answer.head.status == 200 && !answer.refreshes)
@@ -117,17 +117,17 @@ struct CacheTransactionTests {
         let cut = try transaction()
         _ = try forwarded(cut)
         _ = try origin(cut)
-        cut.body([UInt8](repeating: 1, count: 5).span)
-        cut.ended(isWhole: false)
+        cut.didReceiveBody([UInt8](repeating: 1, count: 5).span)
+        cut.didEnd(isWhole: false)
         let reported = try transaction()
         _ = try forwarded(reported)
         #expect(try relayed(try origin(reported, mayStore: false)).isStored == false)
-        reported.ended(isWhole: true)
+        reported.didEnd(isWhole: true)
         let secret = try transaction()
         _ = try forwarded(secret)
         let status = try relayed(try origin(secret, 200, [("Cache-Control", "no-store")]))
         #expect(status.text == "pinproxy; fwd=uri-miss; detail=no-store")
-        secret.ended(isWhole: true)
+        secret.didEnd(isWhole: true)
         #expect(cache.store.memory.statistics.entries == 0 && cache.counts.stored == 0)
     }
 
@@ -144,8 +144,8 @@ struct CacheTransactionTests {
         let second = try transaction()
         _ = try forwarded(second)
         _ = try origin(second, 200, [("Cache-Control", "max-age=60"), ("ETag", "\"b\"")])
-        second.body([UInt8](repeating: 9, count: 1).span)
-        second.ended(isWhole: true)
+        second.didReceiveBody([UInt8](repeating: 9, count: 1).span)
+        second.didEnd(isWhole: true)
         #expect(bytes(try answered(try transaction())) == [9])
     }
 
@@ -198,7 +198,7 @@ struct CacheTransactionTests {
         }
         #expect(fields.list.map(\.name) == ["X"])
         #expect(try relayed(try origin(transaction)).isStored)
-        transaction.ended(isWhole: true)
+        transaction.didEnd(isWhole: true)
     }
 
     @Test("a client's condition is met out of the cache, after a validation too")
@@ -226,7 +226,7 @@ struct CacheTransactionTests {
         #expect(post.outcome == .bypass)
         let status = try relayed(try origin(post, 201, [("Location", "/other")]))
         #expect(status.text == "pinproxy; fwd=method")
-        under.ended(isWhole: true)
+        under.didEnd(isWhole: true)
         #expect(cache.store.memory.statistics.entries == 0)
     }
 
@@ -265,7 +265,7 @@ struct CacheTransactionTests {
             let transaction = try transaction()
             _ = try forwarded(transaction)
             let step: DiskStoreStage.Box<Bool> = try result { done in
-                transaction.originFailed(failure) { step in
+                transaction.originDidFail(failure) { step in
                     if case .answer? = step { done(.init(true)) } else { done(.init(false)) }
                 }
             }
@@ -275,7 +275,7 @@ struct CacheTransactionTests {
 
     private func fail(_ transaction: CacheTransaction, _ failure: OriginFailure) throws -> Bool {
         let step: DiskStoreStage.Box<Bool> = try result { done in
-            transaction.originFailed(failure) { step in
+            transaction.originDidFail(failure) { step in
                 if case .answer? = step { done(.init(true)) } else { done(.init(false)) }
             }
         }
@@ -293,7 +293,7 @@ struct CacheTransactionTests {
                 let miss = try transaction(url, [("Accept-Language", language)])
                 _ = try forwarded(miss)
                 _ = try origin(miss, 200, [terms, ("ETag", "\"a\""), ("Vary", "Accept-Language")])
-                miss.ended(isWhole: true)
+                miss.didEnd(isWhole: true)
             }
         }
         let served = try transaction(urls[0], [("Accept-Language", "de")])
@@ -317,13 +317,13 @@ struct CacheTransactionTests {
         let reported = try transaction("http://a.example/3")
         _ = try forwarded(reported)
         _ = try origin(reported, 200, [], mayStore: false)
-        reported.ended(isWhole: true)
+        reported.didEnd(isWhole: true)
         _ = try forwarded(try transaction(urls[1], [("Accept-Language", "fr")]))
         // One that passes does, whatever it answers.
         let trusted = try transaction("http://a.example/3")
         _ = try forwarded(trusted)
         _ = try origin(trusted, 404, [])
-        trusted.ended(isWhole: true)
+        trusted.didEnd(isWhole: true)
         #expect(try answered(try transaction(urls[1], [("Accept-Language", "fr")])).refreshes)
     }
 
@@ -335,7 +335,7 @@ struct CacheTransactionTests {
         let origin = try #require(AbsoluteURL("http://a.example/")).origin
         let next = ResponseCache(CacheStore(memory: MemoryStore(capacity: 1 << 20), disk: nil, CacheOptions()))
         #expect(!next.doubts(origin))
-        next.takeDoubts(of: cache)
+        next.inheritDoubts(of: cache)
         #expect(next.doubts(origin))
         next.trust(origin)
         #expect(!next.doubts(origin))
@@ -361,8 +361,8 @@ struct CacheTransactionTests {
         let first = try transaction(in: cache)
         _ = try forwarded(first)
         _ = try origin(first)
-        first.body([UInt8]([1, 2, 3]).span)
-        first.ended(isWhole: true)
+        first.didReceiveBody([UInt8]([1, 2, 3]).span)
+        first.didEnd(isWhole: true)
         try disk.settle()
         let post = try transaction(method: .post, in: cache)
         _ = try forwarded(post)
@@ -376,7 +376,7 @@ struct CacheTransactionTests {
             { _ in }
         )
         var isRelayed = false
-        post.originAnswered(status: 201, HTTPFields(), length: nil, mayStore: true) { step in
+        post.didReceiveHead(status: 201, HTTPFields(), length: nil, mayStore: true) { step in
             if case .relay = step { isRelayed = true }
         }
         loop.run(atMost: .milliseconds(3))
@@ -389,7 +389,7 @@ struct CacheTransactionTests {
         let again = try transaction(method: .post, in: cache)
         _ = try forwarded(again)
         var isRelayedAtOnce = false
-        again.originAnswered(status: 201, HTTPFields(), length: nil, mayStore: true) { _ in isRelayedAtOnce = true }
+        again.didReceiveHead(status: 201, HTTPFields(), length: nil, mayStore: true) { _ in isRelayedAtOnce = true }
         #expect(isRelayedAtOnce)
     }
 
@@ -411,7 +411,7 @@ struct CacheTransactionTests {
         let transaction = try transaction()
         _ = try forwarded(transaction)
         let isTimeout: Bool = try result { done in
-            transaction.originFailed(.unreachable) { step in
+            transaction.originDidFail(.unreachable) { step in
                 if case .gatewayTimeout? = step { done(true) } else { done(false) }
             }
         }
@@ -455,8 +455,8 @@ struct CacheTransactionTests {
         }
         #expect(answers.isEmpty && cache.waitingCount == 499)
         _ = try origin(leader)
-        leader.body([UInt8](repeating: 1, count: 9).span)
-        leader.ended(isWhole: true)
+        leader.didReceiveBody([UInt8](repeating: 1, count: 9).span)
+        leader.didEnd(isWhole: true)
         loop.run(until: { answers.count == 499 }, atMost: .seconds(10))
         #expect(answers.count == 499)
         #expect(answers.allSatisfy { $0.hasPrefix("pinproxy; fwd=uri-miss; collapsed; ttl=") })
@@ -473,7 +473,7 @@ struct CacheTransactionTests {
         let first = try transaction("http://a.example/", [("A", "1")], in: cache)
         _ = try forwarded(first)
         _ = try origin(first, 200, vary)
-        first.ended(isWhole: true)
+        first.didEnd(isWhole: true)
         try disk.settle()
 
         let leader = try transaction("http://a.example/", [("A", "2")], in: cache)
@@ -485,8 +485,8 @@ struct CacheTransactionTests {
         // The disk has found nothing; before the loop is told, the leader's answer is stored and its flight is over.
         #expect(steps.isEmpty)
         _ = try origin(leader, 200, vary)
-        leader.body([7].span)
-        leader.ended(isWhole: true)
+        leader.didReceiveBody([7].span)
+        leader.didEnd(isWhole: true)
         for _ in 0..<100 where steps.isEmpty { loop.turn(waitingAtMost: .milliseconds(100)) }
         guard case .answer(let answer)? = steps.first else {
             Issue.record("the origin is asked a second time")
@@ -562,7 +562,7 @@ struct CacheTransactionTests {
             if case .forward = step { isForwarded = true }
         }
         _ = try origin(leader, 200, [("Vary", "A"), ("Cache-Control", "max-age=60")])
-        leader.ended(isWhole: true)
+        leader.didEnd(isWhole: true)
         loop.run(until: { isForwarded }, atMost: .seconds(10))
         #expect(isForwarded)
     }
@@ -574,7 +574,7 @@ struct CacheTransactionTests {
         _ = try forwarded(transaction)
         let status = try relayed(try origin(transaction, 200, [("Set-Cookie", "a=b")]))
         #expect(status.text == "pinproxy; fwd=uri-miss; stored; ttl=300")
-        transaction.ended(isWhole: true)
+        transaction.didEnd(isWhole: true)
         #expect(try answered(try self.transaction()).head.fields.contains(.setCookie) == false)
     }
 
@@ -587,8 +587,8 @@ struct CacheTransactionTests {
         let first = try transaction(in: cache)
         _ = try forwarded(first)
         _ = try origin(first)
-        first.body(body.span)
-        first.ended(isWhole: true)
+        first.didReceiveBody(body.span)
+        first.didEnd(isWhole: true)
         try disk.settle()
         let answer = try answered(try transaction("http://a.example/", [("Range", "bytes=50000-59999")], in: cache))
         #expect(answer.head.status == 206 && bytes(answer) == Array(body[50_000..<60_000]))

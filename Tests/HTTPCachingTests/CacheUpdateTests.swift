@@ -28,7 +28,7 @@ struct CacheUpdateTests {
         _ stored: Stage.Pairs,
         _ request: Stage.Pairs,
         _ notModified: Stage.Pairs
-    ) throws -> (left: [HTTPFields], answer: CacheTransaction.Answer) {
+    ) throws -> (left: [HTTPFields], answer: CacheTransaction.Response) {
         func transaction(_ fields: Stage.Pairs) throws -> CacheTransaction {
             CacheTransaction(
                 cache,
@@ -41,13 +41,13 @@ struct CacheUpdateTests {
         let first = try transaction([])
         first.begin { _ in }
         let stale = try Stage.fields([("Cache-Control", "max-age=0, public"), ("ETag", "\"a\"")] + stored)
-        first.originAnswered(status: 200, stale, length: 1, mayStore: true) { _ in }
-        first.body([UInt8]([1]).span)
-        first.ended(isWhole: true)
+        first.didReceiveHead(status: 200, stale, length: 1, mayStore: true) { _ in }
+        first.didReceiveBody([UInt8]([1]).span)
+        first.didEnd(isWhole: true)
         let second = try transaction(request)
         second.begin { _ in }
-        var answer: CacheTransaction.Answer?
-        second.originAnswered(
+        var answer: CacheTransaction.Response?
+        second.didReceiveHead(
             status: 304,
             try Stage.fields([("ETag", "\"a\"")] + notModified),
             length: nil,

@@ -38,7 +38,7 @@ struct CacheWaitingTests {
         var status: CacheStatus?
         transaction.begin { step in
             guard case .forward = step else { return }
-            transaction.originAnswered(status: 200, Self.fresh, length: length, mayStore: true) { step in
+            transaction.didReceiveHead(status: 200, Self.fresh, length: length, mayStore: true) { step in
                 if case .relay(let told) = step { status = told }
             }
         }
@@ -82,10 +82,10 @@ struct CacheWaitingTests {
         }
         let steps = try follow(11)
         if hasHead {
-            leader.body([UInt8](repeating: 1, count: 100).span)
-            leader.ended(isWhole: false)
+            leader.didReceiveBody([UInt8](repeating: 1, count: 100).span)
+            leader.didEnd(isWhole: false)
         } else {
-            leader.originFailed(.unreachable) { _ in }
+            leader.originDidFail(.unreachable) { _ in }
         }
         loop.run(until: { steps.forwards == 11 }, atMost: .seconds(10))
         #expect(steps.forwards == 11 && cache.waitingCount == 0)
@@ -100,8 +100,8 @@ struct CacheWaitingTests {
         let leader = try transaction()
         #expect(try relay(leader, length: isSaid ? body.count : nil).isStored)
         let steps = try follow(6)
-        leader.body(body.span)
-        leader.ended(isWhole: true)
+        leader.didReceiveBody(body.span)
+        leader.didEnd(isWhole: true)
         loop.run(until: { steps.answers + steps.forwards == 6 }, atMost: .seconds(10))
         #expect(steps.answers == 6)
         #expect(cache.counts.collapsed == 6 && cache.counts.stored == 1)
@@ -116,7 +116,7 @@ struct CacheWaitingTests {
         var status: CacheStatus?
         leader.begin { _ in }
         let steps = try follow(3)
-        leader.originAnswered(status: 200, Self.fresh, length: 200_000, mayStore: true) { step in
+        leader.didReceiveHead(status: 200, Self.fresh, length: 200_000, mayStore: true) { step in
             if case .relay(let told) = step { status = told }
         }
         #expect(status?.isStored == false && status?.reason == .noRoom)
@@ -129,7 +129,7 @@ struct CacheWaitingTests {
         let next = try transaction()
         #expect(try relay(next, length: 200_000).isStored)
         let waiting = try follow(1)
-        next.ended(isWhole: false)
+        next.didEnd(isWhole: false)
         loop.run(until: { waiting.forwards == 1 }, atMost: .seconds(10))
         #expect(waiting.forwards == 1)
     }
@@ -141,10 +141,10 @@ struct CacheWaitingTests {
         let leader = try transaction()
         #expect(try relay(leader, length: nil).isStored)
         let steps = try follow(3)
-        for _ in 0..<20 { leader.body([UInt8](repeating: 7, count: 10_000).span) }
+        for _ in 0..<20 { leader.didReceiveBody([UInt8](repeating: 7, count: 10_000).span) }
         loop.run(until: { steps.forwards == 3 }, atMost: .seconds(10))
         #expect(steps.forwards == 3 && !leader.isStoring)
-        leader.ended(isWhole: true)
+        leader.didEnd(isWhole: true)
         #expect(cache.counts.stored == 0)
     }
 

@@ -72,7 +72,7 @@ enum CachingStage {
 extension CacheUse {
     /// The answer, where it is one.
     var reuse: Reuse? {
-        guard case .answer(let reuse) = self else { return nil }
+        guard case .reuse(let reuse) = self else { return nil }
         return reuse
     }
 

@@ -13,8 +13,8 @@ struct ClientConditionTests {
         status: Int = 200,
         method: HTTPMethod = .get,
         length: Int = 10
-    ) throws -> CacheAnswer {
-        CacheAnswer(
+    ) throws -> CacheResponse {
+        CacheResponse(
             try Stage.stored(response, status: status),
             length: length,
             to: try Stage.request(request, method: method),

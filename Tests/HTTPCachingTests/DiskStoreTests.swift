@@ -31,7 +31,7 @@ struct DiskStoreTests {
             #expect(try stage.body("http://a.example/other") == nil)
             let entry = try #require(try stage.entries("http://a.example/large").first)
             #expect(entry.response.fields.value(for: "X-A") == "1")
-            #expect(entry.response.answers(try Stage.request(), under: Stage.digest, Stage.shared))
+            #expect(entry.response.matches(try Stage.request(), under: Stage.digest, Stage.shared))
             #expect(entry.response.freshness(now: Stage.now + 5).age == 5)
             #expect(stage.store.statistics.entries == 3)
             stage.store.close()

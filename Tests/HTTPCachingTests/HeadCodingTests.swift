@@ -92,7 +92,7 @@ struct HeadCodingTests {
                 Stage.shared
             )
             #expect(stored.selecting.matches(fields))
-            let answer = CacheAnswer(stored, length: 10, to: request, age: 1)
+            let answer = CacheResponse(stored, length: 10, to: request, age: 1)
             #expect([200, 206, 304, 416].contains(answer.status))
             _ = Revalidation.fields(of: request, selected: 0, variants: [stored])
             _ = Revalidation.outcome(fields, to: request, selected: 0, variants: [stored])

@@ -61,7 +61,7 @@ struct ReuseDecisionTests {
         let request = try Stage.request()
         let reuse = try #require(Stage.decide(request, stored, after: 7).reuse)
         #expect(reuse.freshness.age == 12 && reuse.timeToLive == 88)
-        let answer = CacheAnswer(stored, length: 3, to: request, age: reuse.freshness.age)
+        let answer = CacheResponse(stored, length: 3, to: request, age: reuse.freshness.age)
         #expect(answer.fields.values(for: "Age") == ["12"])
     }
 

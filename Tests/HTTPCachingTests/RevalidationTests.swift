@@ -136,7 +136,7 @@ struct RevalidationTests {
         #expect(try outcome([("ETag", "\"d\"")], request: request, [stored]) == .askAgain)
         #expect(try outcome([("ETag", "\"a\"")], request: request, [stored]) == .update([0]))
         // The client does not have "a": 200 with what is stored.
-        let answer = CacheAnswer(stored, length: 3, to: try Stage.request(request), age: 0)
+        let answer = CacheResponse(stored, length: 3, to: try Stage.request(request), age: 0)
         #expect(answer.status == 200 && answer.body == 0..<3)
     }
 
@@ -195,8 +195,8 @@ struct RevalidationTests {
             responseTime: Stage.now,
             Stage.shared
         )
-        #expect(updated.answers(request, under: Stage.digest, Stage.shared))
-        #expect(!updated.answers(try Stage.request([("A", "1"), ("B", "3")]), under: Stage.digest, Stage.shared))
+        #expect(updated.matches(request, under: Stage.digest, Stage.shared))
+        #expect(!updated.matches(try Stage.request([("A", "1"), ("B", "3")]), under: Stage.digest, Stage.shared))
         let store = MemoryStore(capacity: 1 << 20)
         let entry = CachedEntry(key: try Stage.key("http://a.example/"), response: stored, body: .memory([1]))
         store.insert(entry)

@@ -66,23 +66,23 @@ struct SelectingFieldsTests {
     func inconsistentVary() throws {
         let varied = try Stage.stored([("Vary", "A")], to: [("A", "1")])
         let silent = try Stage.stored([], to: [("A", "2")], siblings: [varied])
-        #expect(silent.answers(try Stage.request([("A", "2")]), under: Stage.digest, Stage.shared))
-        #expect(!silent.answers(try Stage.request([("A", "1")]), under: Stage.digest, Stage.shared))
+        #expect(silent.matches(try Stage.request([("A", "2")]), under: Stage.digest, Stage.shared))
+        #expect(!silent.matches(try Stage.request([("A", "1")]), under: Stage.digest, Stage.shared))
         let alone = try Stage.stored([], to: [("A", "2")])
-        #expect(alone.answers(try Stage.request([("A", "1")]), under: Stage.digest, Stage.shared))
+        #expect(alone.matches(try Stage.request([("A", "1")]), under: Stage.digest, Stage.shared))
     }
 
     @Test("a response is not used under another policy than it was received under")
     func digest() throws {
         let stored = try Stage.stored([])
-        #expect(stored.answers(try Stage.request(), under: Stage.digest, Stage.shared))
-        #expect(!stored.answers(try Stage.request(), under: PolicyDigest([9]), Stage.shared))
+        #expect(stored.matches(try Stage.request(), under: Stage.digest, Stage.shared))
+        #expect(!stored.matches(try Stage.request(), under: PolicyDigest([9]), Stage.shared))
     }
 
     @Test("what a private cache kept is not a shared cache's")
     func sharing() throws {
         let stored = try Stage.stored([("Cache-Control", "private, max-age=60")], options: Stage.ofOne)
-        #expect(stored.answers(try Stage.request(), under: Stage.digest, Stage.ofOne))
-        #expect(!stored.answers(try Stage.request(), under: Stage.digest, Stage.shared))
+        #expect(stored.matches(try Stage.request(), under: Stage.digest, Stage.ofOne))
+        #expect(!stored.matches(try Stage.request(), under: Stage.digest, Stage.shared))
     }
 }

@@ -17,7 +17,7 @@ struct StorabilityTests {
         var responseFields = HTTPFields()
         if let cacheControl { try responseFields.append(name: "Cache-Control", value: cacheControl) }
         if let response { try responseFields.append(name: response.0, value: response.1) }
-        return Storability.judge(
+        return Storability.evaluate(
             method: method,
             request: requestFields,
             status: status,

@@ -27,7 +27,7 @@ struct TransitBudgetTests {
         #expect(begin("two", 500, now: 0) == nil)
         let two = try #require(begin("two", 400, now: 0))
         #expect(begin("three", nil, now: 0) == nil)
-        #expect(budget.take(400 << 10, for: two, now: 0))
+        #expect(budget.consume(400 << 10, for: two, now: 0))
         budget.end(one)
         budget.end(one)
         #expect(budget.used == 400 << 10)
@@ -39,8 +39,8 @@ struct TransitBudgetTests {
     func unknown() throws {
         let one = try #require(begin("one", nil, now: 0))
         let two = try #require(begin("two", nil, now: 0))
-        #expect(budget.take(600 << 10, for: one, now: 0) && budget.used == 600 << 10)
-        #expect(!budget.take(500 << 10, for: two, now: 0))
+        #expect(budget.consume(600 << 10, for: one, now: 0) && budget.used == 600 << 10)
+        #expect(!budget.consume(500 << 10, for: two, now: 0))
         budget.end(two)
         #expect(budget.used == 600 << 10)
     }
@@ -50,14 +50,14 @@ struct TransitBudgetTests {
         let one = try #require(begin("one", 400, now: 0))
         let two = try #require(begin("two", 400, now: 1))
         let moving = try #require(begin("moving", 200, now: 0))
-        #expect(budget.take(64 << 10, for: moving, now: 9))
+        #expect(budget.consume(64 << 10, for: moving, now: 9))
         // Too soon; and then what all of them have is not enough.
         #expect(begin("new", 300, now: 9) == nil)
         #expect(begin("new", 900, now: 12) == nil)
         #expect(losses.all == [])
         let new = try #require(begin("new", 300, now: 12))
         #expect(losses.all == ["one"])
-        #expect(!budget.take(1, for: one, now: 12) && budget.take(1, for: two, now: 12))
+        #expect(!budget.consume(1, for: one, now: 12) && budget.consume(1, for: two, now: 12))
         budget.end(one)
         #expect(budget.used == 900 << 10)
         for share in [two, moving, new] { budget.end(share) }
@@ -67,7 +67,7 @@ struct TransitBudgetTests {
     @Test("to trickle is to stand still")
     func trickling() throws {
         let one = try #require(begin("one", 1000, now: 0))
-        for now in 1..<12 { #expect(budget.take(100, for: one, now: UInt64(now))) }
+        for now in 1..<12 { #expect(budget.consume(100, for: one, now: UInt64(now))) }
         #expect(begin("new", 1, now: 12) != nil)
         #expect(losses.all == ["one"])
     }

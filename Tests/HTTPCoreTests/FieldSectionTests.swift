@@ -40,7 +40,7 @@ private func section(
     var section = RequestSection(limits: limits)
     var head = RequestHead()
     for (name, value) in fields {
-        let isWell = section.take(name: Array(name.utf8).span, value: Array(value.utf8).span, into: &head)
+        let isWell = section.append(name: Array(name.utf8).span, value: Array(value.utf8).span, into: &head)
         guard isWell else { return Outcome(head, isWellFormed: false) }
     }
     let fault = section.conclude(isForOrigin: isForOrigin, endsStream: endsStream, into: &head)
@@ -204,7 +204,7 @@ struct FieldSectionTests {
         var section = ResponseSection()
         var head = ResponseHead()
         for (name, value) in fields {
-            guard section.take(name: Array(name.utf8).span, value: Array(value.utf8).span, into: &head) else {
+            guard section.append(name: Array(name.utf8).span, value: Array(value.utf8).span, into: &head) else {
                 return (head, false, nil)
             }
         }
@@ -249,7 +249,7 @@ struct FieldSectionTests {
         var section = ResponseSection()
         var head = ResponseHead()
         func take(_ name: String, _ value: String) -> Bool {
-            section.take(name: Array(name.utf8).span, value: Array(value.utf8).span, into: &head)
+            section.append(name: Array(name.utf8).span, value: Array(value.utf8).span, into: &head)
         }
         #expect(take(":status", "103"))
         #expect(take("link", "</x>"))
@@ -265,7 +265,7 @@ struct FieldSectionTests {
     func trailers() {
         var section = TrailerSection(limits: HeadLimits(headBytes: 400))
         func take(_ name: String, _ value: String) -> Bool {
-            section.take(name: Array(name.utf8).span, value: Array(value.utf8).span)
+            section.append(name: Array(name.utf8).span, value: Array(value.utf8).span)
         }
         #expect(take("grpc-status", "0"))
         #expect(take("content-length", "3"))

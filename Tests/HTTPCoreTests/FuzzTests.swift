@@ -190,11 +190,11 @@ struct FuzzTests {
             _ = IPAddress(parsing: bytes.span)
             _ = try? Host(normalizing: bytes.span)
             var parser = ResponseHeadParser()
-            _ = parser.take(line: bytes.span, answering: .get, into: &head)
+            _ = parser.consume(line: bytes.span, answering: .get, into: &head)
             let status = Array("HTTP/1.1 200 OK\r\n".utf8)
             parser.reset()
-            _ = parser.take(line: status.span, answering: .get, into: &head)
-            _ = parser.take(line: (bytes + [13, 10]).span, answering: .get, into: &head)
+            _ = parser.consume(line: status.span, answering: .get, into: &head)
+            _ = parser.consume(line: (bytes + [13, 10]).span, answering: .get, into: &head)
         }
     }
 }

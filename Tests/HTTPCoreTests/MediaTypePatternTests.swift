@@ -31,13 +31,13 @@ struct MediaTypePatternTests {
         let any = [try #require(MediaTypePattern("*/*"))]
         var fields = HTTPFields()
         #expect(
-            !html.takeInSome(fields) && !html.takeInOnly(fields) && any.takeInSome(fields) && any.takeInOnly(fields)
+            !html.matchAny(fields) && !html.matchOnly(fields) && any.matchAny(fields) && any.matchOnly(fields)
         )
         try fields.append(name: "Content-Type", value: "text/html")
-        #expect(html.takeInSome(fields) && html.takeInOnly(fields))
+        #expect(html.matchAny(fields) && html.matchOnly(fields))
         try fields.append(name: "content-type", value: "text/plain")
         #expect(
-            html.takeInSome(fields) && !html.takeInOnly(fields) && any.takeInSome(fields) && !any.takeInOnly(fields)
+            html.matchAny(fields) && !html.matchOnly(fields) && any.matchAny(fields) && !any.matchOnly(fields)
         )
     }
 }

@@ -16,7 +16,7 @@ struct ResponseHeadParserTests {
         for byte in text.utf8 {
             line.append(byte)
             guard byte == 10 else { continue }
-            outcome = parser.take(line: line.span, answering: method, into: &head)
+            outcome = parser.consume(line: line.span, answering: method, into: &head)
             line = []
             if case .failed = outcome { break }
         }
@@ -146,10 +146,10 @@ struct ResponseHeadParserTests {
         var head = ResponseHead()
         let bad = Array("nonsense\r\n".utf8)
         let good = Array("HTTP/1.1 200 OK\r\n".utf8)
-        #expect(parser.take(line: bad.span, answering: .get, into: &head) == .failed(.statusLineInvalid))
-        #expect(parser.take(line: good.span, answering: .get, into: &head) == .failed(.statusLineInvalid))
+        #expect(parser.consume(line: bad.span, answering: .get, into: &head) == .failed(.statusLineInvalid))
+        #expect(parser.consume(line: good.span, answering: .get, into: &head) == .failed(.statusLineInvalid))
         parser.reset()
-        #expect(parser.take(line: good.span, answering: .get, into: &head) == .needMore)
+        #expect(parser.consume(line: good.span, answering: .get, into: &head) == .needMore)
         #expect(parser.isInsideHead)
     }
 

@@ -23,12 +23,12 @@ struct FolderWatchTests {
     private func isTold(_ names: FolderWatch.Names, of change: () throws -> Void) throws -> Bool {
         let watch = try FolderWatch([inside: names])
         #expect(watch.failures.isEmpty)
-        #expect(!watch.takeChanges())
+        #expect(!watch.drainChanges())
         try change()
         let isReadable = DescriptorPoll.isReadable(watch.descriptor)
-        let isTold = watch.takeChanges()
+        let isTold = watch.drainChanges()
         #expect(isReadable || !isTold)
-        #expect(!watch.takeChanges(), "it is told once")
+        #expect(!watch.drainChanges(), "it is told once")
         return isTold
     }
 
@@ -74,9 +74,9 @@ struct FolderWatchTests {
         #expect(symlink("inside", link) == 0)
         let watch = try FolderWatch([inside: .these(["a.json"]), link: .these(["b.json"])])
         try folder.write("two", as: "inside/a.json")
-        #expect(watch.takeChanges())
+        #expect(watch.drainChanges())
         try folder.write("two", as: "inside/b.json")
-        #expect(watch.takeChanges())
+        #expect(watch.drainChanges())
     }
 
     @Test("a folder that is not there is no failure")
@@ -84,6 +84,6 @@ struct FolderWatchTests {
         let watch = try FolderWatch(["\(folder.path)/missing": .all, "\(inside)/a.json": .all, inside: .all])
         #expect(watch.failures.isEmpty)
         try folder.write("two", as: "inside/a.json")
-        #expect(watch.takeChanges())
+        #expect(watch.drainChanges())
     }
 }

@@ -44,7 +44,7 @@ struct ServiceNotifierTests {
         }
         try #require(bound == 0)
         let notifier = try #require(Self.notifier(["NOTIFY_SOCKET": "@\(name)"]))
-        notifier.tell("READY=1\nSTATUS=serving")
+        notifier.notify("READY=1\nSTATUS=serving")
         var buffer = [UInt8](repeating: 0, count: 100)
         let count = recv(listener, &buffer, buffer.count, Int32(MSG_DONTWAIT))
         #expect(count > 0 && String(decoding: buffer[..<max(0, count)], as: UTF8.self) == "READY=1\nSTATUS=serving")

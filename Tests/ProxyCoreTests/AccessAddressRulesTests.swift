@@ -248,7 +248,7 @@ struct AccessAddressRulesTests {
     @Test("the kernel knows this machine's own addresses from others")
     func kernel() throws {
         for (text, answer) in [
-            ("127.0.0.1", RouteLookup.Answer.thisMachine), ("127.9.9.9", .thisMachine), ("192.0.2.1", .elsewhere),
+            ("127.0.0.1", RouteLookup.Destination.thisMachine), ("127.9.9.9", .thisMachine), ("192.0.2.1", .elsewhere),
             ("2001:db8::1", .elsewhere),
         ] {
             let place = AddressAndPort(try address(text), 0).socketAddress

@@ -74,7 +74,7 @@ struct ClientResponseTests {
         var responseHead = ResponseHead()
         var outcome = ResponseHeadParser.Outcome.needMore
         for line in response.split(separator: "\r\n", omittingEmptySubsequences: false).dropLast() {
-            outcome = responseParser.take(
+            outcome = responseParser.consume(
                 line: Array("\(line)\r\n".utf8).span,
                 answering: requestHead.method,
                 into: &responseHead

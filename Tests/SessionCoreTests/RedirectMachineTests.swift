@@ -12,8 +12,11 @@ struct RedirectMachineTests {
         var parser = ResponseHeadParser()
         let lines = ["HTTP/1.1 \(status) X"] + locations.map { "Location: \($0)" } + ["Content-Length: 0", ""]
         for line in lines {
-            if case .failed(let fault) = parser.take(line: Array("\(line)\r\n".utf8).span, answering: .get, into: &head)
-            {
+            if case .failed(let fault) = parser.consume(
+                line: Array("\(line)\r\n".utf8).span,
+                answering: .get,
+                into: &head
+            ) {
                 throw Refused(fault: "\(fault.message)")
             }
         }

@@ -37,7 +37,7 @@ final class HTTP2Peer: HTTP2SessionDelegate {
             for (name, value) in fields { block.add(name: Array(name.utf8).span, value: Array(value.utf8).span) }
         }
         guard isSent else { throw TestSocket.Failure("request") }
-        if body != nil, ends { session.end(stream) }
+        if body != nil, ends { session.endBody(stream) }
         try flush()
         return stream
     }
@@ -51,7 +51,7 @@ final class HTTP2Peer: HTTP2SessionDelegate {
     func end(_ stream: PeerStream, trailers: [(String, String)]) throws {
         var fields = HTTPFields()
         for (name, value) in trailers { try fields.append(name: name, value: value) }
-        session.end(stream, trailers: fields)
+        session.endBody(stream, trailers: fields)
         try flush()
     }
 

@@ -47,11 +47,11 @@ struct StapleTests {
             (nil, "staple_missing", "sent no staple"),
             (Array("gibberish".utf8), "staple_missing", "no OCSP response"),
             (try good { $0.responseStatus = 3 }, "staple_missing", "trylater"),
-            (try good { $0.answers[0].nextUpdate = now - 400 }, "staple_missing", "out of date"),
-            (try good { $0.answers[0].status = .unknown }, "staple_missing", "does not know"),
-            (try good { $0.answers[0].status = .revoked }, "certificate_revoked", "revoked"),
+            (try good { $0.singleResponses[0].nextUpdate = now - 400 }, "staple_missing", "out of date"),
+            (try good { $0.singleResponses[0].status = .unknown }, "staple_missing", "does not know"),
+            (try good { $0.singleResponses[0].status = .revoked }, "certificate_revoked", "revoked"),
             (
-                try good { $0.answers[0].leaf = try pki.server(host).certificate }, "staple_missing",
+                try good { $0.singleResponses[0].leaf = try pki.server(host).certificate }, "staple_missing",
                 "another certificate"
             ),
             (try good { $0.signer = try TestPKI("other").intermediate }, "staple_missing", "not vouched for"),
@@ -163,7 +163,7 @@ struct StapleTests {
         for seconds: Int64 in [3, 15, 50] {
             let end = Int64(Date().timeIntervalSince1970) + seconds
             // The five minutes for clocks that differ are counted in.
-            let staple = try good { $0.answers[0].nextUpdate = end - 300 }
+            let staple = try good { $0.singleResponses[0].nextUpdate = end - 300 }
             let origin = try ScriptedOrigin(server, staple: staple) { connection in
                 while try connection.readRequest() != nil { try connection.answer() }
             }

@@ -65,13 +65,13 @@ public struct CacheControl: Hashable, Sendable {
             let value = fields.value(at: index)
             var members = ListMembers()
             while let range = members.next(in: value) {
-                take(value.extracting(range))
+                parseDirective(value.extracting(range))
             }
             place = fields.next(.cacheControl, after: index)
         }
     }
 
-    private mutating func take(_ directive: borrowing Span<UInt8>) {
+    private mutating func parseDirective(_ directive: borrowing Span<UInt8>) {
         // A list may have empty members (RFC 9110 5.6.1).
         guard directive.count > 0 else { return }
         let equals = directive.firstIndex(of: UInt8(ascii: "="))
@@ -85,8 +85,8 @@ public struct CacheControl: Hashable, Sendable {
             argument = Self.unquoted(directive.extracting(equals + 1..<directive.count))
             if argument == nil { isMalformed = true }
         }
-        takeFlag(name, argument)
-        takeSeconds(name, argument)
+        applyFlag(name, argument)
+        applySeconds(name, argument)
     }
 
     /// What a directive of a response has for an argument (RFC 9111 5.2.2, RFC 5861, RFC 8246).
@@ -113,12 +113,12 @@ public struct CacheControl: Hashable, Sendable {
     mutating func noteMalformed() { isMalformed = true }
 
     /// Takes a directive that a targeted field gives (RFC 9213 2.1).
-    mutating func take(_ name: [UInt8], argument: [UInt8]?) {
-        takeFlag(name.span, argument)
-        takeSeconds(name.span, argument)
+    mutating func applyDirective(_ name: [UInt8], argument: [UInt8]?) {
+        applyFlag(name.span, argument)
+        applySeconds(name.span, argument)
     }
 
-    private mutating func takeFlag(_ name: borrowing Span<UInt8>, _ argument: [UInt8]?) {
+    private mutating func applyFlag(_ name: borrowing Span<UInt8>, _ argument: [UInt8]?) {
         if name.equalsIgnoringCase("no-store") { noStore = true }
         if name.equalsIgnoringCase("no-transform") { noTransform = true }
         if name.equalsIgnoringCase("only-if-cached") { onlyIfCached = true }
@@ -131,7 +131,7 @@ public struct CacheControl: Hashable, Sendable {
         if name.equalsIgnoringCase("private") { isPrivate = Self.merged(isPrivate, Self.scope(argument)) }
     }
 
-    private mutating func takeSeconds(_ name: borrowing Span<UInt8>, _ argument: [UInt8]?) {
+    private mutating func applySeconds(_ name: borrowing Span<UInt8>, _ argument: [UInt8]?) {
         if name.equalsIgnoringCase("max-age") { maxAge = Self.freshness(maxAge, argument) }
         if name.equalsIgnoringCase("s-maxage") { sharedMaxAge = Self.freshness(sharedMaxAge, argument) }
         if name.equalsIgnoringCase("stale-while-revalidate") {

@@ -33,8 +33,8 @@ struct StructuredDictionary {
         while !reader.isAtEnd {
             guard let key = reader.key() else { return nil }
             var value = Value.boolean(true)
-            if reader.take("=") {
-                guard let read = reader.take("(") ? reader.innerList() : reader.item() else { return nil }
+            if reader.consume("=") {
+                guard let read = reader.consume("(") ? reader.innerList() : reader.item() else { return nil }
                 value = read
             }
             guard reader.parameters() else { return nil }
@@ -49,7 +49,7 @@ struct StructuredDictionary {
             }
             reader.skip(ASCII.isBlank)
             if reader.isAtEnd { return }
-            guard reader.take(",") else { return nil }
+            guard reader.consume(",") else { return nil }
             reader.skip(ASCII.isBlank)
             if reader.isAtEnd { return nil }
         }
@@ -64,7 +64,7 @@ struct StructuredDictionary {
         var isAtEnd: Bool { place == text.count }
         var next: UInt8? { place < text.count ? text[place] : nil }
 
-        mutating func take(_ scalar: Unicode.Scalar) -> Bool {
+        mutating func consume(_ scalar: Unicode.Scalar) -> Bool {
             guard next == UInt8(ascii: scalar) else { return false }
             place += 1
             return true
@@ -98,8 +98,8 @@ struct StructuredDictionary {
             case UInt8(ascii: ":"): return byteSequence()
             case UInt8(ascii: "?"):
                 place += 1
-                if take("1") { return .boolean(true) }
-                return take("0") ? .boolean(false) : nil
+                if consume("1") { return .boolean(true) }
+                return consume("0") ? .boolean(false) : nil
             case UInt8(ascii: "-"): return number()
             default:
                 if ASCII.isDigit(first) { return number() }
@@ -111,10 +111,10 @@ struct StructuredDictionary {
         }
 
         private mutating func number() -> Value? {
-            let isNegative = take("-")
+            let isNegative = consume("-")
             let digits = run(ASCII.isDigit)
             guard !digits.isEmpty, digits.count <= 15 else { return nil }
-            if take(".") {
+            if consume(".") {
                 let fraction = run(ASCII.isDigit)
                 return digits.count <= 12 && (1...3).contains(fraction.count) ? .other : nil
             }
@@ -145,24 +145,24 @@ struct StructuredDictionary {
         private mutating func byteSequence() -> Value? {
             place += 1
             skip { ASCII.isLetter($0) || ASCII.isDigit($0) || "+/=".utf8.contains($0) }
-            return take(":") ? .other : nil
+            return consume(":") ? .other : nil
         }
 
         /// Behind the opening parenthesis.
         mutating func innerList() -> Value? {
             while true {
                 skip { $0 == UInt8(ascii: " ") }
-                if take(")") { return .other }
+                if consume(")") { return .other }
                 guard item() != nil, parameters() else { return nil }
                 guard next == UInt8(ascii: " ") || next == UInt8(ascii: ")") else { return nil }
             }
         }
 
         mutating func parameters() -> Bool {
-            while take(";") {
+            while consume(";") {
                 skip { $0 == UInt8(ascii: " ") }
                 guard key() != nil else { return false }
-                if take("="), item() == nil { return false }
+                if consume("="), item() == nil { return false }
             }
             return true
         }
@@ -187,20 +187,20 @@ extension CacheControl {
         guard let dictionary = StructuredDictionary(text), !dictionary.members.isEmpty else { return nil }
         self.init(HTTPFields())
         if dictionary.isCutShort { noteMalformed() }
-        for member in dictionary.members { take(member) }
+        for member in dictionary.members { apply(member) }
     }
 
-    private mutating func take(_ member: StructuredDictionary.Member) {
+    private mutating func apply(_ member: StructuredDictionary.Member) {
         switch (ArgumentType(of: member.key), member.value) {
         case (nil, _), (.none?, .boolean(false)), (.names?, .boolean(false)): break
-        case (.none?, .boolean(true)), (.names?, .boolean(true)): take(member.key, argument: nil)
+        case (.none?, .boolean(true)), (.names?, .boolean(true)): applyDirective(member.key, argument: nil)
         case (.seconds?, .integer(let number)):
-            take(member.key, argument: number < 0 ? [] : Array(String(number).utf8))
-        case (.names?, .string(let text)): take(member.key, argument: text)
+            applyDirective(member.key, argument: number < 0 ? [] : Array(String(number).utf8))
+        case (.names?, .string(let text)): applyDirective(member.key, argument: text)
         default:
             noteMalformed()
             // As strict as can be, besides: no lifetime, and a restriction of the whole response.
-            take(member.key, argument: [])
+            applyDirective(member.key, argument: [])
         }
     }
 }

@@ -51,7 +51,7 @@ public struct CacheRequest: Sendable {
     private static let originConditions: FieldNameSet = [.ifMatch, .ifUnmodifiedSince]
 
     /// Whether stored responses may answer it at all.
-    var isAnswerable: Bool {
+    var isCacheable: Bool {
         (method == .get || method == .head) && !hasBody && !fields.containsAny(of: Self.originConditions)
     }
 }

@@ -80,7 +80,7 @@ public struct CacheRule: Hashable, Sendable {
             return false
         }
         guard let contentTypes else { return true }
-        return stores ? contentTypes.takeInOnly(response) : contentTypes.takeInSome(response)
+        return stores ? contentTypes.matchOnly(response) : contentTypes.matchAny(response)
     }
 
     /// The fields as they are to be judged and stored.

@@ -3,7 +3,7 @@ import HTTPCore
 /// What becomes of a request that meets a cache (RFC 9111 4).
 public enum CacheUse: Hashable, Sendable {
     /// The stored response answers it.
-    case answer(Reuse)
+    case reuse(Reuse)
     /// The origin is asked.
     case forward(ForwardReason, validates: Bool)
     /// Nothing stored can be used, and the origin must not be asked (`only-if-cached`, `returnCacheDataDontLoad`), or
@@ -72,7 +72,7 @@ public enum ReuseDecision {
         _ options: CacheOptions
     ) -> CacheUse {
         guard request.method == .get || request.method == .head else { return .forward(.method, validates: false) }
-        guard request.isAnswerable else { return .forward(.bypass, validates: false) }
+        guard request.isCacheable else { return .forward(.bypass, validates: false) }
         guard let stored else { return decide(request, hasVariants: hasVariants) }
         return decide(request, stored, now: now, isDoubted: isDoubted)
     }
@@ -85,7 +85,7 @@ public enum ReuseDecision {
         isDoubted: Bool
     ) -> CacheUse {
         guard request.method == .get || request.method == .head else { return .forward(.method, validates: false) }
-        guard request.isAnswerable else { return .forward(.bypass, validates: false) }
+        guard request.isCacheable else { return .forward(.bypass, validates: false) }
         guard let index = found.selected else { return decide(request, hasVariants: !found.entries.isEmpty) }
         return decide(request, found.entries[index].response, now: now, isDoubted: isDoubted)
     }
@@ -108,7 +108,7 @@ public enum ReuseDecision {
             return elsewhere(request, .bypass, validates: false)
         case .returnCacheDataElseLoad, .returnCacheDataDontLoad:
             let isForbidden = terms.needsValidation || (!freshness.isFresh && !mayBeStale)
-            guard isForbidden else { return .answer(Reuse(freshness: freshness, revalidates: false)) }
+            guard isForbidden else { return .reuse(Reuse(freshness: freshness, revalidates: false)) }
             return elsewhere(request, terms.needsValidation ? .request : .stale, validates: stored.hasValidator)
         case .useProtocolCachePolicy:
             break
@@ -121,7 +121,7 @@ public enum ReuseDecision {
             guard fits(freshness, request.control, terms) else {
                 return elsewhere(request, .request, validates: stored.hasValidator)
             }
-            return .answer(Reuse(freshness: freshness, revalidates: false))
+            return .reuse(Reuse(freshness: freshness, revalidates: false))
         }
         guard mayBeStale else { return elsewhere(request, .stale, validates: stored.hasValidator) }
         return decideStale(request, stored, freshness)
@@ -144,7 +144,7 @@ public enum ReuseDecision {
         if isInGrace, isYoungEnough, control.minFresh == nil, !control.onlyIfCached {
             // A client that said max-age without max-stale wants nothing stale (5.2.1.1).
             if control.maxAge == nil || control.maxStale != nil {
-                return .answer(Reuse(freshness: freshness, revalidates: true))
+                return .reuse(Reuse(freshness: freshness, revalidates: true))
             }
         }
         if let limit = control.maxStale, isYoungEnough, control.minFresh == nil, !terms.impliesRevalidation {
@@ -153,7 +153,7 @@ public enum ReuseDecision {
                 case .any: true
                 case .seconds(let seconds): staleness <= seconds
                 }
-            if isWanted { return .answer(Reuse(freshness: freshness, revalidates: false)) }
+            if isWanted { return .reuse(Reuse(freshness: freshness, revalidates: false)) }
         }
         return elsewhere(request, .stale, validates: stored.hasValidator)
     }
@@ -186,7 +186,7 @@ public enum ReuseDecision {
         isDoubted: Bool = false,
         _ options: CacheOptions
     ) -> CacheUse? {
-        guard let stored, request.isAnswerable else { return nil }
+        guard let stored, request.isCacheable else { return nil }
         let freshness = stored.freshness(now: now)
         let terms = stored.terms
         var limit = terms.staleIfError
@@ -204,6 +204,6 @@ public enum ReuseDecision {
         guard !stored.isMarkedStale, !isDoubted else { return nil }
         if !terms.impliesRevalidation, let asked = request.control.staleIfError { limit = max(limit, asked) }
         guard freshness.staleness <= limit, limit > 0 || freshness.isFresh else { return nil }
-        return .answer(Reuse(freshness: freshness, revalidates: false))
+        return .reuse(Reuse(freshness: freshness, revalidates: false))
     }
 }

@@ -51,7 +51,7 @@ public enum Storability: Hashable, Sendable {
     ///   - status: of the response.
     ///   - response: the fields of the response as it was received.
     ///   - isShared: whether the cache serves several users.
-    public static func judge(
+    public static func evaluate(
         method: HTTPMethod,
         request: HTTPFields,
         status: Int,

@@ -131,7 +131,7 @@ public struct StoredResponse: Sendable {
 
     /// Whether the response to an earlier request may answer this one, freshness aside: the selecting fields match, it
     /// was received under the same policy, and a cache of this kind stored it.
-    public func answers(_ request: CacheRequest, under digest: PolicyDigest, _ options: CacheOptions) -> Bool {
+    public func matches(_ request: CacheRequest, under digest: PolicyDigest, _ options: CacheOptions) -> Bool {
         guard self.digest == digest, isShared || !options.isShared else { return false }
         return selecting.isEmpty || selecting.matches(request.fields)
     }
@@ -146,7 +146,7 @@ public struct StoredResponse: Sendable {
         _ options: CacheOptions
     ) -> Int? {
         var found: Int?
-        for index in variants.indices where variants[index].answers(request, under: digest, options) {
+        for index in variants.indices where variants[index].matches(request, under: digest, options) {
             if let known = found, variants[index].isOlder(than: variants[known]) { continue }
             found = index
         }

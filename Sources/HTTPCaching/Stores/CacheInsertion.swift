@@ -97,7 +97,7 @@ public final class CacheInsertion {
             return false
         }
         isOver = true
-        if let bytes = memory?.take() {
+        if let bytes = memory?.takeBody() {
             store.insert(
                 CachedEntry(key: key, response: response, body: .memory(bytes), tags: tags),
                 unlessRemovedSince: epoch
@@ -153,7 +153,7 @@ final class TransitBody: @unchecked Sendable {
 
     /// - Returns: false where there is no room any more.
     func append(_ span: borrowing Span<UInt8>) -> Bool {
-        guard let share, budget.take(span.count, for: share, now: Clock.monotonic) else {
+        guard let share, budget.consume(span.count, for: share, now: Clock.monotonic) else {
             giveBack()
             return false
         }
@@ -165,7 +165,7 @@ final class TransitBody: @unchecked Sendable {
     }
 
     /// The whole body, and the room is given back; nil when another has it.
-    func take() -> [UInt8]? {
+    func takeBody() -> [UInt8]? {
         let taken: [UInt8]? = lock.withLock {
             guard !isGone else { return nil }
             var taken: [UInt8] = []

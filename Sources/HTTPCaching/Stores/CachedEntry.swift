@@ -62,7 +62,7 @@ public final class CachedEntry: Sendable {
         _ options: CacheOptions
     ) -> Int? {
         var found: Int?
-        for index in entries.indices where entries[index].response.answers(request, under: digest, options) {
+        for index in entries.indices where entries[index].response.matches(request, under: digest, options) {
             if let known = found, entries[index].response.isOlder(than: entries[known].response) { continue }
             found = index
         }

@@ -32,7 +32,7 @@ struct DiskFolder: Sendable {
         try FileMove.makeFolders(above: path)
         for folder in [path, partial, bodies] {
             if mkdir(folder, 0o700) != 0, errno != EEXIST { throw IOFailure(code: errno, during: "mkdir") }
-            try Self.judge(folder, followsLink: folder == path)
+            try Self.checkOwnership(folder, followsLink: folder == path)
         }
         let descriptor = Glibc.open("\(path)/lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw IOFailure(code: errno, during: "open") }
@@ -47,7 +47,7 @@ struct DiskFolder: Sendable {
     }
 
     /// Who can write here says what pinned servers are supposed to have answered.
-    private static func judge(_ folder: String, followsLink: Bool) throws(IOFailure) {
+    private static func checkOwnership(_ folder: String, followsLink: Bool) throws(IOFailure) {
         var status = stat()
         guard (followsLink ? stat(folder, &status) : lstat(folder, &status)) == 0 else {
             throw IOFailure(code: errno, during: "stat")

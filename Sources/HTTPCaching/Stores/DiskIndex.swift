@@ -44,7 +44,7 @@ final class DiskIndex {
     private var used: Set<Int64> = []
     private(set) var evictions = 0
     /// What the rows' hashes are, nearly. Rows up to `countedUpTo` are in it, and those behind `rowsToCount`.
-    private(set) var filter: HashFilter
+    private(set) var filter: CountingBloomFilter
     private var countedUpTo: Int64 = 0
     private var rowsToCount: Int64 = 0
     /// Of the rows that the transaction under way deletes.
@@ -123,7 +123,7 @@ final class DiskIndex {
         hasFile = try database.prepare("SELECT 1 FROM entry WHERE file = ?")
         fileOfRow = try database.prepare("SELECT file FROM entry WHERE id = ?")
         hashOfRow = try database.prepare("SELECT hash FROM entry WHERE id = ?")
-        filter = HashFilter(entries: 0)
+        filter = CountingBloomFilter(entries: 0)
         try resetFilter()
     }
 
@@ -171,7 +171,7 @@ final class DiskIndex {
 
     /// Begins another filter, which is not complete.
     private func resetFilter() throws(SQLiteFailure) {
-        filter = HashFilter(entries: try totals().entries)
+        filter = CountingBloomFilter(entries: try totals().entries)
         countedUpTo = 0
         let last = try database.prepare("SELECT max(id) FROM entry")
         rowsToCount = try last.step() ? last.integer(0) : 0

@@ -121,7 +121,7 @@ final class FileInsertion: @unchecked Sendable {
     /// - Returns: false when it has failed.
     func append(_ bytes: [UInt8]) -> Bool {
         guard let share, !hasFailed.load(ordering: .relaxed),
-            store.transit.take(bytes.count, for: share, now: Clock.monotonic)
+            store.transit.consume(bytes.count, for: share, now: Clock.monotonic)
         else { return false }
         waitingBytes.wrappingAdd(bytes.count, ordering: .relaxed)
         loop.submit {

@@ -74,7 +74,7 @@ public final class DiskStore: @unchecked Sendable {
     /// When the disk may have room again, on the monotonic clock; 0 while it has.
     private var storesAgain: UInt64 = 0
     /// What the index has, nearly, and the seed of its hashes.
-    private var filter: HashFilter?
+    private var filter: CountingBloomFilter?
     private var filterSeed: UInt64 = 0
     private var isClosed = false
     /// The index thread has been given its last work.
@@ -454,7 +454,7 @@ public final class DiskStore: @unchecked Sendable {
                 }
                 return numbers.offBecause != nil
             }
-            if wasOff { tell("the cache in \(configuration.folder) is on again") }
+            if wasOff { report("the cache in \(configuration.folder) is on again") }
             indexLoop.submit { self.countRows() }
             if !hasSwept {
                 hasSwept = true
@@ -524,7 +524,7 @@ public final class DiskStore: @unchecked Sendable {
             storesAgain = Clock.monotonic + UInt64(configuration.pause * 1e9)
             numbers.offBecause = reason
         }
-        tell("the cache in \(configuration.folder) stores nothing: \(reason)")
+        report("the cache in \(configuration.folder) stores nothing: \(reason)")
     }
 
     private func noteStored() {
@@ -534,7 +534,7 @@ public final class DiskStore: @unchecked Sendable {
             numbers.offBecause = nil
             return true
         }
-        if wasFull { tell("the cache in \(configuration.folder) stores again") }
+        if wasFull { report("the cache in \(configuration.folder) stores again") }
     }
 
     private func turnOff(_ reason: String) {
@@ -544,10 +544,10 @@ public final class DiskStore: @unchecked Sendable {
             isOn = false
             numbers.offBecause = reason
         }
-        tell("the cache in \(configuration.folder) is off: \(reason)")
+        report("the cache in \(configuration.folder) is off: \(reason)")
     }
 
-    private func tell(_ text: String) {
+    private func report(_ text: String) {
         let now = Clock.monotonic
         if let noticedAt, now - noticedAt < UInt64(configuration.quiet * 1e9) { return }
         noticedAt = now

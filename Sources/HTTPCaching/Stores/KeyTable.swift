@@ -41,7 +41,7 @@ struct KeyTable {
     var all: [Resource] { slots.compactMap { $0 } }
 
     /// The resource of that key, made where there is none.
-    mutating func take(_ key: CacheKey) -> Resource {
+    mutating func findOrInsert(_ key: CacheKey) -> Resource {
         if let known = find(key) { return known }
         if (count + 1) * 2 > slots.count { grow() }
         let resource = Resource(key)

@@ -61,7 +61,7 @@ public final class MemoryStore: @unchecked Sendable {
         guard cost <= capacity else { return false }
         lock.lock()
         defer { lock.unlock() }
-        let resource = table.take(entry.key)
+        let resource = table.findOrInsert(entry.key)
         var isKnown = ghosts.contains(entry.key.hash)
         if let index = resource.entries.firstIndex(where: entry.replaces) {
             isKnown = isKnown || resource.places[index].isInMain

@@ -75,7 +75,7 @@ final class TransitBudget: @unchecked Sendable {
     /// A piece of the body has come.
     ///
     /// - Returns: false where there is no room for it, or the share's own has been given to another.
-    func take(_ count: Int, for share: Share, now: UInt64) -> Bool {
+    func consume(_ count: Int, for share: Share, now: UInt64) -> Bool {
         let (hasRoom, revoked) = lock.withLock {
             guard share.index != nil else { return (false, [Share]()) }
             share.received += count

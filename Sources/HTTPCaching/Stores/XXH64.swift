@@ -24,7 +24,7 @@ package struct XXH64: Sendable {
         var state = XXH64(seed: seed)
         let stripes = bytes.count / 32 * 32
         state.length = bytes.count
-        state.takeStripes(bytes, 0, stripes)
+        state.consumeStripes(bytes, 0, stripes)
         return state.finished(bytes, from: stripes)
     }
 
@@ -36,11 +36,11 @@ package struct XXH64: Sendable {
             for index in 0..<start { rest.append(bytes[index]) }
             guard rest.count == 32 else { return }
             let stripe = rest
-            takeStripes(stripe.span, 0, 32)
+            consumeStripes(stripe.span, 0, 32)
             rest.removeAll(keepingCapacity: true)
         }
         let end = start + (bytes.count - start) / 32 * 32
-        takeStripes(bytes, start, end)
+        consumeStripes(bytes, start, end)
         for index in end..<bytes.count { rest.append(bytes[index]) }
     }
 
@@ -63,7 +63,7 @@ package struct XXH64: Sendable {
         UInt64(littleEndian: unsafe bytes.unsafeLoadUnaligned(fromByteOffset: place, as: UInt64.self))
     }
 
-    private mutating func takeStripes(_ bytes: borrowing Span<UInt8>, _ start: Int, _ end: Int) {
+    private mutating func consumeStripes(_ bytes: borrowing Span<UInt8>, _ start: Int, _ end: Int) {
         var (one, two, three, four) = lanes
         let raw = bytes.bytes
         var place = start

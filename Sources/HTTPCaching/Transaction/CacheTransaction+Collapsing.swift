@@ -34,7 +34,7 @@ extension CacheTransaction {
         stopTimer()
         guard !isOver else {
             // It has gone in between: the next one leads.
-            if wake == .lead { cache.ended(self, .abandoned, now: loop.now) }
+            if wake == .lead { cache.leaderDidEnd(self, .abandoned, now: loop.now) }
             return
         }
         switch wake {

@@ -27,7 +27,7 @@ extension CacheTransaction {
     ///   - mayStore: false where the evaluation of the server did not pass in full (a failed pin that was only reported).
     ///   - endIsSure: false where the body's end could be its being cut short (RFC 9112 8): it is not stored.
     ///   - completion: is called once, perhaps before this returns, and not after `cancel`.
-    package func originAnswered(
+    package func didReceiveHead(
         status: Int,
         _ fields: HTTPFields,
         length: Int?,
@@ -39,7 +39,7 @@ extension CacheTransaction {
         if mayStore { cache.trust(url.origin) }
         if status == 304, validates { return notModified(fields, mayStore: mayStore, completion) }
         if status >= 500, mayStore,
-            case .answer(let reuse)? = ReuseDecision.decide(
+            case .reuse(let reuse)? = ReuseDecision.decide(
                 afterFailure: .serverError(status),
                 request,
                 stored: found.entry?.response,
@@ -48,13 +48,13 @@ extension CacheTransaction {
             )
         {
             release(.failed)
-            return answer(reuse, .forward(reason)) { [self] answer in
+            return makeResponse(reuse, .forward(reason)) { [self] answer in
                 guard let answer else { return completion(.relay(relay(status, fields, length, mayStore: false))) }
                 outcome = .stale
                 cache.count(outcome)
                 var told = answer.status
                 told.forwardStatus = status
-                let stale = Answer(head: answer.head, body: answer.body, status: told, refreshes: false)
+                let stale = Response(head: answer.head, body: answer.body, status: told, refreshes: false)
                 completion(.answer(stale))
             }
         }
@@ -68,7 +68,7 @@ extension CacheTransaction {
     func relay(_ status: Int, _ fields: HTTPFields, _ length: Int?, mayStore: Bool) -> CacheStatus {
         cache.count(outcome)
         var told = CacheStatus(.forward(reason))
-        if request.method == .head, mayStore { headAnswered(status, fields) }
+        if request.method == .head, mayStore { updateStored(status, fields) }
         guard request.method == .get else { return told }
         guard mayStore, endIsSure else {
             release(.notForOthers)
@@ -124,7 +124,7 @@ extension CacheTransaction {
                     // A field that Vary names may be one that this program puts in: a secret.
                     inMemoryOnly: inMemoryOnly || (request.hasCredentials && !response.selecting.isEmpty)
                 )
-                isForOthers = answersOthers(response)
+                isForOthers = isReusableForOthers(response)
                 told.isStored = true
             } catch {
                 told.reason = error.reason
@@ -151,17 +151,17 @@ extension CacheTransaction {
 
     /// Whether somebody who asks for the same could be answered by it without a question to the origin. Where not, nobody
     /// is kept waiting for the end of a body that is not for them: it may be that of an endless stream.
-    func answersOthers(_ response: StoredResponse) -> Bool {
+    func isReusableForOthers(_ response: StoredResponse) -> Bool {
         let plain = CacheRequest(method: .get, fields: HTTPFields())
         let use = ReuseDecision.decide(plain, stored: response, hasVariants: true, now: now, cache.options)
-        if case .answer = use { return true }
+        if case .reuse = use { return true }
         return false
     }
 
-    func headAnswered(_ status: Int, _ fields: HTTPFields) {
+    func updateStored(_ status: Int, _ fields: HTTPFields) {
         for index in found.entries.indices {
             let entry = found.entries[index]
-            guard entry.response.answers(request, under: digest, cache.options) else { continue }
+            guard entry.response.matches(request, under: digest, cache.options) else { continue }
             let update = HeadUpdate(
                 changedByRule(fields, of: entry),
                 status: status,
@@ -183,7 +183,7 @@ extension CacheTransaction {
     /// The origin gave no answer.
     ///
     /// - Parameter completion: gets nil where the failure itself is the answer.
-    package func originFailed(_ failure: OriginFailure, _ completion: @escaping (HeadStep?) -> Void) {
+    package func originDidFail(_ failure: OriginFailure, _ completion: @escaping (HeadStep?) -> Void) {
         release(.failed)
         if failure == .untrusted { doubt() }
         let use = ReuseDecision.decide(
@@ -195,8 +195,8 @@ extension CacheTransaction {
             cache.options
         )
         switch use {
-        case .answer(let reuse)?:
-            answer(reuse, .forward(reason)) { [self] answer in
+        case .reuse(let reuse)?:
+            makeResponse(reuse, .forward(reason)) { [self] answer in
                 guard let answer else { return completion(nil) }
                 outcome = .stale
                 cache.count(outcome)

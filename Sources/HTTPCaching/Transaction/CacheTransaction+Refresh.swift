@@ -43,7 +43,7 @@ extension CacheTransaction {
     private var isFreshByNow: Bool {
         let found = cache.store.inMemory(key, for: request, under: digest)
         let use = ReuseDecision.decide(request, found, now: now, isDoubted: cache.doubts(url.origin))
-        guard case .answer(let reuse) = use else { return false }
+        guard case .reuse(let reuse) = use else { return false }
         return !reuse.revalidates
     }
 }

@@ -37,13 +37,13 @@ extension CacheTransaction {
                 guard let entry = found.entry else { return askAgain(completion) }
                 self.outcome = .revalidated
                 cache.count(.revalidated)
-                release(mayStay && answersOthers(entry.response) ? .stored : .notForOthers)
+                release(mayStay && isReusableForOthers(entry.response) ? .stored : .notForOthers)
                 let reuse = Reuse(freshness: entry.response.freshness(now: now), revalidates: false)
-                let answer = answer(reuse, .forward(reason), entry, body)
+                let answer = makeResponse(reuse, .forward(reason), entry, body)
                 var told = answer.status
                 told.forwardStatus = 304
-                let head = withCookies(of: fields, answer.head)
-                completion(.answer(Answer(head: head, body: body, status: told, refreshes: false)))
+                let head = addingCookies(of: fields, answer.head)
+                completion(.answer(Response(head: head, body: body, status: told, refreshes: false)))
             }
         }
     }
@@ -120,7 +120,7 @@ extension CacheTransaction {
     }
 
     /// A cookie that came with a validation is for the client whose request it was, in place of what may be stored for all.
-    func withCookies(of notModified: HTTPFields, _ head: CacheAnswer) -> CacheAnswer {
+    func addingCookies(of notModified: HTTPFields, _ head: CacheResponse) -> CacheResponse {
         guard notModified.contains(.setCookie) else { return head }
         var head = head
         head.keptFields.remove(.setCookie)

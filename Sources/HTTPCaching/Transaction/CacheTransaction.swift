@@ -3,22 +3,22 @@ package import IOCore
 
 /// One request on its way through a cache: what is to be done next, from the lookup to the end of the body.
 ///
-/// In order: `begin`; where that says `forward`, `originAnswered` (or `originFailed`) and, where that says `relay`, `body`
-/// and `ended`. `cancel` when the client has gone, at any time.
+/// In order: `begin`; where that says `forward`, `didReceiveHead` (or `originDidFail`) and, where that says `relay`, `didReceiveBody`
+/// and `didEnd`. `cancel` when the client has gone, at any time.
 ///
 /// `@unchecked Sendable`: everything but `identifier`, `key` and `loop` is touched on the thread of `loop` alone; other
 /// threads hand it over and submit to the loop.
 package final class CacheTransaction: @unchecked Sendable {
     /// What the request is answered with out of the cache.
-    package struct Answer {
-        package let head: CacheAnswer
+    package struct Response {
+        package let head: CacheResponse
         package let body: Body
         package let status: CacheStatus
         /// Whether the origin is to be asked in the background: see `refresh`.
         package let refreshes: Bool
     }
 
-    /// Where the bytes of a stored body are; `CacheAnswer.body` says which of them are sent.
+    /// Where the bytes of a stored body are; `CacheResponse.body` says which of them are sent.
     package enum Body {
         case memory([UInt8])
         /// To be read with `DiskStore.read`, or sent from its descriptor.
@@ -26,7 +26,7 @@ package final class CacheTransaction: @unchecked Sendable {
     }
 
     package enum Step {
-        case answer(Answer)
+        case answer(Response)
         /// The origin is asked with these fields.
         case forward(HTTPFields)
         /// 504, and the origin is not asked.
@@ -35,7 +35,7 @@ package final class CacheTransaction: @unchecked Sendable {
 
     package enum HeadStep {
         /// The origin's answer is dropped, and this takes its place.
-        case answer(Answer)
+        case answer(Response)
         /// The origin's answer goes to the client; its body is shown to `body` on the way. In the background there is none,
         /// and only a body that `isStoring` is wanted.
         case relay(CacheStatus)
@@ -126,7 +126,7 @@ package final class CacheTransaction: @unchecked Sendable {
     package func begin(_ completion: @escaping (Step) -> Void) {
         self.completion = completion
         let isRead = request.method == .get || request.method == .head
-        guard isRead, request.isAnswerable, request.policy != .reloadIgnoringLocalCacheData else {
+        guard isRead, request.isCacheable, request.policy != .reloadIgnoringLocalCacheData else {
             return decide(mayWait: false)
         }
         lookUp(mayWait: true)
@@ -153,8 +153,8 @@ package final class CacheTransaction: @unchecked Sendable {
 
     func decide(mayWait: Bool) {
         switch ReuseDecision.decide(request, found, now: now, isDoubted: cache.doubts(url.origin)) {
-        case .answer(let reuse):
-            answer(reuse, isCollapsed ? .forward(reason) : .hit) { [self] answer in
+        case .reuse(let reuse):
+            makeResponse(reuse, isCollapsed ? .forward(reason) : .hit) { [self] answer in
                 guard let answer else { return decide(mayWait: mayWait) }
                 outcome = reuse.freshness.isFresh ? .hit : .stale
                 cache.count(outcome)
@@ -178,17 +178,17 @@ package final class CacheTransaction: @unchecked Sendable {
     /// Builds the answer out of the selected entry, whose body is opened where it is a file.
     ///
     /// - Parameter completion: gets nil when the body is not there any more; then the entry is not selected any more.
-    func answer(_ reuse: Reuse, _ told: CacheStatus.Outcome, _ completion: @escaping (Answer?) -> Void) {
+    func makeResponse(_ reuse: Reuse, _ told: CacheStatus.Outcome, _ completion: @escaping (Response?) -> Void) {
         guard let entry = found.entry else { return completion(nil) }
-        if case .memory(let bytes) = entry.body { return completion(answer(reuse, told, entry, .memory(bytes))) }
-        openBody { [self] body in completion(body.map { answer(reuse, told, entry, $0) }) }
+        if case .memory(let bytes) = entry.body { return completion(makeResponse(reuse, told, entry, .memory(bytes))) }
+        openBody { [self] body in completion(body.map { makeResponse(reuse, told, entry, $0) }) }
     }
 
-    func answer(_ reuse: Reuse, _ told: CacheStatus.Outcome, _ entry: CachedEntry, _ body: Body) -> Answer {
+    func makeResponse(_ reuse: Reuse, _ told: CacheStatus.Outcome, _ entry: CachedEntry, _ body: Body) -> Response {
         var status = CacheStatus(told, timeToLive: reuse.timeToLive)
         status.isCollapsed = isCollapsed
-        let head = CacheAnswer(entry.response, length: entry.body.count, to: request, age: reuse.freshness.age)
-        return Answer(head: head, body: body, status: status, refreshes: reuse.revalidates)
+        let head = CacheResponse(entry.response, length: entry.body.count, to: request, age: reuse.freshness.age)
+        return Response(head: head, body: body, status: status, refreshes: reuse.revalidates)
     }
 
     /// Opens the body of the selected entry, where it is a file.
@@ -234,7 +234,7 @@ package final class CacheTransaction: @unchecked Sendable {
     }
 
     /// A piece of the origin's body, on its way to the client.
-    package func body(_ bytes: borrowing Span<UInt8>) {
+    package func didReceiveBody(_ bytes: borrowing Span<UInt8>) {
         guard let insertion else { return }
         insertion.append(bytes)
         guard insertion.isOver else { return }
@@ -250,7 +250,7 @@ package final class CacheTransaction: @unchecked Sendable {
     ///
     /// - Parameter isWhole: whether it is known to be complete: its length, its last chunk, or the end of a TLS connection
     ///   that said so.
-    package func ended(isWhole: Bool) {
+    package func didEnd(isWhole: Bool) {
         isOver = true
         let insertion = insertion
         self.insertion = nil
@@ -324,7 +324,7 @@ package final class CacheTransaction: @unchecked Sendable {
     func release(_ ending: ResponseCache.Ending) {
         guard isLeader else { return }
         isLeader = false
-        cache.ended(self, ending, now: loop.now)
+        cache.leaderDidEnd(self, ending, now: loop.now)
     }
 }
 

@@ -94,7 +94,7 @@ package final class ResponseCache: @unchecked Sendable {
         case abandoned
     }
 
-    func ended(_ transaction: CacheTransaction, _ ending: Ending, now: UInt64) {
+    func leaderDidEnd(_ transaction: CacheTransaction, _ ending: Ending, now: UInt64) {
         if ending == .stored { storedFlights.wrappingAdd(1, ordering: .relaxed) }
         let told = lock.withLock {
             let key = transaction.key
@@ -105,9 +105,9 @@ package final class ResponseCache: @unchecked Sendable {
                 case .failed: collapsed.failed(transaction.identifier, for: key)
                 case .abandoned: collapsed.abandoned(transaction.identifier, for: key)
                 }
-            return take(actions)
+            return removeWaiting(actions)
         }
-        tell(told)
+        notify(told)
     }
 
     func leave(_ transaction: CacheTransaction) {
@@ -118,17 +118,17 @@ package final class ResponseCache: @unchecked Sendable {
     }
 
     func expire(_ key: CacheKey, now: UInt64) {
-        let told = lock.withLock { take(collapsed.expire(key, now: now)) }
-        tell(told)
+        let told = lock.withLock { removeWaiting(collapsed.expire(key, now: now)) }
+        notify(told)
     }
 
     /// How many requests wait for another one's answer.
     package var waitingCount: Int { lock.withLock { waiting.count } }
 
-    private typealias Told = (waiting: Waiting, wake: CacheTransaction.Wake)
+    private typealias Wakeup = (waiting: Waiting, wake: CacheTransaction.Wake)
 
     /// Behind `lock`.
-    private func take(_ actions: [CollapsedRequests<UInt64>.Action]) -> [Told] {
+    private func removeWaiting(_ actions: [CollapsedRequests<UInt64>.Action]) -> [Wakeup] {
         actions.compactMap { action in
             let (identifier, wake): (UInt64, CacheTransaction.Wake) =
                 switch action {
@@ -141,14 +141,14 @@ package final class ResponseCache: @unchecked Sendable {
         }
     }
 
-    private func tell(_ told: [Told]) {
+    private func notify(_ told: [Wakeup]) {
         for (waiting, wake) in told { waiting.loop.submit { waiting.transaction.wake(wake) } }
     }
 
     // MARK: - Doubted origins
 
     /// Takes over what another cache, in whose place this one comes, knows of refused servers.
-    package func takeDoubts(of former: ResponseCache) {
+    package func inheritDoubts(of former: ResponseCache) {
         let (origins, all) = former.lock.withLock { (former.doubted, former.doubtsAll) }
         guard all || !origins.isEmpty else { return }
         lock.withLock {

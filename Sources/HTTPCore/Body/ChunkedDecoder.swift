@@ -75,7 +75,7 @@ package struct ChunkedDecoder: Sendable {
                 state = .size
                 index &+= 1
             case .trailer:
-                if let fault = takeTrailer(bytes[index]) { return fail(fault) }
+                if let fault = parseTrailer(bytes[index]) { return fail(fault) }
                 index &+= 1
                 if state == .end { return .end(consumed: index) }
             case .end:
@@ -83,7 +83,7 @@ package struct ChunkedDecoder: Sendable {
             case .failed:
                 return .failed(fault)
             default:
-                if let fault = takeSizeLine(bytes[index]) { return fail(fault) }
+                if let fault = parseSizeLine(bytes[index]) { return fail(fault) }
                 index &+= 1
             }
         }
@@ -103,7 +103,7 @@ package struct ChunkedDecoder: Sendable {
 
     // MARK: - Size and extensions
 
-    private mutating func takeSizeLine(_ byte: UInt8) -> ChunkFault? {
+    private mutating func parseSizeLine(_ byte: UInt8) -> ChunkFault? {
         lineBytes &+= 1
         if lineBytes > limits.sizeLineBytes { return .extensionTooLong }
         switch state {
@@ -115,7 +115,7 @@ package struct ChunkedDecoder: Sendable {
                 return nil
             }
             guard hasDigits else { return byte == ASCII.lineFeed ? .lineEndInvalid : .sizeInvalid }
-            return takeEndOfPart(byte, otherwise: .sizeInvalid)
+            return parseEndOfPart(byte, otherwise: .sizeInvalid)
         case .spaceBeforeExtension:
             if byte == ASCII.semicolon { state = .extensionName }
             return byte == ASCII.semicolon || ASCII.isBlank(byte) ? nil : .extensionInvalid
@@ -132,7 +132,7 @@ package struct ChunkedDecoder: Sendable {
                 state = .spaceAfterName
                 return nil
             }
-            return takeEndOfPart(byte, otherwise: .extensionInvalid)
+            return parseEndOfPart(byte, otherwise: .extensionInvalid)
         case .spaceAfterName:
             if byte == ASCII.equals { state = .extensionValue }
             if byte == ASCII.semicolon { state = .extensionName }
@@ -142,7 +142,7 @@ package struct ChunkedDecoder: Sendable {
             if byte == ASCII.quote { state = .insideQuotes }
             return ASCII.isToken(byte) || byte == ASCII.quote || ASCII.isBlank(byte) ? nil : .extensionInvalid
         case .insideToken:
-            return ASCII.isToken(byte) ? nil : takeEndOfPart(byte, otherwise: .extensionInvalid)
+            return ASCII.isToken(byte) ? nil : parseEndOfPart(byte, otherwise: .extensionInvalid)
         case .insideQuotes:
             if byte == ASCII.quote { state = .behindQuotes }
             if byte == ASCII.backslash { state = .escaped }
@@ -151,7 +151,7 @@ package struct ChunkedDecoder: Sendable {
             state = .insideQuotes
             return ASCII.isFieldValue(byte) ? nil : .extensionInvalid
         case .behindQuotes:
-            return takeEndOfPart(byte, otherwise: .extensionInvalid)
+            return parseEndOfPart(byte, otherwise: .extensionInvalid)
         case .sizeLineFeed:
             guard byte == ASCII.lineFeed else { return .lineEndInvalid }
             state = remaining == 0 ? .trailer : .data
@@ -164,7 +164,7 @@ package struct ChunkedDecoder: Sendable {
     }
 
     /// Behind a size, a name or a value: the line's end, the next extension, or white space before one.
-    private mutating func takeEndOfPart(_ byte: UInt8, otherwise fault: ChunkFault) -> ChunkFault? {
+    private mutating func parseEndOfPart(_ byte: UInt8, otherwise fault: ChunkFault) -> ChunkFault? {
         switch byte {
         case ASCII.carriageReturn: state = .sizeLineFeed
         case ASCII.semicolon: state = .extensionName
@@ -177,7 +177,7 @@ package struct ChunkedDecoder: Sendable {
 
     // MARK: - Trailers
 
-    private mutating func takeTrailer(_ byte: UInt8) -> ChunkFault? {
+    private mutating func parseTrailer(_ byte: UInt8) -> ChunkFault? {
         trailerBytes &+= 1
         if trailerBytes > limits.trailerBytes { return .trailersTooLarge }
         line.append(byte)
@@ -193,7 +193,7 @@ package struct ChunkedDecoder: Sendable {
         if trailerCount > limits.trailerCount { return .trailersTooLarge }
         var whole: [UInt8] = []
         swap(&whole, &line)
-        let taken = FieldLine.take(whole.span, into: &trailers)
+        let taken = FieldLine.parse(whole.span, into: &trailers)
         whole.removeAll(keepingCapacity: true)
         swap(&whole, &line)
         switch taken {

@@ -21,7 +21,7 @@ package struct RequestSection: Sendable {
     package mutating func omitField() { fault = fault ?? .headTooLarge }
 
     /// - Returns: false when the request is malformed (RFC 9113, section 8.1.1): it gets no answer but a reset.
-    package mutating func take(
+    package mutating func append(
         name: borrowing Span<UInt8>,
         value: borrowing Span<UInt8>,
         into head: inout RequestHead
@@ -33,7 +33,7 @@ package struct RequestSection: Sendable {
             fault = fault ?? .headTooLarge
             return true
         }
-        if name.count > 0, name[0] == ASCII.colon { return takePseudo(name, value) }
+        if name.count > 0, name[0] == ASCII.colon { return appendPseudo(name, value) }
         seesFields = true
         let id = FieldName(name)
         guard SectionField.isWellFormed(id, name: name, value: value) else { return false }
@@ -53,7 +53,7 @@ package struct RequestSection: Sendable {
         return true
     }
 
-    private mutating func takePseudo(_ name: borrowing Span<UInt8>, _ value: borrowing Span<UInt8>) -> Bool {
+    private mutating func appendPseudo(_ name: borrowing Span<UInt8>, _ value: borrowing Span<UInt8>) -> Bool {
         let kind: Pseudo
         if name.equals(":method") {
             kind = .method
@@ -91,7 +91,7 @@ package struct RequestSection: Sendable {
         guard let method = self[.method], HTTPFields.isValidName(method.span) else { return .methodInvalid }
         guard method.count <= limits.methodBytes else { return .methodTooLong }
         head.method = HTTPMethod(validated: method.span)
-        if let fault = takeTarget(into: &head) { return fault }
+        if let fault = parseTarget(into: &head) { return fault }
         // A length makes it another framing.
         if !endsStream { head.framing = .untilClose }
         if let fault = head.conclude() { return fault }
@@ -99,13 +99,13 @@ package struct RequestSection: Sendable {
         return nil
     }
 
-    private func takeTarget(into head: inout RequestHead) -> RequestFault? {
+    private func parseTarget(into head: inout RequestHead) -> RequestFault? {
         guard let authority = authority(head) else { return .hostMissing }
         for byte in authority where byte <= 0x20 || byte >= ASCII.delete { return .authorityInvalid }
         if head.method == .connect {
             guard self[.path] == nil, self[.scheme] == nil else { return .connectWithoutAuthority }
             addHost(authority, to: &head)
-            return RequestTarget.take(authority.span, into: &head)
+            return RequestTarget.parse(authority.span, into: &head)
         }
         guard let scheme = self[.scheme], let path = self[.path], !path.isEmpty else { return .missingTarget }
         guard path.count <= limits.targetBytes else { return .targetTooLong }
@@ -129,7 +129,7 @@ package struct RequestSection: Sendable {
         url += authority
         if !isAsterisk { url += path }
         addHost(authority, to: &head)
-        return RequestTarget.take(url.span, into: &head)
+        return RequestTarget.parse(url.span, into: &head)
     }
 
     /// `:authority`, or Host where a request was made from one of HTTP/1.1 (RFC 9113, section 8.3.1).

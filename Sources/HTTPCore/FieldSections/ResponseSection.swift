@@ -15,7 +15,7 @@ package struct ResponseSection: Sendable {
     package init(limits: HeadLimits = HeadLimits()) { self.limits = limits }
 
     /// - Returns: false when the response is malformed.
-    package mutating func take(
+    package mutating func append(
         name: borrowing Span<UInt8>,
         value: borrowing Span<UInt8>,
         into head: inout ResponseHead

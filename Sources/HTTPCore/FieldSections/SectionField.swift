@@ -31,7 +31,7 @@ package struct TrailerSection: Sendable {
     package init(limits: HeadLimits = HeadLimits()) { self.limits = limits }
 
     /// - Returns: false when the section is malformed or too large.
-    package mutating func take(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool {
+    package mutating func append(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool {
         let id = FieldName(name)
         size += SectionField.size(name: name, value: value)
         guard size <= limits.headBytes, fields.count < limits.fieldCount,

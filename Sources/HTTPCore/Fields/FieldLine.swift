@@ -16,7 +16,7 @@ enum FieldLine {
 
     /// Appends the field of `line` to `fields`. The caller has seen that `line` ends with CRLF and holds more.
     @inline(__always)
-    static func take(_ line: borrowing Span<UInt8>, into fields: inout HTTPFields) -> Result<FieldName, Fault> {
+    static func parse(_ line: borrowing Span<UInt8>, into fields: inout HTTPFields) -> Result<FieldName, Fault> {
         var index = 0
         var hash = FieldNameTable.seed
         while ASCII.isToken(line[index]) {

@@ -3,7 +3,7 @@ import IOCore
 /// The request line: method, target, version (RFC 9112 3).
 enum RequestLine {
     /// Judges the line without its CRLF and puts what it says into `head`.
-    static func take(
+    static func parse(
         _ line: borrowing Span<UInt8>,
         _ limits: HeadLimits,
         into head: inout RequestHead
@@ -18,9 +18,9 @@ enum RequestLine {
         case .success(let range): target = range
         case .failure(let fault): return fault
         }
-        if let fault = takeVersion(line, target.upperBound &+ 1, into: &head) { return fault }
+        if let fault = parseVersion(line, target.upperBound &+ 1, into: &head) { return fault }
         head.method = HTTPMethod(validated: line.extracting(method))
-        return RequestTarget.take(line.extracting(target), into: &head)
+        return RequestTarget.parse(line.extracting(target), into: &head)
     }
 
     /// The fault of a line that is longer than any valid one, from its beginning.
@@ -73,7 +73,7 @@ enum RequestLine {
         return index < line.count ? .success(start..<index) : .failure(.version09)
     }
 
-    private static func takeVersion(
+    private static func parseVersion(
         _ line: borrowing Span<UInt8>,
         _ start: Int,
         into head: inout RequestHead

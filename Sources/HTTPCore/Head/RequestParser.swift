@@ -53,13 +53,13 @@ package struct RequestParser: Sendable {
             let piece = bytes.extracting(position..<end)
             let outcome: Outcome
             if pending.isEmpty, newline != nil {
-                outcome = take(piece, into: &head)
+                outcome = parseLine(piece, into: &head)
             } else {
                 pending.append(piece)
                 var line: [UInt8] = []
                 swap(&line, &pending)
                 if newline != nil {
-                    outcome = take(line.span, into: &head)
+                    outcome = parseLine(line.span, into: &head)
                     line.removeAll(keepingCapacity: true)
                 } else if let fault = refusal(line.span) {
                     outcome = .failed(fault)
@@ -109,7 +109,7 @@ package struct RequestParser: Sendable {
     }
 
     /// Judges a complete line, its LF included.
-    private mutating func take(_ line: borrowing Span<UInt8>, into head: inout RequestHead) -> Outcome {
+    private mutating func parseLine(_ line: borrowing Span<UInt8>, into head: inout RequestHead) -> Outcome {
         if let fault = refusal(line) { return .failed(fault) }
         lineBytes &+= line.count
         let textEnd = line.count &- 2
@@ -121,7 +121,7 @@ package struct RequestParser: Sendable {
                 return .complete
             }
             if head.fields.count >= limits.fieldCount { return .failed(.tooManyFields) }
-            switch FieldLine.take(line, into: &head.fields) {
+            switch FieldLine.parse(line, into: &head.fields) {
             case .success: return .needMore
             case .failure(let fault): return .failed(RequestFault(fault, isFirst: head.fields.isEmpty))
             }
@@ -131,7 +131,7 @@ package struct RequestParser: Sendable {
             skippedEmptyLine = true
             return .needMore
         }
-        if let fault = RequestLine.take(line.extracting(0..<textEnd), limits, into: &head) { return .failed(fault) }
+        if let fault = RequestLine.parse(line.extracting(0..<textEnd), limits, into: &head) { return .failed(fault) }
         state = .fields
         return lineBytes > limits.headBytes ? .failed(.headTooLarge) : .needMore
     }

@@ -3,12 +3,12 @@ import IOCore
 /// The four forms of a request target (RFC 9112 3.2).
 enum RequestTarget {
     /// Judges `target`, whose bytes are visible ASCII, and puts its parts into `head`, whose method is known.
-    static func take(_ target: borrowing Span<UInt8>, into head: inout RequestHead) -> RequestFault? {
+    static func parse(_ target: borrowing Span<UInt8>, into head: inout RequestHead) -> RequestFault? {
         head.rawTargetRange = 0..<target.count
         head.targetRange = 0..<target.count
         head.storage.append(target)
         if target.firstIndex(of: ASCII.numberSign) != nil { return .targetFragment }
-        if head.method == .connect { return takeAuthority(target, into: &head) }
+        if head.method == .connect { return parseAuthority(target, into: &head) }
         if target[0] == ASCII.slash {
             head.form = .origin
             return nil
@@ -18,20 +18,20 @@ enum RequestTarget {
             head.form = .asterisk
             return nil
         }
-        return takeAbsolute(target, into: &head)
+        return parseAbsolute(target, into: &head)
     }
 
-    private static func takeAuthority(_ target: borrowing Span<UInt8>, into head: inout RequestHead) -> RequestFault? {
+    private static func parseAuthority(_ target: borrowing Span<UInt8>, into head: inout RequestHead) -> RequestFault? {
         head.form = .authority
         // What a CONNECT to a path or a URL lacks is better said than "malformed".
         if target[0] == ASCII.slash || target[0] == ASCII.asterisk || target.firstIndex(of: ASCII.slash) != nil {
             return .connectWithoutAuthority
         }
-        if let fault = head.takeHost(0..<target.count) { return fault }
+        if let fault = head.parseHost(0..<target.count) { return fault }
         return head.explicitPort == nil ? .connectWithoutAuthority : nil
     }
 
-    private static func takeAbsolute(_ target: borrowing Span<UInt8>, into head: inout RequestHead) -> RequestFault? {
+    private static func parseAbsolute(_ target: borrowing Span<UInt8>, into head: inout RequestHead) -> RequestFault? {
         head.form = .absolute
         var index = 0
         while index < target.count, isSchemeByte(target[index]) { index &+= 1 }
@@ -55,7 +55,7 @@ enum RequestTarget {
         let start = index &+ 3
         var end = start
         while end < target.count, target[end] != ASCII.slash, target[end] != ASCII.questionMark { end &+= 1 }
-        if let fault = head.takeHost(start..<end) { return fault }
+        if let fault = head.parseHost(start..<end) { return fault }
 
         if end < target.count, target[end] == ASCII.slash {
             head.targetRange = end..<target.count
@@ -77,7 +77,7 @@ enum RequestTarget {
 
 extension RequestHead {
     /// Takes the authority that stands at `range` of the storage.
-    mutating func takeHost(_ range: Range<Int>) -> RequestFault? {
+    mutating func parseHost(_ range: Range<Int>) -> RequestFault? {
         let authority: Authority
         switch Authority.parse(storage.span.extracting(range)) {
         case .success(let found): authority = found

@@ -31,7 +31,7 @@ package struct ResponseHeadParser: Sendable {
     package mutating func reset() { state = .statusLine }
 
     /// Takes one complete line, its CRLF included. `head` is emptied with a status line.
-    package mutating func take(
+    package mutating func consume(
         line: borrowing Span<UInt8>,
         answering method: HTTPMethod,
         into head: inout ResponseHead
@@ -39,7 +39,7 @@ package struct ResponseHeadParser: Sendable {
         if case .failed(let fault) = state { return .failed(fault) }
         if state == .statusLine { head.removeAll() }
         head.byteCount += line.count
-        let outcome = judge(line, method, &head)
+        let outcome = parse(line, method, &head)
         switch outcome {
         case .needMore: state = .fields
         case .complete: state = .statusLine
@@ -48,7 +48,7 @@ package struct ResponseHeadParser: Sendable {
         return outcome
     }
 
-    private func judge(_ line: borrowing Span<UInt8>, _ method: HTTPMethod, _ head: inout ResponseHead) -> Outcome {
+    private func parse(_ line: borrowing Span<UInt8>, _ method: HTTPMethod, _ head: inout ResponseHead) -> Outcome {
         if head.byteCount > limits.headBytes { return .failed(.headTooLarge) }
         let end = line.count - 2
         guard end >= 0, line[end] == ASCII.carriageReturn, line[end + 1] == ASCII.lineFeed,
@@ -56,7 +56,7 @@ package struct ResponseHeadParser: Sendable {
         else { return .failed(.bareLineFeed) }
 
         if state == .statusLine {
-            if let fault = Self.takeStatusLine(line.extracting(0..<end), into: &head) { return .failed(fault) }
+            if let fault = Self.parseStatusLine(line.extracting(0..<end), into: &head) { return .failed(fault) }
             return .needMore
         }
         if end == 0 {
@@ -64,14 +64,15 @@ package struct ResponseHeadParser: Sendable {
             return .complete
         }
         if head.fields.count >= limits.fieldCount { return .failed(.tooManyFields) }
-        switch FieldLine.take(line, into: &head.fields) {
+        switch FieldLine.parse(line, into: &head.fields) {
         case .success: return .needMore
         case .failure(let fault): return .failed(ResponseFault(fault))
         }
     }
 
     /// `HTTP/1.1 200 OK`, the reason left out or not, and libcurl's own `HTTP/2 200 `.
-    private static func takeStatusLine(_ line: borrowing Span<UInt8>, into head: inout ResponseHead) -> ResponseFault? {
+    private static func parseStatusLine(_ line: borrowing Span<UInt8>, into head: inout ResponseHead) -> ResponseFault?
+    {
         for index in 0..<line.count where !ASCII.isFieldValue(line[index]) {
             return line[index] == ASCII.carriageReturn ? .bareCarriageReturn : .statusLineInvalid
         }

@@ -29,8 +29,8 @@ public struct PathPattern: Hashable, Sendable {
     package func matches(_ target: borrowing Span<UInt8>) -> Bool {
         let query = target.firstIndex(of: ASCII.questionMark) ?? target.count
         let path = target.extracting(0..<(target.firstIndex(of: ASCII.numberSign).map { min($0, query) } ?? query))
-        guard path.firstIndex(of: UInt8(ascii: "%")) != nil else { return takesIn(path) }
-        return takesIn(Self.normal(path).span)
+        guard path.firstIndex(of: UInt8(ascii: "%")) != nil else { return matchesNormalized(path) }
+        return matchesNormalized(Self.normal(path).span)
     }
 
     /// Whether the path of a target has a segment `.` or `..`, or one that some servers take for it: percent-encoded
@@ -76,7 +76,7 @@ public struct PathPattern: Hashable, Sendable {
     }
 
     /// - Parameter path: in its normal form.
-    private func takesIn(_ path: borrowing Span<UInt8>) -> Bool {
+    private func matchesNormalized(_ path: borrowing Span<UInt8>) -> Bool {
         let first = pieces[0]
         let last = pieces[pieces.count - 1]
         guard pieces.count > 1 else { return path.equals(first.span) }

@@ -47,7 +47,7 @@ public struct MediaTypePattern: Hashable, Sendable, CustomStringConvertible {
 extension [MediaTypePattern] {
     /// Whether one of them takes in some `Content-Type` of these fields: a rule that refuses is not to be got around by a
     /// second one. `*/*` takes in fields without one, too.
-    package func takeInSome(_ fields: HTTPFields) -> Bool {
+    package func matchAny(_ fields: HTTPFields) -> Bool {
         guard var place = fields.first(.contentType) else { return contains { $0.isAny } }
         while true {
             for type in self where type.matches(fields.value(at: place)) { return true }
@@ -58,7 +58,7 @@ extension [MediaTypePattern] {
 
     /// Whether there is one `Content-Type`, and one of them takes it in: for a rule that lets something by. `*/*` takes in
     /// fields without one, too.
-    package func takeInOnly(_ fields: HTTPFields) -> Bool {
+    package func matchOnly(_ fields: HTTPFields) -> Bool {
         guard let place = fields.first(.contentType) else { return contains { $0.isAny } }
         guard fields.next(.contentType, after: place) == nil else { return false }
         for type in self where type.matches(fields.value(at: place)) { return true }

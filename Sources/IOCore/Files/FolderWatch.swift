@@ -52,7 +52,7 @@ package final class FolderWatch {
     /// Takes what has come, without waiting.
     ///
     /// - Returns: whether any of it was about entries that matter.
-    package func takeChanges() -> Bool {
+    package func drainChanges() -> Bool {
         var isRelevant = false
         while true {
             var room = [UInt8](repeating: 0, count: 16 << 10)

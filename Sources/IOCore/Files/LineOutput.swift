@@ -30,7 +30,7 @@ package final class LineOutput: @unchecked Sendable {
         guard code != 0 else { return (0, 0) }
         let start = lines[..<written].lastIndex(of: Self.newline).map { $0 + 1 } ?? 0
         var lost = Self.count(lines[start...])
-        if written > start, !takeBack(written - start, from: size.map { $0 + written }) {
+        if written > start, !truncate(written - start, from: size.map { $0 + written }) {
             let end = lines[written...].firstIndex(of: Self.newline).map { $0 + 1 } ?? lines.count
             remainder = Array(lines[written..<end])
             lost -= 1
@@ -82,7 +82,7 @@ package final class LineOutput: @unchecked Sendable {
     }
 
     /// Cuts the last bytes off a file, unless somebody else has written to it meanwhile.
-    private func takeBack(_ count: Int, from end: Int?) -> Bool {
+    private func truncate(_ count: Int, from end: Int?) -> Bool {
         guard let end, sizeOfFile == end, lseek(descriptor, 0, SEEK_CUR) == end, ftruncate(descriptor, end - count) == 0
         else { return false }
         // Without O_APPEND the next line would go behind a hole.

@@ -13,7 +13,7 @@ package final class SignalDescriptor {
     deinit { close(descriptor) }
 
     /// The next signal that has come; nil when there is none. Never waits.
-    package func take() -> Int32? {
+    package func readSignal() -> Int32? {
         let signal = pinproxy_take_signal(descriptor)
         return signal > 0 ? signal : nil
     }
@@ -36,7 +36,7 @@ package enum DescriptorPoll {
 
     /// A descriptor that is readable when a child of this process has ended, for the caller to close (pidfd_open(2));
     /// nil where the kernel has no such thing.
-    package static func end(ofProcess identifier: Int32) -> Int32? {
+    package static func exitDescriptor(ofProcess identifier: Int32) -> Int32? {
         let descriptor = pinproxy_process_descriptor(identifier)
         return descriptor >= 0 ? descriptor : nil
     }

@@ -161,7 +161,7 @@ package final class EventLoop: @unchecked Sendable {
         runEndOfTurn()
         if try isFulfilled() { return .fulfilled }
         let count = pinproxy_epoll_wait(epoll, &events, Int32(events.count), waitTime(limit))
-        tellTime()
+        updateTime()
         precondition(count >= 0, "epoll_wait failed: a descriptor that is not ours was closed")
         for index in 0..<Int(count) {
             let event = events[index]
@@ -209,7 +209,7 @@ package final class EventLoop: @unchecked Sendable {
 
     /// One look at the clock a turn; the calendar's time is worked out from it and set right every second, so that a
     /// clock that is set is followed.
-    private func tellTime() {
+    private func updateTime() {
         guard clock == .system else { return }
         now = Clock.monotonic
         if now &- calibratedAt >= 1_000_000_000 {

@@ -10,7 +10,7 @@ package enum DescriptorReserve {
     private static let first = Atomic<Int32>(.max)
 
     /// Sets the reserve: all numbers from this one on.
-    package static func begin(at number: Int) { first.store(Int32(clamping: number), ordering: .relaxed) }
+    package static func start(at number: Int) { first.store(Int32(clamping: number), ordering: .relaxed) }
 
     /// Whether a descriptor that was just opened is of the reserve.
     package static func holds(_ descriptor: Int32) -> Bool { descriptor >= first.load(ordering: .relaxed) }

@@ -40,7 +40,7 @@ package final class ServiceNotifier: Sendable {
 
     /// Sends a message: `READY=1`, `STOPPING=1`, `WATCHDOG=1`, several on lines of their own. Nothing is waited for, and
     /// there is nobody to tell when it fails.
-    package func tell(_ message: String) {
+    package func notify(_ message: String) {
         var address = address
         let text = Array(message.utf8)
         _ = withUnsafePointer(to: &address) { pointer in

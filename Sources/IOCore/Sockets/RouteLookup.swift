@@ -7,7 +7,7 @@ import Glibc
 /// knows nothing of routes that make whole blocks local (`ip route add local …`); the kernel's own answer is what a
 /// connection will do. It takes one socket and some microseconds, waits for nobody, and is asked only before a dial.
 package enum RouteLookup {
-    package enum Answer: Equatable, Sendable {
+    package enum Destination: Equatable, Sendable {
         /// They stay on this machine: the address is one of its own.
         case thisMachine
         /// They leave it, or go nowhere.
@@ -19,7 +19,7 @@ package enum RouteLookup {
     /// By the routing of the network namespace of the thread that calls.
     ///
     /// - Parameter address: of IPv4 or IPv6; a Unix socket's is this machine's.
-    package static func destination(of address: SocketAddress) -> Answer {
+    package static func destination(of address: SocketAddress) -> Destination {
         let type: Int32
         switch address.family {
         case .ipv4:

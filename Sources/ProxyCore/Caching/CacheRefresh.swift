@@ -103,7 +103,7 @@ final class CacheRefresh: LoopTaskDelegate {
         var length: Int?
         if case .length(let count) = response.framing { length = count }
         phase = .dropping
-        transaction.originAnswered(
+        transaction.didReceiveHead(
             status: response.status,
             response.fields,
             length: length,
@@ -125,7 +125,7 @@ final class CacheRefresh: LoopTaskDelegate {
         bytesReceived += data.count
         switch phase {
         case .storing:
-            transaction.body(data)
+            transaction.didReceiveBody(data)
             // There is no client for what is not stored, and it may have no end.
             if !transaction.isStoring { task.cancel() }
         case .dropping, .again:
@@ -155,10 +155,10 @@ final class CacheRefresh: LoopTaskDelegate {
         case .asking:
             // One that was given up says nothing of the server.
             if let error = self.error, error.code != .cancelled, error.code != .sessionInvalidated {
-                transaction.originFailed(error.originFailure) { _ in }
+                transaction.originDidFail(error.originFailure) { _ in }
             }
             transaction.cancel()
-        case .storing: transaction.ended(isWhole: error == nil)
+        case .storing: transaction.didEnd(isWhole: error == nil)
         case .again, .dropping: transaction.cancel()
         }
     }

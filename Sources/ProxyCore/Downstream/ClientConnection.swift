@@ -127,7 +127,7 @@ final class ClientConnection: ExchangeStream {
     private func feedPreface(_ bytes: borrowing Span<UInt8>) {
         preface.append(bytes)
         let held = preface
-        switch ClientPreface.judge(held.span) {
+        switch ClientPreface.match(held.span) {
         case .needsMore: return
         case .isNot:
             mayBeHTTP2 = false

@@ -110,7 +110,7 @@ final class Exchange: LoopTaskDelegate {
         value: borrowing Span<UInt8>,
         to section: inout RequestSection
     ) -> Bool {
-        section.take(name: name, value: value, into: &head)
+        section.append(name: name, value: value, into: &head)
     }
 
     /// Checks and completes a head that came field by field.
@@ -793,7 +793,7 @@ final class Exchange: LoopTaskDelegate {
             case .length(let count): count
             case .chunked, .untilClose: nil
             }
-        cache.transaction.originAnswered(
+        cache.transaction.didReceiveHead(
             status: response.status,
             response.fields,
             length: length,
@@ -851,7 +851,7 @@ final class Exchange: LoopTaskDelegate {
             return
         }
         if isDelivered, held.count > 0 {
-            cache.transaction.body(held.bytes)
+            cache.transaction.didReceiveBody(held.bytes)
             _ = didReceiveResponseBody(held.bytes)
         }
         guard !isOver else { return }
@@ -872,7 +872,7 @@ final class Exchange: LoopTaskDelegate {
             if !cache.drop(data.count) { task?.cancel() }
             return .proceed
         case .relaying:
-            cache.transaction.body(data)
+            cache.transaction.didReceiveBody(data)
             return nil
         case .asking, .serving: return nil
         }
@@ -898,7 +898,7 @@ final class Exchange: LoopTaskDelegate {
         switch cache.phase {
         case .asking:
             guard let error else { return false }
-            cache.transaction.originFailed(error.originFailure) { [unowned self] step in
+            cache.transaction.originDidFail(error.originFailure) { [unowned self] step in
                 if let step { deliverReplacement(step, cache) } else { responseDidEnd(task, error) }
             }
             return true
@@ -910,14 +910,14 @@ final class Exchange: LoopTaskDelegate {
             deliverReplacement(step, cache)
             return true
         case .relaying:
-            cache.transaction.ended(isWhole: error == nil)
+            cache.transaction.didEnd(isWhole: error == nil)
             return false
         case .serving: return false
         }
     }
 
     private func endRelaying(_ error: SessionError?, _ cache: ExchangeCache) {
-        cache.transaction.ended(isWhole: error == nil)
+        cache.transaction.didEnd(isWhole: error == nil)
         responseDidEnd(task, error)
     }
 
@@ -937,7 +937,7 @@ final class Exchange: LoopTaskDelegate {
     // MARK: A stored answer
 
     /// Answers out of the cache: the head takes the way of an origin's.
-    private func serve(_ stored: CacheTransaction.Answer, _ cache: ExchangeCache) {
+    private func serve(_ stored: CacheTransaction.Response, _ cache: ExchangeCache) {
         if stored.refreshes { refresh(cache) }
         cache.phase = .serving
         cache.status = stored.status

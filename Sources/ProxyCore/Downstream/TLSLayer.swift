@@ -133,7 +133,7 @@ final class TLSLayer {
 
     /// Says on every level that nothing more follows.
     func end(to socket: borrowing StreamSocket) -> TransferCount {
-        session.end()
+        session.sendCloseNotify()
         let outcome = drain(to: socket)
         guard let below else { return outcome }
         return below.end(to: socket)

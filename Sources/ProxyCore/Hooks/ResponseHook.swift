@@ -59,8 +59,7 @@ struct ResponseHook {
                 )
             )
         }
-        if let acceptable = responses.acceptableContentTypes, head.framing.hasBody, !acceptable.takeInOnly(head.fields)
-        {
+        if let acceptable = responses.acceptableContentTypes, head.framing.hasBody, !acceptable.matchOnly(head.fields) {
             let listed = acceptable.map(\.description).joined(separator: ", ")
             return .cancel(
                 Problem(
@@ -81,7 +80,7 @@ struct ResponseHook {
 
     private static func matches(_ rule: ResponseRule, _ head: borrowing ResponseHead) -> Bool {
         if let statuses = rule.statuses, !statuses.contains(head.status) { return false }
-        if let types = rule.contentTypes, !types.takeInSome(head.fields) { return false }
+        if let types = rule.contentTypes, !types.matchAny(head.fields) { return false }
         if rule.minBytes != nil || rule.maxBytes != nil {
             // What Content-Length says to HEAD counts as to GET.
             guard let count = head.contentLength else { return false }

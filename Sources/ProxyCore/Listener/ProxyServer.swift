@@ -63,7 +63,7 @@ package final class ProxyServer {
         self.snapshot = Self.placed(snapshot, at: sockets + [adminSocket].compactMap { $0 })
         let shares = Self.shareDescriptors(workers: Self.workerCount(configuration, clock))
         state = ServerState(descriptors: shares)
-        DescriptorReserve.begin(at: shares.firstReserved)
+        DescriptorReserve.start(at: shares.firstReserved)
         cache = CacheHolder(ResponseCache.make(self.snapshot.configuration))
         status = ServerStatus(self.snapshot, loadedAt: Clock.realtime / 1_000_000)
         do throws(PinMonitor.StartFailure) {
@@ -267,7 +267,7 @@ package final class ProxyServer {
         let former = cache.current
         former?.store.close()
         cache.current = ResponseCache.make(next)
-        if let former { cache.current?.takeDoubts(of: former) }
+        if let former { cache.current?.inheritDoubts(of: former) }
         return cache.current
     }
 

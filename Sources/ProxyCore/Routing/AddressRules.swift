@@ -131,7 +131,7 @@ package struct AddressRules: Sendable {
     private let destination: Destination
 
     /// Where the kernel sends packets to an address.
-    package typealias Destination = @Sendable (IPAddress) -> RouteLookup.Answer
+    package typealias Destination = @Sendable (IPAddress) -> RouteLookup.Destination
 
     /// - Parameter destination: in place of the kernel, for tests.
     package init(

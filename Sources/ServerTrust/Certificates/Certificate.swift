@@ -84,7 +84,7 @@ public final class Certificate: @unchecked Sendable, CustomStringConvertible {
         }
     }
 
-    // MARK: - What it says
+    // MARK: - Contents
 
     /// The subject for people, as in `CN = api.example.com, O = Example`; control characters escaped.
     public var subject: String { Certificate.text(of: X509_get_subject_name(pointer)) }

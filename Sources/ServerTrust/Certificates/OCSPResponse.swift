@@ -9,7 +9,7 @@ final class OCSPResponse {
     private let pointer: OpaquePointer
 
     /// What the responder says of one certificate.
-    struct Answer {
+    struct SingleResponse {
         enum Status {
             case good
             case revoked
@@ -91,12 +91,12 @@ final class OCSPResponse {
     }
 
     /// What is said of a certificate, each time that it is named (by SHA-1 or SHA-256 of its issuer).
-    func answers(for leaf: Certificate, issuer: Certificate) -> [Answer] {
+    func singleResponses(for leaf: Certificate, issuer: Certificate) -> [SingleResponse] {
         let names = [EVP_sha1(), EVP_sha256()].compactMap { OCSP_cert_to_id($0, leaf.pointer, issuer.pointer) }
         defer { names.forEach { OCSP_CERTID_free($0) } }
         return singles.compactMap { single in
             let named = OCSP_SINGLERESP_get0_id(single)
-            return names.contains { OCSP_id_cmp($0, named) == 0 } ? OCSPResponse.answer(single) : nil
+            return names.contains { OCSP_id_cmp($0, named) == 0 } ? OCSPResponse.singleResponse(single) : nil
         }
     }
 
@@ -104,11 +104,11 @@ final class OCSPResponse {
         (0..<max(0, OCSP_resp_count(pointer))).compactMap { OCSP_resp_get0(pointer, $0) }
     }
 
-    private static func answer(_ single: OpaquePointer) -> Answer {
+    private static func singleResponse(_ single: OpaquePointer) -> SingleResponse {
         var this: UnsafeMutablePointer<ASN1_GENERALIZEDTIME>?
         var next: UnsafeMutablePointer<ASN1_GENERALIZEDTIME>?
         let status = OCSP_single_get0_status(single, nil, nil, &this, &next)
-        return Answer(
+        return SingleResponse(
             status: status == V_OCSP_CERTSTATUS_GOOD
                 ? .good : status == V_OCSP_CERTSTATUS_REVOKED ? .revoked : .unknown,
             thisUpdate: Certificate.seconds(this),

@@ -40,7 +40,7 @@ public final class RevocationLists: @unchecked Sendable {
         }
         for list in lists { OPENSSL_sk_push(stack, UnsafeRawPointer(list)) }
         pointer = stack
-        earliestNextUpdate = lists.map { RevocationLists.end($0) }.min() ?? .max
+        earliestNextUpdate = lists.map { RevocationLists.nextUpdate($0) }.min() ?? .max
         digest = SecretDigest.sha256(
             lists.map { SecretDigest.sha256(RevocationLists.derBytes($0)) }
                 .sorted { $0.lexicographicallyPrecedes($1) }.flatMap { $0 }
@@ -74,11 +74,11 @@ public final class RevocationLists: @unchecked Sendable {
 
     /// The second from which the lists that cover a chain prove nothing more about it: of each certificate's issuer
     /// the list that lasts longest, of these the first to end.
-    func end(for chain: [Certificate]) -> Int64 {
+    func expiry(for chain: [Certificate]) -> Int64 {
         let ends = chain.compactMap { certificate -> Int64? in
             let issuer = X509_get_issuer_name(certificate.pointer)
             return lists.filter { X509_NAME_cmp(X509_CRL_get_issuer($0), issuer) == 0 }
-                .map { RevocationLists.end($0) }.max()
+                .map { RevocationLists.nextUpdate($0) }.max()
         }
         return ends.min() ?? .max
     }
@@ -89,13 +89,13 @@ public final class RevocationLists: @unchecked Sendable {
     func notInForce(at now: Int64) -> [String] {
         lists.compactMap { list in
             let issuer = Certificate.text(of: X509_CRL_get_issuer(list))
-            if RevocationLists.end(list) <= now { return "the list of \"\(issuer)\" is out of date" }
+            if RevocationLists.nextUpdate(list) <= now { return "the list of \"\(issuer)\" is out of date" }
             let start = Certificate.seconds(X509_CRL_get0_lastUpdate(list)) ?? .max
             return start > now ? "the list of \"\(issuer)\" is not valid yet" : nil
         }
     }
 
-    private static func end(_ list: OpaquePointer) -> Int64 {
+    private static func nextUpdate(_ list: OpaquePointer) -> Int64 {
         Certificate.seconds(X509_CRL_get0_nextUpdate(list)) ?? .min
     }
 

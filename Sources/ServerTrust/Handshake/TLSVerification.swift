@@ -38,8 +38,8 @@ public final class TLSVerification: Sendable {
     private let wasAskedForCertificate = Atomic<Bool>(false)
     /// Whether the server has asked for a client certificate and the policy has none to give. Most that ask refuse the
     /// connection then.
-    public var lacksClientCertificate: Bool { wasAskedForCertificate.load(ordering: .relaxed) }
-    private let identity: (@Sendable () -> IdentityAnswer)?
+    public var isClientCertificateMissing: Bool { wasAskedForCertificate.load(ordering: .relaxed) }
+    private let identity: (@Sendable () -> HandshakeIdentity)?
 
     private init(
         policy: SecurityPolicy,
@@ -47,7 +47,7 @@ public final class TLSVerification: Sendable {
         anchors: TrustAnchors,
         generation: UInt64,
         time: Int64?,
-        identity: (@Sendable () -> IdentityAnswer)?
+        identity: (@Sendable () -> HandshakeIdentity)?
     ) {
         self.identity = identity
         self.policy = policy
@@ -104,7 +104,7 @@ public final class TLSVerification: Sendable {
         anchors: TrustAnchors,
         generation: UInt64,
         at time: Int64? = nil,
-        identity: (@Sendable () -> IdentityAnswer)?
+        identity: (@Sendable () -> HandshakeIdentity)?
     ) throws(OpenSSLError) -> TLSVerification {
         let verification = TLSVerification(
             policy: policy,
@@ -167,7 +167,7 @@ public final class TLSVerification: Sendable {
             // Called when the server wants a certificate, since nothing else is asked of a client (SSL_CTX_set_cert_cb(3)).
             SSL_CTX_set_cert_cb(
                 context,
-                { ssl, _ in ssl.map { TLSVerification.of($0)?.showIdentity($0) ?? true } ?? false ? 1 : 0 },
+                { ssl, _ in ssl.map { TLSVerification.of($0)?.presentIdentity($0) ?? true } ?? false ? 1 : 0 },
                 nil
             )
         }
@@ -185,7 +185,7 @@ public final class TLSVerification: Sendable {
     /// Answers the server's wish for a client certificate.
     ///
     /// - Returns: whether the handshake may go on, with or without one.
-    private func showIdentity(_ ssl: OpaquePointer) -> Bool {
+    private func presentIdentity(_ ssl: OpaquePointer) -> Bool {
         switch identity?() ?? .none {
         case .none:
             wasAskedForCertificate.store(true, ordering: .relaxed)
@@ -199,28 +199,28 @@ public final class TLSVerification: Sendable {
     }
 
     /// Answers OpenSSL's question (SSL_CTX_set_cert_verify_callback(3)).
-    private func judge(_ context: OpaquePointer) -> Bool {
+    private func evaluateChain(_ context: OpaquePointer) -> Bool {
         sawChain.store(true, ordering: .relaxed)
         // Whatever goes wrong on the way is a refusal.
         X509_STORE_CTX_set_error(context, X509_V_ERR_APPLICATION_VERIFICATION)
         guard let ssl = X509_STORE_CTX_get_ex_data(context, SSL_get_ex_data_X509_STORE_CTX_idx()),
             let presented = PresentedChain(context)
         else { return false }
-        let findings = OpenSSLError.keepingQueueClean {
-            policy.findings(presented, host: host, anchors: anchors, at: now)
+        let result = OpenSSLError.keepingQueueClean {
+            policy.evaluationResult(presented, host: host, anchors: anchors, at: now)
         }
-        if policy.configuration.requiresStaple, findings.verdict != .fail {
+        if policy.configuration.requiresStaple, result.verdict != .fail {
             // In TLS 1.2 the staple comes later, and is judged then. Until it has been, the connection is a refused one.
-            var refused = findings
-            StapleJudge(host: host, now: now).judge(&refused, staple: nil)
-            let awaiting = AwaitedStaple(findings: findings, presented: presented.kept())
+            var refused = result
+            StapleEvaluator(host: host, now: now).evaluate(&refused, staple: nil)
+            let awaiting = AwaitedStaple(result: result, presented: presented.kept())
             let trust = trust(refused, awaiting.presented, OpaquePointer(ssl), awaiting: awaiting)
             guard TLSVerification.keep(trust, in: OpaquePointer(ssl)) else { return false }
             X509_STORE_CTX_set_error(context, X509_V_OK)
             return true
         }
-        guard conclude(findings, presented.kept(), OpaquePointer(ssl)) else {
-            if findings.verifyError != X509_V_OK { X509_STORE_CTX_set_error(context, findings.verifyError) }
+        guard conclude(result, presented.kept(), OpaquePointer(ssl)) else {
+            if result.verifyError != X509_V_OK { X509_STORE_CTX_set_error(context, result.verifyError) }
             return false
         }
         // OpenSSL takes the answer for a refusal unless both say yes.
@@ -230,22 +230,22 @@ public final class TLSVerification: Sendable {
 
     /// Answers OpenSSL's question about the staple (SSL_CTX_set_tlsext_status_cb(3)): it is asked before the client's
     /// part of the handshake is finished, with a staple or without.
-    private func judgeStaple(_ ssl: OpaquePointer) -> Bool {
+    private func evaluateStaple(_ ssl: OpaquePointer) -> Bool {
         guard SSL_session_reused(ssl) == 0, let record = SSL_get_ex_data(ssl, TLSVerification.connectionIndex),
             let awaiting = Unmanaged<ConnectionTrust>.fromOpaque(record).takeUnretainedValue().awaitedStaple
         else { return false }
-        var findings = awaiting.findings
+        var result = awaiting.result
         var start: UnsafePointer<UInt8>?
         let count = pinproxy_ssl_staple(ssl, &start)
         let staple = count > 0 && start != nil ? Array(UnsafeBufferPointer(start: start, count: count)) : nil
-        OpenSSLError.keepingQueueClean { StapleJudge(host: host, now: now).judge(&findings, staple: staple) }
-        return conclude(findings, awaiting.presented, ssl)
+        OpenSSLError.keepingQueueClean { StapleEvaluator(host: host, now: now).evaluate(&result, staple: staple) }
+        return conclude(result, awaiting.presented, ssl)
     }
 
     private var now: Int64 { time ?? Int64(Glibc.time(nil)) }
 
     private func trust(
-        _ findings: TrustEvaluation.Findings,
+        _ result: EvaluationResult,
         _ presented: CertificateStack,
         _ ssl: OpaquePointer,
         awaiting: AwaitedStaple? = nil
@@ -254,7 +254,7 @@ public final class TLSVerification: Sendable {
             policy: policy,
             anchors: anchors,
             generation: generation,
-            evaluation: TrustEvaluation(findings, presented: presented, policy: policy, host: host),
+            evaluation: TrustEvaluation(result, presented: presented, policy: policy, host: host),
             tlsVersion: SSL_get_version(ssl).map { String(cString: $0) },
             cipher: (SSL_get_current_cipher(ssl) ?? SSL_get_pending_cipher(ssl)).flatMap {
                 SSL_CIPHER_get_name($0).map { String(cString: $0) }
@@ -267,11 +267,11 @@ public final class TLSVerification: Sendable {
     ///
     /// - Returns: whether the handshake may go on.
     private func conclude(
-        _ findings: TrustEvaluation.Findings,
+        _ result: EvaluationResult,
         _ presented: CertificateStack,
         _ ssl: OpaquePointer
     ) -> Bool {
-        let trust = trust(findings, presented, ssl)
+        let trust = trust(result, presented, ssl)
         last.withLock { $0 = trust }
         return TLSVerification.keep(trust, in: ssl) && trust.evaluation.isAccepted
     }
@@ -306,12 +306,12 @@ public final class TLSVerification: Sendable {
         releaseRecord
     )
 
-    fileprivate static func answer(_ context: OpaquePointer, _ record: UnsafeMutableRawPointer) -> Bool {
-        Unmanaged<TLSVerification>.fromOpaque(record).takeUnretainedValue().judge(context)
+    fileprivate static func verifyChain(_ context: OpaquePointer, _ record: UnsafeMutableRawPointer) -> Bool {
+        Unmanaged<TLSVerification>.fromOpaque(record).takeUnretainedValue().evaluateChain(context)
     }
 
-    fileprivate static func answerStaple(_ ssl: OpaquePointer, _ record: UnsafeMutableRawPointer) -> Bool {
-        Unmanaged<TLSVerification>.fromOpaque(record).takeUnretainedValue().judgeStaple(ssl)
+    fileprivate static func verifyStaple(_ ssl: OpaquePointer, _ record: UnsafeMutableRawPointer) -> Bool {
+        Unmanaged<TLSVerification>.fromOpaque(record).takeUnretainedValue().evaluateStaple(ssl)
     }
 }
 
@@ -322,13 +322,13 @@ private func verifyCallback(_ context: OpaquePointer?, _ record: UnsafeMutableRa
         X509_STORE_CTX_set_error(context, X509_V_ERR_APPLICATION_VERIFICATION)
         return 0
     }
-    return TLSVerification.answer(context, record) ? 1 : 0
+    return TLSVerification.verifyChain(context, record) ? 1 : 0
 }
 
 /// What OpenSSL calls when the server has said all that it has to say of its certificate.
 private func statusCallback(_ ssl: OpaquePointer?, _ record: UnsafeMutableRawPointer?) -> Int32 {
     guard let ssl, let record else { return 0 }
-    return TLSVerification.answerStaple(ssl, record) ? 1 : 0
+    return TLSVerification.verifyStaple(ssl, record) ? 1 : 0
 }
 
 /// Runs when the owner is freed, for owners without a record too.
@@ -357,7 +357,7 @@ private func retainRecord(
 }
 
 /// What to do about a server that wants a client certificate.
-package enum IdentityAnswer: Sendable {
+package enum HandshakeIdentity: Sendable {
     /// Go on without one: the server decides.
     case none
     case show(ClientIdentity)
@@ -367,7 +367,7 @@ package enum IdentityAnswer: Sendable {
 
 /// What was found of a server before its staple was there.
 struct AwaitedStaple: Sendable {
-    var findings: TrustEvaluation.Findings
+    var result: EvaluationResult
     var presented: CertificateStack
 }
 

@@ -73,7 +73,7 @@ struct DomainReader {
         )
     }
 
-    // MARK: - Which hosts
+    // MARK: - Hosts
 
     private func readIncludeSubdomains() -> Bool {
         guard let element = object["includeSubdomains"], element.bool() == true else { return false }
@@ -260,7 +260,7 @@ struct DomainReader {
         }
     }
 
-    // MARK: - The whole
+    // MARK: - Contradictions
 
     /// Contradictions between settings, put where they stand in the file.
     private func reportFaults() {

@@ -19,7 +19,7 @@ struct PinFolder {
             } else if FileContents.isFolder(folder + name) {
                 look(into: folder + name)
             } else {
-                judge(name, folder + name)
+                reportIgnoredFile(name, folder + name)
             }
         }
         switch FileContents.openness(path) {
@@ -44,7 +44,7 @@ struct PinFolder {
     }
 
     /// A file whose name is no pin file's.
-    private mutating func judge(_ name: String, _ path: String) {
+    private mutating func reportIgnoredFile(_ name: String, _ path: String) {
         let lower = name.lowercased()
         var stem = Substring(lower)
         while stem.last == " " { stem.removeLast() }

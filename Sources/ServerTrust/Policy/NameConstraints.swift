@@ -62,7 +62,7 @@ package enum NameConstraints {
         private let kind: Int32
         private let bytes: [UInt8]
 
-        enum Answer {
+        enum Membership {
             case yes
             case no
             /// The subtree is one of another kind of names.
@@ -75,7 +75,7 @@ package enum NameConstraints {
             bytes = host.address?.networkOrder ?? host.bytes
         }
 
-        func isWithin(_ subtree: UnsafePointer<GENERAL_SUBTREE>) -> Answer {
+        func isWithin(_ subtree: UnsafePointer<GENERAL_SUBTREE>) -> Membership {
             var found: Int32 = 0
             guard let base = subtree.pointee.base, let value = GENERAL_NAME_get0_value(base, &found) else {
                 return .unknown
@@ -92,7 +92,7 @@ package enum NameConstraints {
             return kind == GEN_DNS ? isBelow(bytes) : isInRange(bytes)
         }
 
-        private func isBelow(_ base: [UInt8]) -> Answer {
+        private func isBelow(_ base: [UInt8]) -> Membership {
             if base.isEmpty { return .yes }
             let hasDot = base.first == UInt8(ascii: ".")
             let name = hasDot ? base.dropFirst() : base[...]
@@ -108,7 +108,7 @@ package enum NameConstraints {
         }
 
         /// An address and a mask (RFC 5280, section 4.2.1.10).
-        private func isInRange(_ base: [UInt8]) -> Answer {
+        private func isInRange(_ base: [UInt8]) -> Membership {
             guard base.count == 8 || base.count == 32 else { return .unknown }
             guard base.count == 2 * bytes.count else { return .no }
             let isWithin = bytes.indices.allSatisfy { (bytes[$0] ^ base[$0]) & base[bytes.count + $0] == 0 }

@@ -65,25 +65,25 @@ extension SecurityPolicy {
     ) -> TrustEvaluation {
         OpenSSLError.keepingQueueClean {
             let now = time ?? Int64(Glibc.time(nil))
-            var findings = findings(presented, host: host, anchors: anchors, at: now)
-            if configuration.requiresStaple { StapleJudge(host: host, now: now).judge(&findings, staple: staple) }
-            return TrustEvaluation(findings, presented: presented.kept(), policy: self, host: host)
+            var result = evaluationResult(presented, host: host, anchors: anchors, at: now)
+            if configuration.requiresStaple { StapleEvaluator(host: host, now: now).evaluate(&result, staple: staple) }
+            return TrustEvaluation(result, presented: presented.kept(), policy: self, host: host)
         }
     }
 
     /// All but the staple.
-    func findings(
+    func evaluationResult(
         _ presented: PresentedChain,
         host: Host,
         anchors: TrustAnchors,
         at now: Int64
-    ) -> TrustEvaluation.Findings {
-        PolicyJudge(
+    ) -> EvaluationResult {
+        PolicyEvaluator(
             policy: self,
             presented: presented,
             host: host,
             anchors: configuration.trustAnchors ?? anchors,
             now: now
-        ).findings()
+        ).evaluate()
     }
 }

@@ -110,42 +110,42 @@ public final class TrustEvaluation: Sendable {
         chain.map { ($0.publicKeyPin, $0.subject) }
     }
 
-    init(_ findings: Findings, presented: CertificateStack, policy: SecurityPolicy, host: Host) {
+    init(_ result: EvaluationResult, presented: CertificateStack, policy: SecurityPolicy, host: Host) {
         self.presented = presented
-        verdict = findings.verdict
-        failure = findings.failure
-        reason = findings.reason
-        remedy = findings.remedy
+        verdict = result.verdict
+        failure = result.failure
+        reason = result.reason
+        remedy = result.remedy
         mode = policy.pinningMode
         domain = policy.domain
         self.host = host
-        chain = findings.chain
-        isChainValidated = findings.isChainValidated
+        chain = result.chain
+        isChainValidated = result.isChainValidated
         expectedPins = policy.expectedPins
-        matchedPin = findings.matchedPin
-        matchedBackupOnly = findings.matchedBackupOnly
-        verifyError = findings.verifyError
-        goodUntil = findings.goodUntil
-        certificateEnd = findings.certificateEnd
+        matchedPin = result.matchedPin
+        matchedBackupOnly = result.matchedBackupOnly
+        verifyError = result.verifyError
+        goodUntil = result.goodUntil
+        certificateEnd = result.certificateEnd
         pinSetEnd = policy.configuration.expiration?.end ?? .max
-        stapleEnd = findings.stapleEnd
+        stapleEnd = result.stapleEnd
     }
+}
 
-    /// What an evaluation has found so far; it starts as a refusal.
-    struct Findings {
-        var verdict: Verdict = .fail
-        var failure: TrustFailure?
-        var reason = ""
-        var remedy = ""
-        var chain: [Certificate] = []
-        var isChainValidated = false
-        var matchedPin: PublicKeyPin?
-        var matchedBackupOnly = false
-        var verifyError: Int32 = 0
-        var goodUntil = Int64.max
-        var certificateEnd = Int64.max
-        var stapleEnd = Int64.max
-    }
+/// What an evaluation has found so far; it starts as a refusal.
+struct EvaluationResult {
+    var verdict: TrustEvaluation.Verdict = .fail
+    var failure: TrustFailure?
+    var reason = ""
+    var remedy = ""
+    var chain: [Certificate] = []
+    var isChainValidated = false
+    var matchedPin: PublicKeyPin?
+    var matchedBackupOnly = false
+    var verifyError: Int32 = 0
+    var goodUntil = Int64.max
+    var certificateEnd = Int64.max
+    var stapleEnd = Int64.max
 }
 
 extension TrustEvaluation: CustomStringConvertible {

@@ -100,7 +100,7 @@ package final class TLSServerSession {
     }
 
     /// Says that nothing more follows (close_notify). The client may still send.
-    package func end() {
+    package func sendCloseNotify() {
         guard isEstablished else { return }
         ERR_clear_error()
         SSL_shutdown(pointer)
@@ -121,7 +121,7 @@ package final class TLSServerSession {
         }
     }
 
-    // MARK: - What the handshake has shown
+    // MARK: - Results of the handshake
 
     /// The host that the client named (SNI, RFC 6066, section 3); empty before, and when it named none.
     package var serverName: String {
@@ -149,7 +149,7 @@ package final class TLSServerSession {
 
     // MARK: - OpenSSL's side
 
-    fileprivate func take(_ room: UnsafeMutableRawBufferPointer) -> Int {
+    fileprivate func readIncoming(_ room: UnsafeMutableRawBufferPointer) -> Int {
         let count = incoming.withUnsafeBytes { held in
             let count = min(room.count, held.count)
             if count > 0 { room.copyMemory(from: UnsafeRawBufferPointer(rebasing: held[..<count])) }
@@ -159,7 +159,7 @@ package final class TLSServerSession {
         return count
     }
 
-    fileprivate func put(_ bytes: UnsafeRawBufferPointer) { outgoing.append(bytes) }
+    fileprivate func writeOutgoing(_ bytes: UnsafeRawBufferPointer) { outgoing.append(bytes) }
 }
 
 /// A BIO over the buffers of a session (BIO_meth_new(3)): OpenSSL's own memory BIO would keep the memory of the largest
@@ -183,7 +183,7 @@ private enum SessionBIO {
 private func readSession(_ bio: OpaquePointer?, _ bytes: UnsafeMutablePointer<CChar>?, _ count: Int32) -> Int32 {
     guard let bytes, count > 0, let session = SessionBIO.session(bio) else { return 0 }
     BIO_clear_flags(bio, BIO_FLAGS_READ | BIO_FLAGS_WRITE | BIO_FLAGS_SHOULD_RETRY)
-    let taken = session.take(UnsafeMutableRawBufferPointer(start: bytes, count: Int(count)))
+    let taken = session.readIncoming(UnsafeMutableRawBufferPointer(start: bytes, count: Int(count)))
     if taken > 0 { return Int32(taken) }
     if session.incomingHasEnded { return 0 }
     BIO_set_flags(bio, BIO_FLAGS_READ | BIO_FLAGS_SHOULD_RETRY)
@@ -193,7 +193,7 @@ private func readSession(_ bio: OpaquePointer?, _ bytes: UnsafeMutablePointer<CC
 private func writeSession(_ bio: OpaquePointer?, _ bytes: UnsafePointer<CChar>?, _ count: Int32) -> Int32 {
     guard let bytes, count > 0, let session = SessionBIO.session(bio) else { return 0 }
     BIO_clear_flags(bio, BIO_FLAGS_READ | BIO_FLAGS_WRITE | BIO_FLAGS_SHOULD_RETRY)
-    session.put(UnsafeRawBufferPointer(start: bytes, count: Int(count)))
+    session.writeOutgoing(UnsafeRawBufferPointer(start: bytes, count: Int(count)))
     return count
 }
 

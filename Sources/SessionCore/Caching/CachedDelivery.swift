@@ -8,7 +8,7 @@ import IOCore
 final class CachedDelivery: @unchecked Sendable {
     private let task: LoopTask
     private let loop: EventLoop
-    private let answer: CacheTransaction.Answer
+    private let answer: CacheTransaction.Response
     private let disk: DiskStore?
     private var position: Int
     private var isReading = false
@@ -18,7 +18,7 @@ final class CachedDelivery: @unchecked Sendable {
 
     private static let pieceSize = 64 << 10
 
-    init(_ answer: CacheTransaction.Answer, from disk: DiskStore?, to task: LoopTask, _ loop: EventLoop) {
+    init(_ answer: CacheTransaction.Response, from disk: DiskStore?, to task: LoopTask, _ loop: EventLoop) {
         self.answer = answer
         self.disk = disk
         self.task = task

@@ -23,7 +23,7 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
     }
 
     private enum Next {
-        case deliver(CacheTransaction.Answer)
+        case deliver(CacheTransaction.Response)
         case ask(HTTPFields)
         case fail
     }
@@ -181,7 +181,7 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
         return timeouts
     }
 
-    private func deliver(_ answer: CacheTransaction.Answer) {
+    private func deliver(_ answer: CacheTransaction.Response) {
         guard !isOver else { return }
         guard refreshFields == nil else { return task.finish(nil) }
         state = .delivering
@@ -219,7 +219,7 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
         head = copy response
         state = .deciding
         isInHead = true
-        transaction.originAnswered(
+        transaction.didReceiveHead(
             status: head.status,
             head.fields,
             length: head.framing.knownLength,
@@ -293,7 +293,7 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
     }
 
     private func pass(_ data: borrowing Span<UInt8>) -> BodyFlow {
-        transaction.body(data)
+        transaction.didReceiveBody(data)
         // Nobody is to get what is asked for in the background: what is not stored is not read, it may have no end.
         if refreshFields != nil, !transaction.isStoring {
             originTask?.cancel()
@@ -329,12 +329,12 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
     }
 
     private func conclude(_ error: SessionError?) {
-        transaction.ended(isWhole: error == nil)
+        transaction.didEnd(isWhole: error == nil)
         task.finish(error)
     }
 
     private func failed(_ error: SessionError) {
-        transaction.originFailed(error.originFailure) { [self] step in
+        transaction.originDidFail(error.originFailure) { [self] step in
             guard !isOver else { return }
             if case .answer(let answer)? = step { deliver(answer) } else { task.finish(error) }
         }

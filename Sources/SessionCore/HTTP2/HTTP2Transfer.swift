@@ -171,7 +171,7 @@ final class HTTP2Transfer {
 
     private func end() {
         guard let stream else { return }
-        stream.session?.end(stream, trailers: task.uploadTrailers.isEmpty ? nil : task.uploadTrailers)
+        stream.session?.endBody(stream, trailers: task.uploadTrailers.isEmpty ? nil : task.uploadTrailers)
     }
 
     fileprivate func hasRoom(_ stream: TransferStream) {
@@ -190,7 +190,8 @@ final class HTTP2Transfer {
 
     fileprivate func take(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool {
         guard !isOver else { return true }
-        return hasHead ? trailers.take(name: name, value: value) : section.take(name: name, value: value, into: &head)
+        return hasHead
+            ? trailers.append(name: name, value: value) : section.append(name: name, value: value, into: &head)
     }
 
     fileprivate func headIsComplete(endsStream: Bool) -> Bool {

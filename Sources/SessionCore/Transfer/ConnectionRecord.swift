@@ -55,7 +55,7 @@ final class ConnectionRecord {
             tlsVersion: ShortName(cString: SSL_get_version(ssl)),
             cipher: ShortName(cString: SSL_CIPHER_get_name(SSL_get_current_cipher(ssl))),
             evaluation: trust.evaluation,
-            isClientCertificateMissing: TLSVerification.of(ssl)?.lacksClientCertificate ?? false
+            isClientCertificateMissing: TLSVerification.of(ssl)?.isClientCertificateMissing ?? false
         )
         let record = Unmanaged.passRetained(
             ConnectionRecord(

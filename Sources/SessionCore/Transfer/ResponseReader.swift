@@ -89,7 +89,7 @@ package struct ResponseReader {
     }
 
     private mutating func takeHead(_ line: borrowing Span<UInt8>) -> LineOutcome {
-        switch parser.take(line: line, answering: method, into: &head) {
+        switch parser.consume(line: line, answering: method, into: &head) {
         case .needMore: return .needMore
         case .failed(let fault): return fail("\(fault.message) (rule \(fault.rule))")
         case .complete: break

@@ -43,12 +43,12 @@ extension Transfer {
     }
 
     /// Who is asked for a client certificate, where the policy names none.
-    private var identitySource: @Sendable () -> IdentityAnswer {
+    private var identitySource: @Sendable () -> HandshakeIdentity {
         let asker = IdentityAsker(self)
         return { asker.answer }
     }
 
-    fileprivate func askForIdentity() -> IdentityAnswer {
+    fileprivate func askForIdentity() -> HandshakeIdentity {
         guard let task else { return .refuse }
         switch task.delegate.taskNeedsClientIdentity(task) {
         case .none: return .none
@@ -269,7 +269,7 @@ extension Transfer {
             cipher: trust?.cipher.map { ShortName(Array($0.utf8)) },
             // An accepted chain proves nothing without the server's proof of its key, which would have come next.
             evaluation: trust.flatMap { $0.evaluation.isAccepted ? nil : $0.evaluation },
-            isClientCertificateMissing: verification?.lacksClientCertificate ?? false
+            isClientCertificateMissing: verification?.isClientCertificateMissing ?? false
         )
     }
 }
@@ -296,7 +296,7 @@ private final class IdentityAsker: @unchecked Sendable {
 
     init(_ transfer: Transfer) { self.transfer = transfer }
 
-    var answer: IdentityAnswer { transfer?.askForIdentity() ?? .refuse }
+    var answer: HandshakeIdentity { transfer?.askForIdentity() ?? .refuse }
 }
 
 extension SocketAddress {

@@ -323,7 +323,7 @@ final class Transfer {
             details: String(cString: errorText),
             endpoint: task.request.endpoint,
             evaluation: evaluation,
-            lacksClientCertificate: verification?.lacksClientCertificate ?? false,
+            lacksClientCertificate: verification?.isClientCertificateMissing ?? false,
             // Without a verification nothing is known of the handshake.
             hasSeenChain: verification?.hasSeenChain ?? true,
             refusedAddress: refusedAddress,

@@ -79,7 +79,7 @@ extension Command {
     /// Reloads until the program has ended.
     private static func wait(for child: ChildProcess, _ reloader: inout Reloader) {
         // A kernel older than 5.3 has no such descriptor: then there is no reload.
-        if let end = DescriptorPoll.end(ofProcess: child.identifier) {
+        if let end = DescriptorPoll.exitDescriptor(ofProcess: child.identifier) {
             defer { close(end) }
             while !DescriptorPoll.isReadable(end) {
                 DescriptorPoll.wait([end] + reloader.descriptors, until: reloader.deadline)

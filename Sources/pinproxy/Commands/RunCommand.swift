@@ -103,7 +103,7 @@ extension Command {
             let deadline = [reloader.deadline, manager.deadline].compactMap { $0 }.min()
             DescriptorPoll.wait([signals.descriptor] + reloader.descriptors, until: deadline)
             manager.turn(proxy)
-            while let signal = signals.take() {
+            while let signal = signals.readSignal() {
                 if isEnd(signal) { return signal }
                 switch signal {
                 case SIGHUP: reloader.hangUp()

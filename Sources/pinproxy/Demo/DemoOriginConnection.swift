@@ -75,7 +75,7 @@ final class DemoOriginConnection: EventHandler {
     /// - Returns: false when the connection is to be closed.
     private func write() -> Bool {
         _ = session.write(from: &output, upTo: Int.max)
-        if isEnding { session.end() }
+        if isEnding { session.sendCloseNotify() }
         while !session.outgoing.isEmpty {
             switch stream.write(from: &session.outgoing) {
             case .bytes: continue

@@ -62,7 +62,7 @@ struct Reloader {
             tidiesLeft -= 1
             tidyAt = tidiesLeft > 0 ? Clock.monotonic + Self.tidyAgainAfter : nil
         }
-        if watch?.takeChanges() == true { pause.note(at: Clock.monotonic) }
+        if watch?.drainChanges() == true { pause.note(at: Clock.monotonic) }
         guard pause.isOver(at: Clock.monotonic) else { return }
         // Links may lead elsewhere, and folders may be others by now.
         watchAgain()
@@ -99,10 +99,10 @@ struct Reloader {
         while true {
             pause.reset()
             // Events from here on are of changes during the reading.
-            _ = watch?.takeChanges()
+            _ = watch?.drainChanges()
             let outcome = ConfigurationLoader.load(path: path, generation: proxy.snapshot.generation + 1)
             readings += 1
-            let hasChanged = watch?.takeChanges() == true
+            let hasChanged = watch?.drainChanges() == true
             record = outcome.record
             watchAgain()
             if hasChanged { pause.note(at: Clock.monotonic) }

@@ -11,17 +11,17 @@ struct ServiceManager {
     /// All listeners are ready.
     mutating func notifyReady() {
         guard let notifier else { return }
-        notifier.tell("READY=1")
+        notifier.notify("READY=1")
         if notifier.watchdogTime != nil { deadline = Clock.monotonic }
     }
 
-    func notifyStopping() { notifier?.tell("STOPPING=1") }
+    func notifyStopping() { notifier?.notify("STOPPING=1") }
 
     /// Gives a sign of life when one is due, unless a worker is stuck: then the manager will start the proxy anew.
     mutating func turn(_ proxy: ProxyServer) {
         guard let notifier, let due = deadline, Clock.monotonic >= due, let time = notifier.watchdogTime else { return }
         // Three times in the time that there is: one may be late.
         deadline = Clock.monotonic + time / 3
-        if proxy.isAlive { notifier.tell("WATCHDOG=1") }
+        if proxy.isAlive { notifier.notify("WATCHDOG=1") }
     }
 }

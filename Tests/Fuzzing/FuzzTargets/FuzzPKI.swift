@@ -63,10 +63,10 @@ final class FuzzPKI {
         let another = try pki.server("b.example")
         return [
             try good.der(),
-            try good.with { $0.answers[0].status = .revoked }.der(),
-            try good.with { $0.answers[0].status = .unknown }.der(),
-            try good.with { $0.answers[0].nextUpdate = nil }.der(),
-            try good.with { $0.answers[0].hasCriticalExtension = true }.der(),
+            try good.with { $0.singleResponses[0].status = .revoked }.der(),
+            try good.with { $0.singleResponses[0].status = .unknown }.der(),
+            try good.with { $0.singleResponses[0].nextUpdate = nil }.der(),
+            try good.with { $0.singleResponses[0].hasCriticalExtension = true }.der(),
             try good.with {
                 $0.signer = another.identity; $0.sendsSigner = true; $0.others = [pki.root.certificate]
             }.der(),

@@ -77,9 +77,9 @@ enum HTTP2Properties {
         init(_ server: Server) { self.server = server }
 
         override func didReceiveField(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool {
-            guard hasHead else { return section.take(name: name, value: value, into: &head) }
+            guard hasHead else { return section.append(name: name, value: value, into: &head) }
             if trailers == nil { trailers = TrailerSection() }
-            return trailers?.take(name: name, value: value) ?? false
+            return trailers?.append(name: name, value: value) ?? false
         }
 
         override func didReceiveHead(endsStream: Bool) -> Bool {

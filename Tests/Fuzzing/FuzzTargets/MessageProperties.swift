@@ -42,10 +42,10 @@ enum MessageProperties {
             var parser = ResponseHeadParser()
             var head = ResponseHead()
             lines: for line in lines(bytes) {
-                switch parser.take(line: line.span, answering: method, into: &head) {
+                switch parser.consume(line: line.span, answering: method, into: &head) {
                 case .needMore: continue
                 case .failed(let fault):
-                    guard parser.take(line: line.span, answering: method, into: &head) == .failed(fault) else {
+                    guard parser.consume(line: line.span, answering: method, into: &head) == .failed(fault) else {
                         throw FuzzFinding("a fault is forgotten")
                     }
                     break lines
@@ -75,7 +75,7 @@ enum MessageProperties {
         }
         text += [13, 10]
         var last = ResponseHeadParser.Outcome.needMore
-        for line in lines(text) { last = parser.take(line: line.span, answering: method, into: &again) }
+        for line in lines(text) { last = parser.consume(line: line.span, answering: method, into: &again) }
         guard last == .complete, again.fields == head.fields, again.framing == head.framing,
             again.contentLength == head.contentLength
         else { throw FuzzFinding("written anew the head reads differently") }

@@ -60,16 +60,16 @@ struct HTTPChallengeTests {
     func order() throws {
         var head = ResponseHead()
         var parser = ResponseHeadParser()
-        _ = parser.take(line: Array("HTTP/1.1 401 X\r\n".utf8).span, answering: .get, into: &head)
+        _ = parser.consume(line: Array("HTTP/1.1 401 X\r\n".utf8).span, answering: .get, into: &head)
         for value in [
             "Basic realm=b", "Digest realm=d, nonce=1, qop=auth", "Bearer", "Other x=1",
             "Digest realm=d, nonce=2, qop=\"auth-int,auth\", algorithm=SHA-256", "Digest realm=d, nonce=3, algorithm=X",
             "Digest realm=d, nonce=4, qop=auth-int", "Digest realm=d, nonce=5, algorithm=SHA-256", "Basic charset=x",
         ] {
             let line = Array("WWW-Authenticate: \(value)\r\n".utf8)
-            _ = parser.take(line: line.span, answering: .get, into: &head)
+            _ = parser.consume(line: line.span, answering: .get, into: &head)
         }
-        _ = parser.take(line: Array("\r\n".utf8).span, answering: .get, into: &head)
+        _ = parser.consume(line: Array("\r\n".utf8).span, answering: .get, into: &head)
         let origin = try #require(AbsoluteURL("https://a.example/")).origin
         let offers = OfferedAuthentication.list(head, at: origin)
         #expect(offers.map(\.space.authenticationMethod) == [.httpDigest, .httpDigest, .bearer, .httpBasic])

@@ -10,7 +10,7 @@ struct ResumeDataTests {
         var head = ResponseHead()
         var parser = ResponseHeadParser()
         for line in ["HTTP/1.1 \(status) X"] + fields + [""] {
-            _ = parser.take(line: Array("\(line)\r\n".utf8).span, answering: .get, into: &head)
+            _ = parser.consume(line: Array("\(line)\r\n".utf8).span, answering: .get, into: &head)
         }
         try #require(head.status == status)
         return head

@@ -38,7 +38,7 @@ struct HookStage {
         var head = ResponseHead()
         var parser = ResponseHeadParser()
         for line in ["HTTP/1.1 \(status) X"] + fields + [""] {
-            if case .failed(let fault) = parser.take(
+            if case .failed(let fault) = parser.consume(
                 line: Array("\(line)\r\n".utf8).span,
                 answering: method,
                 into: &head

@@ -280,7 +280,7 @@ struct TrustEvaluatorTests {
         }
         let validity = (Scenario.now - 60)..<(Scenario.now + 60)
         let good = OCSPResponseBuilder(server.certificate, issuer: pki.intermediate, validity: validity)
-        let revoked = good.with { $0.answers[0].status = .revoked }
+        let revoked = good.with { $0.singleResponses[0].status = .revoked }
         let alone = try RevocationTrustEvaluator(requireStaple: true)
         #expect(try verdict(alone, staple: good.der()).verdict == .notPinned)
         #expect(try verdict(alone, staple: good.der()).goodUntil == Scenario.now + 60 + 300)

@@ -94,20 +94,20 @@ struct StapleCase: CustomTestStringConvertible, Sendable {
         changed("tryLater", "trylater") { response, _, _ in response.responseStatus = 3 },
         changed("unauthorized", "unauthorized") { response, _, _ in response.responseStatus = 6 },
         changed("revoked", "revoked", .certificateRevoked) { response, _, _ in
-            response.answers[0].status = .revoked
+            response.singleResponses[0].status = .revoked
         },
         changed("revoked, and out of date", "revoked", .certificateRevoked) { response, _, now in
-            response.answers[0].status = .revoked
-            response.answers[0].nextUpdate = now - 1000
+            response.singleResponses[0].status = .revoked
+            response.singleResponses[0].nextUpdate = now - 1000
         },
         changed("good and revoked at once", "revoked", .certificateRevoked) { response, _, _ in
-            response.answers.append(response.answers[0])
-            response.answers[1].status = .revoked
-            response.answers[1].digest = "SHA256"
+            response.singleResponses.append(response.singleResponses[0])
+            response.singleResponses[1].status = .revoked
+            response.singleResponses[1].digest = "SHA256"
         },
-        changed("unknown", "does not know") { response, _, _ in response.answers[0].status = .unknown },
+        changed("unknown", "does not know") { response, _, _ in response.singleResponses[0].status = .unknown },
         changed("of another certificate of the issuer", "another certificate") { response, cast, _ in
-            response.answers[0].leaf = try cast.pki.server(Scenario.host).certificate
+            response.singleResponses[0].leaf = try cast.pki.server(Scenario.host).certificate
         },
         changed("about a certificate of another issuer", "not vouched for") { response, cast, now in
             let twin = try cast.other.server(Scenario.host)
@@ -118,22 +118,23 @@ struct StapleCase: CustomTestStringConvertible, Sendable {
             )
             response.signer = cast.pki.intermediate
         },
-        changed("no answer at all", "not vouched for") { response, _, _ in response.answers = [] },
-        changed("out of date", "out of date") { response, _, now in response.answers[0].nextUpdate = now - 300 },
+        changed("no answer at all", "not vouched for") { response, _, _ in response.singleResponses = [] },
+        changed("out of date", "out of date") { response, _, now in response.singleResponses[0].nextUpdate = now - 300
+        },
         changed("not valid yet", "not valid yet") { response, _, now in
-            response.answers[0].thisUpdate = now + 301
+            response.singleResponses[0].thisUpdate = now + 301
         },
         changed("without nextUpdate, a day old", "out of date") { response, _, now in
-            response.answers[0].thisUpdate = now - 86_400
-            response.answers[0].nextUpdate = nil
+            response.singleResponses[0].thisUpdate = now - 86_400
+            response.singleResponses[0].nextUpdate = nil
         },
         changed("an end before its beginning", "no proper times") { response, _, now in
-            response.answers[0].thisUpdate = now
-            response.answers[0].nextUpdate = now - 1
+            response.singleResponses[0].thisUpdate = now
+            response.singleResponses[0].nextUpdate = now - 1
         },
         changed("good, and once more out of date", "out of date") { response, _, now in
-            response.answers.append(response.answers[0])
-            response.answers[1].nextUpdate = now - 300
+            response.singleResponses.append(response.singleResponses[0])
+            response.singleResponses[1].nextUpdate = now - 300
         },
         changed("signed by an unrelated CA", "not vouched for") { response, cast, _ in
             response.signer = cast.other.intermediate
@@ -188,7 +189,7 @@ struct StapleCase: CustomTestStringConvertible, Sendable {
             response.hasCriticalExtension = true
         },
         changed("a critical extension of the answer", "critical extension") { response, _, _ in
-            response.answers[0].hasCriticalExtension = true
+            response.singleResponses[0].hasCriticalExtension = true
         },
     ]
 
@@ -232,15 +233,15 @@ struct StapleTests {
         let delegated = cast.signed(by: cast.responder)
         for response in [cast.response(), delegated, delegated.with { $0.others = [cast.other.root.certificate] }] {
             #expect(try stapled(response).evaluation().verdict == .notPinned)
-            let sha256 = response.with { $0.answers[0].digest = "SHA256" }
+            let sha256 = response.with { $0.singleResponses[0].digest = "SHA256" }
             #expect(try stapled(sha256).evaluation().verdict == .notPinned)
         }
         // An answer about somebody else beside ours does no harm, out of date or not.
         let several = try cast.response().with {
-            $0.answers.append($0.answers[0])
-            $0.answers[0].leaf = try cast.pki.server("b.example.com").certificate
-            $0.answers[0].status = .revoked
-            $0.answers[0].nextUpdate = Scenario.now - 900
+            $0.singleResponses.append($0.singleResponses[0])
+            $0.singleResponses[0].leaf = try cast.pki.server("b.example.com").certificate
+            $0.singleResponses[0].status = .revoked
+            $0.singleResponses[0].nextUpdate = Scenario.now - 900
         }
         #expect(try stapled(several).evaluation().verdict == .notPinned)
     }
@@ -261,20 +262,20 @@ struct StapleTests {
     func age() throws {
         let now = Scenario.now
         #expect(try stapled(cast.response()).evaluation().goodUntil == now + 3600 + 300)
-        let endless = cast.response().with { $0.answers[0].nextUpdate = nil }
+        let endless = cast.response().with { $0.singleResponses[0].nextUpdate = nil }
         #expect(try stapled(endless).evaluation().goodUntil == now - 3600 + 86_400)
         // To the second.
-        let last = cast.response().with { $0.answers[0].nextUpdate = now - 299 }
-        let over = cast.response().with { $0.answers[0].nextUpdate = now - 300 }
+        let last = cast.response().with { $0.singleResponses[0].nextUpdate = now - 299 }
+        let over = cast.response().with { $0.singleResponses[0].nextUpdate = now - 300 }
         try expect(stapled(over), .stapleMissing, mended: stapled(last), .notPinned)
         #expect(try stapled(last).evaluation().goodUntil == now + 1)
-        let early = cast.response().with { $0.answers[0].thisUpdate = now + 301 }
-        let first = cast.response().with { $0.answers[0].thisUpdate = now + 300 }
+        let early = cast.response().with { $0.singleResponses[0].thisUpdate = now + 301 }
+        let first = cast.response().with { $0.singleResponses[0].thisUpdate = now + 300 }
         try expect(stapled(early), .stapleMissing, mended: stapled(first), .notPinned)
         // What ends first decides.
         let twice = cast.response().with {
-            $0.answers.append($0.answers[0])
-            $0.answers[1].nextUpdate = now + 60
+            $0.singleResponses.append($0.singleResponses[0])
+            $0.singleResponses[1].nextUpdate = now + 60
         }
         #expect(try stapled(twice).evaluation().goodUntil == now + 360)
         let pinned = try stapled(cast.response()).pinning(cast.server.pin).with {
@@ -347,7 +348,7 @@ struct StapleTests {
         var random = SeededGenerator(seed: 81)
         let good = [
             try cast.response().der(), try cast.signed(by: cast.responder).der(),
-            try cast.response().with { $0.answers[0].status = .revoked }.der(),
+            try cast.response().with { $0.singleResponses[0].status = .revoked }.der(),
         ]
         let policy = try SecurityPolicy(base.configuration)
         let host = try Host(Scenario.host)

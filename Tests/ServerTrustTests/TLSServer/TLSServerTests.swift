@@ -121,7 +121,7 @@ struct TLSServerTests {
         var last = ByteBuffer()
         last.append("last")
         _ = client.server.write(from: &last, upTo: 1 << 20)
-        client.server.end()
+        client.server.sendCloseNotify()
         #expect(String(decoding: client.received(), as: UTF8.self) == "last")
         #expect(SSL_get_shutdown(client.pointer) & SSL_RECEIVED_SHUTDOWN != 0)
     }

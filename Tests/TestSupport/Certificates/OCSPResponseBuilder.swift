@@ -10,7 +10,7 @@ package struct OCSPResponseBuilder: Sendable {
     }
 
     /// What is said of one certificate.
-    package struct Answer: Sendable {
+    package struct SingleResponse: Sendable {
         package var leaf: Certificate
         /// Whose name and key stand in the certificate's identifier.
         package var issuer: Certificate
@@ -24,7 +24,7 @@ package struct OCSPResponseBuilder: Sendable {
         package var hasCriticalExtension = false
     }
 
-    package var answers: [Answer]
+    package var singleResponses: [SingleResponse]
     /// Who signs; its certificate is in the response unless `sendsSigner` is false.
     package var signer: Identity
     package var sendsSigner = true
@@ -39,8 +39,8 @@ package struct OCSPResponseBuilder: Sendable {
     ///
     /// - Parameter validity: from `thisUpdate` to `nextUpdate`, in seconds since 1970.
     package init(_ leaf: Certificate, issuer: Identity, validity: Range<Int64>) {
-        answers = [
-            Answer(
+        singleResponses = [
+            SingleResponse(
                 leaf: leaf,
                 issuer: issuer.certificate,
                 thisUpdate: validity.lowerBound,
@@ -67,7 +67,7 @@ package struct OCSPResponseBuilder: Sendable {
         guard responseStatus == 0 else { return try Self.encode(nil, status: responseStatus) }
         guard let basic = OCSP_BASICRESP_new() else { throw Failure(call: "OCSP_BASICRESP_new") }
         defer { OCSP_BASICRESP_free(basic) }
-        for answer in answers { try Self.add(answer, to: basic) }
+        for answer in singleResponses { try Self.add(answer, to: basic) }
         if hasCriticalExtension {
             try Self.withUnknownExtension {
                 guard OCSP_BASICRESP_add_ext(basic, $0, -1) == 1 else { throw Failure(call: "ext") }
@@ -90,7 +90,7 @@ package struct OCSPResponseBuilder: Sendable {
         return try Self.encode(basic, status: 0)
     }
 
-    private static func add(_ answer: Answer, to basic: OpaquePointer) throws {
+    private static func add(_ answer: SingleResponse, to basic: OpaquePointer) throws {
         var identifier: OpaquePointer?
         try withCertificate(answer.leaf) { leaf in
             try withCertificate(answer.issuer) { issuer in

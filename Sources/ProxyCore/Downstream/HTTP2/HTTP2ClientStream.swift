@@ -43,7 +43,7 @@ final class HTTP2ClientStream: HTTP2Stream {
             return exchange.addField(name: name, value: value, to: &section)
         }
         if trailers == nil { trailers = TrailerSection(limits: connection.worker.generation.headLimits) }
-        return trailers?.take(name: name, value: value) ?? false
+        return trailers?.append(name: name, value: value) ?? false
     }
 
     override func didOmitField() {
@@ -272,7 +272,7 @@ final class HTTP2ExchangeStream: ExchangeStream {
                 let trailers = exchange.clientResponse.trailers
                 let isHeadAlone = isHeadWaiting && output.isEmpty && trailers == nil
                 submit(endsStream: isHeadAlone)
-                if !isHeadAlone { stream.session?.end(stream, trailers: trailers) }
+                if !isHeadAlone { stream.session?.endBody(stream, trailers: trailers) }
             } else {
                 // The client must be able to tell that it is not all (rule 55).
                 stream.giveUp(.internalError)

@@ -27,9 +27,9 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     private var lingered = 0
 
     /// The budget for frames that bring no request or response forward.
-    private var burden: FrameAllowance
+    private var burden: FrameRateLimiter
     /// Streams that the client has broken off, or had broken off.
-    private var breaks: FrameAllowance
+    private var breaks: FrameRateLimiter
     /// Credit that the client has given, and requests that it has made: the one has to be in some proportion to the other
     /// and to what was sent.
     private var windowUpdates = 0
@@ -60,8 +60,8 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         worker = transport.worker
         listener = transport.listener
         let now = worker.loop.now
-        burden = FrameAllowance(burst: 1000, rate: 200, now: now)
-        breaks = FrameAllowance(burst: 200, rate: 100, now: now)
+        burden = FrameRateLimiter(burst: 1000, rate: 200, now: now)
+        breaks = FrameRateLimiter(burst: 200, rate: 100, now: now)
         super.init()
         let settings = HTTP2Settings(
             streamWindow: 64 << 10,
@@ -225,7 +225,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     /// - Parameter isBroken: the client has broken it off, or made us do so.
     func streamClosed(isBroken: Bool) {
         // A client may ask and break off for ever, and each time somebody has worked for it (CVE-2023-44487).
-        if isBroken, !breaks.take(at: worker.loop.now) { terminate(.enhanceYourCalm) }
+        if isBroken, !breaks.consume(at: worker.loop.now) { terminate(.enhanceYourCalm) }
         transport.flushLater()
     }
 
@@ -238,7 +238,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     }
 
     override func session(_ session: HTTP2Session, didBearBurden weight: Double) {
-        if !burden.take(weight, at: worker.loop.now) { terminate(.enhanceYourCalm) }
+        if !burden.consume(weight, at: worker.loop.now) { terminate(.enhanceYourCalm) }
     }
 
     // MARK: The end

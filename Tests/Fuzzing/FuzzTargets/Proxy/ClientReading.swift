@@ -85,7 +85,7 @@ struct ClientReading {
                 guard hasEnded else { throw FuzzFinding("the proxy has stopped inside a head") }
                 return
             }
-            let outcome = parser.take(
+            let outcome = parser.consume(
                 line: bytes.span.extracting(position..<newline + 1),
                 answering: method,
                 into: &head

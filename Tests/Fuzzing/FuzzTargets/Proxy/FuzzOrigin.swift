@@ -20,8 +20,8 @@ final class FuzzOrigin {
     private let wrongContext: TLSServerContext
 
     private var connections: [Connection] = []
-    private var answers: [ScriptedAnswer] = []
-    private var standing: ScriptedAnswer?
+    private var answers: [ScriptedResponse] = []
+    private var standing: ScriptedResponse?
     private var hasWrongKey = false
     /// A connection under a wrong key has been told something.
     private(set) var hasLeaked = false
@@ -64,8 +64,8 @@ final class FuzzOrigin {
 
     // MARK: Steps
 
-    func add(_ answer: ScriptedAnswer) { answers.append(answer) }
-    func setStanding(_ answer: ScriptedAnswer) { standing = answer }
+    func add(_ answer: ScriptedResponse) { answers.append(answer) }
+    func setStanding(_ answer: ScriptedResponse) { standing = answer }
     func changeKey() { hasWrongKey.toggle() }
     func send(_ bytes: [UInt8], on index: Int) { connection(index)?.send(bytes) }
     func halfClose(_ index: Int) { connection(index)?.end() }
@@ -99,7 +99,7 @@ final class FuzzOrigin {
         return hasWorked
     }
 
-    private func nextAnswer() -> ScriptedAnswer? { answers.isEmpty ? standing : answers.removeFirst() }
+    private func nextAnswer() -> ScriptedResponse? { answers.isEmpty ? standing : answers.removeFirst() }
 
     private func accept() -> Bool {
         var waiting = listeners.map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
@@ -151,7 +151,7 @@ final class FuzzOrigin {
             guard session.isEstablished else { return }
             if !waiting.isEmpty { _ = session.write(waiting.span, upTo: .max) }
             waiting = []
-            if isEnding { session.end() }
+            if isEnding { session.sendCloseNotify() }
             flush(session)
             if isEnding { socket.halfClose() }
         }

@@ -29,8 +29,8 @@ struct ProxyProgram {
         case reset(client: Int)
         case close(client: Int)
         case setReading(client: Int, Bool)
-        case answer(ScriptedAnswer)
-        case answerAll(ScriptedAnswer)
+        case respond(ScriptedResponse)
+        case respondAlways(ScriptedResponse)
         case originSends(connection: Int, [UInt8])
         case originHalfCloses(connection: Int)
         case originResets(connection: Int)
@@ -76,8 +76,8 @@ struct ProxyProgram {
         case UInt8(ascii: "c"): return .close(client: number)
         case UInt8(ascii: "p"): return .setReading(client: number, false)
         case UInt8(ascii: "q"): return .setReading(client: number, true)
-        case UInt8(ascii: "a"): return .answer(ScriptedAnswer(mark: rest.first, text))
-        case UInt8(ascii: "d"): return .answerAll(ScriptedAnswer(mark: rest.first, text))
+        case UInt8(ascii: "a"): return .respond(ScriptedResponse(mark: rest.first, text))
+        case UInt8(ascii: "d"): return .respondAlways(ScriptedResponse(mark: rest.first, text))
         case UInt8(ascii: "A"): return .originSends(connection: number, text)
         case UInt8(ascii: "E"): return .originHalfCloses(connection: number)
         case UInt8(ascii: "X"): return .originResets(connection: number)
@@ -92,7 +92,7 @@ struct ProxyProgram {
 }
 
 /// What an origin answers, whatever the request says.
-struct ScriptedAnswer {
+struct ScriptedResponse {
     enum Ending { case stays, closes, resets }
 
     var bytes: [UInt8]

@@ -51,7 +51,7 @@ final class ProxyProperties {
         } catch {
             throw FuzzFinding("the proxy did not start: \(error)")
         }
-        for step in program.steps { run.take(step) }
+        for step in program.steps { run.carryOut(step) }
         do throws(FuzzFinding) {
             try run.conclude()
         } catch {

@@ -71,7 +71,7 @@ final class ProxyRun {
 
     // MARK: Steps
 
-    func take(_ step: ProxyProgram.Step) {
+    func carryOut(_ step: ProxyProgram.Step) {
         carryOut(step.operation)
         if step.settles { _ = settle() } else { _ = turn() }
     }
@@ -84,8 +84,8 @@ final class ProxyRun {
         case .reset(let number): leave(number % clientCount, byReset: true)
         case .close(let number): leave(number % clientCount, byReset: false)
         case .setReading(let number, let isReading): clients[number % clientCount]?.isReading = isReading
-        case .answer(let answer): origin.add(answer)
-        case .answerAll(let answer): origin.setStanding(answer)
+        case .respond(let answer): origin.add(answer)
+        case .respondAlways(let answer): origin.setStanding(answer)
         case .originSends(let connection, let bytes): origin.send(bytes, on: connection)
         case .originHalfCloses(let connection): origin.halfClose(connection)
         case .originResets(let connection): origin.reset(connection)

@@ -2,7 +2,7 @@
 /// (`HTTP2SessionDelegate.session(_:didBearBurden:)`).
 ///
 /// A value: a bucket of tokens that fills with time.
-package struct FrameAllowance: Sendable {
+package struct FrameRateLimiter: Sendable {
     private let capacity: Double
     private let tokensASecond: Double
     private var tokens: Double
@@ -20,7 +20,7 @@ package struct FrameAllowance: Sendable {
     }
 
     /// Takes a token, or so many; false when there are not that many left.
-    package mutating func take(_ count: Double = 1, at now: UInt64) -> Bool {
+    package mutating func consume(_ count: Double = 1, at now: UInt64) -> Bool {
         if now > filledAt {
             tokens = min(capacity, tokens + Double(now - filledAt) * tokensASecond / 1e9)
             filledAt = now

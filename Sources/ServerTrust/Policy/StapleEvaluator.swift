@@ -3,9 +3,7 @@ import HTTPCore
 /// The last condition of a policy with `requiresStaple`: the server itself brings the proof that its certificate is
 /// not revoked, in the handshake. Nothing is fetched, ever: a responder would learn who is talked to, and one that
 /// does not answer would have to be waited for, or forgiven.
-struct StapleJudge {
-    typealias Findings = TrustEvaluation.Findings
-
+struct StapleEvaluator {
     let host: Host
     let now: Int64
 
@@ -18,84 +16,84 @@ struct StapleJudge {
     /// be reported on, is refused for its staple too, as it is for its chain.
     ///
     /// - Parameter staple: the response as the server sent it; nil without one.
-    func judge(_ findings: inout Findings, staple: [UInt8]?) {
-        guard findings.verdict != .fail else { return }
+    func evaluate(_ result: inout EvaluationResult, staple: [UInt8]?) {
+        guard result.verdict != .fail else { return }
         // Who has to vouch for the staple is known from the validated chain alone.
-        guard findings.isChainValidated, findings.chain.count > 1 else {
+        guard result.isChainValidated, result.chain.count > 1 else {
             refuse(
-                &findings,
+                &result,
                 "the certificate of \(host) is a trust anchor itself, so that nobody could vouch for its staple",
                 "name the certificate's issuer as the trust anchor, or do without revocation.requireStaple"
             )
             return
         }
         guard let staple, !staple.isEmpty else {
-            refuse(&findings, "\(host) sent no staple", StapleJudge.remedy)
+            refuse(&result, "\(host) sent no staple", StapleEvaluator.remedy)
             return
         }
-        let issuer = findings.chain[1]
+        let issuer = result.chain[1]
         do throws(OCSPResponse.Fault) {
             let response = try OCSPResponse(der: staple)
             try response.checkSignature(issuer: issuer, at: now)
-            judge(&findings, response.answers(for: findings.chain[0], issuer: issuer))
+            evaluate(&result, response.singleResponses(for: result.chain[0], issuer: issuer))
         } catch {
-            refuse(&findings, reason(error), StapleJudge.remedy)
+            refuse(&result, reason(error), StapleEvaluator.remedy)
         }
     }
 
     /// The answers of a response whose signature holds. Every one has to be good: of two that differ, the worse counts.
-    private func judge(_ findings: inout Findings, _ answers: [OCSPResponse.Answer]) {
-        guard !answers.isEmpty else {
-            refuse(&findings, "the staple of \(host) is about another certificate", StapleJudge.remedy)
+    private func evaluate(_ result: inout EvaluationResult, _ responses: [OCSPResponse.SingleResponse]) {
+        guard !responses.isEmpty else {
+            refuse(&result, "the staple of \(host) is about another certificate", StapleEvaluator.remedy)
             return
         }
-        if answers.contains(where: { $0.status == .revoked }) {
-            findings.verdict = .fail
-            findings.failure = .certificateRevoked
-            findings.reason = "the staple of \(host) says that its certificate is revoked"
-            findings.remedy = "have the server use another certificate"
+        if responses.contains(where: { $0.status == .revoked }) {
+            result.verdict = .fail
+            result.failure = .certificateRevoked
+            result.reason = "the staple of \(host) says that its certificate is revoked"
+            result.remedy = "have the server use another certificate"
             return
         }
-        for answer in answers {
-            guard answer.status == .good else {
+        for response in responses {
+            guard response.status == .good else {
                 refuse(
-                    &findings,
+                    &result,
                     "the OCSP responder of \(host) does not know its certificate",
                     "ask the certificate's issuer; one that was issued just now may take some minutes"
                 )
                 return
             }
-            guard let end = end(of: answer) else {
-                refuse(&findings, "the staple of \(host) has no proper times", StapleJudge.remedy)
+            guard let end = expiry(of: response) else {
+                refuse(&result, "the staple of \(host) has no proper times", StapleEvaluator.remedy)
                 return
             }
-            guard let this = answer.thisUpdate, this <= now + StapleJudge.skew, now < end else {
-                let isEarly = answer.thisUpdate.map { $0 > now } ?? false
+            guard let this = response.thisUpdate, this <= now + StapleEvaluator.skew, now < end else {
+                let isEarly = response.thisUpdate.map { $0 > now } ?? false
                 refuse(
-                    &findings,
+                    &result,
                     "the staple of \(host) is \(isEarly ? "not valid yet" : "out of date")",
                     "have the server refresh its OCSP response, or set the clock of this machine right"
                 )
                 return
             }
-            findings.stapleEnd = min(findings.stapleEnd, end)
-            findings.goodUntil = min(findings.goodUntil, end)
+            result.stapleEnd = min(result.stapleEnd, end)
+            result.goodUntil = min(result.goodUntil, end)
         }
     }
 
     /// The second from which an answer proves nothing any more; nil when its times make no sense.
-    private func end(of answer: OCSPResponse.Answer) -> Int64? {
-        guard let this = answer.thisUpdate else { return nil }
-        guard answer.hasNextUpdate else { return this + StapleJudge.age }
-        guard let next = answer.nextUpdate, next >= this else { return nil }
-        return next + StapleJudge.skew
+    private func expiry(of response: OCSPResponse.SingleResponse) -> Int64? {
+        guard let this = response.thisUpdate else { return nil }
+        guard response.hasNextUpdate else { return this + StapleEvaluator.age }
+        guard let next = response.nextUpdate, next >= this else { return nil }
+        return next + StapleEvaluator.skew
     }
 
-    private func refuse(_ findings: inout Findings, _ reason: String, _ remedy: String) {
-        findings.verdict = .fail
-        findings.failure = .stapleMissing
-        findings.reason = reason
-        findings.remedy = remedy
+    private func refuse(_ result: inout EvaluationResult, _ reason: String, _ remedy: String) {
+        result.verdict = .fail
+        result.failure = .stapleMissing
+        result.reason = reason
+        result.remedy = remedy
     }
 
     private func reason(_ fault: OCSPResponse.Fault) -> String {

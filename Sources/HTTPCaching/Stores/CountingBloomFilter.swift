@@ -5,7 +5,7 @@ import IOCore
 /// twenty unknown hashes is taken for known.
 ///
 /// `@unchecked Sendable`: everything is behind `lock`.
-final class HashFilter: @unchecked Sendable {
+final class CountingBloomFilter: @unchecked Sendable {
     private let lock = PosixLock()
     // Behind `lock`.
     private var counters: [UInt8]

@@ -4,9 +4,7 @@ import HTTPCore
 /// One evaluation of a policy: the mode table of the documentation, cell by cell.
 ///
 /// Findings start as a refusal, and only the end of a cell's conditions turns them into anything else.
-struct PolicyJudge {
-    typealias Findings = TrustEvaluation.Findings
-
+struct PolicyEvaluator {
     let policy: SecurityPolicy
     let presented: PresentedChain
     let host: Host
@@ -18,9 +16,9 @@ struct PolicyJudge {
     /// From when on the pin set does not hold any more.
     private var pinSetEnd: Int64? { settings.expiration?.end }
 
-    func findings() -> Findings {
+    func evaluate() -> EvaluationResult {
         if let pinSetEnd, now >= pinSetEnd { return expired() }
-        var findings =
+        var result =
             switch (settings.pinningMode, settings.allowInvalidCertificates) {
             case (.none, false): unpinned()
             case (.none, true): unverified()
@@ -29,79 +27,79 @@ struct PolicyJudge {
             case (.publicKey, false): pinnedKey()
             case (.publicKey, true): pinnedKeyAlone()
             }
-        if let pinSetEnd { findings.goodUntil = min(findings.goodUntil, pinSetEnd) }
-        return findings
+        if let pinSetEnd { result.goodUntil = min(result.goodUntil, pinSetEnd) }
+        return result
     }
 
     // MARK: - The cells
 
     /// Mode `none`: chain and host.
-    private func unpinned() -> Findings {
-        var findings = validated()
-        guard findings.isChainValidated, !isForbidden(&findings) else { return findings }
-        findings.verdict = settings.validatesDomainName ? .notPinned : .unverified
-        return findings
+    private func unpinned() -> EvaluationResult {
+        var result = validated()
+        guard result.isChainValidated, !isForbidden(&result) else { return result }
+        result.verdict = settings.validatesDomainName ? .notPinned : .unverified
+        return result
     }
 
     /// Mode `none` with everything waived. Forbidden keys are looked for in what was sent: there is nothing better.
-    private func unverified() -> Findings {
-        var findings = Findings()
-        findings.chain = presented.certificates()
-        if isForbidden(&findings) { return findings }
-        findings.verdict = .unverified
-        return findings
+    private func unverified() -> EvaluationResult {
+        var result = EvaluationResult()
+        result.chain = presented.certificates()
+        if isForbidden(&result) { return result }
+        result.verdict = .unverified
+        return result
     }
 
     /// Mode `certificate`: chain and host, then once more with the pinned certificates as the only anchors.
-    private func pinnedCertificate() -> Findings {
-        var findings = validated()
-        guard findings.isChainValidated, !isForbidden(&findings) else { return findings }
+    private func pinnedCertificate() -> EvaluationResult {
+        var result = validated()
+        guard result.isChainValidated, !isForbidden(&result) else { return result }
         let second = verifyAgainstPinned()
         guard second.isValid, let match = match(certificatesIn: second.chain) else {
-            mismatch(&findings, verifyError: second.error)
-            return findings
+            mismatch(&result, verifyError: second.error)
+            return result
         }
-        if isForbidden(&findings, in: second.chain) { return findings }
-        age(&findings, by: second.chain)
-        findings.matchedPin = match.publicKeyPin
-        findings.verdict = .pass
-        return findings
+        if isForbidden(&result, in: second.chain) { return result }
+        age(&result, by: second.chain)
+        result.matchedPin = match.publicKeyPin
+        result.verdict = .pass
+        return result
     }
 
     /// Mode `certificate` with invalid certificates allowed: only the pinned certificates are anchors; dates and host
     /// still count.
-    private func pinnedCertificateAlone() -> Findings {
-        var findings = Findings()
-        findings.chain = presented.certificates()
+    private func pinnedCertificateAlone() -> EvaluationResult {
+        var result = EvaluationResult()
+        result.chain = presented.certificates()
         let outcome = verifyAgainstPinned()
         guard outcome.isValid, let match = match(certificatesIn: outcome.chain) else {
-            refuse(&findings, outcome, untrustedMeansMismatch: true)
-            return findings
+            refuse(&result, outcome, untrustedMeansMismatch: true)
+            return result
         }
-        accept(&findings, chain: outcome.chain)
-        if isForbidden(&findings) { return findings }
-        findings.matchedPin = match.publicKeyPin
-        findings.verdict = .pass
-        return findings
+        accept(&result, chain: outcome.chain)
+        if isForbidden(&result) { return result }
+        result.matchedPin = match.publicKeyPin
+        result.verdict = .pass
+        return result
     }
 
     /// Mode `publicKey`: chain and host, and a pinned key in the validated chain.
-    private func pinnedKey() -> Findings {
-        var findings = validated()
-        guard findings.isChainValidated, !isForbidden(&findings) else { return findings }
-        guard match(keysIn: findings.chain, &findings) else {
-            mismatch(&findings, verifyError: X509_V_OK)
-            return findings
+    private func pinnedKey() -> EvaluationResult {
+        var result = validated()
+        guard result.isChainValidated, !isForbidden(&result) else { return result }
+        guard match(keysIn: result.chain, &result) else {
+            mismatch(&result, verifyError: X509_V_OK)
+            return result
         }
-        findings.verdict = .pass
-        return findings
+        result.verdict = .pass
+        return result
     }
 
     /// Mode `publicKey` with invalid certificates allowed: the leaf holds a pinned key, or the path verifies up to a
     /// certificate that holds one. The host still counts, dates do not.
-    private func pinnedKeyAlone() -> Findings {
-        var findings = Findings()
-        findings.chain = presented.certificates()
+    private func pinnedKeyAlone() -> EvaluationResult {
+        var result = EvaluationResult()
+        result.chain = presented.certificates()
         let leaf = Certificate(retaining: presented.leaf)
         let leafAnchors = CertificateStack([leaf])
         let holdsPin = policy.pins.contains { $0.key == leaf.publicKeyPin && $0.counts(at: 0) }
@@ -114,47 +112,47 @@ struct PolicyJudge {
                 alone: true
             )
         } else if settings.validatesDomainName {
-            outcome = verifyUpToPinnedKey(sent: findings.chain)
+            outcome = verifyUpToPinnedKey(sent: result.chain)
         } else {
             outcome = .init(error: X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY)
         }
-        guard outcome.isValid, match(keysIn: outcome.chain, &findings) else {
-            refuse(&findings, outcome, untrustedMeansMismatch: true)
-            return findings
+        guard outcome.isValid, match(keysIn: outcome.chain, &result) else {
+            refuse(&result, outcome, untrustedMeansMismatch: true)
+            return result
         }
-        findings.chain = outcome.chain
-        findings.isChainValidated = true
-        if isForbidden(&findings) { return findings }
-        findings.verdict = .pass
-        return findings
+        result.chain = outcome.chain
+        result.isChainValidated = true
+        if isForbidden(&result) { return result }
+        result.verdict = .pass
+        return result
     }
 
     /// After the last day of the pin set.
-    private func expired() -> Findings {
+    private func expired() -> EvaluationResult {
         let day = settings.expiration.map { "\($0)" } ?? ""
-        func expire(_ findings: inout Findings) {
-            findings.verdict = .fail
-            findings.failure = .pinSetExpired
-            findings.reason = "the pin set of \(policy.domain ?? host) held until \(day)"
-            findings.remedy = "check the server's pins, renew the set and its expiration in the pin file"
+        func expire(_ result: inout EvaluationResult) {
+            result.verdict = .fail
+            result.failure = .pinSetExpired
+            result.reason = "the pin set of \(policy.domain ?? host) held until \(day)"
+            result.remedy = "check the server's pins, renew the set and its expiration in the pin file"
         }
-        var findings: Findings
+        var result: EvaluationResult
         switch (settings.onExpiration, settings.enforcePinning) {
         case (.unpinned, _):
-            findings = validated(checksHost: true)
-            guard findings.isChainValidated, !isForbidden(&findings) else { return findings }
-            findings.verdict = .expired
+            result = validated(checksHost: true)
+            guard result.isChainValidated, !isForbidden(&result) else { return result }
+            result.verdict = .expired
         case (.deny, false):
-            findings = validated()
-            guard findings.isChainValidated, !isForbidden(&findings) else { return findings }
-            expire(&findings)
-            findings.verdict = .reportOnly
+            result = validated()
+            guard result.isChainValidated, !isForbidden(&result) else { return result }
+            expire(&result)
+            result.verdict = .reportOnly
         case (.deny, true):
-            findings = Findings()
-            findings.chain = presented.certificates()
-            expire(&findings)
+            result = EvaluationResult()
+            result.chain = presented.certificates()
+            expire(&result)
         }
-        return findings
+        return result
     }
 
     // MARK: - Verifications
@@ -170,16 +168,16 @@ struct PolicyJudge {
     }
 
     /// Chain to the trust anchors, and host.
-    private func validated(checksHost: Bool? = nil) -> Findings {
-        var findings = Findings()
+    private func validated(checksHost: Bool? = nil) -> EvaluationResult {
+        var result = EvaluationResult()
         let outcome = verification(checksHost: checksHost).verify(presented, anchors: .store(anchors.store))
         if outcome.isValid {
-            accept(&findings, chain: outcome.chain)
+            accept(&result, chain: outcome.chain)
         } else {
-            findings.chain = presented.certificates()
-            refuse(&findings, outcome, untrustedMeansMismatch: false)
+            result.chain = presented.certificates()
+            refuse(&result, outcome, untrustedMeansMismatch: false)
         }
-        return findings
+        return result
     }
 
     /// With the pinned certificates as the only anchors. A leaf that is pinned needs no path.
@@ -228,7 +226,7 @@ struct PolicyJudge {
     // MARK: - Matching
 
     /// Looks for the pins in a validated chain; without a host check in the leaf alone.
-    private func match(keysIn chain: [Certificate], _ findings: inout Findings) -> Bool {
+    private func match(keysIn chain: [Certificate], _ result: inout EvaluationResult) -> Bool {
         var backup: PublicKeyPin?
         for (depth, certificate) in chain.enumerated() {
             if depth > 0, !settings.validatesDomainName { break }
@@ -236,14 +234,14 @@ struct PolicyJudge {
                 if pin.isBackup {
                     backup = backup ?? pin.key
                 } else {
-                    findings.matchedPin = pin.key
-                    findings.matchedBackupOnly = false
+                    result.matchedPin = pin.key
+                    result.matchedBackupOnly = false
                     return true
                 }
             }
         }
-        findings.matchedPin = backup
-        findings.matchedBackupOnly = backup != nil
+        result.matchedPin = backup
+        result.matchedBackupOnly = backup != nil
         return backup != nil
     }
 
@@ -256,63 +254,63 @@ struct PolicyJudge {
 
     /// Whether a forbidden key stands in the chain; the findings then say so. It is refused whatever is enforced: a list of
     /// keys that are known to be bad leaves nothing to try out.
-    private func isForbidden(_ findings: inout Findings, in chain: [Certificate]? = nil) -> Bool {
-        for (depth, certificate) in (chain ?? findings.chain).enumerated() {
+    private func isForbidden(_ result: inout EvaluationResult, in chain: [Certificate]? = nil) -> Bool {
+        for (depth, certificate) in (chain ?? result.chain).enumerated() {
             guard
                 let pin = settings.forbiddenPins.first(where: {
                     $0.key == certificate.publicKeyPin && $0.counts(at: depth)
                 })
             else { continue }
-            findings.failure = .pinForbidden
-            findings.reason = "the key \(pin.key) of \"\(certificate.subject)\" is forbidden"
-            findings.remedy = "have the server use another key; the pin file's forbiddenPins names this one"
-            findings.verdict = .fail
+            result.failure = .pinForbidden
+            result.reason = "the key \(pin.key) of \"\(certificate.subject)\" is forbidden"
+            result.remedy = "have the server use another key; the pin file's forbiddenPins names this one"
+            result.verdict = .fail
             return true
         }
         return false
     }
 
-    // MARK: - Findings
+    // MARK: - Result
 
-    private func accept(_ findings: inout Findings, chain: [Certificate]) {
-        findings.chain = chain
-        findings.isChainValidated = true
-        age(&findings, by: chain)
+    private func accept(_ result: inout EvaluationResult, chain: [Certificate]) {
+        result.chain = chain
+        result.isChainValidated = true
+        age(&result, by: chain)
         if let lists = settings.revocationLists {
-            findings.goodUntil = min(findings.goodUntil, lists.end(for: chain))
+            result.goodUntil = min(result.goodUntil, lists.expiry(for: chain))
         }
     }
 
-    private func age(_ findings: inout Findings, by chain: [Certificate]) {
-        for certificate in chain { findings.certificateEnd = min(findings.certificateEnd, certificate.notAfter) }
-        findings.goodUntil = min(findings.goodUntil, findings.certificateEnd)
+    private func age(_ result: inout EvaluationResult, by chain: [Certificate]) {
+        for certificate in chain { result.certificateEnd = min(result.certificateEnd, certificate.notAfter) }
+        result.goodUntil = min(result.goodUntil, result.certificateEnd)
     }
 
     /// A chain that holds, and no pin in it.
-    private func mismatch(_ findings: inout Findings, verifyError: Int32) {
-        findings.verdict = settings.enforcePinning ? .fail : .reportOnly
-        findings.failure = .pinMismatch
-        findings.verifyError = verifyError
+    private func mismatch(_ result: inout EvaluationResult, verifyError: Int32) {
+        result.verdict = settings.enforcePinning ? .fail : .reportOnly
+        result.failure = .pinMismatch
+        result.verifyError = verifyError
         let what = settings.pinningMode == .certificate ? "certificates" : "keys"
-        findings.reason = "\(host) offered none of the pinned \(what)"
-        findings.remedy = "ask the server's operator whether the \(what) changed, then add the new pin to the pin file"
+        result.reason = "\(host) offered none of the pinned \(what)"
+        result.remedy = "ask the server's operator whether the \(what) changed, then add the new pin to the pin file"
     }
 
     private func refuse(
-        _ findings: inout Findings,
+        _ result: inout EvaluationResult,
         _ outcome: ChainVerification.Outcome,
         untrustedMeansMismatch: Bool
     ) {
         let error = VerifyError(outcome.error)
         if untrustedMeansMismatch, error.isMissingPath || outcome.isValid {
-            mismatch(&findings, verifyError: outcome.error)
-            findings.verdict = .fail
+            mismatch(&result, verifyError: outcome.error)
+            result.verdict = .fail
             return
         }
-        findings.verdict = .fail
-        findings.failure = error.failure
-        findings.verifyError = outcome.error
-        findings.reason = error.reason(host: host, subject: outcome.failedSubject)
-        findings.remedy = error.remedy
+        result.verdict = .fail
+        result.failure = error.failure
+        result.verifyError = outcome.error
+        result.reason = error.reason(host: host, subject: outcome.failedSubject)
+        result.remedy = error.remedy
     }
 }

@@ -1,7 +1,7 @@
 public import HTTPCore
 
 /// The answer that a stored response makes: status, fields, and which part of its body.
-public struct CacheAnswer: Sendable {
+public struct CacheResponse: Sendable {
     public let status: Int
     /// What is sent of the stored fields, without Age and Content-Length.
     package internal(set) var keptFields: HTTPFields
