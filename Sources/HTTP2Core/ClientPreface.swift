@@ -1,18 +1,18 @@
 import HTTPCore
 import IOCore
 
-/// What a client sends first when it knows that the server speaks HTTP/2 (RFC 9113, section 3.4). It was chosen so that
-/// no HTTP/1.1 request begins with it.
+/// The connection preface of a client with prior knowledge of HTTP/2 (RFC 9113, section 3.4). No HTTP/1.1 request
+/// begins with it.
 package enum ClientPreface {
     package enum Match: Sendable {
         case isPreface, isNot
-        /// So far it is the beginning of one.
+        /// The bytes so far are the beginning of a preface.
         case needsMore
     }
 
     package static let text: StaticString = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-    /// Judges the first bytes of a connection.
+    /// Compares the first bytes of a connection with the preface.
     package static func match(_ bytes: borrowing Span<UInt8>) -> Match {
         let preface = text.bytes
         let count = min(bytes.count, preface.count)

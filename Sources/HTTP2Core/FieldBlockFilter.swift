@@ -1,46 +1,46 @@
-/// Takes out of a field block the strings that nghttp2 does not take (more than 64 KB): it would end the connection, while
-/// the request alone is too large, and the compression state can be kept.
+/// Removes strings from a field block that are too long for nghttp2 (more than 64 KB). nghttp2 would end the
+/// connection, although only the request is too large, and the compression state can be kept.
 ///
-/// The block is walked from representation to representation (RFC 7541, section 6), frame by frame; nothing is decoded. In
-/// the place of such a string another one is put that has the same effect on the dynamic table: it is larger than the
-/// table, so that an entry with it empties the table (RFC 7541, section 4.4).
+/// The block is walked from representation to representation (RFC 7541, section 6), frame by frame; nothing is decoded.
+/// Such a string is replaced by another one with the same effect on the dynamic table: both are larger than the table,
+/// so that an entry with one empties the table (RFC 7541, section 4.4).
 struct FieldBlockFilter {
     private enum Part {
         case representation
-        /// The rest of a number that does not matter, and whether a string follows it.
+        /// The rest of a number whose value is not needed, and whether a string follows it.
         case number(then: Strings)
-        /// The length of a string: nothing of it has come, or so much and so many bits.
+        /// The length of a string: nil before its first byte, then its value and bits so far.
         case length(then: Strings, value: Int, shift: Int)
         case text(left: Int, isKept: Bool, then: Strings)
     }
 
-    /// The strings that follow of a literal.
+    /// The remaining strings of a literal.
     private enum Strings { case none, value, nameAndValue }
 
-    /// The most that nghttp2 takes: NGHTTP2_HD_MAX_NV.
+    /// The longest string that nghttp2 accepts: NGHTTP2_HD_MAX_NV.
     static let limit = 65_536
-    /// As many bytes as the dynamic table has at most, since no other size is announced.
+    /// The largest size of the dynamic table, because no other one is announced.
     private static let tableBytes = 4096
-    /// No length is that large; what says so is for nghttp2 to refuse.
+    /// No valid length is that large; nghttp2 refuses it.
     private static let largestLength = 1 << 24
 
     private var part = Part.representation
-    /// The bytes of a length that is not complete.
+    /// The bytes of an incomplete length.
     private var pending: [UInt8] = []
-    /// Whether a string was taken out.
+    /// Whether a string was removed.
     private(set) var hasOmitted = false
-    /// The block is invalid: the rest is handed on as it is.
+    /// Whether the block is invalid: the rest is passed on unchanged.
     private var isInvalid = false
 
-    /// Whether the block ends amid a string that was taken out: it is invalid, and nghttp2 does not know.
+    /// Whether the block ends inside a removed string: it is invalid, but nghttp2 cannot notice.
     var isCutInOmission: Bool {
         if case .text(_, isKept: false, _) = part { return true }
         return false
     }
 
-    /// Hands on a piece of the block.
+    /// Filters a piece of the block.
     ///
-    /// - Parameter isLast: nothing follows it.
+    /// - Parameter isLast: whether it is the last piece.
     mutating func filter(_ fragment: borrowing Span<UInt8>, isLast: Bool, into output: inout [UInt8]) {
         var position = 0
         while position < fragment.count {

@@ -1,6 +1,6 @@
 /// The nine bytes before the payload of a frame (RFC 9113, section 4.1).
 struct FrameHead {
-    /// By their numbers in RFC 9113, section 6.
+    /// The frame types of RFC 9113, section 6.
     enum Kind: UInt8 {
         case data, headers, priority, resetStream, settings, pushPromise, ping, goAway, windowUpdate, continuation
     }
@@ -12,7 +12,7 @@ struct FrameHead {
     let flags: UInt8
     let stream: Int32
 
-    /// Takes it from nine bytes.
+    /// Parses nine bytes.
     init(_ bytes: borrowing Span<UInt8>) {
         length = Int(bytes[0]) << 16 | Int(bytes[1]) << 8 | Int(bytes[2])
         type = bytes[3]
@@ -28,7 +28,7 @@ struct FrameHead {
         self.stream = stream
     }
 
-    /// Nil when the standard does not name it.
+    /// The frame type; nil when the standard does not define it.
     var kind: Kind? { Kind(rawValue: type) }
     var endsStream: Bool { flags & 0x1 != 0 }
     var endsFieldBlock: Bool { flags & 0x4 != 0 }

@@ -1,7 +1,6 @@
-/// How much a peer may send that does not bring a request or an answer forward
-/// (`HTTP2SessionDelegate.session(_:didBearBurden:)`).
+/// Limits the rate of frames that advance no request or response (`HTTP2SessionDelegate.session(_:didBearBurden:)`).
 ///
-/// A value: a bucket of tokens that fills with time.
+/// A value: a token bucket.
 package struct FrameRateLimiter: Sendable {
     private let capacity: Double
     private let tokensASecond: Double
@@ -9,8 +8,8 @@ package struct FrameRateLimiter: Sendable {
     private var filledAt: UInt64
 
     /// - Parameters:
-    ///   - burst: what may come at once.
-    ///   - rate: how many a second may come for ever.
+    ///   - burst: the size of the bucket.
+    ///   - rate: the sustained rate, in tokens a second.
     ///   - now: nanoseconds of a monotonic clock.
     package init(burst: Int, rate: Int, now: UInt64) {
         capacity = Double(burst)
@@ -19,7 +18,7 @@ package struct FrameRateLimiter: Sendable {
         filledAt = now
     }
 
-    /// Takes a token, or so many; false when there are not that many left.
+    /// Consumes tokens; false when there are not enough.
     package mutating func consume(_ count: Double = 1, at now: UInt64) -> Bool {
         if now > filledAt {
             tokens = min(capacity, tokens + Double(now - filledAt) * tokensASecond / 1e9)
@@ -30,7 +29,7 @@ package struct FrameRateLimiter: Sendable {
         return true
     }
 
-    /// Gives tokens back: something was done that lets the peer send such frames in good faith.
+    /// Returns tokens, after an event that legitimately causes such frames.
     package mutating func earn(_ count: Int) {
         tokens = min(capacity, tokens + Double(count))
     }

@@ -2,7 +2,7 @@ import CNGHTTP2
 import HTTPCore
 import IOCore
 
-/// nghttp2's callbacks, each handed on to the session that owns the connection, or to the stream.
+/// nghttp2's callbacks, which are passed on to the session or the stream.
 ///
 /// `@unchecked Sendable`: made once, never changed, and copied by nghttp2 into each session.
 final class HTTP2Callbacks: @unchecked Sendable {
@@ -40,7 +40,7 @@ final class HTTP2Callbacks: @unchecked Sendable {
             if !isWell { HTTP2Callbacks.refuse(stream, session) }
             return 0
         }
-        // Left to itself nghttp2 would drop the field and go on.
+        // Without this nghttp2 would drop the field and continue.
         nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks) { _, _, _, _, _, _, _, _ in
             HTTP2Callbacks.malformed
         }
@@ -67,7 +67,7 @@ final class HTTP2Callbacks: @unchecked Sendable {
         nghttp2_session_callbacks_set_on_stream_close_callback(callbacks) { _, identifier, code, user in
             let session = HTTP2Callbacks.session(user)
             if let stream = session.stream(identifier) {
-                // The client may have sent more before it knows.
+                // The client may have sent more before it receives the reset.
                 if !stream.peerHasEnded, !stream.wasResetByPeer { session.input.ledger.wasReset(identifier) }
                 session.close(stream, HTTP2ErrorCode(onWire: code), byPeer: stream.wasResetByPeer)
             }
@@ -159,7 +159,7 @@ final class HTTP2Callbacks: @unchecked Sendable {
 
     // MARK: What goes
 
-    /// nghttp2 asks how much of a body there is: it is not copied here, but in `sendBody`.
+    /// nghttp2 asks for the length of body data; `sendBody` copies the data.
     static let readBody: nghttp2_data_source_read_callback = { _, _, _, room, flags, source, user in
         let session = HTTP2Callbacks.session(user)
         guard !session.isAbandoned, let pointer = source?.pointee.ptr else { return Int(fatal) }
@@ -211,7 +211,7 @@ final class HTTP2Callbacks: @unchecked Sendable {
         else { return }
         stream.hasEnded = true
         stream.didEnd()
-        // All is said; what the client still sends of its request is for nobody (RFC 9113, section 8.1).
+        // The response is complete; the rest of the client's request is not needed (RFC 9113, section 8.1).
         if session.role == .server, !stream.peerHasEnded, !stream.isClosed { session.reset(stream, .noError) }
     }
 
@@ -224,7 +224,7 @@ final class HTTP2Callbacks: @unchecked Sendable {
         Unmanaged<HTTP2Session>.fromOpaque(user!).takeUnretainedValue()
     }
 
-    /// Bytes that nghttp2 lends for the length of the call.
+    /// Bytes that are valid only during nghttp2's call.
     @_lifetime(immortal)
     private static func span(_ start: UnsafePointer<UInt8>?, _ count: Int) -> Span<UInt8> {
         let span = Span<UInt8>(_unsafeStart: start ?? UnsafePointer(bitPattern: 1)!, count: start == nil ? 0 : count)

@@ -1,4 +1,5 @@
-/// Why a stream or a connection ended (RFC 9113, section 7). Public because classes that are open speak of it.
+/// The error code with which a stream or a connection ended (RFC 9113, section 7). Public because open classes use it
+/// in their signatures.
 public enum HTTP2ErrorCode: UInt32, Sendable {
     case noError = 0
     case protocolError, internalError, flowControlError, settingsTimeout, streamClosed, frameSizeError, refusedStream
@@ -9,7 +10,7 @@ public enum HTTP2ErrorCode: UInt32, Sendable {
         self = HTTP2ErrorCode(rawValue: code) ?? .internalError
     }
 
-    /// Its name in the standard, for people.
+    /// Its name in the standard.
     package var name: StaticString {
         switch self {
         case .noError: "NO_ERROR"

@@ -2,9 +2,9 @@ import CNGHTTP2
 package import HTTPCore
 import IOCore
 
-/// A head or a trailer section as nghttp2 takes it: names in lower case, and an array of where each stands.
+/// A head or a trailer section in nghttp2's format: names in lower case, and an array of pointers to names and values.
 ///
-/// One value serves every head of a connection: its memory is kept.
+/// One value is reused for every head of a connection, with its memory.
 package struct HTTP2FieldBlock: ~Copyable {
     private struct Entry {
         var name: Range<Int>
@@ -45,7 +45,7 @@ package struct HTTP2FieldBlock: ~Copyable {
         entries.append(Entry(name: start..<end, value: end..<bytes.count, isSensitive: false))
     }
 
-    /// Adds a field of a head: its name goes into lower case (RFC 9113, section 8.2).
+    /// Adds a field of a head, with its name in lower case (RFC 9113, section 8.2).
     package mutating func add(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) {
         let start = bytes.count
         for index in 0..<name.count { bytes.append(ASCII.lowercased(name[index])) }
@@ -54,8 +54,8 @@ package struct HTTP2FieldBlock: ~Copyable {
         entries.append(Entry(name: start..<end, value: end..<bytes.count, isSensitive: Self.isSensitive(name)))
     }
 
-    /// Adds the fields of a head as HTTP/1.1 writes it, from its status line to its empty line. Fields that HTTP/2 has no
-    /// use for, because they are about a connection (RFC 9113, section 8.2.2), are left out.
+    /// Adds the fields of a serialised HTTP/1.1 head, from status line to empty line, except fields about the
+    /// connection (RFC 9113, section 8.2.2).
     package mutating func add(headOf text: borrowing Span<UInt8>) {
         var position = Self.endOfLine(text, 0)
         while position < text.count, text[position] != UInt8(ascii: "\r") {
@@ -69,7 +69,7 @@ package struct HTTP2FieldBlock: ~Copyable {
         }
     }
 
-    /// Where the body begins behind such a head.
+    /// The start of the body after such a head.
     package static func endOfHead(_ text: borrowing Span<UInt8>) -> Int {
         var position = 0
         while position < text.count {
@@ -110,7 +110,7 @@ package struct HTTP2FieldBlock: ~Copyable {
         }
     }
 
-    /// Lets nghttp2 see the block; it copies what it keeps.
+    /// Gives nghttp2 access to the block; it copies the parts that it keeps.
     mutating func withFields<Result>(_ body: (UnsafePointer<nghttp2_nv>?, Int) -> Result) -> Result {
         fields.removeAll(keepingCapacity: true)
         return bytes.withUnsafeMutableBufferPointer { bytes in

@@ -3,11 +3,11 @@ import IOCore
 
 /// The state of reading a peer's frames.
 struct HTTP2Input {
-    /// The bytes of a frame head that has not come whole.
+    /// The bytes of an incomplete frame head.
     var partialHead: [UInt8] = []
-    /// Bytes of the frame's payload that have not come; first those of the client's preface.
+    /// The remaining bytes of the frame's payload; initially those of the client's preface.
     var payloadLeft: Int
-    /// Head and payload so far of a frame that is held back until it is whole: it is part of a field block of several
+    /// Head and payload so far of a frame that is held until it is complete, because its field block has several
     /// frames.
     var gathered: [UInt8] = []
     var isGathering = false
@@ -17,9 +17,9 @@ struct HTTP2Input {
     var blockBytes = 0
     /// The size of the section, as RFC 9113, section 6.5.2 counts it.
     var sectionBytes = 0
-    /// Something of the section was taken out because of its size.
+    /// Whether a part of the section was removed because of its size.
     var hasOmitted = false
-    /// Nothing more is read: the end of the connection has been said.
+    /// Whether reading has stopped, because the end of the connection was announced.
     var isOver = false
     var ledger = StreamLedger()
 
@@ -28,11 +28,11 @@ struct HTTP2Input {
     }
 }
 
-/// nghttp2 gets frame by frame, each after it was looked at here: what nghttp2 passes over in silence is what costs.
+/// Each frame is inspected here before nghttp2 gets it, because nghttp2 silently ignores frames that cost work.
 extension HTTP2Session {
-    /// Takes bytes from the peer.
+    /// Processes bytes from the peer.
     ///
-    /// - Returns: false when the connection cannot go on, and is to be closed once `output` is written.
+    /// - Returns: false when the connection has failed, and must be closed after `output` is written.
     package func receive(_ bytes: borrowing Span<UInt8>) -> Bool {
         var position = 0
         while position < bytes.count, !isAbandoned, !input.isOver {
@@ -45,7 +45,7 @@ extension HTTP2Session {
                 didReceiveFrameHead(head)
                 guard !isAbandoned, !input.isOver else { break }
                 end = min(bytes.count, position + FrameHead.byteCount + head.length)
-                // Head and payload go in one piece.
+                // Head and payload are passed on in one piece.
                 input.payloadLeft += FrameHead.byteCount
                 guard consumePayload(bytes.extracting(position..<end)) else { return false }
             } else {
@@ -80,7 +80,7 @@ extension HTTP2Session {
         return count >= 0 && !isAbandoned
     }
 
-    /// A GOAWAY by hand: nghttp2 says nothing more after such an error. `output` holds whole frames.
+    /// Writes a GOAWAY directly, because nghttp2 sends nothing after such an error. `output` has complete frames only.
     private func addLastWords(_ code: HTTP2ErrorCode) {
         output.append(([0, 0, 8, 7, 0, 0, 0, 0, 0] as [UInt8]).span)
         let last = UInt32(bitPattern: nghttp2_session_get_last_proc_stream_id(session))
@@ -91,11 +91,11 @@ extension HTTP2Session {
 
     // MARK: Frames
 
-    /// Looks at a frame before nghttp2 has any of it.
+    /// Inspects a frame head before nghttp2 gets it.
     private func didReceiveFrameHead(_ head: FrameHead) {
         input.payloadLeft = head.length
         input.isGathering = false
-        // Amid a field block nghttp2 judges what is none of it.
+        // Inside a field block nghttp2 checks frames that do not belong to it.
         let isAmidBlock = input.filter != nil
         switch head.kind {
         case .data where !isAmidBlock:
@@ -154,14 +154,14 @@ extension HTTP2Session {
         let excess = min(head.length, input.blockBytes + head.length - fieldSectionLimit)
         input.blockBytes += head.length
         burden(Double(excess) / HTTP2Burden.excessBytes)
-        // One that is too long is for nghttp2 to refuse.
+        // nghttp2 refuses a frame that is too long.
         if input.filter != nil, head.length <= Self.frameLimit {
             input.isGathering = true
             input.gathered.removeAll(keepingCapacity: true)
         }
     }
 
-    /// Called for each field of a section: what comes beyond the limit is work for nothing.
+    /// Called for each field of a section: fields beyond the limit are useless work.
     func note(field bytes: Int) {
         let before = input.sectionBytes
         input.sectionBytes += bytes + 32
@@ -169,17 +169,17 @@ extension HTTP2Session {
         burden(HTTP2Burden.excessField + (before <= fieldSectionLimit ? HTTP2Burden.frame : 0))
     }
 
-    /// The largest frame that is taken: no other size is announced.
+    /// The largest accepted frame: no other size is announced.
     private static let frameLimit = 1 << 14
 
-    /// A frame of a field block is whole.
+    /// Handles a complete frame of a field block.
     private func feedGathered() -> Bool {
         var gathered: [UInt8] = []
         swap(&gathered, &input.gathered)
         let head = FrameHead(gathered.span)
         let isLast = head.endsFieldBlock
         guard var filter = input.filter, let text = Self.frame(gathered.span, head, through: &filter) else {
-            // Its padding is wrong: nghttp2 says so.
+            // Its padding is invalid: nghttp2 reports the error.
             input.filter = nil
             return feed(gathered.span)
         }
@@ -189,11 +189,11 @@ extension HTTP2Session {
             terminate(.compressionError)
             return true
         }
-        // Never the frame as it came: the filter may hold a part of a length back until the next one.
+        // Always the filtered frame: the filter may keep a part of a length for the next one.
         return feed(text.span)
     }
 
-    /// The frames that stand for a frame of a field block.
+    /// The frames that replace a frame of a field block.
     ///
     /// - Returns: nil when the padding is longer than the frame.
     private static func frame(
@@ -238,17 +238,17 @@ extension HTTP2Session {
     }
 }
 
-/// The weights of frames that bring no request or response forward. One is a frame that is answered or looked up.
+/// The weights of frames that advance no request or response. A frame that needs a reply or a lookup weighs 1.
 enum HTTP2Burden {
     static let frame = 1.0
-    /// DATA of fewer bytes than a message of gRPC has at least, or for a stream that was reset.
+    /// DATA with fewer bytes than the smallest gRPC message, or for a stream that was reset.
     static let smallData = 0.125
     static let leastMessage = 5
-    /// CONTINUATION of fewer bytes than that.
+    /// CONTINUATION with fewer bytes than that.
     static let leastContinuation = 32
-    /// So many bytes of a field block beyond the limit weigh 1.
+    /// The number of bytes of a field block beyond the limit that weigh 1.
     static let excessBytes = 1024.0
-    /// So many bytes of a field block that is for nobody weigh 1.
+    /// The number of bytes of an ignored field block that weigh 1.
     static let ignoredBytes = 64.0
     /// A field beyond the limit of the section.
     static let excessField = 1.0 / 32

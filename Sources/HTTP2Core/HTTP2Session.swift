@@ -2,43 +2,43 @@ import CNGHTTP2
 package import HTTPCore
 package import IOCore
 
-/// One connection of HTTP/2, without its socket: bytes go in, bytes come out, and streams are told what happened.
+/// One connection of HTTP/2, without its socket: it converts between bytes and events of streams.
 ///
 /// nghttp2 does framing, header compression, flow control, and the checks of RFC 9113 on frames and on messages
-/// (section 8). This owns its session. Belongs to one loop, like the connection. Public because classes that are open
-/// speak of it.
+/// (section 8). This object owns nghttp2's session. It belongs to one loop, like the connection. Public because open
+/// classes use it in their signatures.
 public final class HTTP2Session {
     package enum Role: Sendable { case server, client }
 
     package let role: Role
-    /// What is to be written to the peer.
+    /// The bytes for the peer.
     package var output = ByteBuffer()
-    /// The streams that are open; a request that waits for the peer to allow another stream is one of them.
+    /// The open streams, including requests that wait until the peer allows another stream.
     package private(set) var streams: [HTTP2Stream] = []
-    /// The peer has ended the connection: it takes no new streams.
+    /// Whether the peer has sent GOAWAY: it accepts no new streams.
     package internal(set) var isGoingAway = false
 
-    /// Bytes of bodies that have been produced.
+    /// The number of body bytes that were produced.
     package internal(set) var bodyBytesSent = 0
 
     unowned(unsafe) let delegate: HTTP2SessionDelegate
     private(set) var session: OpaquePointer?
     private var block = HTTP2FieldBlock()
-    /// How much `output` may hold before no more is produced.
+    /// The size of `output` at which production stops.
     private(set) var outputLimit = 0
-    /// Streams some of whose output has gone.
+    /// Streams whose output has shrunk.
     private var withRoom: [HTTP2Stream] = []
     private var isProducing = false
     private(set) var isAbandoned = false
-    /// No new stream is taken: that was said.
+    /// Whether GOAWAY was sent: no new stream is accepted.
     private(set) var hasSentGoAway = false
     var input: HTTP2Input
-    /// The size of a head that was announced.
+    /// The announced limit for the size of a head.
     let fieldSectionLimit: Int
-    /// How many streams a client may have open.
+    /// The largest number of streams that a client may have open.
     let streamLimit: Int
 
-    /// - Parameter delegate: outlives the session.
+    /// - Parameter delegate: must outlive the session.
     package init?(_ role: Role, _ settings: HTTP2Settings, delegate: HTTP2SessionDelegate) {
         self.role = role
         self.delegate = delegate
@@ -58,15 +58,15 @@ public final class HTTP2Session {
         var option: OpaquePointer?
         guard nghttp2_option_new(&option) == 0, let option else { return nil }
         defer { nghttp2_option_del(option) }
-        // Credit is given when bytes have gone on, not when they have come.
+        // Flow-control credit is given when bytes were consumed, not when they arrive.
         nghttp2_option_set_no_auto_window_update(option, 1)
         nghttp2_option_set_no_closed_streams(option, 1)
         nghttp2_option_set_max_outbound_ack(option, 1100)
         nghttp2_option_set_max_settings(option, 32)
-        // A server counts them itself, by what they weigh.
+        // A server counts them itself, by weight.
         nghttp2_option_set_max_continuations(option, role == .server ? 1 << 20 : 8)
         nghttp2_option_set_stream_reset_rate_limit(option, 1000, 100)
-        // Until the peer's settings are there.
+        // The value before the peer's settings arrive.
         nghttp2_option_set_peer_max_concurrent_streams(option, 100)
         var session: OpaquePointer?
         let user = Unmanaged.passUnretained(owner).toOpaque()
@@ -99,8 +99,8 @@ public final class HTTP2Session {
         ) == 0
     }
 
-    /// Adds to the first SETTINGS frame how many streams the client may have open. nghttp2 is not told: it would end the
-    /// connection for one stream more, while that stream alone is to be refused (RFC 9113, section 5.1.2).
+    /// Adds the limit of concurrent streams to the first SETTINGS frame. nghttp2 does not know this limit: it would end
+    /// the connection when a stream exceeds it, but only that stream has to be refused (RFC 9113, section 5.1.2).
     private func announceStreamLimit(_ limit: UInt32) -> Bool {
         var bytes: UnsafePointer<UInt8>?
         let count = nghttp2_session_mem_send(session, &bytes)
@@ -119,9 +119,9 @@ public final class HTTP2Session {
 
     // MARK: Bytes
 
-    /// Puts what is to be sent into `output`, until that holds about `limit` bytes.
+    /// Produces frames into `output`, up to about `limit` bytes.
     ///
-    /// - Returns: false when the connection cannot go on.
+    /// - Returns: false when the connection has failed.
     package func produce(upTo limit: Int) -> Bool {
         guard !isAbandoned, !isProducing else { return !isAbandoned }
         isProducing = true
@@ -158,13 +158,13 @@ public final class HTTP2Session {
         withRoom.append(stream)
     }
 
-    /// Whether there is anything that waits to be produced.
+    /// Whether frames are waiting to be produced.
     package var wantsToWrite: Bool { nghttp2_session_want_write(session) != 0 }
 
-    /// Whether the connection is over for both: nothing is to be read or written any more.
+    /// Whether the connection has ended in both directions.
     package var isOver: Bool { !wantsToWrite && nghttp2_session_want_read(session) == 0 }
 
-    /// Calls nobody any more, and takes nothing: the connection is closed. Its streams are told.
+    /// Ends the session because the connection is closed: it notifies the streams, and then makes no more calls.
     package func abandon(_ code: HTTP2ErrorCode, byPeer: Bool = true) {
         guard !isAbandoned else { return }
         isAbandoned = true
@@ -198,22 +198,22 @@ public final class HTTP2Session {
         stream.didClose(code, byPeer: byPeer)
     }
 
-    /// - Returns: nil also after `abandon`: nghttp2 still has the addresses of streams that nobody holds any more.
+    /// - Returns: nil also after `abandon`: nghttp2 still has addresses of streams that have been freed.
     func stream(_ identifier: Int32) -> HTTP2Stream? {
         guard !isAbandoned else { return nil }
         guard let known = nghttp2_session_get_stream_user_data(session, identifier) else { return nil }
         return Unmanaged<HTTP2Stream>.fromOpaque(known).takeUnretainedValue()
     }
 
-    /// How many streams the peer takes at a time.
+    /// The peer's limit of concurrent streams.
     package var peerStreamLimit: Int {
         Int(nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS))
     }
 
-    /// Sends a request. What waits in `stream.output` goes with it, then what is appended to it before `end`.
+    /// Sends a request, with the body in `stream.output` and the bytes that are appended to it before `endBody`.
     ///
-    /// - Parameter fill: adds pseudo-header fields first, then fields.
-    /// - Returns: false when this connection takes no request any more.
+    /// - Parameter fill: adds the pseudo-header fields first, then the other fields.
+    /// - Returns: false when this connection accepts no more requests.
     package func request(
         _ stream: HTTP2Stream,
         endsStream: Bool,
@@ -238,7 +238,7 @@ public final class HTTP2Session {
 
     /// Sends a 1xx head.
     ///
-    /// - Parameter head: as HTTP/1.1 writes it, with its status line, which is not looked at.
+    /// - Parameter head: a serialised HTTP/1.1 head, whose status line is ignored.
     package func informational(_ stream: HTTP2Stream, status: Int, headOf head: borrowing Span<UInt8>) {
         guard !stream.isClosed, !isAbandoned else { return }
         fill(status, head)
@@ -256,11 +256,11 @@ public final class HTTP2Session {
         hasOutput()
     }
 
-    /// Sends the final head of a response, and what is in `stream.output` behind it.
+    /// Sends the final head of a response, followed by the bytes in `stream.output`.
     ///
     /// - Parameters:
-    ///   - head: as HTTP/1.1 writes it.
-    ///   - endsStream: there is neither body nor trailer section.
+    ///   - head: a serialised HTTP/1.1 head.
+    ///   - endsStream: whether there is neither body nor trailer section.
     package func respond(
         _ stream: HTTP2Stream,
         status: Int,
@@ -293,7 +293,7 @@ public final class HTTP2Session {
         return provider
     }
 
-    /// `stream.output` has grown.
+    /// Resumes the sending after `stream.output` has grown.
     package func resume(_ stream: HTTP2Stream) {
         guard !stream.isClosed, !isAbandoned else { return }
         if stream.isDeferred {
@@ -303,7 +303,7 @@ public final class HTTP2Session {
         hasOutput()
     }
 
-    /// What `stream.output` holds is the rest of the body.
+    /// Ends the body with the bytes in `stream.output`.
     package func endBody(_ stream: HTTP2Stream, trailers: HTTPFields? = nil) {
         guard !stream.isClosed, !stream.outputEnds else { return }
         stream.outputEnds = true
@@ -311,21 +311,21 @@ public final class HTTP2Session {
         resume(stream)
     }
 
-    /// Called when the last of the body is taken and trailers follow.
+    /// Called after the last bytes of the body when trailers follow.
     func submitTrailers(of stream: HTTP2Stream, _ trailers: HTTPFields) -> Bool {
         block.removeAll()
         block.add(trailers)
         return block.withFields { nghttp2_submit_trailer(session, stream.identifier, $0, $1) } == 0
     }
 
-    /// Ends a stream at once; the peer can tell that it is not whole.
+    /// Resets a stream; the peer knows that it is incomplete.
     package func reset(_ stream: HTTP2Stream, _ code: HTTP2ErrorCode) {
         guard !stream.isClosed, !isAbandoned else { return }
         nghttp2_submit_rst_stream(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream.identifier, code.rawValue)
         hasOutput()
     }
 
-    /// So many bytes of a stream's body have gone on: the peer may send as many.
+    /// Returns flow-control credit for consumed bytes of a stream's body.
     package func consume(_ stream: HTTP2Stream, _ count: Int) {
         guard count > 0, !isAbandoned else { return }
         if stream.isClosed {
@@ -336,7 +336,7 @@ public final class HTTP2Session {
         if wantsToWrite { hasOutput() }
     }
 
-    /// Bytes that belong to no stream any more.
+    /// Returns credit for bytes of a stream that has ended.
     package func consumeOfConnection(_ count: Int) {
         guard count > 0, !isAbandoned else { return }
         nghttp2_session_consume_connection(session, count)
@@ -345,14 +345,14 @@ public final class HTTP2Session {
 
     // MARK: The connection
 
-    /// Says that the connection will end, while requests that are on their way are still taken (RFC 9113, section 6.8).
+    /// Announces the end of the connection, but still accepts requests in flight (RFC 9113, section 6.8).
     package func announceEnd() {
         guard !isAbandoned else { return }
         nghttp2_submit_shutdown_notice(session)
         hasOutput()
     }
 
-    /// Says that no stream above those that are there will be looked at.
+    /// Announces that no further stream will be processed.
     package func goAway(_ code: HTTP2ErrorCode = .noError) {
         guard !isAbandoned else { return }
         hasSentGoAway = true
@@ -367,7 +367,7 @@ public final class HTTP2Session {
         hasOutput()
     }
 
-    /// The same, and ends the connection as soon as that is written.
+    /// The same, and ends the connection when the announcement was written.
     package func terminate(_ code: HTTP2ErrorCode) {
         guard !isAbandoned, !input.isOver else { return }
         input.isOver = true

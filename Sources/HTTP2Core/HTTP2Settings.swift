@@ -1,13 +1,12 @@
-/// What one end of a connection tells the other in its first SETTINGS frame, and how much it takes before it gives
-/// credit for more.
+/// The values of an endpoint's first SETTINGS frame, and its receive windows.
 package struct HTTP2Settings: Sendable {
-    /// How many streams the peer may have open at a time.
+    /// The limit of the peer's concurrent streams.
     package var concurrentStreams: UInt32
-    /// Bytes of one stream's body that may be on their way to us.
+    /// The receive window of a stream, in bytes.
     package var streamWindow: Int32
-    /// The same for all streams together: what a connection can make us hold.
+    /// The receive window of the connection, which limits the memory for all of its streams.
     package var connectionWindow: Int32
-    /// The size of a head as section 6.5.2 of RFC 9113 counts it.
+    /// The limit for the size of a head, by RFC 9113, section 6.5.2.
     package var headerListBytes: UInt32
 
     package init(

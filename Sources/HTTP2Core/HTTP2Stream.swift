@@ -1,22 +1,22 @@
 import HTTPCore
 package import IOCore
 
-/// One exchange on a connection of HTTP/2. A class to inherit from: the session calls what is open here, in this order:
-/// fields and `didReceiveHead` for each field block (1xx heads, the head, trailers), data, `didReceiveEnd`; and once,
-/// whatever happened, `didClose`.
+/// One exchange on a connection of HTTP/2. A base class. The session calls its open methods in this order: fields and
+/// `didReceiveHead` for each field block (1xx heads, the head, trailers), data, `didReceiveEnd`; and always once at the
+/// end `didClose`.
 ///
-/// All of them but `hasRoom` are called from within `HTTP2Session.receive` or `produce`: whoever is called may submit,
-/// but must not receive or produce.
+/// All of them except `hasRoom` are called inside `HTTP2Session.receive` or `produce`: they may submit frames, but must
+/// not call `receive` or `produce`.
 open class HTTP2Stream {
     /// 0 before it is opened.
     package internal(set) var identifier: Int32 = 0
     /// The connection; nil before it is opened and after it has closed.
     package internal(set) weak var session: HTTP2Session?
-    /// Bytes of the body that wait for the peer's credit.
+    /// Bytes of the body that wait for flow-control credit.
     package var output = ByteBuffer()
-    /// The last byte of what we say has gone.
+    /// Whether the last byte of the local side was sent.
     package internal(set) var hasEnded = false
-    /// The peer has said all.
+    /// Whether the peer has ended its side.
     package internal(set) var peerHasEnded = false
     package internal(set) var isClosed = false
 
@@ -24,78 +24,80 @@ open class HTTP2Stream {
     var place = -1
     var outputEnds = false
     var trailers: HTTPFields?
-    /// nghttp2 has asked in vain for bytes.
+    /// Whether nghttp2 waits for more body bytes.
     var isDeferred = false
     var isRoomNotificationPlanned = false
     var wasResetByPeer = false
-    /// Nothing more of it is delivered; it is being reset.
+    /// Whether it is being reset, so that nothing more is delivered.
     var isMalformed = false
 
     package init() {}
 
-    /// One field of a head or of trailers: `name` in lower case and valid, `value` valid.
+    /// Receives one field of a head or of trailers: `name` in lower case and valid, `value` valid.
     ///
-    /// - Returns: false to have the stream reset as malformed.
+    /// - Returns: false to reset the stream as malformed.
     open func didReceiveField(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool { true }
 
-    /// A field of the block was too large to be handed on; what came in its place means nothing. Called before
+    /// Notifies that a field of the block was too large and was replaced by a meaningless one. Called before
     /// `didReceiveHead`.
     open func didOmitField() {}
 
-    /// A field block is complete.
+    /// Notifies that a field block is complete.
     ///
-    /// - Parameter endsStream: nothing follows.
-    /// - Returns: false to have the stream reset as malformed.
+    /// - Parameter endsStream: whether nothing follows.
+    /// - Returns: false to reset the stream as malformed.
     open func didReceiveHead(endsStream: Bool) -> Bool { true }
 
-    /// Bytes of the body; gone after the call. Credit for more is given with `HTTP2Session.consume`.
+    /// Receives bytes of the body, which are valid only during the call. `HTTP2Session.consume` returns credit for
+    /// them.
     open func didReceiveData(_ bytes: borrowing Span<UInt8>) {}
 
-    /// The peer has said all, and it is whole.
+    /// Notifies that the peer has ended its side properly.
     open func didReceiveEnd() {}
 
-    /// Some of `output` has gone.
+    /// Notifies that a part of `output` was sent.
     open func hasRoom() {}
 
-    /// The last byte of what we say has been put on the connection.
+    /// Notifies that the last byte of the local side was produced.
     open func didEnd() {}
 
-    /// It is over: `noError` when both sides have said all.
+    /// Notifies that the stream has ended: with `noError` after a proper end of both sides.
     ///
-    /// - Parameter byPeer: whether a frame of the peer's ended it, rather than we did.
+    /// - Parameter byPeer: whether the peer ended it, not this side.
     open func didClose(_ code: HTTP2ErrorCode, byPeer: Bool) {}
 }
 
-/// Who is told what concerns a whole connection. A class to inherit from.
+/// The receiver of events of a whole connection. A base class.
 open class HTTP2SessionDelegate {
     package init() {}
 
-    /// A client begins a request.
+    /// Notifies that a client begins a request.
     ///
     /// - Returns: nil to refuse it (REFUSED_STREAM: it may be sent again elsewhere).
     open func sessionDidBeginStream(_ session: HTTP2Session) -> HTTP2Stream? { nil }
 
-    /// The peer has sent something that brings no request or answer forward: PING, SETTINGS, PRIORITY, RST_STREAM, unknown
-    /// frames, DATA with next to nothing in it, more fields than are taken. Each makes work, and none is bounded by flow
-    /// control (CVE-2019-9512 to 9518, CVE-2023-44487, CVE-2025-8671).
+    /// Notifies of a frame that advances no request or response: PING, SETTINGS, PRIORITY, RST_STREAM, unknown frames,
+    /// nearly empty DATA, fields beyond the limit. Each causes work, and flow control does not limit them
+    /// (CVE-2019-9512 to 9518, CVE-2023-44487, CVE-2025-8671).
     ///
     /// - Parameters:
-    ///   - session: may be terminated.
-    ///   - weight: 1 is a PING.
+    ///   - session: the session, which may be terminated.
+    ///   - weight: the weight of the frame; a PING has 1.
     open func session(_ session: HTTP2Session, didBearBurden weight: Double) {}
 
-    /// The peer gives credit.
+    /// Notifies that the peer gives flow-control credit.
     open func sessionDidReceiveWindowUpdate(_ session: HTTP2Session) {}
 
-    /// The peer ends the connection: streams above `lastStream` were not looked at, and are closed as refused.
+    /// Notifies that the peer ends the connection: streams above `lastStream` were not processed, and are closed as
+    /// refused.
     open func session(_ session: HTTP2Session, didReceiveGoAway code: HTTP2ErrorCode, lastStream: Int32) {}
 
-    /// The answer to a ping has come.
+    /// Notifies of a ping's acknowledgement.
     open func sessionDidReceivePong(_ session: HTTP2Session) {}
 
-    /// The peer has sent its settings.
+    /// Notifies that the peer's settings have arrived.
     open func sessionDidReceiveSettings(_ session: HTTP2Session) {}
 
-    /// There is something to write that was not there before.
+    /// Notifies that there are new frames to write.
     open func sessionHasOutput(_ session: HTTP2Session) {}
 }

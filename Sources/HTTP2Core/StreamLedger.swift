@@ -1,25 +1,24 @@
-/// What became of a client's streams that are over: nghttp2 forgets them, and frames on them mean different things
-/// (RFC 9113, sections 5.1 and 5.1.1).
+/// A record of a client's ended streams. nghttp2 forgets them, but the meaning of a frame on such a stream depends on
+/// how it ended (RFC 9113, sections 5.1 and 5.1.1).
 ///
-/// A value of bounded size. What it has forgotten counts as a stream that was closed in good order, on which nothing may
-/// come any more.
+/// A value of bounded size. A forgotten stream counts as properly closed: no frame may arrive on it.
 struct StreamLedger {
     enum Verdict: Equatable {
-        /// On its way when the server reset the stream: it is read and dropped.
+        /// The frame was in flight when the server reset the stream: it is dropped.
         case late
         case violation(HTTP2ErrorCode)
     }
 
-    /// The highest number of a stream that the client has opened.
+    /// The highest stream number that the client has opened.
     private(set) var last: Int32 = 0
-    /// Numbers that the client has passed over, and may not use any more; the newest of them.
+    /// The latest numbers that the client has skipped and must not use any more.
     private var skipped: [ClosedRange<Int32>] = []
-    /// Streams that the server has reset while the client could send on them; the newest of them.
+    /// The latest streams that the server has reset while the client could send on them.
     private var reset: [Int32] = []
     private var oldest = 0
 
     private static let skippedLimit = 16
-    /// More than twice as many as a client may have open.
+    /// More than twice the limit of concurrent streams.
     private static let resetLimit = 256
 
     mutating func opened(_ stream: Int32) {
@@ -39,7 +38,7 @@ struct StreamLedger {
         }
     }
 
-    /// Judges DATA or HEADERS on a stream that is neither open nor new.
+    /// Evaluates DATA or HEADERS on a stream that is neither open nor new.
     func evaluate(_ kind: FrameHead.Kind, on stream: Int32) -> Verdict {
         if reset.contains(stream) { return .late }
         let isUnused = skipped.contains { $0.contains(stream) }

@@ -1,5 +1,5 @@
 extension [UInt8] {
-    /// Appends a copy of `span` in one move of memory: the standard library has no such call for spans yet.
+    /// Appends a copy of `span` with one memcpy: the standard library has no such function for spans yet.
     @inline(__always)
     package mutating func append(_ span: borrowing Span<UInt8>) {
         span.withUnsafeBufferPointer { append(contentsOf: $0) }
@@ -7,7 +7,7 @@ extension [UInt8] {
 }
 
 extension StaticString {
-    /// The bytes of a literal; they live as long as the program.
+    /// The bytes of a literal, which are valid forever.
     @inline(__always)
     package var bytes: Span<UInt8> {
         @_lifetime(immortal) get {

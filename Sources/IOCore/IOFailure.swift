@@ -14,9 +14,9 @@ package struct IOFailure: Error, CustomStringConvertible, Sendable, Equatable {
 
     package static func == (left: IOFailure, right: IOFailure) -> Bool { left.code == right.code }
 
-    /// The system's own words for the error, without the call.
+    /// The system's message for the error, without the call.
     package var reason: String {
-        // The system says "No such device or address".
+        // The system's message is "No such device or address".
         if code == ENXIO, "\(call)" == "open" { return "no process reads from this FIFO" }
         return String(cString: strerror(code))
     }

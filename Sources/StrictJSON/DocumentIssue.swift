@@ -1,24 +1,24 @@
-/// One thing that is wrong (or doubtful) in a configuration document, placed and with a way out.
+/// An error (or warning) in a configuration document, with its place and a remedy.
 public struct DocumentIssue: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The file as the user named it.
+    /// The file name as the user gave it.
     public var file: String
     /// RFC 6901 JSON pointer to the value; empty for the document as a whole.
     public var pointer: String
-    /// What is wrong, without a full stop.
+    /// The problem, without a full stop.
     public var message: String
-    /// What to do about it, without a full stop.
+    /// The remedy, without a full stop.
     public var remedy: String
-    /// Line of the value, from 1; `nil` where the document has no lines to speak of (a missing file).
+    /// Line of the value, from 1; `nil` without a document (a missing file).
     public var line: Int?
     /// Column of the value in Unicode scalars, from 1.
     public var column: Int?
-    /// A stable name of the warnings that programs may want to tell apart: `pin_set_expiry`.
+    /// A stable name for warnings that programs may want to recognise: `pin_set_expiry`.
     public var code: String?
 
-    /// Of the warning that a pin set ends within `PinFile.expirationNotice`.
+    /// The code of the warning that a pin set ends within `PinFile.expirationNotice`.
     public static let pinSetExpiry = "pin_set_expiry"
 
-    /// An issue; line and column come together or not at all.
+    /// Makes an issue; line and column are given together or not at all.
     public init(
         file: String,
         pointer: String = "",
@@ -48,23 +48,23 @@ public struct DocumentIssue: Error, Hashable, Sendable, CustomStringConvertible 
     }
 }
 
-/// Why a document was refused: every issue that was found in it, in the order of the text.
+/// The refusal of a document, with all of its issues in the order of the text.
 public struct DocumentIssues: Error, Sendable, CustomStringConvertible {
     /// At least one.
     public var issues: [DocumentIssue]
 
-    /// A refusal for these issues.
+    /// Makes a refusal for these issues.
     public init(_ issues: [DocumentIssue]) {
         self.issues = issues
     }
 
-    /// One issue a line.
+    /// One line for each issue.
     public var description: String {
         issues.map(\.description).joined(separator: "\n")
     }
 }
 
-/// RFC 6901: the pointers that issues bear.
+/// The JSON pointers of issues (RFC 6901).
 package enum JSONPointer {
     /// The pointer to a member of the object at `parent`.
     package static func member(_ name: String, of parent: String) -> String {
@@ -73,7 +73,7 @@ package enum JSONPointer {
             switch scalar {
             case "~": text += "~0"
             case "/": text += "~1"
-            // It would break the one-line form of an issue.
+            // A line break in a key would break the one-line form of an issue.
             case let scalar where scalar.disturbsLine: text += "\u{fffd}"
             default: text.unicodeScalars.append(scalar)
             }

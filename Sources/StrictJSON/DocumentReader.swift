@@ -1,13 +1,14 @@
-/// Reads typed values out of a `JSONDocument` and collects every issue instead of stopping at the first.
+/// Reads typed values from a `JSONDocument`, and collects all issues instead of stopping at the first.
 ///
-/// One reader a document. A getter that meets a wrong type notes an issue and returns `nil`, as for an absent key: go
-/// on with a default, and look at `issues` in the end. Keys nobody asked for are found by `DocumentObject.finish()`.
+/// Each document has one reader. A getter that finds a wrong type records an issue and returns `nil`, as for an absent
+/// key: continue with a default, and check `issues` at the end. `DocumentObject.finish()` reports keys that were never
+/// requested.
 package final class DocumentReader {
     package let file: String
     package private(set) var issues: [DocumentIssue]
-    /// Things to tell at every start that do not keep the document from being used.
+    /// Warnings for every start, which do not prevent the use of the document.
     package private(set) var warnings: [DocumentIssue] = []
-    /// The document's value; `nil` when it could not be read (the issues say why), and after `forget`.
+    /// The document's value; `nil` when it could not be parsed (see the issues), and after `forget`.
     package private(set) var root: JSONValue?
 
     package init(_ document: JSONDocument) {
@@ -16,7 +17,7 @@ package final class DocumentReader {
         root = document.root
     }
 
-    /// A reader of a document that could not be had at all.
+    /// Makes a reader for a document that could not be loaded.
     package init(file: String, issue: DocumentIssue) {
         self.file = file
         issues = [issue]
@@ -29,7 +30,7 @@ package final class DocumentReader {
         return DocumentElement(value: root, pointer: "", reader: self).object()
     }
 
-    /// Lets go of the document, which has been read; issues and warnings stay.
+    /// Frees the document after it was read; issues and warnings stay.
     package func forget() { root = nil }
 
     package func report(
@@ -70,7 +71,7 @@ package final class DocumentReader {
     }
 }
 
-/// One value of a document with its pointer: what issues are reported on.
+/// One value of a document with its pointer, for reports of issues.
 package struct DocumentElement {
     package let value: JSONValue
     package let pointer: String
@@ -126,7 +127,7 @@ package struct DocumentElement {
         return DocumentObject(element: self, members: members)
     }
 
-    /// An array of strings; elements of another type are reported and left out.
+    /// An array of strings; elements of another type are reported and skipped.
     package func strings() -> [String]? {
         elements()?.compactMap { $0.string() }
     }
@@ -156,7 +157,7 @@ package struct DocumentElement {
     }
 }
 
-/// An object of a document; it remembers which keys were asked for, so that `finish` finds the others.
+/// An object of a document. It records the requested keys, so that `finish` can report the others.
 package final class DocumentObject {
     package let element: DocumentElement
     private let members: [JSONValue.Member]
@@ -170,19 +171,19 @@ package final class DocumentObject {
     package var pointer: String { element.pointer }
     package var reader: DocumentReader { element.reader }
 
-    /// The value of a key; asking makes the key a known one.
+    /// The value of a key, which becomes a known key.
     package subscript(_ key: String) -> DocumentElement? {
         if !known.contains(key) { known.append(key) }
-        // By bytes: Swift's own comparison takes canonically equivalent names for the same.
+        // Compared by bytes, because Swift's own comparison treats canonically equivalent names as equal.
         guard let member = members.first(where: { $0.name.utf8.elementsEqual(key.utf8) }) else { return nil }
         return DocumentElement(value: member.value, pointer: JSONPointer.member(key, of: pointer), reader: reader)
     }
 
-    /// Whether the key is there; asking makes it a known one.
+    /// Whether the key exists; it becomes a known key.
     package func has(_ key: String) -> Bool { self[key] != nil }
 
-    /// All members in order, for an object whose keys are data (host names); a duplicate has been reported already
-    /// and comes once.
+    /// All members in order, for an object whose keys are data (host names); a duplicate was already reported and
+    /// occurs once.
     package var entries: [(name: String, element: DocumentElement)] {
         var seen: Set<String> = []
         return members.compactMap { member in
@@ -199,14 +200,14 @@ package final class DocumentObject {
     package func strings(_ key: String) -> [String]? { self[key]?.strings() }
     package func object(_ key: String) -> DocumentObject? { self[key]?.object() }
 
-    /// A value that must be there.
+    /// A required value.
     package func required(_ key: String) -> DocumentElement? {
         if let element = self[key] { return element }
         element.report("\"\(key)\" is missing", remedy: "add it")
         return nil
     }
 
-    /// Reports every key that nobody has asked for.
+    /// Reports every key that was never requested.
     package func finish() {
         var reported: Set<String> = []
         for member in members

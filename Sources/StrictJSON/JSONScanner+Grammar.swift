@@ -1,5 +1,5 @@
 extension JSONScanner {
-    /// What a literal or a number may be made of, good or bad: read in one piece, so that one issue covers it.
+    /// The characters of literals and numbers, valid or not. They are consumed together, so that one issue covers them.
     static func isWord(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),

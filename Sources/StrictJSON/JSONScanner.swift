@@ -1,4 +1,4 @@
-/// The state of reading one JSON text: recursive descent over bytes, bounded in depth, size and issues.
+/// The parser of one JSON text: recursive descent over bytes, with limits for depth, size and issues.
 struct JSONScanner {
     private let bytes: [UInt8]
     private let file: String
@@ -8,7 +8,7 @@ struct JSONScanner {
     private var depth = 0
     private(set) var issues: [DocumentIssue] = []
 
-    /// The text cannot be read on; the issue that says why has been noted.
+    /// Parsing cannot continue; the issue is already recorded.
     private struct Broken: Error {}
 
     init(bytes: [UInt8], file: String) {
@@ -133,7 +133,7 @@ struct JSONScanner {
         return elements
     }
 
-    /// Reads the comma before the next item (true) or stands at the closing bracket (false).
+    /// Consumes the comma before the next item (true), or stops at the closing bracket (false).
     private mutating func separator(closing: UInt8, kind: String, at pointer: String) throws(Broken) -> Bool {
         let close = Character(Unicode.Scalar(closing))
         switch peek {
@@ -151,7 +151,7 @@ struct JSONScanner {
         case nil:
             try fail("the text ends inside \(kind)", "close it with \(close)", at: pointer)
         case UInt8(ascii: "\""), UInt8(ascii: "{"), UInt8(ascii: "["):
-            // What was meant is plain: go on, so that the rest is looked at too.
+            // The intention is clear: continue, so that the rest is checked too.
             try report("no comma between two items of \(kind)", "put a comma between them", at: pointer)
             return true
         default:
@@ -166,7 +166,7 @@ struct JSONScanner {
         }
     }
 
-    /// Passes the closing bracket.
+    /// Consumes the closing bracket.
     private mutating func leave() {
         advance()
         depth -= 1
@@ -241,7 +241,7 @@ struct JSONScanner {
         }
     }
 
-    /// Reads one escape; false when it was none and has been reported.
+    /// Parses one escape; false when it was invalid and has been reported.
     private mutating func escape(into text: inout [UInt8], at pointer: String) throws(Broken) -> Bool {
         let start = place
         advance()
@@ -330,7 +330,7 @@ struct JSONScanner {
     private var peekNext: UInt8? { index + 1 < bytes.count ? bytes[index + 1] : nil }
     private var place: JSONValue.Place { .init(line: line, column: column) }
 
-    /// The character at hand, in words.
+    /// The current character, in words.
     private var character: String {
         guard let byte = peek else { return "the end of the text" }
         if byte < 0x20 || byte == 0x7f { return "a control character" }
@@ -349,11 +349,11 @@ struct JSONScanner {
         }
     }
 
-    /// Checks the whole text before anything else, so that no later step can meet half a character.
+    /// Checks the whole text first, so that later steps never find an incomplete character.
     private mutating func isUTF8() -> Bool {
         guard let offset = UTF8Check.firstFault(in: bytes) else { return true }
         while index < offset { advance() }
-        // A stray continuation byte does not count as a character of its own while advancing; here it is the place.
+        // Advancing does not count a stray continuation byte as a character, but here it is the place of the issue.
         if index > 0, bytes[index] & 0xc0 == 0x80 { column += 1 }
         issues.append(
             DocumentIssue(

@@ -1,4 +1,4 @@
-/// Texts as JSON writes them, for the places where speed does not matter.
+/// JSON encoding of strings, where speed does not matter.
 package enum JSONString {
     /// A JSON string (RFC 8259, section 7), on one line and without control characters.
     package static func quoted(_ text: String) -> String {

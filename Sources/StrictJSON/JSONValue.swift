@@ -1,7 +1,7 @@
-/// A JSON value as the text gave it, with its place.
+/// A JSON value with its place in the text.
 ///
-/// Objects keep the order of their members and every duplicate; numbers keep their spelling: what they mean is for
-/// the reader of the document to say.
+/// Objects keep the order of their members and every duplicate; numbers keep their spelling, which the reader of the
+/// document interprets.
 package struct JSONValue: Sendable {
     package indirect enum Content: Sendable {
         case null
@@ -11,7 +11,7 @@ package struct JSONValue: Sendable {
         case string(String)
         case array([JSONValue])
         case object([Member])
-        /// A value that could not be read; an issue about it stands already.
+        /// A value that could not be parsed; an issue about it is already recorded.
         case unreadable
     }
 
@@ -21,7 +21,7 @@ package struct JSONValue: Sendable {
         package var value: JSONValue
     }
 
-    /// Where a value begins: line and column from 1, the column in Unicode scalars.
+    /// The start of a value: line and column from 1, the column in Unicode scalars.
     package struct Place: Hashable, Sendable {
         package var line: Int
         package var column: Int

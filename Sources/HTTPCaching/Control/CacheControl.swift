@@ -1,25 +1,25 @@
 public import HTTPCore
 
-/// What the Cache-Control fields of a message say (RFC 9111 5.2, RFC 5861, RFC 8246).
+/// The directives of a message's Cache-Control fields (RFC 9111 5.2, RFC 5861, RFC 8246).
 ///
-/// Directives are read in any case, with their argument as a token or quoted. Unknown ones are ignored. Where a
-/// directive is there twice with different arguments, or its argument is no number of seconds, the strictest reading
-/// holds, as RFC 9111 4.2.1 advises: the response is stale.
+/// Directives are read in any case, with their argument as a token or quoted. Unknown ones are ignored. If a directive
+/// occurs twice with different arguments, or its argument is not a number of seconds, the strictest reading applies, as
+/// RFC 9111 4.2.1 advises: the response is stale.
 public struct CacheControl: Hashable, Sendable {
-    /// What `no-cache` and `private` apply to.
+    /// The part of a response that `no-cache` and `private` apply to.
     public enum Scope: Hashable, Sendable {
         case wholeResponse
         /// These field names, in lower case.
         case fields([String])
 
-        /// Whether it is the whole response or this field, given in lower case.
+        /// Whether the scope includes this field, given in lower case.
         func names(_ field: String) -> Bool {
             guard case .fields(let names) = self else { return true }
             return names.contains(field)
         }
     }
 
-    /// How stale a response may be (`max-stale` of a request).
+    /// The permitted staleness (`max-stale` of a request).
     public enum StalenessLimit: Hashable, Sendable {
         case any
         case seconds(Int)
@@ -29,13 +29,13 @@ public struct CacheControl: Hashable, Sendable {
     public private(set) var maxAge: Int?
     /// Seconds; for shared caches it replaces `maxAge`.
     public private(set) var sharedMaxAge: Int?
-    /// Of a request: how long the response must stay fresh, in seconds.
+    /// `min-fresh` of a request: the remaining freshness that it demands, in seconds.
     public private(set) var minFresh: Int?
-    /// Of a request: nil when no stale response is wanted.
+    /// `max-stale` of a request; nil when stale responses are not accepted.
     public private(set) var maxStale: StalenessLimit?
     /// How long a stale response may be used while it is revalidated, in seconds (RFC 5861 3).
     public private(set) var staleWhileRevalidate: Int?
-    /// How long a stale response may stand in for an error, in seconds (RFC 5861 4).
+    /// How long a stale response may replace an error response, in seconds (RFC 5861 4).
     public private(set) var staleIfError: Int?
     public private(set) var noCache: Scope?
     public private(set) var isPrivate: Scope?
@@ -47,12 +47,12 @@ public struct CacheControl: Hashable, Sendable {
     public private(set) var mustUnderstand = false
     public private(set) var isPublic = false
     public private(set) var immutable = false
-    /// Whether some directive could not be read: then a directive that forbids may have been lost, and nothing is stored.
+    /// Whether a directive could not be parsed. It may have been a prohibition, so that nothing is stored then.
     public private(set) var isMalformed = false
 
     private static let largestSeconds = 2_147_483_648
 
-    /// What `Pragma: no-cache` stands for (RFC 9111 5.4).
+    /// The equivalent of `Pragma: no-cache` (RFC 9111 5.4).
     static let noCache: CacheControl = {
         var control = CacheControl(HTTPFields())
         control.noCache = .wholeResponse
@@ -89,10 +89,10 @@ public struct CacheControl: Hashable, Sendable {
         applySeconds(name, argument)
     }
 
-    /// What a directive of a response has for an argument (RFC 9111 5.2.2, RFC 5861, RFC 8246).
+    /// The argument type of a response directive (RFC 9111 5.2.2, RFC 5861, RFC 8246).
     enum ArgumentType {
         case none, seconds
-        /// Field names, or nothing.
+        /// Field names, or no argument.
         case names
 
         /// - Parameter directive: in lower case.
@@ -112,7 +112,7 @@ public struct CacheControl: Hashable, Sendable {
 
     mutating func noteMalformed() { isMalformed = true }
 
-    /// Takes a directive that a targeted field gives (RFC 9213 2.1).
+    /// Applies a directive of a targeted field (RFC 9213 2.1).
     mutating func applyDirective(_ name: [UInt8], argument: [UInt8]?) {
         applyFlag(name.span, argument)
         applySeconds(name.span, argument)
@@ -150,7 +150,8 @@ public struct CacheControl: Hashable, Sendable {
 
     // MARK: - Arguments
 
-    /// The number of a directive that makes a response usable for longer: 0 where it is no number or there are two.
+    /// The seconds of a directive that extends the use of a response: 0 if it is not a number, or occurs twice with
+    /// different numbers.
     private static func freshness(_ known: Int?, _ argument: [UInt8]?) -> Int {
         guard let seconds = seconds(argument) else { return 0 }
         return known == nil || known == seconds ? seconds : 0
@@ -158,7 +159,7 @@ public struct CacheControl: Hashable, Sendable {
 
     private static func seconds(_ argument: [UInt8]?) -> Int? {
         guard let argument, !argument.isEmpty, argument.allSatisfy(ASCII.isDigit) else { return nil }
-        // More digits than an Int has are more than the largest number, too.
+        // A number that does not fit an Int is larger than the maximum, too.
         return min(DecimalNumber.parse(argument.span) ?? largestSeconds, largestSeconds)
     }
 
@@ -178,7 +179,8 @@ public struct CacheControl: Hashable, Sendable {
         return .fields(left + right)
     }
 
-    /// The text of an argument: a token as it is, a quoted string without quotes and backslashes; nil for neither.
+    /// The text of an argument: a token unchanged, a quoted string without quotes and backslashes; nil for anything
+    /// else.
     private static func unquoted(_ text: borrowing Span<UInt8>) -> [UInt8]? {
         var result: [UInt8] = []
         guard text.count > 0, text[0] == UInt8(ascii: "\"") else {

@@ -1,24 +1,24 @@
 import HTTPCore
 package import IOCore
 
-/// What the Cache-Status field tells of how a cache handled a request (RFC 9211).
+/// The contents of the Cache-Status field: how a cache handled a request (RFC 9211).
 public struct CacheStatus: Hashable, Sendable {
     public enum Outcome: Hashable, Sendable {
-        /// Answered without the origin.
+        /// Served from the cache, without the origin.
         case hit
         case forward(ForwardReason)
     }
 
     public var outcome: Outcome
-    /// Status of the origin's answer, where it is another than the client's (2.3).
+    /// The origin's status, if it differs from the status that the client gets (2.3).
     public var forwardStatus: Int?
     /// Seconds until the response is stale; negative when it is (2.4).
     public var timeToLive: Int?
-    /// Whether the origin's answer was stored (2.5).
+    /// Whether the origin's response was stored (2.5).
     public var isStored = false
-    /// Whether the request waited for another one's answer (2.6).
+    /// Whether the request waited for the response to another request (2.6).
     public var isCollapsed = false
-    /// Why nothing was stored; it is the detail (2.8).
+    /// The reason why the response was not stored; it becomes the detail (2.8).
     public var reason: Storability.Reason?
 
     public init(_ outcome: Outcome, timeToLive: Int? = nil) {
@@ -26,7 +26,7 @@ public struct CacheStatus: Hashable, Sendable {
         self.timeToLive = timeToLive
     }
 
-    /// Writes one member of the list, to stand behind those of caches nearer to the origin.
+    /// Writes one member of the list. It follows the members of caches nearer to the origin.
     ///
     /// - Parameter name: of this cache: a token.
     package func serialize(into buffer: inout ByteBuffer, name: StaticString = "pinproxy") {
@@ -52,7 +52,7 @@ public struct CacheStatus: Hashable, Sendable {
 }
 
 extension ForwardReason {
-    /// As `fwd` says it.
+    /// The value of `fwd`.
     package var token: StaticString {
         switch self {
         case .bypass: "bypass"
@@ -68,7 +68,7 @@ extension ForwardReason {
 }
 
 extension Storability.Reason {
-    /// As `detail` of Cache-Status says it.
+    /// The value of `detail` in Cache-Status.
     package var token: StaticString {
         switch self {
         case .method: "method"

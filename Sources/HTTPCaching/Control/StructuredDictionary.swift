@@ -1,7 +1,7 @@
 import HTTPCore
 
-/// The members of a dictionary (RFC 8941 3.2), as far as cache directives need their values: strings, tokens and
-/// integers with their text, the other types by kind. Parameters are read over.
+/// The members of a dictionary (RFC 8941 3.2), as far as cache directives need them: strings, tokens and integers with
+/// their value, other types only as `other`. Parameters are skipped.
 struct StructuredDictionary {
     enum Value: Equatable {
         case boolean(Bool)
@@ -17,15 +17,15 @@ struct StructuredDictionary {
         var value: Value
     }
 
-    /// In the order of their first keys; of two members with one key, the later value (RFC 8941 4.2.2).
+    /// The members in the order of their first occurrence; a repeated key has its last value (RFC 8941 4.2.2).
     private(set) var members: [Member] = []
-    /// Whether there were more members than `membersAtMost`: those behind are not read.
+    /// Whether there were more members than `membersAtMost`; the rest is not parsed.
     private(set) var isCutShort = false
 
-    /// As many as RFC 8941 3.2 wants to be read at least.
+    /// The number of members that RFC 8941 3.2 requires parsers to support.
     private static let membersAtMost = 1024
 
-    /// - Returns: nil when some byte does not fit the grammar: then the whole field counts for nothing.
+    /// - Returns: nil for a syntax error: the whole field is ignored then.
     init?(_ text: [UInt8]) {
         var reader = Reader(text: text)
         var places: [[UInt8]: Int] = [:]
@@ -148,7 +148,7 @@ struct StructuredDictionary {
             return consume(":") ? .other : nil
         }
 
-        /// Behind the opening parenthesis.
+        /// Parses an inner list after its opening parenthesis.
         mutating func innerList() -> Value? {
             while true {
                 skip { $0 == UInt8(ascii: " ") }
@@ -170,13 +170,13 @@ struct StructuredDictionary {
 }
 
 extension CacheControl {
-    /// What a targeted field says (RFC 9213 2.1).
+    /// The directives of a targeted field (RFC 9213 2.1).
     ///
-    /// A value of the wrong type is not coerced. The directive may have been meant to forbid something: the control is
-    /// malformed, and nothing is stored. The same holds for a field of more members than are read.
+    /// A value of the wrong type is not coerced. The directive may have been a prohibition: the control counts as
+    /// malformed, and nothing is stored. The same applies to a field with too many members.
     ///
     /// - Parameter name: in lower case.
-    /// - Returns: nil when there is no such field, or it is empty or no dictionary: it is as if it were not there.
+    /// - Returns: nil when there is no such field, or when it is empty or not a dictionary; it is ignored then.
     init?(targeted name: [UInt8], in fields: HTTPFields) {
         guard let index = fields.first(named: name.span) else { return nil }
         var text: [UInt8] = []
@@ -199,7 +199,7 @@ extension CacheControl {
         case (.names?, .string(let text)): applyDirective(member.key, argument: text)
         default:
             noteMalformed()
-            // As strict as can be, besides: no lifetime, and a restriction of the whole response.
+            // In addition the strictest reading: no lifetime, and a restriction of the whole response.
             applyDirective(member.key, argument: [])
         }
     }

@@ -1,10 +1,10 @@
 public import HTTPCore
 import IOCore
 
-/// The tags by which stored responses are purged together: of `Surrogate-Key` (parted by spaces) and `Cache-Tag` (parted
-/// by commas, as the CDNs write it).
+/// The tags for purging groups of stored responses: from `Surrogate-Key` (separated by spaces) and `Cache-Tag`
+/// (separated by commas, as CDNs write it).
 public enum SurrogateKeys {
-    /// Longer tags, and those behind the 128th, are left out.
+    /// Longer tags, and those after the 128th, are ignored.
     private static let longest = 1024
     private static let most = 128
 

@@ -1,8 +1,8 @@
 import HTTPCore
 
-/// The dates that a cache reckons with.
+/// The dates that a cache calculates with.
 enum CacheDate {
-    /// The date of a field; nil when it is absent, malformed, or there twice with different values.
+    /// The date of a field; nil when it is absent, malformed, or occurs twice with different values.
     static func value(_ name: FieldName, in fields: HTTPFields, now: Int) -> Int? {
         guard let index = fields.first(name), let date = parse(fields.value(at: index), now: now) else { return nil }
         if let second = fields.next(name, after: index), !fields.value(at: second).equals(fields.value(at: index)) {
@@ -11,11 +11,11 @@ enum CacheDate {
         return date
     }
 
-    /// Reads a date in any case (RFC 9111 4.2); one with another zone than GMT is none.
+    /// Parses a date case-insensitively (RFC 9111 4.2); a date in another zone than GMT is invalid.
     static func parse(_ text: borrowing Span<UInt8>, now: Int) -> Int? {
         if let date = HTTPDate.parse(text, now: now) { return date }
         guard text.count > 0, text.count <= 40 else { return nil }
-        // The case that the grammar gives: a capital at the beginning of a word, and the zone in capitals.
+        // The case of the grammar: a capital at the beginning of a word, and the zone in capitals.
         var usual: [UInt8] = []
         var isInWord = false
         for index in 0..<text.count {

@@ -1,17 +1,17 @@
 package import HTTPCore
 import IOCore
 
-/// What a stored response is found by (RFC 9111 2): method and target URI, and the partition that keeps groups of
-/// clients apart.
+/// The key of a stored response (RFC 9111 2): method and target URI, and the partition that separates groups of
+/// clients.
 ///
-/// The URI is kept in its normal form: scheme, host (`Host`), the port always, path and query as they came. HEAD has
-/// the key of GET, since a stored answer to GET answers it (RFC 9110 9.3.2).
+/// The URI is in its normal form: scheme, host (`Host`), always a port, path and query unchanged. HEAD has the key of
+/// GET, because a stored response to GET can serve it (RFC 9110 9.3.2).
 public struct CacheKey: Hashable, Sendable {
     /// `GET https://host:443/path?query`.
     package let uri: [UInt8]
-    /// Empty where all clients share.
+    /// Empty when all clients share the responses.
     package let partition: [UInt8]
-    /// Of `uri` alone: what invalidates a URI finds every partition.
+    /// The hash of `uri` only, so that an invalidation finds every partition.
     package let hash: UInt64
 
     /// - Parameters:
@@ -35,7 +35,7 @@ public struct CacheKey: Hashable, Sendable {
         )
     }
 
-    /// The same out of the parts of a request head, without a value for the host.
+    /// The same from the parts of a request head, without a `Host` value.
     package init(
         method: HTTPMethod,
         scheme: RequestHead.Scheme,
@@ -67,13 +67,13 @@ public struct CacheKey: Hashable, Sendable {
 
     /// The key of a GET for `url`.
     ///
-    /// - Returns: nil when it is no http or https URL that can be judged without doubt.
+    /// - Returns: nil when it is not an unambiguous http or https URL.
     public init?(url: String, partition: [UInt8] = []) {
         guard let url = AbsoluteURL(url) else { return nil }
         self.init(method: .get, origin: url.origin, target: url.target.span, partition: partition)
     }
 
-    /// A key as a store has kept it.
+    /// A key from a store.
     init(uri: [UInt8], partition: [UInt8]) {
         self.uri = uri
         self.partition = partition
@@ -86,7 +86,7 @@ public struct CacheKey: Hashable, Sendable {
 
     public func hash(into hasher: inout Hasher) { hasher.combine(hash) }
 
-    /// Chosen anew by each process, so that nobody can prepare URLs that fall together.
+    /// Random for each process, so that an attacker cannot prepare colliding URLs.
     private static let seed = UInt64.random(in: 0 ... .max)
 
     /// The host in its normal form; IPv6 in brackets.
@@ -106,7 +106,7 @@ public struct CacheKey: Hashable, Sendable {
 }
 
 extension [UInt8] {
-    /// `value`, which is not negative, in decimal digits.
+    /// Appends a non-negative number in decimal digits.
     mutating func appendDecimal(_ value: Int) {
         var digits = 1
         var bound = 10

@@ -1,33 +1,33 @@
 public import HTTPCore
 
-/// What is asked of the cache before the origin is asked (the request policies of `URLRequest`).
+/// The use of the cache that a request wants (the request policies of `URLRequest`).
 public enum RequestPolicy: String, Hashable, Sendable, CaseIterable {
-    /// RFC 9111.
+    /// The rules of RFC 9111.
     case useProtocolCachePolicy
-    /// The origin is asked; its answer is stored.
+    /// The request goes to the origin; its response is stored.
     case reloadIgnoringLocalCacheData
-    /// What is stored, however old, unless the origin forbids that; else the origin.
+    /// A stored response of any age, unless the origin forbids that; otherwise the origin.
     case returnCacheDataElseLoad
-    /// The same, but the origin is never asked: 504 where nothing can be used.
+    /// The same, but the request never goes to the origin: 504 if no stored response can be used.
     case returnCacheDataDontLoad
 }
 
-/// A request as a cache looks at it.
+/// The parts of a request that a cache needs.
 public struct CacheRequest: Sendable {
     public let method: HTTPMethod
-    /// As the client sent it, without what is hop-by-hop.
+    /// The client's fields without hop-by-hop ones.
     public let fields: HTTPFields
-    /// Whether it bears credentials: Authorization, or what this program puts in for the client.
+    /// Whether it has credentials: Authorization, or those that this program adds for the client.
     public let hasCredentials: Bool
     public let hasBody: Bool
     public var policy: RequestPolicy
-    /// Its directives; those of Pragma where there is no Cache-Control.
+    /// Its directives; those of Pragma without a Cache-Control.
     public let control: CacheControl
 
     /// - Parameters:
     ///   - hasInjectedCredentials: whether credentials are added on the way to the origin; they count like
     ///     Authorization (RFC 9111 3.5).
-    ///   - hasBody: a request that has one is not answered from the cache.
+    ///   - hasBody: a request with a body is not served from the cache.
     public init(
         method: HTTPMethod,
         fields: HTTPFields,
@@ -47,10 +47,10 @@ public struct CacheRequest: Sendable {
         }
     }
 
-    /// Preconditions that are the origin's alone to evaluate (RFC 9111 4.3.2).
+    /// Preconditions that only the origin evaluates (RFC 9111 4.3.2).
     private static let originConditions: FieldNameSet = [.ifMatch, .ifUnmodifiedSince]
 
-    /// Whether stored responses may answer it at all.
+    /// Whether stored responses may be used for it at all.
     var isCacheable: Bool {
         (method == .get || method == .head) && !hasBody && !fields.containsAny(of: Self.originConditions)
     }

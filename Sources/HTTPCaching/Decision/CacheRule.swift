@@ -1,36 +1,38 @@
 public import HTTPCore
 
-/// A rule of the cache's owner about what is stored, of which the first that fits decides: what the hook
-/// `dataTaskWillCacheResponse` is to a program.
+/// A rule of the configuration about the storage of responses; the first matching rule decides. It corresponds to a
+/// program's hook `dataTaskWillCacheResponse`.
 public struct CacheRule: Hashable, Sendable {
     public enum Action: Hashable, Sendable {
-        /// To be stored, with a lifetime in seconds in place of the response's own. It never overrides what forbids
-        /// storing (`no-store`, `private`, `Vary: *`, credentials).
+        /// Store the response, with a lifetime in seconds instead of its own. It never overrides a prohibition
+        /// (`no-store`, `private`, `Vary: *`, credentials).
         case store(lifetime: Int?)
-        /// Not to be stored.
+        /// Do not store the response.
         case skip
     }
 
-    /// Pattern of the target's path without its query; nil for all. A path with dot segments fits no `store` rule, and
-    /// every `skip` rule.
+    /// A pattern for the target's path without its query; nil for all. A path with dot segments matches no `store`
+    /// rule, and every `skip` rule.
     public var path: PathPattern?
-    /// nil for every status; a `store` rule then means those that may be stored without a lifetime (RFC 9110 15.1).
+    /// The statuses; nil for all. A `store` rule with nil matches those that may be stored without a lifetime (RFC 9110
+    /// 15.1).
     public var statuses: StatusCodes?
-    /// nil for every type, and for none. A response with two types fits a `skip` rule for either, and a `store` rule for
-    /// no type.
+    /// The media types; nil for all, and for responses without one. A response with two types matches a `skip` rule for
+    /// either type, and no `store` rule for a type.
     public var contentTypes: [MediaTypePattern]?
-    /// nil for every method.
+    /// The methods; nil for all.
     public var method: HTTPMethod?
     public var action: Action
-    /// Names of fields that are dropped before storing, in any case.
+    /// Names of fields that are removed before storage; case-insensitive.
     public var removedFields: [String]
-    /// Fields that replace all of their names before storing. They must be valid (`HTTPFields.set(name:value:)`).
+    /// Fields that replace all fields of the same name before storage. They must be valid
+    /// (`HTTPFields.set(name:value:)`).
     public var setFields: [(name: String, value: String)] {
         get { replacements.map { ($0.name, $0.value) } }
         set { replacements = newValue.map { Replacement(name: $0.name, value: $0.value) } }
     }
     private var replacements: [Replacement]
-    /// Larger bodies are not stored, in bytes.
+    /// The largest stored body, in bytes.
     public var maximumBytes: Int?
 
     private struct Replacement: Hashable, Sendable {
@@ -73,8 +75,8 @@ public struct CacheRule: Hashable, Sendable {
             return false
         }
         if path != nil || stores, PathPattern.hasDotSegments(target) {
-            // The origin may take the path for another one (cache deception): no rule has it stored, and none that would
-            // skip the other path is got round.
+            // The origin may interpret the path differently (cache deception): no rule stores it, and every rule that
+            // skips the other path still applies.
             if stores { return false }
         } else if let path, !path.matches(target) {
             return false
@@ -83,7 +85,7 @@ public struct CacheRule: Hashable, Sendable {
         return stores ? contentTypes.matchOnly(response) : contentTypes.matchAny(response)
     }
 
-    /// The fields as they are to be judged and stored.
+    /// The fields that are evaluated and stored.
     public func changed(_ response: HTTPFields) -> HTTPFields {
         var fields = response
         for name in removedFields { fields.remove(name: name) }
@@ -92,7 +94,7 @@ public struct CacheRule: Hashable, Sendable {
     }
 }
 
-/// What the rules and RFC 9111 together say of a response.
+/// The decision of the rules and RFC 9111 about the storage of a response.
 public enum StoreVerdict: Sendable {
     /// Store these fields.
     case store(fields: HTTPFields, ruleLifetime: Int?, maximumBytes: Int?)
@@ -100,7 +102,7 @@ public enum StoreVerdict: Sendable {
 
     /// - Parameters:
     ///   - target: path and query of the request, such as `/v1/x?y`.
-    ///   - rules: of which the first that fits decides; where none does, RFC 9111 alone.
+    ///   - rules: the first matching rule decides; without one, only RFC 9111 applies.
     public init(
         _ request: CacheRequest,
         target: borrowing Span<UInt8>,

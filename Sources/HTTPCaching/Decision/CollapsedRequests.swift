@@ -1,27 +1,28 @@
-/// Requests for one cold URI that wait for the answer to the first of them (RFC 9111 4).
+/// Collapsed forwarding: requests for a URI that is not stored wait for the response to the first of them (RFC 9111 4).
 ///
-/// The first request for a key leads: it goes to the origin. Those that come while it is under way follow: they wait
-/// until the answer is stored, as long as their patience lasts. An answer that is not for others (private, not storable)
-/// is never handed to them: all are let go to the origin, and for a while requests for that key do not wait at all. When
-/// the leader fails, all are let go, too; when its client has gone, the follower that has waited longest leads.
+/// The first request for a key is the leader: it goes to the origin. Requests that arrive meanwhile are followers: they
+/// wait until the response is stored, or until their timeout. A response that is not reusable for others (private, not
+/// storable) is never given to them: all are released to the origin, and for a while requests for that key do not wait
+/// at all. All are released as well when the leader fails. When the leader's client disconnects, the follower that has
+/// waited longest becomes the leader.
 ///
-/// A value without clock or threads; times are in any unit that grows, such as nanoseconds of a monotonic clock.
+/// A value without clock or threads; times are in any unit of a monotonic clock, such as nanoseconds.
 public struct CollapsedRequests<Identifier: Hashable & Sendable>: Sendable {
     public enum Joining: Hashable, Sendable {
-        /// Ask the origin, and tell what became of it: `finished`, `isNotForOthers`, `failed` or `abandoned`.
+        /// Go to the origin, and report the result with `finished`, `isNotForOthers`, `failed` or `abandoned`.
         case lead
-        /// Wait for an action, and call `expire` at that time.
+        /// Wait for an action, and call `expire` at this time.
         case wait(until: UInt64)
-        /// Ask the origin; nobody waits for this one.
+        /// Go to the origin; no other request waits for this one.
         case goAlone
     }
 
     public enum Action: Hashable, Sendable {
-        /// The answer is stored: look it up. It may still be for other selecting fields; then go alone.
+        /// The response is stored: look it up. It may have other selecting fields; then go to the origin alone.
         case lookUp(Identifier)
-        /// Ask the origin; nobody waits for this one.
+        /// Go to the origin; no other request waits for this one.
         case goAlone(Identifier)
-        /// Ask the origin, as the leader.
+        /// Go to the origin as the leader.
         case lead(Identifier)
     }
 
@@ -36,26 +37,26 @@ public struct CollapsedRequests<Identifier: Hashable & Sendable>: Sendable {
     }
 
     private var flights: [CacheKey: Flight] = [:]
-    /// Keys whose answers were not for others, and until when that is taken for granted.
+    /// Keys whose responses were not reusable for others, and the time until which this is assumed.
     private var separate: [CacheKey: UInt64] = [:]
     private let patience: UInt64
     private let memory: UInt64
     private let followersAtMost: Int
 
     /// - Parameters:
-    ///   - patience: how long a follower waits.
-    ///   - memory: how long a key whose answer was not for others is not collapsed.
-    ///   - followersAtMost: for one key; those beyond go alone.
+    ///   - patience: the timeout of followers.
+    ///   - memory: how long requests are not collapsed after a response that was not reusable for others.
+    ///   - followersAtMost: for one key; further requests go alone.
     public init(patience: UInt64, memory: UInt64, followersAtMost: Int = 10_000) {
         self.patience = patience
         self.memory = memory
         self.followersAtMost = followersAtMost
     }
 
-    /// How many wait.
+    /// The number of waiting requests.
     public var followerCount: Int { flights.values.reduce(0) { $0 + $1.followers.count } }
 
-    /// A request has found nothing stored that it could use.
+    /// A request found no usable stored response.
     public mutating func join(_ identifier: Identifier, for key: CacheKey, now: UInt64) -> Joining {
         if let until = separate[key] {
             if now < until { return .goAlone }
@@ -72,33 +73,33 @@ public struct CollapsedRequests<Identifier: Hashable & Sendable>: Sendable {
         return .wait(until: deadline)
     }
 
-    /// The head of the leader's answer shows that it will not be stored: nobody waits for its body.
+    /// The head of the leader's response shows that it will not be stored: the followers do not wait for its body.
     public mutating func isNotForOthers(_ leader: Identifier, for key: CacheKey, now: UInt64) -> [Action] {
         guard let flight = flights[key], flight.leader == leader else { return [] }
         flights[key] = nil
-        // What was remembered longest ago goes, so that this stays small.
+        // The oldest entry is removed, so that the table stays small.
         if separate.count >= 4096 { separate = separate.filter { $0.value > now } }
         if separate.count >= 4096 { separate.removeAll() }
         separate[key] = now &+ memory
         return flight.followers.map { .goAlone($0.identifier) }
     }
 
-    /// The leader's answer is stored in full.
+    /// The leader's response is stored completely.
     public mutating func finished(_ leader: Identifier, for key: CacheKey) -> [Action] {
         guard let flight = flights[key], flight.leader == leader else { return [] }
         flights[key] = nil
         return flight.followers.map { .lookUp($0.identifier) }
     }
 
-    /// The leader has got no answer, or lost it halfway: all are let go to the origin at once. One after the other, the last
-    /// would learn of a failure that takes a second only when its patience is over.
+    /// The leader got no response, or an incomplete one: all followers are released to the origin at once. If each led
+    /// in turn, a failure that takes a second would reach the last one only after its timeout.
     public mutating func failed(_ leader: Identifier, for key: CacheKey) -> [Action] {
         guard let flight = flights[key], flight.leader == leader else { return [] }
         flights[key] = nil
         return flight.followers.map { .goAlone($0.identifier) }
     }
 
-    /// The leader's client has gone, which says nothing of the origin: the one that has waited longest leads.
+    /// The leader's client disconnected, so that the origin has not failed: the follower that has waited longest leads.
     public mutating func abandoned(_ leader: Identifier, for key: CacheKey) -> [Action] {
         guard var flight = flights[key], flight.leader == leader else { return [] }
         guard !flight.followers.isEmpty else {
@@ -111,12 +112,12 @@ public struct CollapsedRequests<Identifier: Hashable & Sendable>: Sendable {
         return [.lead(next.identifier)]
     }
 
-    /// A follower's client has gone.
+    /// A follower's client disconnected.
     public mutating func leave(_ identifier: Identifier, for key: CacheKey) {
         flights[key]?.followers.removeAll { $0.identifier == identifier }
     }
 
-    /// Lets go of those whose patience is over.
+    /// Releases the followers whose timeout is over.
     public mutating func expire(_ key: CacheKey, now: UInt64) -> [Action] {
         guard var flight = flights[key] else { return [] }
         let gone = flight.followers.filter { $0.deadline <= now }

@@ -1,19 +1,19 @@
 public import HTTPCore
 
-/// How long a stored response may be used without asking the origin, and how old it is (RFC 9111 4.2).
+/// The freshness lifetime and the age of a stored response (RFC 9111 4.2).
 public struct Freshness: Hashable, Sendable {
-    /// Where the lifetime comes from, in order of precedence (RFC 9111 4.2.1).
+    /// The source of the lifetime, in order of precedence (RFC 9111 4.2.1).
     public enum Source: UInt8, Hashable, Sendable {
-        /// A rule of the cache's owner.
+        /// A rule of the configuration.
         case rule
         case sharedMaxAge, maxAge, expires
         /// A tenth of the time since the last modification (RFC 9111 4.2.2).
         case heuristic
-        /// Nothing says how long: stale from the beginning.
+        /// No source gives a lifetime: stale from the beginning.
         case none
     }
 
-    /// The freshness lifetime, in seconds from when the origin made the response.
+    /// The freshness lifetime, in seconds from the generation of the response at the origin.
     public let lifetime: Int
     public let source: Source
     /// The current age, in seconds (RFC 9111 4.2.3).
@@ -21,17 +21,17 @@ public struct Freshness: Hashable, Sendable {
 
     public var isFresh: Bool { lifetime > age }
 
-    /// How long it has been stale, in seconds; 0 while it is fresh.
+    /// The time since it became stale, in seconds; 0 while it is fresh.
     public var staleness: Int { max(0, age - lifetime) }
 
     /// - Parameters:
     ///   - status: of the response.
     ///   - fields: of the response as it was received.
-    ///   - requestTime: when the request was sent, in seconds since 1970; also `responseTime` and `now`.
-    ///   - responseTime: when the response was received.
-    ///   - now: when it is to be used.
-    ///   - isShared: whether the cache serves several users: then s-maxage counts.
-    ///   - heuristicLimit: the longest lifetime that may be guessed, in seconds.
+    ///   - requestTime: the time when the request was sent, in seconds since 1970, as are `responseTime` and `now`.
+    ///   - responseTime: the time when the response was received.
+    ///   - now: the time of its use.
+    ///   - isShared: whether the cache serves several users, so that s-maxage counts.
+    ///   - heuristicLimit: *the upper limit of heuristic lifetimes, in seconds.
     public init(
         status: Int,
         fields: HTTPFields,
@@ -65,9 +65,8 @@ public struct Freshness: Hashable, Sendable {
 
     /// How long a response has been stored, in seconds (`resident_time` of RFC 9111 4.2.3).
     ///
-    /// One that seems to have come in the future was stored before the clock was set back: nothing says how long ago that
-    /// is, and it counts as older than anything. Clocks that two threads have read at different moments may disagree by
-    /// some seconds.
+    /// A response time in the future means that the clock was set back since: the real age is unknown, and the response
+    /// counts as very old. Clocks that two threads read at different moments may differ by some seconds.
     static func residentTime(since responseTime: Int, now: Int) -> Int {
         guard now < responseTime else { return now - responseTime }
         return responseTime - now <= 5 ? 0 : 2_147_483_648
@@ -94,7 +93,7 @@ public struct Freshness: Hashable, Sendable {
         if options.isShared, let seconds = control.sharedMaxAge { return (seconds, .sharedMaxAge) }
         if let seconds = control.maxAge { return (seconds, .maxAge) }
         if !governing.isTargeted, fields.contains(.expires) {
-            // What is no date, `0` above all, lies in the past (RFC 9111 5.3).
+            // An invalid date, such as `0`, means the past (RFC 9111 5.3).
             let expires = CacheDate.value(.expires, in: fields, now: responseTime)
             return (max(0, (expires ?? dateValue) - dateValue), .expires)
         }
@@ -104,7 +103,7 @@ public struct Freshness: Hashable, Sendable {
         return (min((dateValue - modified) / 10, options.heuristicLimit), .heuristic)
     }
 
-    /// The corrected initial age of RFC 9111 4.2.3, with its names.
+    /// The corrected initial age, with the names of RFC 9111 4.2.3.
     static func initialAge(_ fields: HTTPFields, requestTime: Int, responseTime: Int) -> Int {
         let dateValue = CacheDate.value(.date, in: fields, now: responseTime) ?? responseTime
         let apparentAge = max(0, responseTime - dateValue)
@@ -113,7 +112,7 @@ public struct Freshness: Hashable, Sendable {
         return max(apparentAge, correctedAgeValue)
     }
 
-    /// The first member of the first Age; one that is no number is ignored (RFC 9111 5.1).
+    /// The first member of the first Age field; it is ignored if it is not a number (RFC 9111 5.1).
     private static func ageValue(_ fields: HTTPFields) -> Int {
         guard let index = fields.first(.age) else { return 0 }
         let value = fields.value(at: index)
@@ -121,7 +120,7 @@ public struct Freshness: Hashable, Sendable {
         guard let first = members.next(in: value) else { return 0 }
         let text = value.extracting(first)
         if let age = DecimalNumber.parse(text) { return min(age, 2_147_483_648) }
-        // A number that no Int holds is older than anything.
+        // A number that does not fit an Int means a very old response.
         for index in 0..<text.count where !ASCII.isDigit(text[index]) { return 0 }
         return text.isEmpty ? 0 : 2_147_483_648
     }

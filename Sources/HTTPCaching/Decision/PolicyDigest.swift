@@ -1,5 +1,5 @@
-/// What a stored response was received under: a digest of the security policy of its host. It is not returned under
-/// another one, so that nothing outlives the policy that let it in.
+/// A digest of the security policy under which a response was received. The response is not used under another policy,
+/// so that it does not outlive the policy that accepted its server.
 public struct PolicyDigest: Hashable, Sendable {
     /// Up to 32 bytes.
     package let bytes: [UInt8]
@@ -9,6 +9,6 @@ public struct PolicyDigest: Hashable, Sendable {
         self.bytes = Array(bytes.prefix(32))
     }
 
-    /// Where there is no policy to remember.
+    /// The digest for responses without a policy.
     public static let none = PolicyDigest([])
 }

@@ -1,68 +1,69 @@
 import HTTPCore
 
-/// What becomes of a request that meets a cache (RFC 9111 4).
+/// The decision of a cache about a request (RFC 9111 4).
 public enum CacheUse: Hashable, Sendable {
-    /// The stored response answers it.
+    /// The stored response is used.
     case reuse(Reuse)
-    /// The origin is asked.
+    /// The request goes to the origin.
     case forward(ForwardReason, validates: Bool)
-    /// Nothing stored can be used, and the origin must not be asked (`only-if-cached`, `returnCacheDataDontLoad`), or
-    /// cannot be reached where it would have to (`must-revalidate`): 504.
+    /// No stored response can be used, and the request must not go to the origin (`only-if-cached`,
+    /// `returnCacheDataDontLoad`), or a required validation fails because the origin cannot be reached
+    /// (`must-revalidate`): 504.
     case gatewayTimeout
 }
 
-/// How a stored response is used.
+/// The use of a stored response.
 public struct Reuse: Hashable, Sendable {
     public let freshness: Freshness
-    /// Whether the origin is to be asked in the background (`stale-while-revalidate`).
+    /// Whether it is revalidated in the background (`stale-while-revalidate`).
     public let revalidates: Bool
 
-    /// What is left of its lifetime, in seconds; negative when it is stale (RFC 9211 2.4).
+    /// The rest of its lifetime, in seconds; negative when it is stale (RFC 9211 2.4).
     public var timeToLive: Int { freshness.lifetime - freshness.age }
 }
 
-/// Why a request goes to the origin, by RFC 9211 2.2.
+/// The reason why a request goes to the origin (RFC 9211 2.2).
 public enum ForwardReason: Hashable, Sendable {
-    /// The cache was told not to handle it.
+    /// The cache is configured not to handle the request.
     case bypass
-    /// The method is none that a cache answers.
+    /// Caches do not handle the method.
     case method
     /// Nothing is stored for the URI.
     case uriMiss
-    /// What is stored for the URI is for other selecting fields.
+    /// The stored responses of the URI have other selecting fields.
     case varyMiss
-    /// Nothing is stored that could be used; which of the two it was is not known.
+    /// No usable response is stored; it is unknown which of the two reasons applies.
     case miss
-    /// The request wants it so (`no-cache`, `max-age`).
+    /// The request demands it (`no-cache`, `max-age`).
     case request
-    /// What is stored is stale.
+    /// The stored response is stale.
     case stale
-    /// Only a part is stored.
+    /// Only a part of the response is stored.
     case partial
 }
 
-/// How an attempt to reach the origin ended.
+/// The failure of a request to the origin.
 public enum OriginFailure: Hashable, Sendable {
-    /// No connection, or no answer.
+    /// No connection, or no response.
     case unreachable
-    /// An answer with one of RFC 5861's statuses: 500, 502, 503, 504.
+    /// A response with one of RFC 5861's statuses: 500, 502, 503, 504.
     case serverError(Int)
-    /// The server was refused for its key or its certificate. Nothing stale stands in for that, and the origin is in doubt
-    /// until a server that passes has answered for it.
+    /// The server was refused for its key or its certificate. No stale response replaces this failure, and the origin
+    /// is in doubt until an accepted server has responded for it.
     case untrusted
-    /// Another failure, such as an access rule, a limit or an invalid response. Nothing stale stands in for that either.
+    /// Another failure, such as an access rule, a limit or an invalid response. No stale response replaces it either.
     case other
 }
 
 public enum ReuseDecision {
-    /// Before the origin is asked.
+    /// The decision before a request goes to the origin.
     ///
     /// - Parameters:
     ///   - stored: the selected response (`StoredResponse.select`).
-    ///   - hasVariants: whether something is stored for the URI at all.
+    ///   - hasVariants: whether any response is stored for the URI.
     ///   - now: in seconds since 1970.
-    ///   - isDoubted: whether a server has failed its check for this origin, and none has passed since: then nothing stale is
-    ///     used.
+    ///   - isDoubted: whether a server was refused for this origin, and none has been accepted since: no stale response
+    ///     is used then.
     public static func decide(
         _ request: CacheRequest,
         stored: StoredResponse?,
@@ -77,7 +78,7 @@ public enum ReuseDecision {
         return decide(request, stored, now: now, isDoubted: isDoubted)
     }
 
-    /// The same for what a store has found, of which nothing is copied.
+    /// The same for the result of a lookup, without a copy.
     static func decide(
         _ request: borrowing CacheRequest,
         _ found: borrowing CacheStore.Found,
@@ -134,7 +135,7 @@ public enum ReuseDecision {
     ) -> CacheUse {
         let terms = stored.terms
         let control = request.control
-        // What has been found changed is not used without a look at the origin.
+        // A response that is known to have changed is not used without validation.
         guard !stored.isMarkedStale else {
             return elsewhere(request, .stale, validates: stored.hasValidator)
         }
@@ -142,7 +143,7 @@ public enum ReuseDecision {
         let isYoungEnough = control.maxAge.map { freshness.age <= $0 } ?? true
         let isInGrace = terms.staleWhileRevalidate > 0 && staleness <= terms.staleWhileRevalidate
         if isInGrace, isYoungEnough, control.minFresh == nil, !control.onlyIfCached {
-            // A client that said max-age without max-stale wants nothing stale (5.2.1.1).
+            // A client that sends max-age without max-stale does not accept stale responses (5.2.1.1).
             if control.maxAge == nil || control.maxStale != nil {
                 return .reuse(Reuse(freshness: freshness, revalidates: true))
             }
@@ -158,10 +159,10 @@ public enum ReuseDecision {
         return elsewhere(request, .stale, validates: stored.hasValidator)
     }
 
-    /// Whether a fresh response is what the request's max-age and min-fresh want (5.2.1.1, 5.2.1.3).
+    /// Whether a fresh response meets the request's max-age and min-fresh (5.2.1.1, 5.2.1.3).
     ///
-    /// An immutable response does not change while it is fresh, so that a max-age, which is what a reload sends, does not
-    /// ask for a validation (RFC 8246 2).
+    /// An immutable response does not change while it is fresh, so that a max-age, which browsers send on reload, does
+    /// not force a validation (RFC 8246 2).
     private static func fits(_ freshness: Freshness, _ control: CacheControl, _ terms: ReuseTerms) -> Bool {
         if let maxAge = control.maxAge, !terms.isImmutable, freshness.age > maxAge { return false }
         if let minFresh = control.minFresh, freshness.lifetime - freshness.age < minFresh { return false }
@@ -175,9 +176,9 @@ public enum ReuseDecision {
         return .forward(reason, validates: validates)
     }
 
-    /// After the origin was asked in vain (RFC 9111 4.2.4 and 4.3.3, RFC 5861 4).
+    /// The decision after a failed request to the origin (RFC 9111 4.2.4 and 4.3.3, RFC 5861 4).
     ///
-    /// - Returns: nil when the failure itself is the answer.
+    /// - Returns: *nil when the failure itself is passed on.
     public static func decide(
         afterFailure failure: OriginFailure,
         _ request: CacheRequest,
@@ -196,7 +197,7 @@ public enum ReuseDecision {
         case .serverError(let status):
             guard [500, 502, 503, 504].contains(status) else { return nil }
         case .unreachable:
-            // The origin's word is needed and cannot be had (5.2.2.2).
+            // The validation that is required is impossible (5.2.2.2).
             if (terms.mustRevalidate && !freshness.isFresh) || terms.needsValidation { return .gatewayTimeout }
             if !terms.impliesRevalidation { limit = max(limit, options.staleWhenDisconnected) }
         }

@@ -1,18 +1,18 @@
 import HTTPCore
 
-/// What decides about the reuse of a stored response, read once out of its fields, so that a hit parses nothing.
+/// The conditions for the reuse of a stored response, parsed once from its fields, so that a hit parses nothing.
 struct ReuseTerms: Hashable, Sendable {
     private(set) var lifetime: Int
     private(set) var source: Freshness.Source
-    /// Nothing but a validation lets it be used (`no-cache`, 5.2.2.4).
+    /// It may be used only after a validation (`no-cache`, 5.2.2.4).
     let needsValidation: Bool
-    /// Never stale (`must-revalidate`, and `proxy-revalidate` in a shared cache).
+    /// It must not be used stale (`must-revalidate`, and `proxy-revalidate` in a shared cache).
     let mustRevalidate: Bool
-    /// s-maxage in a shared cache stands for proxy-revalidate too (5.2.2.10), but leaves room for what the same response
-    /// says of RFC 5861.
+    /// s-maxage in a shared cache implies proxy-revalidate (5.2.2.10), but the same response's directives of RFC 5861
+    /// still apply.
     let impliesRevalidation: Bool
     let isImmutable: Bool
-    /// Seconds of RFC 5861, 0 where it says nothing.
+    /// Seconds of RFC 5861's directives; 0 without one.
     let staleWhileRevalidate: Int
     let staleIfError: Int
 
@@ -27,7 +27,7 @@ struct ReuseTerms: Hashable, Sendable {
             options
         )
         if let ruleLifetime { (lifetime, source) = (ruleLifetime, .rule) }
-        // What could not be read may have forbidden more.
+        // The part that could not be parsed may have forbidden more.
         needsValidation = control.noCache == .wholeResponse || control.isMalformed
         mustRevalidate = control.mustRevalidate || (options.isShared && control.proxyRevalidate)
         impliesRevalidation = options.isShared && control.sharedMaxAge != nil
@@ -36,6 +36,6 @@ struct ReuseTerms: Hashable, Sendable {
         staleIfError = control.staleIfError ?? 0
     }
 
-    /// A stale response from now on, as `head.effects` of RFC 9111 4.3.5 want it.
+    /// Marks the response as stale, as RFC 9111 4.3.5 (`head.effects`) requires.
     mutating func makeStale() { (lifetime, source) = (0, .none) }
 }

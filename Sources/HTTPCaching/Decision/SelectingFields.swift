@@ -1,25 +1,25 @@
 public import HTTPCore
 import IOCore
 
-/// The fields of a request by which a stored response was chosen among its variants: those that its Vary names, in
-/// their normal form (RFC 9111 4.1).
+/// The request fields that select a stored response among its variants: those that its Vary names, in normal form (RFC
+/// 9111 4.1).
 ///
-/// Normalised alike for every field: lines of one name are one list, white space at the ends is gone. For fields whose
-/// grammar is known here, white space around members goes too; what is compared without case is in lower case; and
-/// Accept-Encoding, in which the order says nothing, is sorted. Accept-Language and Accept keep their order, since
-/// origins choose by it.
+/// For every field, lines of one name are joined to a list, and white space at the ends is removed. For fields with
+/// known grammar, white space around members is removed too, case-insensitive values are in lower case, and
+/// Accept-Encoding, whose order has no meaning, is sorted. Accept-Language and Accept keep their order, since origins
+/// choose by it.
 public struct SelectingFields: Hashable, Sendable {
     struct Field: Hashable, Sendable {
         /// In lower case.
         var name: [UInt8]
-        /// nil where the request has no such field.
+        /// nil when the request has no such field.
         var value: [UInt8]?
     }
 
-    /// By name, each once.
+    /// Sorted by name, each name once.
     let fields: [Field]
 
-    /// Of a response without Vary.
+    /// The selecting fields of a response without Vary: none.
     public init() { fields = [] }
 
     init(fields: [Field]) { self.fields = fields }
@@ -31,7 +31,7 @@ public struct SelectingFields: Hashable, Sendable {
         self.init(names: Self.names(response), request: request)
     }
 
-    /// The same where another response of the URI has said what it varies on.
+    /// The same with the Vary of another response of the URI.
     init(names: [[UInt8]], request: HTTPFields) {
         fields = names.map { Field(name: $0, value: Self.normalized($0, in: request)) }
     }
@@ -46,7 +46,7 @@ public struct SelectingFields: Hashable, Sendable {
         return true
     }
 
-    /// Whether `request` takes the same codings, as far as they have had a part in the choice.
+    /// Whether `request` accepts the same codings, if Accept-Encoding is a selecting field.
     func areCodings(of request: HTTPFields) -> Bool {
         for field in fields where field.name.span.equals("accept-encoding") {
             return Self.normalized(field.name, in: request) == field.value
@@ -54,10 +54,10 @@ public struct SelectingFields: Hashable, Sendable {
         return true
     }
 
-    /// A Vary that names more counts as `*`: comparing requests by it would cost more than it could save.
+    /// A Vary that names more fields counts as `*`: the comparison would cost more than it saves.
     static let namesAtMost = 64
 
-    /// Whether it holds values that are not to be written down.
+    /// Whether it holds secret values that must not be written to a disk.
     var hasSecrets: Bool {
         fields.contains { field in
             field.value != nil && Self.secretNames.contains(field.name)
@@ -66,7 +66,7 @@ public struct SelectingFields: Hashable, Sendable {
 
     private static let secretNames = ["authorization", "proxy-authorization", "cookie"].map { Array($0.utf8) }
 
-    /// The names that Vary lists, in lower case, sorted; of too many the first, one more than may be.
+    /// The names that Vary lists, in lower case, sorted; at most one more than the limit.
     static func names(_ response: HTTPFields) -> [[UInt8]] {
         var names: [[UInt8]] = []
         var place = response.first(.vary)
@@ -118,7 +118,7 @@ public struct SelectingFields: Hashable, Sendable {
         return Array(members.joined(separator: [UInt8(ascii: ",")]))
     }
 
-    /// Without white space around semicolons. Inside quotes (parameters of Accept) nothing changes.
+    /// Removes white space around semicolons, but changes nothing inside quotes (parameters of Accept).
     private static func normalizedMember(_ text: borrowing Span<UInt8>, inLowerCase: Bool) -> [UInt8] {
         var member: [UInt8] = []
         var isQuoted = false

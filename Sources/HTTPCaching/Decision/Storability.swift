@@ -1,18 +1,18 @@
 public import HTTPCore
 
-/// Whether a response may be stored, and if not, why (RFC 9111 3).
+/// The decision whether a response may be stored, with the reason if not (RFC 9111 3).
 public enum Storability: Hashable, Sendable {
     case storable
     case notStorable(Reason)
 
-    /// The first reason that was found.
+    /// The first reason against storage.
     public enum Reason: Hashable, Sendable {
-        /// Only answers to GET are stored.
+        /// Only responses to GET are stored.
         case method
-        /// An interim response, one to be joined with what is stored (206, 304), or one about its request alone (412, 416,
-        /// 429 and the like).
+        /// An interim response, a response that completes a stored one (206, 304), or one that concerns only its
+        /// request (412, 416, 429 and similar).
         case status
-        /// `must-understand` on a status whose meaning for caches is not known here (RFC 9111 5.2.2.3).
+        /// `must-understand` on a status that this cache does not know (RFC 9111 5.2.2.3).
         case statusNotUnderstood
         /// `no-store` in the request (5.2.1.5).
         case requestNoStore
@@ -20,30 +20,30 @@ public enum Storability: Hashable, Sendable {
         case responseNoStore
         /// `private` in a shared cache (5.2.2.7).
         case isPrivate
-        /// A request with credentials in a shared cache, and nothing that allows to store its answer (3.5).
+        /// A request with credentials in a shared cache, without a directive that allows storage (3.5).
         case authorization
-        /// No lifetime, no `public`, and a status that does not stand for one.
+        /// No lifetime, no `public`, and a status without a heuristic lifetime.
         case noLifetime
         /// `Vary: *`, or a Vary that names more fields than any request has: no later request ever matches (4.1).
         case variesOnEverything
-        /// A Cache-Control that could not be read in full: what it forbids is not known.
+        /// A Cache-Control that could not be parsed completely: its prohibitions are unknown.
         case malformedCacheControl
-        /// Several fields that a cache goes by contradict each other (two ETags, two Content-Encodings that differ).
+        /// Fields that a cache depends on contradict each other (two ETags, two Content-Encodings that differ).
         case contradiction
-        /// Set-Cookie in a shared cache, and nothing that is meant for shared caches: one user's cookie must not become
-        /// everybody's (7.3).
+        /// Set-Cookie in a shared cache, without a directive for shared caches: other users must not get one user's
+        /// cookie (7.3).
         case setCookie
-        /// The content of the request decided the answer.
+        /// The response depends on the content of the request.
         case requestBody
-        /// A rule of the cache's owner says so.
+        /// A rule of the configuration forbids it.
         case rule
-        /// Larger than the cache takes.
+        /// Larger than the cache's limit.
         case tooLarge
-        /// Bodies that are on their way take up all the room there is for them, or the disk is off.
+        /// The bodies in transit take up all of their space, or the disk is off.
         case noRoom
     }
 
-    /// Judges an exchange, its body aside.
+    /// Evaluates an exchange without its body.
     ///
     /// - Parameters:
     ///   - method: of the request.
@@ -66,7 +66,7 @@ public enum Storability: Hashable, Sendable {
         )
     }
 
-    /// - Parameter hasRuleLifetime: whether a rule of the cache's owner gives the lifetime.
+    /// - Parameter hasRuleLifetime: whether a rule of the configuration gives the lifetime.
     public static func judge(
         _ request: CacheRequest,
         status: Int,
@@ -84,7 +84,7 @@ public enum Storability: Hashable, Sendable {
         let control = governing.control
         if request.control.isMalformed || control.isMalformed { return .notStorable(.malformedCacheControl) }
         if request.control.noStore { return .notStorable(.requestNoStore) }
-        // A cache that knows the status goes by the rest and not by the no-store that stands there for the others.
+        // A cache that knows the status obeys the other directives; the no-store is for caches that do not.
         if control.mustUnderstand {
             guard isUnderstood(status) else { return .notStorable(.statusNotUnderstood) }
         } else if control.noStore {
@@ -112,8 +112,8 @@ public enum Storability: Hashable, Sendable {
         return .storable
     }
 
-    /// Statuses that speak of one request: its credentials, conditions, range, framing, size, or its client's habits. For
-    /// the next client they would be wrong; RFC 6585 forbids to store 428, 429, 431 and 511.
+    /// Statuses that concern one request: its credentials, conditions, range, framing, size, or the request rate of its
+    /// client. They would be wrong for other clients; RFC 6585 forbids storage of 428, 429, 431 and 511.
     private static func isAboutTheRequest(_ status: Int) -> Bool {
         switch status {
         case 401, 407, 408, 411, 412, 413, 416, 417, 421, 425, 428, 429, 431, 511: true
@@ -121,7 +121,7 @@ public enum Storability: Hashable, Sendable {
         }
     }
 
-    /// The statuses of RFC 9110 whose meaning for a cache is no more than that of the message.
+    /// The statuses of RFC 9110 without special requirements for caches.
     private static func isUnderstood(_ status: Int) -> Bool {
         switch status {
         case 200, 203, 204, 300, 301, 302, 303, 307, 308, 404, 405, 410, 414, 451, 501: true

@@ -1,14 +1,14 @@
 import HTTPCore
 
-/// Which fields of a response are stored (RFC 9111 3.1), and how a later response changes them (3.2).
+/// The stored fields of a response (RFC 9111 3.1), and their update by a later response (3.2).
 enum StorableFields {
-    /// Made anew for each use.
+    /// Fields that each use makes anew.
     private static let ownFields: FieldNameSet = [.age, .contentLength, .cacheStatus, .proxyStatus, .trailer]
 
-    /// What a later response may not change: the body that is stored depends on it, or it is its own.
+    /// Fields that a later response must not change, because the stored body depends on them, or they are its own.
     private static let fixed: FieldNameSet = [.contentEncoding, .contentRange, .etag, .contentLength, .age]
 
-    /// Everything, unknown fields included, but what belongs to one connection or one proxy, and what `private` (in a
+    /// All fields, unknown ones included, except those of one connection or one proxy, and those that `private` (in a
     /// shared cache) and `no-cache` name.
     static func kept(of response: HTTPFields, _ control: CacheControl, _ options: CacheOptions) -> HTTPFields {
         let connection = ConnectionOptions(response)
@@ -38,8 +38,8 @@ enum StorableFields {
         return false
     }
 
-    /// The stored fields after a 304 or a HEAD has told more: each field of the new response replaces all of its name
-    /// (3.2), but those that the stored body depends on.
+    /// The stored fields after an update by a 304 or a HEAD: each new field replaces all fields of its name (3.2),
+    /// except those that the stored body depends on.
     static func updated(
         _ stored: HTTPFields,
         by response: HTTPFields,
@@ -47,7 +47,7 @@ enum StorableFields {
         _ options: CacheOptions
     ) -> HTTPFields {
         var provided = kept(of: response, control, options)
-        // One user's cookie is not everybody's, in an update no more than in a response.
+        // As in a response: other users must not get one user's cookie.
         if options.isShared, !GoverningControl(response, options).isForAll { provided.remove(.setCookie) }
         // Content-MD5 (RFC 2616 14.15) goes with the body, too.
         func isFixed(_ fields: HTTPFields, _ index: Int) -> Bool {

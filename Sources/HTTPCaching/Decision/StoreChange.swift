@@ -1,16 +1,15 @@
 package import HTTPCore
 
-/// What somebody who is asked of each response makes of one that is about to be stored: what the hook
-/// `dataTaskWillCacheResponse` says.
+/// The decision of the hook `dataTaskWillCacheResponse` about a response that is about to be stored.
 package enum StoreChange: Sendable {
-    /// To be stored with these fields: those that came, or others.
+    /// Store it with these fields, changed or not.
     case store(HTTPFields, inMemoryOnly: Bool)
     case skip
 }
 
 extension StoreVerdict {
-    /// The verdict when other fields take the place of those that would be stored. They are judged once more: they may
-    /// forbid what was allowed, and cannot allow what was forbidden, since then nobody is asked.
+    /// The verdict when the hook replaces the fields that would be stored. They are evaluated again: they can forbid
+    /// what was allowed. They cannot allow what was forbidden, because the hook is not called then.
     func revised(_ fields: HTTPFields, _ request: CacheRequest, status: Int, _ options: CacheOptions) -> StoreVerdict {
         guard case .store(_, let lifetime, let maximumBytes) = self else { return self }
         let verdict = Storability.judge(
@@ -28,7 +27,7 @@ extension StoreVerdict {
 }
 
 extension StoredResponse {
-    /// The same with other fields, which are read anew.
+    /// The same response with other fields, which are parsed again.
     func with(_ fields: HTTPFields, _ options: CacheOptions) -> StoredResponse {
         var changed = self
         changed.fields = StorableFields.kept(of: fields, GoverningControl(fields, options).control, options)

@@ -1,36 +1,37 @@
 public import HTTPCore
 import IOCore
 
-/// The head of a stored response, and all that decides about its reuse; its body is the store's.
+/// The head of a stored response, with the conditions for its reuse. The store has the body.
 public struct StoredResponse: Sendable {
     public let status: Int
-    /// As they were received, without those of one connection and without Age and Content-Length, which each use makes
+    /// The fields as received, without those of one connection and without Age and Content-Length, which each use makes
     /// anew.
     public internal(set) var fields: HTTPFields
-    /// Of the request.
+    /// The fields of the request that select this response.
     public internal(set) var selecting: SelectingFields
-    /// When the request was sent, in seconds since 1970.
+    /// The time when the request was sent, in seconds since 1970.
     public internal(set) var requestTime: Int
-    /// When the response, or the last validation, was received.
+    /// The time when the response, or the last validation, was received.
     public internal(set) var responseTime: Int
-    /// Age at `responseTime`: the corrected initial age of RFC 9111 4.2.3.
+    /// The age at `responseTime`: the corrected initial age of RFC 9111 4.2.3.
     public internal(set) var initialAge: Int
-    /// The lifetime that a rule of the cache's owner gives, in seconds.
+    /// The lifetime from a rule of the configuration, in seconds.
     public internal(set) var ruleLifetime: Int?
-    /// Whether the cache that stored it was shared: what a private cache kept is no shared cache's.
+    /// Whether a shared cache stored it. A shared cache does not use responses that a private cache stored.
     public let isShared: Bool
     public let digest: PolicyDigest
     var terms: ReuseTerms
-    /// Date, or else when it was received: of several variants the latest is used.
+    /// The Date field, otherwise the time of receipt: of several variants the latest is used.
     var date: Int
 
-    /// Takes a response that was found storable.
+    /// Makes the stored form of a storable response.
     ///
     /// - Parameters:
     ///   - response: its fields as they were received.
-    ///   - requestTime: when the request was sent, in seconds since 1970; also `responseTime`, when the head came.
-    ///   - siblings: what is stored under the key already: where this response has no Vary and one of them has, it is
-    ///     stored under that one's (RFC 9111 4.1).
+    ///   - requestTime: the time when the request was sent, in seconds since 1970, as is `responseTime`, the time of
+    ///     the response head.
+    ///   - siblings: the responses that are stored under the key already: if this response has no Vary and one of them
+    ///     has, that Vary applies (RFC 9111 4.1).
     public init(
         status: Int,
         response: HTTPFields,
@@ -64,7 +65,7 @@ public struct StoredResponse: Sendable {
         date = CacheDate.value(.date, in: response, now: responseTime) ?? responseTime
     }
 
-    /// A response as a store has kept it.
+    /// A response from a store.
     init(
         status: Int,
         fields: HTTPFields,
@@ -99,7 +100,7 @@ public struct StoredResponse: Sendable {
         if isStale { terms.makeStale() }
     }
 
-    /// Whether something (a HEAD) has told that it is not what the origin has now.
+    /// Whether it is known to differ from the origin's current response (by a HEAD).
     public private(set) var isMarkedStale = false
 
     mutating func markStale() {
@@ -107,7 +108,7 @@ public struct StoredResponse: Sendable {
         terms.makeStale()
     }
 
-    /// Reads the terms anew after the fields have changed.
+    /// Parses the terms again after a change of the fields.
     mutating func reset(_ options: CacheOptions) {
         isMarkedStale = false
         terms = ReuseTerms(
@@ -120,7 +121,7 @@ public struct StoredResponse: Sendable {
         date = CacheDate.value(.date, in: fields, now: responseTime) ?? responseTime
     }
 
-    /// How fresh it is at `now`, in seconds since 1970.
+    /// Its freshness at `now`, in seconds since 1970.
     public func freshness(now: Int) -> Freshness {
         Freshness(
             lifetime: terms.lifetime,
@@ -129,14 +130,14 @@ public struct StoredResponse: Sendable {
         )
     }
 
-    /// Whether the response to an earlier request may answer this one, freshness aside: the selecting fields match, it
-    /// was received under the same policy, and a cache of this kind stored it.
+    /// Whether the response may be used for this request, apart from freshness: the selecting fields match, it was
+    /// received under the same policy, and a cache of this kind stored it.
     public func matches(_ request: CacheRequest, under digest: PolicyDigest, _ options: CacheOptions) -> Bool {
         guard self.digest == digest, isShared || !options.isShared else { return false }
         return selecting.isEmpty || selecting.matches(request.fields)
     }
 
-    /// Finds the response to use among those of one key: of all that match, the latest (RFC 9111 4 and 4.1).
+    /// Finds the response to use among those of one key: the latest one that matches (RFC 9111 4 and 4.1).
     ///
     /// - Returns: its index in `variants`.
     public static func select(
@@ -153,12 +154,12 @@ public struct StoredResponse: Sendable {
         return found
     }
 
-    /// Whether the other one is the later, by Date, else by when it came.
+    /// Whether the other one is later, by Date, otherwise by the time of receipt.
     func isOlder(than other: StoredResponse) -> Bool {
         (date, responseTime) < (other.date, other.responseTime)
     }
 
-    /// What the head takes up in memory, in bytes.
+    /// The size of the head in memory, in bytes.
     var storedSize: Int {
         var size = 0
         for index in 0..<fields.count { size += fields.line(at: index).count + 18 }
@@ -174,26 +175,26 @@ public struct StoredResponse: Sendable {
 
     // MARK: - Validators
 
-    /// The ETag as it stands there, `W/` included.
+    /// The value of ETag, `W/` included.
     var etag: EntityTag? {
         guard let index = fields.first(.etag) else { return nil }
         return EntityTag(fields.value(at: index))
     }
 
-    /// In seconds since 1970.
+    /// *The time in seconds since 1970.
     var lastModified: Int? { CacheDate.value(.lastModified, in: fields, now: responseTime) }
 
-    /// Whether the origin can be asked if it has changed.
+    /// Whether it has a validator for conditional requests.
     public var hasValidator: Bool { etag != nil || lastModified != nil }
 }
 
 /// An entity tag (RFC 9110 8.8.3).
 struct EntityTag: Hashable, Sendable {
     let isWeak: Bool
-    /// With its quotes.
+    /// The tag with its quotes.
     let opaque: [UInt8]
 
-    /// - Returns: nil when it is none.
+    /// - Returns: nil when the text is not an entity tag.
     init?(_ text: borrowing Span<UInt8>) {
         var start = 0
         if text.count > 2, text[0] == UInt8(ascii: "W"), text[1] == UInt8(ascii: "/") { start = 2 }
@@ -208,7 +209,7 @@ struct EntityTag: Hashable, Sendable {
 
     var bytes: [UInt8] { isWeak ? Array("W/".utf8) + opaque : opaque }
 
-    /// RFC 9110 8.8.3.2.
+    /// The comparisons of RFC 9110 8.8.3.2.
     func matchesStrongly(_ other: EntityTag) -> Bool { !isWeak && !other.isWeak && opaque == other.opaque }
 
     func matchesWeakly(_ other: EntityTag) -> Bool { opaque == other.opaque }

@@ -1,15 +1,16 @@
 import HTTPCore
 import IOCore
 
-/// Why a store does not take a body.
+/// The reason why a store refuses a body.
 enum InsertionRefusal: Error {
-    /// It is larger than the store takes.
+    /// It is larger than the store's limit.
     case tooLarge
-    /// Those that are on their way take up all the room there is for them, or the disk is off.
+    /// Bodies in transit take up all of their space, or the disk is off.
     case noRoom
 }
 
-/// A response on its way into both stores, in pieces, from one thread. What is neither finished nor whole is never found.
+/// *A response that is being stored in memory and on disk, in pieces, from one thread. Lookups never find it before it
+/// is complete and finished.
 public final class CacheInsertion {
     private let store: CacheStore
     private let key: CacheKey
@@ -18,14 +19,14 @@ public final class CacheInsertion {
     private let tags: [[UInt8]]
     private let expected: Int?
     private let limit: Int
-    /// nil where the disk has no part in it, or has given up.
+    /// The part for the disk; nil without a disk, or when the disk gave up.
     private var disk: DiskInsertion?
-    /// The same of memory.
+    /// The part for memory, likewise.
     private var memory: TransitBody?
     private var length = 0
-    /// It was finished or given up.
+    /// Whether it was finished or given up.
     private(set) var isOver = false
-    /// Why it was given up, where that was not the caller's wish.
+    /// The reason why the store gave it up; nil when the caller did.
     private(set) var refusal: InsertionRefusal?
 
     init(
@@ -52,10 +53,10 @@ public final class CacheInsertion {
 
     deinit { abort() }
 
-    /// Takes a piece of the body.
+    /// Appends a piece of the body.
     public func append(_ bytes: [UInt8]) { append(bytes.span) }
 
-    /// The same out of memory that is another's.
+    /// The same from borrowed memory.
     public func append(_ span: borrowing Span<UInt8>) {
         guard !isOver, span.count > 0 else { return }
         length += span.count
@@ -80,16 +81,17 @@ public final class CacheInsertion {
         if disk == nil, memory == nil { giveUp(refusal) }
     }
 
-    /// The body is whole: it is found from now on (on disk soon after), unless its URI was invalidated meanwhile.
+    /// Finishes a complete body: lookups find it from now on (on disk soon after), unless its URI was invalidated
+    /// meanwhile.
     ///
-    /// - Returns: whether it was stored, as far as that is known by now.
+    /// - Returns: whether it was stored, as far as this is known yet.
     @discardableResult
     public func finish() -> Bool { finish(deliver: { $0() }, { _ in }) ?? true }
 
-    /// The same, and tells when the disk has it.
+    /// The same, with a notification when the disk has stored it.
     ///
     /// - Parameter completion: is called once, and only where this returns nil.
-    /// - Returns: nil where the disk alone takes it; else whether it was stored.
+    /// - Returns: nil when only the disk stores it; otherwise whether it was stored.
     func finish(deliver: @escaping Delivery, _ completion: @escaping @Sendable (Bool) -> Void) -> Bool? {
         guard !isOver else { return false }
         guard expected == nil || expected == length, store.epoch(of: key) == epoch else {
@@ -105,14 +107,14 @@ public final class CacheInsertion {
             disk?.finish()
             return true
         }
-        // An earlier, smaller one must not outlive it.
+        // An older, smaller response must not stay in memory.
         store.memory.remove(sameAs: key, response)
         guard let disk else { return false }
         disk.finish { isStored in deliver { completion(isStored) } }
         return nil
     }
 
-    /// The body will not come to its end (it was cut short, or is not to be stored after all).
+    /// Aborts: the body was truncated, or must not be stored after all.
     public func abort() {
         guard !isOver else { return }
         isOver = true
@@ -127,10 +129,11 @@ public final class CacheInsertion {
     }
 }
 
-/// A body on its way to memory: in its room of the budget, which another may get when this one stands still.
+/// A body that is being received into memory. It has a share of the budget, which another body may get when this one
+/// stalls.
 ///
-/// `@unchecked Sendable`: `bytes` and `isGone` are behind `lock`, which is held while nothing else is called; `share` is set
-/// before another thread knows of it.
+/// `@unchecked Sendable`: `lock` guards `bytes` and `isGone`, and is never held during other calls; `share` is set
+/// before other threads know this object.
 final class TransitBody: @unchecked Sendable {
     private let budget: TransitBudget
     private var share: TransitBudget.Share?
@@ -139,19 +142,19 @@ final class TransitBody: @unchecked Sendable {
     private var bytes: [UInt8] = []
     private var isGone = false
 
-    /// - Parameter length: of the body, in bytes; nil where it is not known.
-    /// - Returns: nil where there is no room.
+    /// - Parameter length: the length of the body in bytes; nil when unknown.
+    /// - Returns: nil when there is no space.
     init?(in budget: TransitBudget, length: Int?) {
         self.budget = budget
         share = budget.begin(length: length, now: Clock.monotonic) { [weak self] in self?.letGo() }
         guard share != nil else { return nil }
-        // No more than may come at once: a length is a promise.
+        // Only a first part is reserved, because the announced length may be false.
         if let length { bytes.reserveCapacity(min(length, 256 << 10)) }
     }
 
     deinit { giveBack() }
 
-    /// - Returns: false where there is no room any more.
+    /// - Returns: false when there is no space any more.
     func append(_ span: borrowing Span<UInt8>) -> Bool {
         guard let share, budget.consume(span.count, for: share, now: Clock.monotonic) else {
             giveBack()
@@ -164,7 +167,7 @@ final class TransitBody: @unchecked Sendable {
         return true
     }
 
-    /// The whole body, and the room is given back; nil when another has it.
+    /// Returns the complete body and releases its share; nil when the share was revoked.
     func takeBody() -> [UInt8]? {
         let taken: [UInt8]? = lock.withLock {
             guard !isGone else { return nil }
@@ -173,7 +176,7 @@ final class TransitBody: @unchecked Sendable {
             return taken
         }
         giveBack()
-        // Capacity beyond the bytes is given back, too.
+        // Excess capacity is freed, too.
         guard let taken, taken.capacity > taken.count + taken.count / 4 + 1024 else { return taken }
         return taken.map { $0 }
     }

@@ -1,19 +1,19 @@
-/// A stored response as an operator is told of it.
+/// A stored response in a listing for operators.
 public struct CacheListing: Hashable, Sendable {
-    /// The URL, without a port that says nothing.
+    /// The URL, without a default port.
     public let url: String
-    /// What keeps it from other clients; empty where all share it.
+    /// The partition that separates it from other clients; empty when all share it.
     public let partition: String
     public let status: Int
-    /// Of the body, in bytes.
+    /// The length of the body, in bytes.
     public let length: Int
-    /// When it was received or last validated, in seconds since 1970.
+    /// The time of its receipt or last validation, in seconds since 1970.
     public let storedAt: Int
     /// The first second at which it is stale.
     public let freshUntil: Int
-    /// By which it may be purged together with others.
+    /// The tags for purging it together with others.
     public let tags: [String]
-    /// The fields of requests that it is for, in lower case, without their values.
+    /// The names of its selecting request fields, in lower case, without values.
     public let varies: [String]
 
     init(_ entry: CachedEntry) {
@@ -32,7 +32,7 @@ public struct CacheListing: Hashable, Sendable {
 
     private static func withoutDefaultPort(_ url: ArraySlice<UInt8>) -> [UInt8] {
         let port = Array((url.starts(with: "https:".utf8) ? ":443" : ":80").utf8)
-        // Behind the two slashes.
+        // The index after the two slashes.
         let authority = url.dropFirst(url.starts(with: "https:".utf8) ? 8 : 7)
         let end = authority.firstIndex { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") } ?? authority.endIndex
         guard url[..<end].suffix(port.count).elementsEqual(port) else { return Array(url) }
@@ -41,13 +41,13 @@ public struct CacheListing: Hashable, Sendable {
 }
 
 extension CacheStore {
-    /// What was stored or validated last, the latest first: for operators. On disk, where an entry that is validated keeps
-    /// its turn, that is nearly so.
+    /// The entries that were stored or validated last, the latest first: for operators. The order is approximate on
+    /// disk, where a validated entry keeps its place.
     ///
     /// - Parameters:
     ///   - host: in its normal form, IPv6 in brackets; nil for all hosts.
-    ///   - limit: how many at most.
-    ///   - deliver: has the completion called where the caller wants it.
+    ///   - limit: the largest number of entries.
+    ///   - deliver: runs the completion on the caller's thread or loop.
     public func list(
         host: String? = nil,
         atMost limit: Int,
@@ -62,7 +62,7 @@ extension CacheStore {
             memory.allEntries.filter { entry in wanted.map { entry.key.host.elementsEqual($0) } ?? true }
         )
         guard let disk else { return deliver { completion(inMemory.map(CacheListing.init)) } }
-        // A large body gets its row later than a small one that came behind it.
+        // A large body may get its row later than a small one that arrived after it.
         disk.list(host: host, atMost: min(limit, 1 << 20) + 100, deliver: deliver) { [memory] onDisk in
             let others = onDisk.filter { entry in
                 !memory.entries(for: entry.key).contains { $0.replaces(entry) }

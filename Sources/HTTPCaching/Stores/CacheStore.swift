@@ -1,18 +1,18 @@
 import HTTPCore
 import IOCore
 
-/// Stored responses in memory and, where there is a disk store, on disk: what is small enough is in both, so that a hit
-/// seldom waits for the disk and a restart loses nothing. Each level has its own bound.
+/// Stored responses in memory and optionally on disk. Small ones are in both, so that a hit seldom waits for the disk
+/// and a restart loses nothing. Each level has its own limit.
 ///
-/// `@unchecked Sendable`: `epochs` is behind `lock`; the stores have locks of their own, and no lock is held while another
-/// is taken.
+/// `@unchecked Sendable`: `lock` guards `epochs`; the stores have locks of their own, and locks are never nested.
 public final class CacheStore: @unchecked Sendable {
     public let memory: MemoryStore
     public let disk: DiskStore?
     let options: CacheOptions
 
     private let lock = PosixLock()
-    /// Behind `lock`. Counts removals, by the low bits of a key's hash: what was fetched before one is not stored after.
+    /// Guarded by `lock`. Counts removals by the low bits of a key's hash: a response that was requested before a
+    /// removal is not stored after it.
     private var epochs = [UInt64](repeating: 0, count: 4096)
 
     public init(memory: MemoryStore, disk: DiskStore? = nil, _ options: CacheOptions) {
@@ -21,37 +21,37 @@ public final class CacheStore: @unchecked Sendable {
         self.options = options
     }
 
-    /// Remember it when the request goes to the origin, and give it to `insertion`: an answer that was on its way while
-    /// its URI was invalidated or purged is not stored.
+    /// The caller reads it when the request goes to the origin, and passes it to `insertion`, so that a response is not
+    /// stored if its URI was invalidated or purged meanwhile.
     public func epoch(of key: CacheKey) -> UInt64 {
         lock.withLock { epochs[Int(key.hash & 4095)] }
     }
 
     // MARK: - Looking up
 
-    /// What is stored for a key, and which of it answers the request.
+    /// The stored responses of a key, and the selected one.
     public struct Found: Sendable {
         public var entries: [CachedEntry] = []
-        /// The index of the one that the request selects.
+        /// The index of the response that the request selects.
         public var selected: Int?
 
         public var entry: CachedEntry? { selected.map { entries[$0] } }
     }
 
-    /// What `find` knows at once.
+    /// The immediate result of `find`.
     public enum Lookup: Sendable {
         case found(Found)
-        /// The disk is asked; the completion tells.
+        /// The lookup continues on disk; the completion gets its result.
         case pending
     }
 
-    /// Finds what is stored for a key under this policy. What memory has answers at once; else the disk is asked.
+    /// Finds the stored responses of a key under this policy: immediately in memory, otherwise on disk.
     ///
-    /// An entry whose body is a file is opened with `open(_:)` before it answers.
+    /// An entry whose body is a file has to be opened with `open(_:)` before use.
     ///
     /// - Parameters:
-    ///   - digest: of the policy that holds now for the key's host.
-    ///   - deliver: has the completion called where the caller wants it.
+    ///   - digest: the digest of the current policy of the key's host.
+    ///   - deliver: runs the completion on the caller's thread or loop.
     ///   - completion: is called once, and only after `pending`.
     public func find(
         _ key: CacheKey,
@@ -75,12 +75,12 @@ public final class CacheStore: @unchecked Sendable {
         return .pending
     }
 
-    /// What memory has, without a look at the disk.
+    /// The lookup in memory only.
     func inMemory(_ key: CacheKey, for request: CacheRequest, under digest: PolicyDigest) -> Found {
         selection(among: memory.entries(for: key), request, digest)
     }
 
-    /// Entries of another policy are as if they were not there.
+    /// Entries of another policy are ignored.
     private func selection(among entries: [CachedEntry], _ request: CacheRequest, _ digest: PolicyDigest) -> Found {
         var found = Found(entries: entries)
         if entries.contains(where: { $0.response.digest != digest }) {
@@ -92,15 +92,15 @@ public final class CacheStore: @unchecked Sendable {
 
     // MARK: - Storing
 
-    /// Begins to store a response.
+    /// Starts to store a response.
     ///
     /// - Parameters:
-    ///   - epoch: of the key, from when the request was sent.
-    ///   - tags: by which it may be purged (`SurrogateKeys.tags(of:)`).
-    ///   - length: of the body, where it is known, in bytes.
+    ///   - epoch: the epoch of the key when the request was sent.
+    ///   - tags: the tags for purging it (`SurrogateKeys.tags(of:)`).
+    ///   - length: the length of the body in bytes, if known.
     ///   - maximumBytes: larger bodies are not stored.
-    ///   - inMemoryOnly: whether nothing of it goes to the disk.
-    /// - Returns: nil when neither store takes a body of that length, or has room for it just now.
+    ///   - inMemoryOnly: whether it must not be written to the disk.
+    /// - Returns: nil when no store accepts a body of that length, or has space for it now.
     public func insertion(
         for key: CacheKey,
         _ response: StoredResponse,
@@ -121,7 +121,7 @@ public final class CacheStore: @unchecked Sendable {
         )
     }
 
-    /// The same, and says why a body is not taken.
+    /// The same, with the reason for a refusal.
     func beginning(
         for key: CacheKey,
         _ response: StoredResponse,
@@ -134,7 +134,7 @@ public final class CacheStore: @unchecked Sendable {
         if let length, let maximumBytes, length > maximumBytes { throw .tooLarge }
         var refusal = InsertionRefusal.tooLarge
         var onDisk: DiskInsertion?
-        // Credentials and cookies of clients are not written to a disk.
+        // Clients' credentials and cookies are never written to a disk.
         if !inMemoryOnly, !response.selecting.hasSecrets, let disk {
             do throws(InsertionRefusal) {
                 onDisk = try disk.beginning(for: key, response, tags: tags, length: length) { [self] in
@@ -161,7 +161,7 @@ public final class CacheStore: @unchecked Sendable {
         )
     }
 
-    /// Stores an entry after a validation, and gives it back with its new head.
+    /// Stores an entry after a validation, and returns it with its new head.
     @discardableResult
     public func update(_ entry: CachedEntry, by response: StoredResponse) -> CachedEntry {
         if !response.selecting.hasSecrets {
@@ -172,10 +172,10 @@ public final class CacheStore: @unchecked Sendable {
         return memory.replace(entry, by: response)
     }
 
-    /// Has memory keep an entry, unless its key was removed since the epoch was that.
+    /// Keeps an entry in memory, unless its key was removed since that epoch.
     ///
-    /// A removal counts the epoch first and takes what is in memory then. So one that the look behind the insertion does
-    /// not see finds the entry.
+    /// A removal first increments the epoch, and then removes the entries in memory. Therefore, a removal that the
+    /// check after the insertion does not see finds the entry.
     func insert(_ entry: CachedEntry, unlessRemovedSince epoch: UInt64) {
         guard self.epoch(of: entry.key) == epoch else { return }
         memory.insert(entry)
@@ -184,17 +184,17 @@ public final class CacheStore: @unchecked Sendable {
 
     // MARK: - Removing
 
-    /// Removes all that is stored for the key's URI, in every partition (RFC 9111 4.4).
+    /// Removes all stored responses of the key's URI, in every partition (RFC 9111 4.4).
     public func invalidate(_ key: CacheKey) {
         lock.withLock { epochs[Int(key.hash & 4095)] += 1 }
         memory.remove(.uri(key))
         disk?.remove(.uri(key), deliver: { $0() }, { _ in })
     }
 
-    /// The same for several, and tells when the disk has let go of them.
+    /// The same for several keys, with a notification when the disk has removed them.
     ///
-    /// - Parameter completion: is called once the last of them is gone, and only where this returns true.
-    /// - Returns: whether there is something to wait for.
+    /// - Parameter completion: is called when the last one is removed, and only if this returns true.
+    /// - Returns: whether the completion will be called.
     func invalidate(
         _ keys: [CacheKey],
         deliver: @escaping Delivery,
@@ -207,15 +207,15 @@ public final class CacheStore: @unchecked Sendable {
         guard let disk else { return false }
         let stored = keys.filter { disk.mayHave($0) }
         guard let last = stored.last else { return false }
-        // The disk removes them in this order.
+        // The disk removes the keys in this order.
         for key in stored.dropLast() { disk.remove(.uri(key), deliver: { $0() }, { _ in }) }
         disk.remove(.uri(last), deliver: deliver) { _ in completion() }
         return true
     }
 
-    /// Removes what `purge` names, for an operator.
+    /// Removes the entries that `purge` names, for an operator.
     ///
-    /// - Parameter completion: gets how many entries went, counted by the level that had more of them.
+    /// - Parameter completion: gets the number of removed entries, of the level that had more.
     public func remove(
         _ purge: Purge,
         deliver: @escaping Delivery,

@@ -2,17 +2,18 @@ import HTTPCore
 import IOCore
 import Synchronization
 
-/// A stored response with its key and its body. It never changes; a validation makes another one.
+/// A stored response with its key and its body. It is immutable, apart from its use count; a validation makes a new
+/// one.
 public final class CachedEntry: Sendable {
     public let key: CacheKey
     public let response: StoredResponse
     public let body: CachedBody
-    /// By which it may be purged together with others.
+    /// The tags for purging it together with others.
     let tags: [[UInt8]]
-    /// How often it was used since the store last looked, at most 3.
+    /// The number of uses since the store's last check, at most 3.
     private let uses: Atomic<UInt8>
 
-    /// - Parameter tags: by which it may be purged (`SurrogateKeys.tags(of:)`).
+    /// - Parameter tags: the tags for purging it (`SurrogateKeys.tags(of:)`).
     public convenience init(key: CacheKey, response: StoredResponse, body: CachedBody, tags: [[UInt8]] = []) {
         self.init(key: key, response: response, body: body, tags: tags, uses: 0)
     }
@@ -25,7 +26,7 @@ public final class CachedEntry: Sendable {
         self.uses = Atomic(uses)
     }
 
-    /// Tells the store that it was worth keeping: a store of one byte, for any thread.
+    /// Records a use for the eviction: a write of one byte, for any thread.
     public func markUsed() {
         let known = uses.load(ordering: .relaxed)
         if known < 3 { uses.store(known + 1, ordering: .relaxed) }
@@ -33,18 +34,18 @@ public final class CachedEntry: Sendable {
 
     var useCount: UInt8 { uses.load(ordering: .relaxed) }
 
-    /// One use less, when its turn to go has come and it was used.
+    /// Takes one use off when the entry is due for eviction; false without one.
     func forgetUse() {
         let known = uses.load(ordering: .relaxed)
         if known > 0 { uses.store(known - 1, ordering: .relaxed) }
     }
 
-    /// Whether the two are of one key and for the same requests, so that the later takes the earlier one's place.
+    /// Whether both have the same key and the same selecting fields, so that the later replaces the earlier.
     func replaces(_ other: CachedEntry) -> Bool {
         key == other.key && response.selecting == other.response.selecting
     }
 
-    /// What it costs to keep in memory, in bytes.
+    /// Its cost in memory, in bytes.
     var cost: Int {
         var cost = 512 + key.uri.count + key.partition.count + response.storedSize
         for tag in tags { cost += tag.count + 32 }
@@ -70,13 +71,13 @@ public final class CachedEntry: Sendable {
     }
 }
 
-/// Where the body of a stored response is.
+/// The location of a stored body.
 public enum CachedBody: Sendable {
     case memory([UInt8])
-    /// To be opened by the store that has it.
+    /// A file that its store has to open.
     case file(StoredFile)
 
-    /// In bytes.
+    /// The length in bytes.
     public var count: Int {
         switch self {
         case .memory(let bytes): bytes.count
@@ -87,21 +88,21 @@ public enum CachedBody: Sendable {
 
 /// A body in a file of a disk store.
 public struct StoredFile: Hashable, Sendable {
-    /// By which it is named.
+    /// The number in its name.
     let number: UInt64
-    /// In bytes.
+    /// The length in bytes.
     public let length: Int
-    /// XXH64 of all its bytes.
+    /// XXH64 of the whole file.
     let checksum: UInt64
 }
 
-/// How a store calls back: it is given work and has it done where the caller wants it.
+/// A function that runs a store's callback on the thread or loop that the caller wants.
 public typealias Delivery = @Sendable (@escaping @Sendable () -> Void) -> Void
 
-/// What is to be removed from a store.
+/// The entries that an operator removes from a store.
 public enum Purge: Sendable {
     case everything
-    /// All that is stored for the key's URI, in every partition.
+    /// All responses of the key's URI, in every partition.
     case uri(CacheKey)
     /// A host in its normal form; IPv6 in brackets.
     case host(String)

@@ -1,21 +1,20 @@
 import IOCore
 
-/// Which hashes a disk store's rows have, nearly: what it does not know is certainly not there, so that a miss need not
-/// ask the disk. A counting Bloom filter with two counters of a byte for each hash, eight bytes an entry; about one in
-/// twenty unknown hashes is taken for known.
+/// A counting Bloom filter of the hashes of a disk store's rows, so that most misses need no lookup on disk. Each hash
+/// has two counters of one byte, each entry eight bytes; the rate of false positives is about one in twenty.
 ///
-/// `@unchecked Sendable`: everything is behind `lock`.
+/// `@unchecked Sendable`: `lock` guards the whole state.
 final class CountingBloomFilter: @unchecked Sendable {
     private let lock = PosixLock()
     // Behind `lock`.
     private var counters: [UInt8]
-    /// Whether all rows have been counted; until then everything may be there.
+    /// Whether all rows have been added; until then no hash can be excluded.
     private var isComplete = false
 
-    /// For more rows than this it stays as it is, and takes more of the unknown for known: 128 MB are enough.
+    /// The filter does not grow beyond this number of rows (128 MB); its rate of false positives grows instead.
     private static let mostEntries = 1 << 24
 
-    /// - Parameter entries: how many rows there are to begin with.
+    /// - Parameter entries: the initial number of rows.
     init(entries: Int) {
         var size = 1 << 16
         while size < min(entries, Self.mostEntries) * 8 { size *= 2 }
@@ -39,7 +38,7 @@ final class CountingBloomFilter: @unchecked Sendable {
         lock.withLock {
             for hash in hashes {
                 let (one, other) = places(hash)
-                // A full counter stays full: then its hashes are asked for in vain.
+                // A saturated counter stays so: its hashes become false positives.
                 if counters[one] < .max { counters[one] += 1 }
                 if counters[other] < .max { counters[other] += 1 }
             }
@@ -58,7 +57,7 @@ final class CountingBloomFilter: @unchecked Sendable {
 
     func complete() { lock.withLock { isComplete = true } }
 
-    /// Whether there are so many rows that a larger one is due.
+    /// Whether the number of rows requires a larger filter.
     func isOverfull(_ entries: Int) -> Bool {
         lock.withLock { min(entries, Self.mostEntries) * 4 > counters.count }
     }

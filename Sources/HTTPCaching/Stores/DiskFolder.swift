@@ -1,8 +1,8 @@
 import Glibc
 import IOCore
 
-/// The folder of a disk store: `index.sqlite`, `lock`, bodies in `bodies/xx`, and in `partial` those that are being
-/// written. All members wait for the disk.
+/// The folder of a disk store: `index.sqlite`, `lock`, complete bodies in `bodies/xx`, and bodies that are being
+/// written in `partial`. All members block on the disk.
 struct DiskFolder: Sendable {
     let path: String
 
@@ -17,7 +17,7 @@ struct DiskFolder: Sendable {
         return String(decoding: digits, as: UTF8.self)
     }
 
-    /// Where a body is once it is complete.
+    /// The path of a complete body.
     func body(_ number: UInt64) -> String {
         let name = Self.name(number)
         return "\(bodies)/\(name.prefix(2))/\(name)"
@@ -25,7 +25,7 @@ struct DiskFolder: Sendable {
 
     func partialBody(_ number: UInt64) -> String { "\(partial)/\(Self.name(number))" }
 
-    /// Makes the folder ready, and takes it for this process alone.
+    /// Prepares the folder, and locks it for this process.
     ///
     /// - Returns: the descriptor that holds the lock.
     func open() throws(IOFailure) -> Int32 {
@@ -41,12 +41,12 @@ struct DiskFolder: Sendable {
             close(descriptor)
             throw IOFailure(code: code, during: "flock")
         }
-        // What an earlier process did not finish.
+        // Removes the unfinished bodies of an earlier process.
         for name in Self.names(in: partial) { unlink("\(partial)/\(name)") }
         return descriptor
     }
 
-    /// Who can write here says what pinned servers are supposed to have answered.
+    /// The owner must be this user: a user with write access could forge the responses of pinned servers.
     private static func checkOwnership(_ folder: String, followsLink: Bool) throws(IOFailure) {
         var status = stat()
         guard (followsLink ? stat(folder, &status) : lstat(folder, &status)) == 0 else {
@@ -63,7 +63,7 @@ struct DiskFolder: Sendable {
         }
     }
 
-    /// Has the index be a file that nobody else reads, whatever the folder's mode.
+    /// Makes the index readable for this user only, whatever the folder's mode.
     func secureIndex() throws(IOFailure) {
         let descriptor = Glibc.open(index, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw IOFailure(code: errno, during: "open") }
@@ -71,7 +71,7 @@ struct DiskFolder: Sendable {
         guard fchmod(descriptor, 0o600) == 0 else { throw IOFailure(code: errno, during: "fchmod") }
     }
 
-    /// Makes a complete body stand under its name.
+    /// Gives a complete body its final name.
     func publish(_ number: UInt64) throws(IOFailure) {
         let target = body(number)
         if rename(partialBody(number), target) == 0 { return }
@@ -82,13 +82,13 @@ struct DiskFolder: Sendable {
 
     func remove(_ number: UInt64) { unlink(body(number)) }
 
-    /// The bodies that are there, one folder of 256 at a time.
+    /// The existing bodies, one of the 256 folders at a time.
     func bodies(inFolder folder: Int) -> [UInt64] {
         let high = String(decoding: [Self.hexadecimal[folder >> 4], Self.hexadecimal[folder & 15]], as: UTF8.self)
         return Self.names(in: "\(bodies)/\(high)").compactMap { UInt64($0, radix: 16) }
     }
 
-    /// Removes the index, so that it is made anew; bodies without an entry are swept up later.
+    /// Removes the index, so that a new one is made; the sweep removes bodies without an entry later.
     func removeIndex() {
         for suffix in ["", "-wal", "-shm"] { unlink(index + suffix) }
     }
@@ -107,7 +107,8 @@ struct DiskFolder: Sendable {
     }
 }
 
-/// A body as it is written: under a temporary name, with its checksum. For one thread; all members wait for the disk.
+/// A body that is being written, under a temporary name, with its checksum. For one thread; all members block on the
+/// disk.
 final class BodyFileWriter {
     let number: UInt64
     private let path: String
@@ -122,7 +123,7 @@ final class BodyFileWriter {
         guard descriptor >= 0 else { throw IOFailure(code: errno, during: "open") }
     }
 
-    /// What was not finished goes.
+    /// Removes an unfinished file.
     deinit { abandon() }
 
     func append(_ bytes: [UInt8]) throws(IOFailure) {
@@ -132,7 +133,7 @@ final class BodyFileWriter {
         length += bytes.count
     }
 
-    /// The body is complete; it waits under its temporary name.
+    /// Finishes the body, which keeps its temporary name until it is committed.
     func finish() -> StoredFile {
         close(descriptor)
         descriptor = -1
@@ -147,23 +148,23 @@ final class BodyFileWriter {
     }
 }
 
-/// A complete body, open for reading. Its descriptor is good for `sendfile`, too: the file never changes, and lives on
-/// without a name while it is open.
+/// A complete body, open for reading. Its descriptor can also be used with `sendfile`: the file never changes, and
+/// stays readable while it is open, even after its removal.
 public final class StoredBody: Sendable {
     /// Closed with the object.
     public let descriptor: Int32
-    /// In bytes.
+    /// The length in bytes.
     public let length: Int
     let status: FileStatus
 
-    /// What tells that a file is the one that was looked at before.
+    /// The identity of a file, to recognise a file that was verified before.
     struct FileStatus: Hashable, Sendable {
         let inode: UInt64
         let changed: Int
         let changedNanoseconds: Int
     }
 
-    /// - Returns: nil when there is no such file, or not of that length.
+    /// - Returns: nil when there is no such file, or when it has another length.
     init?(_ file: StoredFile, in folder: DiskFolder) {
         let descriptor = open(folder.body(file.number), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else { return nil }
@@ -184,7 +185,7 @@ public final class StoredBody: Sendable {
 
     deinit { close(descriptor) }
 
-    /// Reads all of it, which also warms the page cache for what follows.
+    /// Reads the whole file; the page cache then serves the next reads.
     func has(_ checksum: UInt64) -> Bool {
         var hash = XXH64()
         var offset = 0
@@ -196,9 +197,9 @@ public final class StoredBody: Sendable {
         return hash.value == checksum
     }
 
-    /// Waits for the disk: never on a loop.
+    /// Blocks on the disk: never on a loop.
     ///
-    /// - Returns: `count` bytes, or what is left of them before the end; nil when the disk failed.
+    /// - Returns: `count` bytes, or fewer at the end of the file; nil when the disk failed.
     func read(at offset: Int, count: Int) -> [UInt8]? {
         let wanted = max(0, min(count, length - offset))
         guard wanted > 0 else { return [] }

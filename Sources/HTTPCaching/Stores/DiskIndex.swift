@@ -1,19 +1,19 @@
 import IOCore
 
-/// The index of a disk store, and the small bodies, in one SQLite database. For one thread; every member waits for the
+/// The index of a disk store, with the small bodies, in one SQLite database. For one thread; every member blocks on the
 /// disk.
 ///
-/// In WAL mode with `synchronous = NORMAL`: a transaction is one write without a sync, and a crash of the process or of
-/// the machine leaves a whole database that may lack the last of them. What a crash of the machine does to bodies (which
-/// are not synced either) their checksums show.
+/// In WAL mode with `synchronous = NORMAL`: a transaction is one write without a sync. A crash of the process or the
+/// machine leaves a consistent database that may lack the last transactions. Bodies are not synced either; their
+/// checksums reveal damage by a crash of the machine.
 final class DiskIndex {
-    /// A row, with the entry in it.
+    /// A row of the index, with its entry.
     struct Found {
         var row: Int64
         var entry: CachedEntry
     }
 
-    /// What an insertion stores for a body.
+    /// The body that an insertion stores.
     enum Body {
         case small([UInt8])
         case file(StoredFile)
@@ -27,27 +27,27 @@ final class DiskIndex {
     }
 
     private static let version = 1
-    /// What a row costs beside head and body, in bytes.
+    /// The cost of a row besides head and body, in bytes.
     private static let overhead = 512
-    /// Beyond this nothing is reckoned with, in bytes.
+    /// An upper limit for numbers from the file, in bytes.
     private static let mostBytes = 1 << 60
 
     private let database: SQLiteDatabase
     private let folder: DiskFolder
     private let options: CacheOptions
-    /// In bytes, of rows and their bodies.
+    /// The cost of all rows and their bodies, in bytes.
     private let capacity: Int
-    /// Mixed into the hashes of keys: by chance, and kept with them.
+    /// The random seed of the keys' hashes, stored with the rows.
     let seed: UInt64
-    /// Rows that were used since they were last due to go: they get another turn. Lost with the process, which costs
-    /// some order and no entry.
+    /// Rows that were used since their last turn for eviction: they get another turn. The set is lost with the process,
+    /// which affects only the order of eviction.
     private var used: Set<Int64> = []
     private(set) var evictions = 0
-    /// What the rows' hashes are, nearly. Rows up to `countedUpTo` are in it, and those behind `rowsToCount`.
+    /// The filter of the rows' hashes. It includes rows up to `countedUpTo`, and those after `rowsToCount`.
     private(set) var filter: CountingBloomFilter
     private var countedUpTo: Int64 = 0
     private var rowsToCount: Int64 = 0
-    /// Of the rows that the transaction under way deletes.
+    /// The hashes of the rows that the current transaction deletes.
     private var deletedHashes: [UInt64] = []
 
     private let select: SQLiteStatement
@@ -98,7 +98,7 @@ final class DiskIndex {
         self.capacity = capacity
         self.options = options
         let database = try SQLiteDatabase(path: folder.index)
-        // Exclusive first: then the WAL needs no shared memory.
+        // The exclusive mode has to be set first, so that the WAL needs no shared memory.
         try database.run("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
         try database.run("PRAGMA temp_store = MEMORY; PRAGMA journal_size_limit = 8388608")
         try Self.prepareSchema(database)
@@ -153,7 +153,7 @@ final class DiskIndex {
 
     private func hash(_ key: CacheKey) -> Int64 { Int64(bitPattern: XXH64.hash(key.uri.span, seed: seed)) }
 
-    /// Has all that `body` writes be there, or nothing of it.
+    /// Runs `body` in a transaction: all of its writes are stored, or none.
     private func inTransaction(_ body: () throws -> Void) throws {
         try database.run("BEGIN IMMEDIATE")
         deletedHashes = []
@@ -169,7 +169,7 @@ final class DiskIndex {
 
     // MARK: - The filter
 
-    /// Begins another filter, which is not complete.
+    /// Starts a new filter, which is incomplete.
     private func resetFilter() throws(SQLiteFailure) {
         filter = CountingBloomFilter(entries: try totals().entries)
         countedUpTo = 0
@@ -178,9 +178,9 @@ final class DiskIndex {
         last.reset()
     }
 
-    /// Counts some thousands of rows more.
+    /// Adds some thousands of rows to the filter.
     ///
-    /// - Returns: whether there are more to count.
+    /// - Returns: whether rows are left.
     func countRows() throws(SQLiteFailure) -> Bool {
         let statement = try database.prepare(
             "SELECT id, hash FROM entry WHERE id > ? AND id <= ? ORDER BY id LIMIT 5000"
@@ -198,9 +198,9 @@ final class DiskIndex {
         return false
     }
 
-    /// Begins a larger filter when this one is too small for the rows.
+    /// Starts a larger filter if this one is too small for the rows.
     ///
-    /// - Returns: whether there are rows to count.
+    /// - Returns: whether a new filter was started.
     func growFilter() throws(SQLiteFailure) -> Bool {
         guard filter.isOverfull(try totals().entries) else { return false }
         try resetFilter()
@@ -209,7 +209,7 @@ final class DiskIndex {
 
     // MARK: - Reading
 
-    /// All variants of a key, small bodies with them. A row whose bytes are not what was written goes.
+    /// All variants of a key, with small bodies. A row with a wrong checksum is removed.
     func entries(for key: CacheKey) throws -> [Found] {
         var found: [Found] = []
         var broken: [Int64] = []
@@ -233,7 +233,8 @@ final class DiskIndex {
                 body = .memory(bytes)
             } else {
                 let length = Int(select.integer(5))
-                // Only when it is opened is it compared with the file: until then it has to be a length.
+                // The file's length is compared only when it is opened; until then the value only has to be a valid
+                // length.
                 guard (0...Self.mostBytes).contains(length) else {
                     broken.append(row)
                     continue
@@ -258,13 +259,13 @@ final class DiskIndex {
         used.insert(row)
     }
 
-    /// How many rows there are, and what they cost in bytes.
+    /// The number of rows, and their cost in bytes.
     func totals() throws(SQLiteFailure) -> (entries: Int, cost: Int) {
         try total.bind()
         defer { total.reset() }
         guard try total.step() else { throw SQLiteFailure(code: 11, description: "the index has no totals") }
         let (entries, cost) = (Int(total.integer(0)), Int(total.integer(1)))
-        // Every entry costs something, and no disk has more.
+        // Each entry has a cost, and no disk is larger.
         guard entries >= 0, entries <= cost, cost <= Self.mostBytes else {
             throw SQLiteFailure(code: 11, description: "the totals of the index cannot be")
         }
@@ -279,12 +280,12 @@ final class DiskIndex {
 
     // MARK: - Writing
 
-    /// Stores an entry in place of the one for the same requests. A body in a file is given its name in the same step:
-    /// a row without its body is never to be seen, and a body without its row is swept up.
+    /// Stores an entry, which replaces the one with the same selecting fields. A body in a file gets its name in the
+    /// same step: a row without its body is never visible, and a body without its row is swept later.
     ///
-    /// - Parameter isWanted: asked when the filter has the key already: a removal that comes later than that does not take
-    ///   the key for one that is not there.
-    /// - Returns: whether it was stored: it was wanted.
+    /// - Parameter isWanted: called after the key was added to the filter, so that a later removal does not consider
+    ///   the key absent.
+    /// - Returns: whether it was stored, because it was still wanted.
     func insert(
         _ key: CacheKey,
         _ response: StoredResponse,
@@ -302,7 +303,7 @@ final class DiskIndex {
         let cost = body.length + head.count + key.uri.count * 2 + key.partition.count + Self.overhead
         let variants = try entries(for: key)
         var replaced = variants.filter { $0.entry.response.selecting == response.selecting }
-        // A lookup reads all variants of its key: there are as few of them as in memory, and the oldest go.
+        // A lookup reads all variants of its key: their number is limited as in memory, and the oldest are removed.
         let others = variants.filter { $0.entry.response.selecting != response.selecting }.sorted { $0.row < $1.row }
         replaced += others.prefix(max(0, others.count + 1 - MemoryStore.variantsAtMost))
         var gone: [UInt64] = []
@@ -345,9 +346,9 @@ final class DiskIndex {
         return true
     }
 
-    /// Gives the entry another head, where its row still is what the entry was made of: what has taken its place since is
-    /// another response, whose body goes with its own head. Where the new head is for the requests of another row, that
-    /// one goes.
+    /// Replaces the head of an entry if its row is still the one that the entry was made from. A row that replaced it
+    /// since is another response, whose head must match its own body. If the new head has the selecting fields of
+    /// another row, that row is removed.
     func update(_ entry: CachedEntry, by response: StoredResponse) throws {
         let key = entry.key
         let known = HeadCoding.encode(entry.response, tags: entry.tags)
@@ -363,7 +364,7 @@ final class DiskIndex {
         try updateHead.run()
     }
 
-    /// - Parameter head: of the second one, as it is stored.
+    /// - Parameter head: the encoded head of the second one.
     private static func isSame(_ stored: CachedEntry, _ entry: CachedEntry, _ head: [UInt8]) -> Bool {
         guard HeadCoding.encode(stored.response, tags: stored.tags) == head else { return false }
         switch (stored.body, entry.body) {
@@ -385,9 +386,9 @@ final class DiskIndex {
         used.remove(row)
     }
 
-    /// Removes those whose turn it is, but gives those that were used another turn.
+    /// Evicts the rows that are due, and gives used ones another turn.
     ///
-    /// - Returns: the files to remove once that is committed.
+    /// - Returns: the files to remove after the commit.
     private func makeRoom(for cost: Int) throws -> [UInt64] {
         var gone: [UInt64] = []
         while true {
@@ -416,7 +417,7 @@ final class DiskIndex {
         return try total.step() ? total.integer(2) : 0
     }
 
-    /// - Returns: how many rows that was.
+    /// - Returns: the number of removed rows.
     @discardableResult
     func remove(rows: [Int64]) throws -> Int {
         let files = try rows.compactMap { row in try self.file(of: row) }
@@ -463,7 +464,7 @@ final class DiskIndex {
         return rows
     }
 
-    /// Removes a tenth of all, oldest first: when the disk is full.
+    /// Removes a tenth of all rows, oldest first, when the disk is full.
     func shrink() throws {
         let (entries, _) = try totals()
         let statement = try database.prepare("SELECT id FROM entry ORDER BY turn LIMIT ?")
@@ -473,7 +474,7 @@ final class DiskIndex {
         try remove(rows: rows)
     }
 
-    /// Heads of entries, those of the last turns first: for operators.
+    /// Heads of entries, the latest rows first: for operators.
     ///
     /// - Parameter host: nil for all hosts.
     func list(host: String?, atMost limit: Int) throws -> [CachedEntry] {

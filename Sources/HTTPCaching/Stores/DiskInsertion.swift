@@ -1,10 +1,11 @@
 import IOCore
 import Synchronization
 
-/// A body on its way to a disk store, in pieces, from one thread. What is neither finished nor whole is never found.
+/// A body that is being stored on disk, in pieces, from one thread. Lookups never find it before it is complete and
+/// finished.
 ///
-/// The disk does not hold up the transfer: when more than 8 MB wait to be written, or the disk fails, the insertion gives
-/// up and takes in the rest unseen.
+/// The disk never delays the transfer: when more than 8 MB wait to be written, or the disk fails, the insertion gives
+/// up and ignores the rest.
 package final class DiskInsertion {
     private let store: DiskStore
     private let key: CacheKey
@@ -13,19 +14,19 @@ package final class DiskInsertion {
     private let expected: Int?
     private let isWanted: @Sendable () -> Bool
     private var length = 0
-    /// What has come, until it is too much to be kept in the index.
+    /// The received bytes, until they are too many for the index.
     private var small: [UInt8] = []
     private var file: FileInsertion?
     private var isOver = false
-    /// Why it was given up, where that was not the caller's wish.
+    /// The reason why the store gave it up; nil when the caller did.
     private(set) var refusal: InsertionRefusal?
 
     private static let waitingAtMost = 8 << 20
 
     /// - Parameters:
-    ///   - file: where the length is known, and too large for the index.
-    ///   - isWanted: whether the response may still be found; asked on the store's thread just before it is. A
-    ///     removal that comes later than that finds it there.
+    ///   - file: the file of a body with a known length that is too large for the index.
+    ///   - isWanted: whether the response is still wanted; called on the store's thread just before it becomes visible.
+    ///     A later removal finds it.
     init(
         _ store: DiskStore,
         _ key: CacheKey,
@@ -46,7 +47,7 @@ package final class DiskInsertion {
 
     deinit { abort() }
 
-    /// Takes a piece of the body.
+    /// Appends a piece of the body.
     package func append(_ bytes: [UInt8]) {
         guard !isOver, !bytes.isEmpty else { return }
         length += bytes.count
@@ -63,9 +64,10 @@ package final class DiskInsertion {
         }
     }
 
-    /// The body is whole; it is found soon after. One that is not as long as it was said to be is dropped.
+    /// Finishes a complete body; lookups find it soon after. A body without the announced length is dropped.
     ///
-    /// - Parameter completion: is called once, on any thread, when it is found, or with false when it will not be.
+    /// - Parameter completion: is called once, on any thread: with true when lookups find it, with false when it was
+    ///   not stored.
     package func finish(_ completion: @escaping @Sendable (Bool) -> Void = { _ in }) {
         guard !isOver else { return completion(false) }
         guard expected == nil || expected == length else {
@@ -81,7 +83,7 @@ package final class DiskInsertion {
         }
     }
 
-    /// The body will not come to its end.
+    /// Aborts an incomplete body.
     package func abort() {
         guard !isOver else { return }
         isOver = true
@@ -95,20 +97,20 @@ package final class DiskInsertion {
     }
 }
 
-/// The file of an insertion. `waitingBytes` and `hasFailed` are for all threads, `share` is set before another thread knows
-/// of it; `writer` belongs to the thread of `loop` alone, which `@unchecked Sendable` rests upon.
+/// The file of an insertion. `@unchecked Sendable`: `waitingBytes` and `hasFailed` are for all threads, `share` is set
+/// before other threads know this object, and only the thread of `loop` uses `writer`.
 final class FileInsertion: @unchecked Sendable {
     private let store: DiskStore
     private let loop: EventLoop
     private let waitingBytes = Atomic<Int>(0)
     private let hasFailed = Atomic<Bool>(false)
-    /// Its room, given back when the file is gone or has its name.
+    /// Its share of the budget, released when the file is removed or has its final name.
     private var share: TransitBudget.Share?
     // The loop's thread.
     private var writer: BodyFileWriter?
 
-    /// - Parameter length: of the body, in bytes; nil where it is not known.
-    /// - Returns: nil where the disk has no room.
+    /// - Parameter length: the length of the body in bytes; nil when unknown.
+    /// - Returns: nil when the disk has no space.
     init?(_ store: DiskStore, length: Int?) {
         self.store = store
         loop = store.someBodyLoop()
@@ -118,7 +120,7 @@ final class FileInsertion: @unchecked Sendable {
 
     var waiting: Int { waitingBytes.load(ordering: .relaxed) }
 
-    /// - Returns: false when it has failed.
+    /// - Returns: false after a failure.
     func append(_ bytes: [UInt8]) -> Bool {
         guard let share, !hasFailed.load(ordering: .relaxed),
             store.transit.consume(bytes.count, for: share, now: Clock.monotonic)
@@ -168,7 +170,7 @@ final class FileInsertion: @unchecked Sendable {
         }
     }
 
-    /// On any thread: it is given up, or another body has its room.
+    /// Called on any thread: the body is given up, or another body has its share.
     func abort() {
         hasFailed.store(true, ordering: .relaxed)
         loop.submit { self.drop() }

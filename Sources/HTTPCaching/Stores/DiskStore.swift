@@ -2,38 +2,37 @@ import Glibc
 import IOCore
 
 /// Stored responses on disk: an index with small bodies in SQLite, larger bodies in files. It survives restarts and
-/// crashes, is bounded, and is for one process at a time.
+/// crashes, has a size limit, and belongs to one process at a time.
 ///
-/// A body is written under a temporary name and gets its own when it is complete, together with its row. Nothing is
-/// synced beyond what SQLite does at its checkpoints: what a power cut tears is found by checksum (XXH64, of each head and
-/// each body) and is a miss. A file is read through once, before this process uses it first, and again when it was
-/// touched since.
+/// A body is written under a temporary name and gets its own when it is complete, together with its row. Only SQLite
+/// syncs, at its checkpoints. Data that a power cut damaged is recognised by checksum (XXH64 of each head and each
+/// body) and is a miss. A file is verified once before its first use by this process, and again after each change.
 ///
-/// Nothing here waits for the disk on the caller's thread: the index has a thread of its own, bodies have two, and answers
-/// are delivered as the caller says.
+/// Nothing here blocks the caller's thread on the disk: the index has a thread of its own, bodies have two, and the
+/// caller chooses where results are delivered.
 ///
-/// When the disk has no room, nothing is stored for a while, and what is stored is still read. When it fails otherwise (not
-/// writable, the index corrupt) the store is off: everything is a miss and nothing is stored, until an attempt a while
-/// later succeeds.
+/// When the disk is full, nothing is stored for a while, and stored responses are still read. When it fails otherwise
+/// (not writable, corrupt index) the store is off: every lookup is a miss and nothing is stored, until a later attempt
+/// succeeds.
 ///
-/// `@unchecked Sendable`: what threads share is behind `lock`, the one lock of the store; `index` and what belongs to it
-/// are touched on the index thread alone.
+/// `@unchecked Sendable`: `lock`, the only lock of the store, guards the shared state; only the index thread uses
+/// `index` and its state.
 public final class DiskStore: @unchecked Sendable {
-    /// How a store is set up.
+    /// The settings of a store.
     public struct Configuration: Sendable {
-        /// Made when it is not there.
+        /// The folder, which is created if necessary.
         public var folder: String
-        /// In bytes.
+        /// The length in bytes.
         public var capacity: Int
         /// Bodies up to this size are kept in the index, in bytes.
         public var smallBody = 32 * 1024
-        /// Bodies that are larger are not taken, in bytes.
+        /// The largest body that is stored, in bytes.
         public var largestBody: Int
-        /// How long a body may stand still on its way before another one may have its room, in seconds.
+        /// How long a body may stall before another one may get its space, in seconds.
         public var stall = 10.0
-        /// How long it stays off after a failure before it tries again, in seconds.
+        /// The pause after a failure before the next attempt, in seconds.
         public var pause = 10.0
-        /// How long the same notice is not repeated, in seconds.
+        /// The shortest time between two equal notices, in seconds.
         public var quiet = 60.0
 
         public init(folder: String, capacity: Int) {
@@ -45,7 +44,7 @@ public final class DiskStore: @unchecked Sendable {
 
     let configuration: Configuration
     let folder: DiskFolder
-    /// The room for bodies that are being written: an eighth of the capacity.
+    /// The space for bodies that are being written: an eighth of the capacity.
     let transit: TransitBudget
     private let options: CacheOptions
     private let notice: @Sendable (String) -> Void
@@ -55,13 +54,13 @@ public final class DiskStore: @unchecked Sendable {
     private let bodyLoops: [EventLoop]
     private let threads: [LoopThread]
 
-    // Index thread alone.
+    // Used only by the index thread.
     private var index: DiskIndex?
     private var lockDescriptor: Int32 = -1
     private var nextAttempt: UInt64 = 0
     private var noticedAt: UInt64?
     private var hasSwept = false
-    /// Removals that failed; they are carried out before the index is used again.
+    /// Failed removals; they are repeated before the index is used again.
     private var owedRemovals: [Purge] = []
 
     private let lock = PosixLock()
@@ -69,27 +68,27 @@ public final class DiskStore: @unchecked Sendable {
     private var verified: [UInt64: StoredBody.FileStatus] = [:]
     private var nextLoop = 0
     private var numbers = Statistics()
-    /// Whether the folder is ours and the index is open.
+    /// Whether the folder is locked and the index is open.
     private var isOn = false
-    /// When the disk may have room again, on the monotonic clock; 0 while it has.
+    /// The time of the next attempt to store after the disk was full, on the monotonic clock; 0 while it has space.
     private var storesAgain: UInt64 = 0
-    /// What the index has, nearly, and the seed of its hashes.
+    /// The filter of the index, and the seed of its hashes.
     private var filter: CountingBloomFilter?
     private var filterSeed: UInt64 = 0
     private var isClosed = false
-    /// The index thread has been given its last work.
+    /// Whether the index thread has its last work.
     private var isEnding = false
-    /// The folder was given up: it may be another's by now.
+    /// Whether the folder was unlocked: another process may use it now.
     private var hasLeft = false
 
-    /// Numbers about a store.
+    /// The state of a store in numbers.
     public struct Statistics: Hashable, Sendable {
         public var entries = 0
-        /// In bytes, of entries and their bodies.
+        /// The cost of entries and their bodies, in bytes.
         public var bytes = 0
-        /// How many had to go for others since the start.
+        /// The number of evicted entries since the start.
         public var evictions = 0
-        /// Why the store is off, or stores nothing; nil while it works.
+        /// The reason why the store is off, or stores nothing; nil while it works.
         public var offBecause: String?
 
         package init(entries: Int = 0, bytes: Int = 0) {
@@ -98,12 +97,12 @@ public final class DiskStore: @unchecked Sendable {
         }
     }
 
-    /// Starts the threads; the folder is opened by them, and a failure there is a notice.
+    /// Starts the threads, which open the folder; a failure to open it is reported by a notice.
     ///
     /// - Parameters:
-    ///   - options: those of the cache.
-    ///   - notice: is told, in words for people, when the store goes off or comes back: at most once a minute, from a
-    ///     thread of the store.
+    ///   - options: the options of the cache.
+    ///   - notice: gets a readable message when the store goes off or comes back: at most once a minute, from a thread
+    ///     of the store.
     /// - Throws: when the system has no threads or descriptors left.
     public init(
         _ configuration: Configuration,
@@ -125,7 +124,7 @@ public final class DiskStore: @unchecked Sendable {
         indexLoop = loops[0]
         bodyLoops = Array(loops[1...])
         self.threads = threads
-        // No body is written before the folder is ours.
+        // No body is written before the folder is locked.
         let isOpen = Latch(count: 1)
         indexLoop.submit {
             self.openIndex()
@@ -134,15 +133,15 @@ public final class DiskStore: @unchecked Sendable {
         for loop in bodyLoops { loop.submit { isOpen.wait() } }
     }
 
-    /// Waits until what was asked for before is done, and gives up the folder. What is asked afterwards is a miss; but a
-    /// body that is open can be read to its end: the threads for that end with the store.
+    /// Waits until earlier work is done, and unlocks the folder. Later lookups are misses, but an open body can be read
+    /// to its end: the body threads end with the store.
     public func close() {
         let wasClosed = lock.withLock {
             defer { isClosed = true }
             return isClosed
         }
         guard !wasClosed else { return }
-        // Bodies first: what they finish goes to the index.
+        // Bodies first, because finished bodies go to the index.
         for loop in bodyLoops { waitForAll(loop) }
         lock.withLock {
             isEnding = true
@@ -158,7 +157,7 @@ public final class DiskStore: @unchecked Sendable {
         threads[0].join()
     }
 
-    /// Waits until what was asked for before is done, bodies first: what they finish goes to the index.
+    /// Waits until earlier work is done: bodies first, because finished bodies go to the index.
     package func settle() {
         guard accepts else { return }
         for loop in bodyLoops { waitForAll(loop) }
@@ -172,7 +171,7 @@ public final class DiskStore: @unchecked Sendable {
         latch.wait()
     }
 
-    /// The threads that are left end by themselves.
+    /// The remaining threads end by themselves.
     deinit {
         for loop in bodyLoops { loop.stop() }
         for thread in threads[1...] { thread.detach() }
@@ -182,30 +181,30 @@ public final class DiskStore: @unchecked Sendable {
         if lockDescriptor >= 0 { Glibc.close(lockDescriptor) }
     }
 
-    /// Where it is.
+    /// The path of the folder.
     public var path: String { configuration.folder }
 
-    /// In bytes.
+    /// The length in bytes.
     public var capacity: Int { configuration.capacity }
 
     public var statistics: Statistics { lock.withLock { numbers } }
 
-    /// Whether nothing can be stored any more.
+    /// Whether the store is off.
     var isGone: Bool { lock.withLock { hasLeft } }
 
     private var accepts: Bool { lock.withLock { !isClosed } }
 
     // MARK: - Looking up
 
-    /// False where certainly nothing is stored for the key. Answers at once.
+    /// False when certainly no response is stored for the key. Never blocks.
     public func mayHave(_ key: CacheKey) -> Bool {
         let (filter, seed, isOn) = lock.withLock { (self.filter, filterSeed, self.isOn) }
-        // Whoever asks a store that is off has it try again.
+        // A lookup in a store that is off triggers a new attempt.
         guard isOn, let filter else { return true }
         return filter.mayContain(XXH64.hash(key.uri.span, seed: seed))
     }
 
-    /// Finds all variants of a key; small bodies are in them, larger ones are opened with `open`.
+    /// Finds all variants of a key, with small bodies; larger bodies have to be opened with `open`.
     public func entries(
         for key: CacheKey,
         deliver: @escaping Delivery,
@@ -222,13 +221,13 @@ public final class DiskStore: @unchecked Sendable {
         if !isAsked { deliver { completion([]) } }
     }
 
-    /// Has work done on the index thread.
+    /// Submits work to the index thread.
     ///
-    /// - Parameter evenIfClosing: as long as that thread is there at all.
-    /// - Returns: false, and it is not done, when the store is closed.
+    /// - Parameter evenIfClosing: also while the store is closing, as long as the thread exists.
+    /// - Returns: false when the store is closed; the work is not done then.
     private func onIndex(evenIfClosing: Bool = false, _ work: @escaping @Sendable () -> Void) -> Bool {
-        // The lock is held, so that nothing is handed over behind the work that ends the thread: nobody would do it, and
-        // whoever waits for it would wait for ever.
+        // The lock is held so that no work is submitted after the work that ends the thread: it would never be done,
+        // and a caller could wait for it forever.
         lock.withLock {
             guard !(evenIfClosing ? isEnding : isClosed) else { return false }
             indexLoop.submit(work)
@@ -238,7 +237,7 @@ public final class DiskStore: @unchecked Sendable {
 
     /// Opens a body.
     ///
-    /// - Parameter completion: gets nil when the file is gone or is not what was written: a miss.
+    /// - Parameter completion: gets nil when the file is gone or damaged: a miss.
     public func open(
         _ file: StoredFile,
         deliver: @escaping Delivery,
@@ -265,9 +264,9 @@ public final class DiskStore: @unchecked Sendable {
         return body
     }
 
-    /// Reads a piece of an open body; the next one is read when the caller asks for it.
+    /// Reads a piece of an open body.
     ///
-    /// - Parameter completion: gets `count` bytes, or what is left of them; nil when the disk failed.
+    /// - Parameter completion: gets `count` bytes, or fewer at the end; nil when the disk failed.
     public func read(
         _ body: StoredBody,
         at offset: Int,
@@ -290,12 +289,12 @@ public final class DiskStore: @unchecked Sendable {
 
     // MARK: - Storing
 
-    /// Begins to store a body.
+    /// Starts to store a body.
     ///
     /// - Parameters:
-    ///   - length: of the body, where it is known, in bytes.
-    ///   - isWanted: whether the response may still be found; asked on the index thread just before it is.
-    /// - Returns: nil when it is too large, or there is no room for it.
+    ///   - length: the length of the body in bytes, if known.
+    ///   - isWanted: whether the response is still wanted; called on the index thread just before it becomes visible.
+    /// - Returns: nil when it is too large, or when there is no space for it.
     package func insertion(
         for key: CacheKey,
         _ response: StoredResponse,
@@ -306,7 +305,7 @@ public final class DiskStore: @unchecked Sendable {
         try? beginning(for: key, response, tags: tags, length: length, isWanted: isWanted)
     }
 
-    /// The same, and says why a body is not taken.
+    /// The same, with the reason for a refusal.
     func beginning(
         for key: CacheKey,
         _ response: StoredResponse,
@@ -324,7 +323,7 @@ public final class DiskStore: @unchecked Sendable {
         return DiskInsertion(self, key, response, tags: tags, length: length, file: file, isWanted: isWanted)
     }
 
-    /// Whether a body that begins now is likely to be stored. At the very beginning nobody knows yet.
+    /// Whether a new body is likely to be stored. This is unknown until the folder is open.
     private var mayTakeBodies: Bool {
         lock.withLock {
             !isClosed && (isOn || numbers.offBecause == nil)
@@ -332,9 +331,9 @@ public final class DiskStore: @unchecked Sendable {
         }
     }
 
-    /// Has a complete body be found from now on. Called on any thread.
+    /// Makes a complete body visible to lookups. Called on any thread.
     ///
-    /// - Parameter completion: is called once, on any thread: whether it is found.
+    /// - Parameter completion: is called once, on any thread, with whether lookups find it.
     func commit(
         _ key: CacheKey,
         _ response: StoredResponse,
@@ -345,14 +344,14 @@ public final class DiskStore: @unchecked Sendable {
     ) {
         let drop: @Sendable () -> Void = {
             if case .file(let file) = body {
-                // Wherever it was left.
+                // Its file may have the temporary or the final name.
                 unlink(self.folder.partialBody(file.number))
                 self.folder.remove(file.number)
             }
             completion(false)
         }
         let isAsked = onIndex(evenIfClosing: true) {
-            // Removals pass this thread too: what is asked here and removed later is found by the removal.
+            // Removals run on this thread too, so that a later removal finds the body.
             guard self.stores,
                 self.withIndex({
                     try $0.insert(key, response, tags: tags, body: body, isWanted: isWanted)
@@ -364,8 +363,8 @@ public final class DiskStore: @unchecked Sendable {
         if !isAsked { drop() }
     }
 
-    /// Gives a stored response another head, after a validation. Where that cannot be, what is stored for the URI goes:
-    /// the head of before may allow what the origin does not allow any more.
+    /// Replaces the head of a stored response after a validation. If this fails, all responses of the URI are removed,
+    /// because the old head may allow what the origin now forbids.
     package func update(_ entry: CachedEntry, by response: StoredResponse) {
         _ = onIndex {
             if self.stores, self.withIndex({ try $0.update(entry, by: response) }) != nil { return }
@@ -373,9 +372,9 @@ public final class DiskStore: @unchecked Sendable {
         }
     }
 
-    /// Removes what `purge` names; what is asked for later does not find it any more.
+    /// Removes the entries that `purge` names; later lookups do not find them.
     ///
-    /// - Parameter completion: gets how many entries that was.
+    /// - Parameter completion: gets the number of removed entries.
     public func remove(
         _ purge: Purge,
         deliver: @escaping Delivery,
@@ -388,7 +387,7 @@ public final class DiskStore: @unchecked Sendable {
         if !isAsked { deliver { completion(0) } }
     }
 
-    /// The entries that came last, at most so many, with all bodies as files: for operators.
+    /// The latest entries up to a limit, with all bodies as files: for operators.
     ///
     /// - Parameter host: in its normal form; nil for all hosts.
     func list(
@@ -409,7 +408,7 @@ public final class DiskStore: @unchecked Sendable {
         lock.withLock { isOn && (storesAgain == 0 || Clock.monotonic >= storesAgain) }
     }
 
-    /// A body could not be written. Called on any thread.
+    /// Handles a failure to write a body. Called on any thread.
     func bodyFailed(_ failure: IOFailure) {
         indexLoop.submit {
             if failure.code == ENOSPC || failure.code == EDQUOT {
@@ -435,10 +434,10 @@ public final class DiskStore: @unchecked Sendable {
         do {
             if lockDescriptor < 0 { lockDescriptor = try folder.open() }
             try folder.secureIndex()
-            // An eighth is left for bodies that are being written.
+            // An eighth is reserved for bodies that are being written.
             let capacity = configuration.capacity - configuration.capacity / 8
             let opened = try DiskIndex(folder, capacity: capacity, options)
-            // What could not be removed before must not be found now.
+            // Entries whose removal failed before must not be found now.
             while let purge = owedRemovals.last {
                 _ = try opened.remove(purge)
                 owedRemovals.removeLast()
@@ -501,12 +500,12 @@ public final class DiskStore: @unchecked Sendable {
         return nil
     }
 
-    /// Removes what is named, now or, when the index cannot be had, before it is used again.
+    /// Removes the named entries now, or, if the index is unavailable, before its next use.
     ///
-    /// - Returns: how many entries that was.
+    /// - Returns: the number of removed entries.
     private func remove(_ purge: Purge) -> Int {
         if let count = withIndex({ try $0.remove(purge) }) { return count }
-        // Too many are owed to be kept: all go.
+        // Too many pending removals to remember: all entries are removed.
         if owedRemovals.count < 10_000 { owedRemovals.append(purge) } else { owedRemovals = [.everything] }
         if index != nil { turnOff("an entry could not be removed") }
         return 0
@@ -516,8 +515,7 @@ public final class DiskStore: @unchecked Sendable {
 
     private var stores: Bool { lock.withLock { storesAgain == 0 || Clock.monotonic >= storesAgain } }
 
-    /// There is no room on the disk: what is stored is still used, the oldest of it goes, and nothing is added for a
-    /// while.
+    /// Handles a full disk: stored responses are still used, the oldest are removed, and nothing is added for a while.
     private func stopStoring(_ reason: String) {
         try? index?.shrink()
         lock.withLock {
@@ -554,14 +552,14 @@ public final class DiskStore: @unchecked Sendable {
         notice(text)
     }
 
-    /// Takes the rows' hashes into the filter, some thousands at a time and between other work.
+    /// Adds the rows' hashes to the filter, some thousands at a time, between other work.
     private func countRows() {
         guard accepts, index != nil, withIndex({ try $0.countRows() }) == true else { return }
         indexLoop.submit { self.countRows() }
     }
 
-    /// Removes bodies that no row has, a folder at a time and between other work: what a crash left between a body's
-    /// last name and its row's transaction.
+    /// Removes bodies without a row, one folder at a time, between other work. A crash between a body's rename and its
+    /// row's transaction leaves such bodies.
     private func sweep(_ number: Int) {
         guard number < 256, accepts, let index else { return }
         for body in folder.bodies(inFolder: number) {

@@ -1,11 +1,11 @@
 import HTTPCore
 import IOCore
 
-/// The head of a stored response as bytes on disk. What reads it trusts nothing: the bytes bear a checksum, and every
-/// name and value is judged anew.
+/// The encoding of a stored response's head on disk. Decoding trusts nothing: the bytes have a checksum, and every name
+/// and value is validated again.
 enum HeadCoding {
     private static let version: UInt8 = 1
-    /// Seconds, and times in seconds, beyond which nothing is reckoned with.
+    /// The upper limit of durations and times, in seconds.
     private static let farthest = 1 << 40
 
     static func encode(_ response: StoredResponse, tags: [[UInt8]]) -> [UInt8] {
@@ -37,7 +37,7 @@ enum HeadCoding {
         return writer.bytes
     }
 
-    /// - Returns: nil when the bytes are not those that `encode` made.
+    /// - Returns: nil when `encode` cannot have made the bytes.
     static func decode(_ bytes: [UInt8], _ options: CacheOptions) -> (StoredResponse, [[UInt8]])? {
         guard bytes.count > 8 else { return nil }
         var checksum: UInt64 = 0

@@ -1,11 +1,12 @@
-/// Keys and what is stored for them: open addressing by the key's own hash, so that a lookup is one or two comparisons.
+/// A hash table of keys and their entries, with open addressing by the key's own hash, so that a lookup takes one or
+/// two comparisons.
 struct KeyTable {
     /// All variants of one key.
     final class Resource {
         let key: CacheKey
-        /// Handed out as they are; an insertion makes another array.
+        /// Lookups return this array without a copy; an insertion replaces it.
         var entries: [CachedEntry] = []
-        /// Beside `entries`.
+        /// The selecting fields, parallel to `entries`.
         var places: [MemoryQueue.Place] = []
 
         init(_ key: CacheKey) { self.key = key }
@@ -27,7 +28,7 @@ struct KeyTable {
         return nil
     }
 
-    /// Those of one URI in every partition.
+    /// The resources of one URI in every partition.
     func all(ofURI key: CacheKey) -> [Resource] {
         var found: [Resource] = []
         var slot = Int(truncatingIfNeeded: key.hash) & mask
@@ -40,7 +41,7 @@ struct KeyTable {
 
     var all: [Resource] { slots.compactMap { $0 } }
 
-    /// The resource of that key, made where there is none.
+    /// Finds the resource of a key, and makes it if there is none.
     mutating func findOrInsert(_ key: CacheKey) -> Resource {
         if let known = find(key) { return known }
         if (count + 1) * 2 > slots.count { grow() }
@@ -70,7 +71,7 @@ struct KeyTable {
         }
         slots[slot] = nil
         count -= 1
-        // Those behind it that it had pushed away from their places move up.
+        // The resources after it that it had displaced move up.
         var next = (slot + 1) & mask
         while let other = slots[next] {
             let home = Int(truncatingIfNeeded: other.key.hash) & mask

@@ -1,8 +1,8 @@
-/// Entries in the order in which they came, oldest first; what is taken out of the middle leaves a gap.
+/// A queue of entries, oldest first; a removal from the middle leaves a gap.
 struct MemoryQueue {
-    /// An entry's place in one of the queues. It may move to the other one.
+    /// An entry's place in one of the two queues.
     final class Place {
-        /// nil when the entry is gone: then the place waits to be passed over.
+        /// nil when the entry was removed: the place is skipped later.
         var entry: CachedEntry?
         let cost: Int
         var isInMain: Bool
@@ -17,7 +17,7 @@ struct MemoryQueue {
     private var places: [Place] = []
     private var first = 0
     private var gaps = 0
-    /// Of the entries that are there, in bytes.
+    /// The cost of the entries, in bytes.
     private(set) var cost = 0
 
     mutating func append(_ place: Place) {
@@ -25,7 +25,7 @@ struct MemoryQueue {
         cost += place.cost
     }
 
-    /// The oldest entry's place, which is not in the queue any more.
+    /// Removes and returns the oldest entry's place.
     mutating func popFirst() -> Place? {
         while first < places.count {
             let place = places[first]
@@ -46,7 +46,7 @@ struct MemoryQueue {
         return nil
     }
 
-    /// Takes an entry out. The memory that it holds is free at once, its place later.
+    /// Removes an entry. Its memory is freed immediately, its place later.
     mutating func remove(_ place: Place) {
         place.entry = nil
         cost -= place.cost
@@ -59,7 +59,7 @@ struct MemoryQueue {
     }
 }
 
-/// The hashes of keys that went out unused, for a while.
+/// The hashes of keys that were evicted unused, kept for a while.
 struct GhostQueue {
     private var hashes: [UInt64] = []
     private var first = 0

@@ -2,21 +2,21 @@ import IOCore
 
 /// Stored responses in memory, bounded by bytes.
 ///
-/// Evicts by S3-FIFO (Yang and others, SOSP 2023): new entries pass through a small queue, a tenth of the whole; those
-/// that were used while they were there go on to the main queue, the others out, and are remembered by their hash for a
-/// while, so that one which comes back goes to the main queue at once. A scan passes through the small queue alone and
-/// leaves what is in use where it is, unlike with LRU; and a hit writes one byte and moves nothing, so that the lock is
-/// held for the lookup only (W-TinyLFU is as good against scans, but sketches and an LRU's lists change with each hit).
+/// Evicts by S3-FIFO (Yang and others, SOSP 2023): new entries pass through a small queue, a tenth of the capacity.
+/// Entries that were used there move to the main queue. The others are evicted, and their hashes are remembered for a
+/// while, so that an entry that returns goes directly to the main queue. A scan passes only through the small queue
+/// and, unlike with LRU, displaces no entry in use. A hit writes one byte and moves nothing, so that the lock is held
+/// only for the lookup (W-TinyLFU resists scans equally well, but each hit changes its sketches and LRU lists).
 ///
-/// `@unchecked Sendable`: all of the state is behind `lock`, the one lock of the store.
+/// `@unchecked Sendable`: `lock`, the only lock of the store, guards the whole state.
 public final class MemoryStore: @unchecked Sendable {
-    /// In bytes.
+    /// The length in bytes.
     public let capacity: Int
-    /// Bodies that are larger are not taken, in bytes.
+    /// The largest body that is stored, in bytes.
     public let largestBody: Int
 
-    /// Of bodies that are on their way: half as much again as what is stored at most, so that many slow transfers at a
-    /// time cannot take up memory without a bound.
+    /// The budget for bodies in transit: half of the capacity, so that many slow transfers cannot take up unlimited
+    /// memory.
     let transit: TransitBudget
 
     private let lock = PosixLock()
@@ -28,29 +28,29 @@ public final class MemoryStore: @unchecked Sendable {
     private var entryCount = 0
     private var evictions = 0
 
-    /// How many variants of one key are kept; the oldest goes.
+    /// The largest number of variants of one key; the oldest is removed.
     static let variantsAtMost = 32
 
     /// - Parameters:
-    ///   - capacity: in bytes, heads and a share of bookkeeping included.
+    ///   - capacity: in bytes, including heads and overhead.
     ///   - largestBody: in bytes; an eighth of the capacity unless it is given.
-    ///   - stall: how long a body may stand still on its way before another one may have its room, in seconds.
+    ///   - stall: how long a body may stall before another one may get its space, in seconds.
     public init(capacity: Int, largestBody: Int? = nil, stall: Double = 10) {
         self.capacity = capacity
         self.largestBody = min(largestBody ?? capacity / 8, capacity)
         transit = TransitBudget(capacity: max(capacity / 2, self.largestBody), patience: UInt64(stall * 1e9))
     }
 
-    /// All variants that are stored for the key.
+    /// All stored variants of the key.
     public func entries(for key: CacheKey) -> [CachedEntry] {
         lock.lock()
         defer { lock.unlock() }
         return table.find(key)?.entries ?? []
     }
 
-    /// Stores an entry in place of the one for the same requests.
+    /// Stores an entry, which replaces the one with the same selecting fields.
     ///
-    /// - Returns: whether it was taken: its body is in memory and not too large.
+    /// - Returns: whether it was stored: its body is in memory and not too large.
     @discardableResult
     public func insert(_ entry: CachedEntry) -> Bool {
         guard case .memory(let bytes) = entry.body, bytes.count <= largestBody else {
@@ -77,7 +77,7 @@ public final class MemoryStore: @unchecked Sendable {
         return true
     }
 
-    /// Has a validated response take the place of `entry`, if that is still there. Its body stays.
+    /// Replaces `entry` by its validated response, if it is still stored. Its body stays.
     ///
     /// - Returns: the new entry, stored or not.
     @discardableResult
@@ -89,12 +89,12 @@ public final class MemoryStore: @unchecked Sendable {
             tags: entry.tags,
             uses: entry.useCount
         )
-        // Its cost may be another, and what it is for.
+        // Its cost and its selecting fields may have changed.
         if takeOut(entry) { insert(fresh) }
         return fresh
     }
 
-    /// - Returns: whether it was there.
+    /// - Returns: whether it was stored.
     private func takeOut(_ entry: CachedEntry) -> Bool {
         lock.lock()
         defer { lock.unlock() }
@@ -105,7 +105,7 @@ public final class MemoryStore: @unchecked Sendable {
         return true
     }
 
-    /// Removes the entry for the same requests, where a newer one is too large to be here.
+    /// Removes the entry with the same selecting fields, when a newer one is too large for memory.
     func remove(sameAs key: CacheKey, _ response: StoredResponse) {
         removeReplaced(by: CachedEntry(key: key, response: response, body: .memory([])))
     }
@@ -120,9 +120,9 @@ public final class MemoryStore: @unchecked Sendable {
         if resource.entries.isEmpty { table.remove(resource) }
     }
 
-    /// Removes what `purge` names.
+    /// Removes the entries that `purge` names.
     ///
-    /// - Returns: how many entries that was.
+    /// - Returns: the number of removed entries.
     @discardableResult
     public func remove(_ purge: Purge) -> Int {
         lock.lock()
@@ -140,12 +140,12 @@ public final class MemoryStore: @unchecked Sendable {
         return removed
     }
 
-    /// Numbers about a store.
+    /// The state of a store in numbers.
     public struct Statistics: Hashable, Sendable {
         public var entries = 0
-        /// What they cost, in bytes.
+        /// Their cost, in bytes.
         public var bytes = 0
-        /// How many had to go for others.
+        /// The number of evicted entries.
         public var evictions = 0
     }
 
@@ -153,7 +153,7 @@ public final class MemoryStore: @unchecked Sendable {
         lock.withLock { Statistics(entries: entryCount, bytes: small.cost + main.cost, evictions: evictions) }
     }
 
-    /// Every entry, in no order: for operators.
+    /// Every entry, unordered: for operators.
     public var allEntries: [CachedEntry] {
         lock.lock()
         defer { lock.unlock() }
@@ -169,7 +169,7 @@ public final class MemoryStore: @unchecked Sendable {
         if place.isInMain { main.remove(place) } else { small.remove(place) }
     }
 
-    /// Frees the memory of one entry, or moves one on.
+    /// Evicts one entry, or moves one to the main queue.
     private func evict() {
         if small.cost > capacity / 10 || main.cost == 0 {
             guard let place = small.popFirst(), let entry = place.entry else { return }

@@ -1,13 +1,13 @@
 import CSQLite
 import IOCore
 
-/// SQLite said no.
+/// An error of SQLite.
 struct SQLiteFailure: Error, CustomStringConvertible {
     /// The primary result code.
     let code: Int32
     let description: String
 
-    /// The file is no database, or not a whole one: it is made anew.
+    /// Whether the file is not a database or is corrupt: a new one is made.
     var isCorruption: Bool { code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_FORMAT }
     var isFull: Bool { code == SQLITE_FULL }
 }
@@ -28,7 +28,7 @@ final class SQLiteDatabase {
         handle = opened
     }
 
-    /// Statements that are still there keep the handle until they go.
+    /// Statements that still exist keep the handle open until they are freed.
     deinit { sqlite3_close_v2(handle) }
 
     func run(_ sql: String) throws(SQLiteFailure) {
@@ -43,7 +43,7 @@ final class SQLiteDatabase {
         return SQLiteStatement(statement, of: self)
     }
 
-    /// How many rows the last statement changed.
+    /// The number of rows that the last statement changed.
     var changes: Int { Int(sqlite3_changes(handle)) }
 
     var lastRow: Int64 { sqlite3_last_insert_rowid(handle) }
@@ -53,7 +53,7 @@ final class SQLiteDatabase {
     }
 }
 
-/// A prepared statement, used again and again by the thread of its database. It owns the handle.
+/// A prepared statement, reused by the thread of its database. It owns the handle.
 final class SQLiteStatement {
     private let handle: OpaquePointer
     private let database: SQLiteDatabase
@@ -71,7 +71,7 @@ final class SQLiteStatement {
         case null
     }
 
-    /// Ready for another run, with these values for its parameters.
+    /// Resets it for another run, and binds its parameters.
     func bind(_ values: Value...) throws(SQLiteFailure) {
         sqlite3_reset(handle)
         for (index, value) in values.enumerated() {
@@ -81,7 +81,7 @@ final class SQLiteStatement {
             case .integer(let number): code = sqlite3_bind_int64(handle, place, number)
             case .null: code = sqlite3_bind_null(handle, place)
             case .bytes(let bytes):
-                // Copied by SQLite; an empty run would else be NULL.
+                // SQLite copies the bytes; without this an empty blob would be NULL.
                 code =
                     bytes.isEmpty
                     ? sqlite3_bind_zeroblob(handle, place, 0)
@@ -91,12 +91,12 @@ final class SQLiteStatement {
         }
     }
 
-    /// SQLITE_TRANSIENT, a cast that Swift does not import.
+    /// SQLITE_TRANSIENT, a macro with a cast, which Swift cannot import.
     private static let copied = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 
-    /// Goes to the next row.
+    /// Steps to the next row.
     ///
-    /// - Returns: false behind the last; the statement can be bound anew then.
+    /// - Returns: false after the last row; the statement can be bound again then.
     func step() throws(SQLiteFailure) -> Bool {
         let code = sqlite3_step(handle)
         if code == SQLITE_ROW { return true }
@@ -111,7 +111,7 @@ final class SQLiteStatement {
         while try step() {}
     }
 
-    /// Lets go of the row, and of the read lock with it.
+    /// Releases the row, and the read lock with it.
     func reset() { sqlite3_reset(handle) }
 
     func integer(_ column: Int32) -> Int64 { sqlite3_column_int64(handle, column) }

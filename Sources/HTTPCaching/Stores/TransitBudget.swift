@@ -1,23 +1,23 @@
 import IOCore
 
-/// The room that a store has for bodies that are on their way, in bytes.
+/// A store's budget for bodies in transit, in bytes.
 ///
-/// A body whose length is known takes its room at the beginning, so that what is said of it at its head comes true; another
-/// one takes it piece by piece. A transfer that stands still must not keep all others out: where there is no room, those
-/// that have come no further for a while lose theirs, the one that stands longest first.
+/// A body with a known length reserves its share at the beginning, so that the decision at its head remains valid;
+/// other bodies reserve piece by piece. Stalled transfers must not block all others: when there is no space, transfers
+/// without progress for a while lose their shares, the one that has stalled longest first.
 ///
-/// `@unchecked Sendable`: everything that changes, that of the shares too, is behind `lock`, which is held while nothing
-/// else is called.
+/// `@unchecked Sendable`: `lock` guards all mutable state, that of the shares included, and is never held during other
+/// calls.
 final class TransitBudget: @unchecked Sendable {
-    /// The room of one body.
+    /// The share of one body.
     final class Share: @unchecked Sendable {
         // Behind the budget's lock.
         fileprivate var bytes: Int
-        /// The bytes of the body that have come, and their number when the time was last taken.
+        /// The received bytes of the body, and their number at the last time stamp.
         fileprivate var received = 0
         fileprivate var receivedAtMark = 0
         fileprivate var mark: UInt64
-        /// Its index among the shares; nil when its room is given back.
+        /// Its index among the shares; nil when it was released.
         fileprivate var index: Int?
 
         fileprivate let revoke: @Sendable () -> Void
@@ -29,11 +29,11 @@ final class TransitBudget: @unchecked Sendable {
         }
     }
 
-    /// In bytes.
+    /// The length in bytes.
     let capacity: Int
-    /// How long a transfer may stand still, in nanoseconds.
+    /// The time after which a transfer counts as stalled, in nanoseconds.
     private let patience: UInt64
-    /// So many bytes more are a step: one that takes longer for them stands still.
+    /// The number of bytes that count as progress within that time.
     private static let step = 64 << 10
 
     private let lock = PosixLock()
@@ -43,21 +43,21 @@ final class TransitBudget: @unchecked Sendable {
 
     /// - Parameters:
     ///   - capacity: in bytes.
-    ///   - patience: how long a transfer may stand still before others may have its room, in nanoseconds.
+    ///   - patience: how long a transfer may stall before others may get its share, in nanoseconds.
     init(capacity: Int, patience: UInt64) {
         self.capacity = capacity
         self.patience = patience
     }
 
-    /// How much is taken, in bytes.
+    /// The reserved space, in bytes.
     var used: Int { lock.withLock { taken } }
 
-    /// Begins with a body.
+    /// Reserves a share for a body.
     ///
     /// - Parameters:
-    ///   - length: of the body; nil where it is not known.
-    ///   - revoke: is called once at most, on any thread: another body has the room from now on.
-    /// - Returns: nil where there is no room.
+    ///   - length: the length of the body; nil when unknown.
+    ///   - revoke: is called at most once, on any thread, when another body gets the share.
+    /// - Returns: nil when there is no space.
     func begin(length: Int?, now: UInt64, revoke: @escaping @Sendable () -> Void) -> Share? {
         let share = Share(length ?? 0, now: now, revoke)
         let (hasRoom, revoked) = lock.withLock {
@@ -72,9 +72,9 @@ final class TransitBudget: @unchecked Sendable {
         return hasRoom ? share : nil
     }
 
-    /// A piece of the body has come.
+    /// Accounts for a piece of the body.
     ///
-    /// - Returns: false where there is no room for it, or the share's own has been given to another.
+    /// - Returns: false when there is no space for it, or when the share was revoked.
     func consume(_ count: Int, for share: Share, now: UInt64) -> Bool {
         let (hasRoom, revoked) = lock.withLock {
             guard share.index != nil else { return (false, [Share]()) }
@@ -95,14 +95,14 @@ final class TransitBudget: @unchecked Sendable {
         return hasRoom
     }
 
-    /// The body has ended, or was given up.
+    /// Releases the share of a body that has ended or was given up.
     func end(_ share: Share) { lock.withLock { remove(share) } }
 
     /// Behind the lock.
     private func makeRoom(for count: Int, now: UInt64, sparing share: Share? = nil) -> [Share] {
         guard taken + count > capacity, count <= capacity else { return [] }
         var standing = shares.filter { $0 !== share && $0.bytes > 0 && now >= $0.mark && now - $0.mark >= patience }
-        // No share is taken where all of them together are not enough.
+        // No share is revoked if all stalled ones together would not suffice.
         guard taken + count - standing.reduce(0, { $0 + $1.bytes }) <= capacity else { return [] }
         standing.sort { $0.mark < $1.mark }
         var revoked: [Share] = []

@@ -1,5 +1,5 @@
-/// The 64-bit xxHash (XXH64) of a run of bytes, in one piece or in several: several GB a second, and certain to notice
-/// what disks and crashes do to a file. It is no defence against someone who can write to the folder.
+/// The 64-bit xxHash (XXH64) of bytes in one or several pieces, at several GB a second. It detects damage by disks and
+/// crashes, but does not protect against an attacker with write access to the folder.
 ///
 /// The algorithm is that of the xxHash specification, version 0.1.1, section "XXH64".
 package struct XXH64: Sendable {
@@ -11,7 +11,7 @@ package struct XXH64: Sendable {
 
     private let seed: UInt64
     private var lanes: (UInt64, UInt64, UInt64, UInt64)
-    /// Less than a stripe of 32 bytes that waits for more.
+    /// An incomplete stripe of 32 bytes.
     private var rest: [UInt8] = []
     private var length = 0
 
@@ -44,7 +44,7 @@ package struct XXH64: Sendable {
         for index in end..<bytes.count { rest.append(bytes[index]) }
     }
 
-    /// The hash of all that has been taken.
+    /// The hash of all bytes so far.
     package var value: UInt64 { finished(rest.span, from: 0) }
 
     @inline(__always)
@@ -59,7 +59,7 @@ package struct XXH64: Sendable {
 
     @inline(__always)
     private static func word(_ bytes: borrowing RawSpan, _ place: Int) -> UInt64 {
-        // Checked against the bounds; only the type is the caller's word.
+        // The bounds are checked; only the type is assumed.
         UInt64(littleEndian: unsafe bytes.unsafeLoadUnaligned(fromByteOffset: place, as: UInt64.self))
     }
 

@@ -1,11 +1,11 @@
 import HTTPCore
 import IOCore
 
-/// Waiting for another request's answer.
+/// Waiting for the response to another request.
 extension CacheTransaction {
     private static let ownConditions: FieldNameSet = [.ifNoneMatch, .ifModifiedSince, .range, .ifRange]
 
-    /// Whether the answer to this request is likely to be for others, and theirs for this one.
+    /// Whether this request and others are likely to be able to share one response.
     var isCollapsible: Bool {
         request.method == .get && request.policy == .useProtocolCachePolicy && !request.hasCredentials
             && !request.control.noStore && request.control.noCache == nil
@@ -16,7 +16,7 @@ extension CacheTransaction {
         switch cache.join(self, now: loop.now) {
         case .lead:
             isLeader = true
-            // Between its lookup and now the answer to another request may have been stored, and that flight have ended.
+            // Another request may have stored its response and ended since this one's lookup.
             if cache.storedFlightCount == flightsBeforeLookup { forward() } else { lookUp(mayWait: false) }
         case .goAlone:
             forward()
@@ -33,7 +33,7 @@ extension CacheTransaction {
     func wake(_ wake: Wake) {
         stopTimer()
         guard !isOver else {
-            // It has gone in between: the next one leads.
+            // It was cancelled meanwhile: the next one leads.
             if wake == .lead { cache.leaderDidEnd(self, .abandoned, now: loop.now) }
             return
         }

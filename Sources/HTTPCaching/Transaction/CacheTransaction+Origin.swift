@@ -1,7 +1,7 @@
 package import HTTPCore
 import IOCore
 
-/// Asking the origin, and what its answer does to the cache.
+/// The request to the origin, and the effects of its response on the cache.
 extension CacheTransaction {
     func forward() {
         epoch = cache.store.epoch(of: key)
@@ -20,12 +20,13 @@ extension CacheTransaction {
         finish(.forward(fields))
     }
 
-    /// The origin's final head is there.
+    /// Handles the origin's final response head.
     ///
     /// - Parameters:
-    ///   - length: of its body, where that is known, in bytes.
-    ///   - mayStore: false where the evaluation of the server did not pass in full (a failed pin that was only reported).
-    ///   - endIsSure: false where the body's end could be its being cut short (RFC 9112 8): it is not stored.
+    ///   - length: the length of its body in bytes, if known.
+    ///   - mayStore: false if the evaluation of the server did not pass completely (a failed pin that was only
+    ///     reported).
+    ///   - endIsSure: false if a truncated body could not be recognised (RFC 9112 8): it is not stored.
     ///   - completion: is called once, perhaps before this returns, and not after `cancel`.
     package func didReceiveHead(
         status: Int,
@@ -64,7 +65,7 @@ extension CacheTransaction {
         remove(worthless) { completion(.relay(told)) }
     }
 
-    /// What the origin's own answer does to the cache, on its way to the client.
+    /// Applies the effects of the origin's response, which goes to the client, on the cache.
     func relay(_ status: Int, _ fields: HTTPFields, _ length: Int?, mayStore: Bool) -> CacheStatus {
         cache.count(outcome)
         var told = CacheStatus(.forward(reason))
@@ -121,7 +122,7 @@ extension CacheTransaction {
                     tags: SurrogateKeys.tags(of: kept),
                     length: length,
                     maximumBytes: maximumBytes,
-                    // A field that Vary names may be one that this program puts in: a secret.
+                    // Vary may name a field that this program adds: a secret.
                     inMemoryOnly: inMemoryOnly || (request.hasCredentials && !response.selecting.isEmpty)
                 )
                 isForOthers = isReusableForOthers(response)
@@ -137,9 +138,9 @@ extension CacheTransaction {
         return told
     }
 
-    /// Whether a response could ever answer by the protocol. One without lifetime and validator, as most answers of APIs
-    /// are, would only wear the disk of a cache for all; a policy that takes what is old, and a program's own cache, may
-    /// have a use for it.
+    /// Whether a stored response could ever be used under RFC 9111. In a shared cache a response without lifetime and
+    /// validator, like most responses of APIs, would only cost disk writes. A policy that accepts old responses, and a
+    /// private cache, may use it.
     private func isWorthKeeping(_ response: StoredResponse) -> Bool {
         guard cache.options.isShared, request.policy == .useProtocolCachePolicy, found.entries.isEmpty else {
             return true
@@ -149,8 +150,8 @@ extension CacheTransaction {
             || cache.options.staleWhenDisconnected > 0
     }
 
-    /// Whether somebody who asks for the same could be answered by it without a question to the origin. Where not, nobody
-    /// is kept waiting for the end of a body that is not for them: it may be that of an endless stream.
+    /// Whether other requests for the URI could use the response without validation. If not, they must not wait for the
+    /// end of its body, which may be an endless stream.
     func isReusableForOthers(_ response: StoredResponse) -> Bool {
         let plain = CacheRequest(method: .get, fields: HTTPFields())
         let use = ReuseDecision.decide(plain, stored: response, hasVariants: true, now: now, cache.options)
@@ -180,9 +181,9 @@ extension CacheTransaction {
         }
     }
 
-    /// The origin gave no answer.
+    /// Handles a request to the origin that failed without a response.
     ///
-    /// - Parameter completion: gets nil where the failure itself is the answer.
+    /// - Parameter completion: gets nil when the failure itself is passed on.
     package func originDidFail(_ failure: OriginFailure, _ completion: @escaping (HeadStep?) -> Void) {
         release(.failed)
         if failure == .untrusted { doubt() }
@@ -207,9 +208,9 @@ extension CacheTransaction {
         }
     }
 
-    /// Another server may answer in the origin's place: nothing stale of the origin is used before a server that passes has
-    /// answered (`stale-while-revalidate` would go on without a word of it). The entry is marked besides, which a restart
-    /// does not undo.
+    /// An impostor may respond instead of the origin: no stale response of the origin is used until an accepted server
+    /// has responded (`stale-while-revalidate` would hide the problem). The entry is also marked, which survives a
+    /// restart.
     func doubt() {
         cache.doubt(url.origin)
         guard let entry = found.entry, !entry.response.freshness(now: now).isFresh, !entry.response.isMarkedStale else {

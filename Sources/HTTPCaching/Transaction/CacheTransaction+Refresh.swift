@@ -1,12 +1,12 @@
 package import HTTPCore
 import IOCore
 
-/// Asking the origin when nobody waits.
+/// Background revalidation.
 extension CacheTransaction {
-    /// The request that asks the origin in the background, after an answer that `refreshes`; there is no client for it.
+    /// The transaction of a background revalidation, after a response that `refreshes`; it has no client.
     ///
-    /// - Parameter completion: gets the fields to ask with.
-    /// - Returns: nil where another one asks already, or has asked since this one's lookup.
+    /// - Parameter completion: gets the fields of the request.
+    /// - Returns: nil when another request goes to the origin already, or has done so since this one's lookup.
     package func refresh(_ completion: (HTTPFields) -> Void) -> CacheTransaction? {
         guard let entry = found.entry else { return nil }
         let fields = Revalidation.backgroundFields(of: request, stored: entry.response)
@@ -39,7 +39,7 @@ extension CacheTransaction {
         return refreshing
     }
 
-    /// Whether what memory has by now needs no refresh: another request's has ended since this one's lookup.
+    /// Whether the entry in memory is fresh now, because another revalidation has ended since this one's lookup.
     private var isFreshByNow: Bool {
         let found = cache.store.inMemory(key, for: request, under: digest)
         let use = ReuseDecision.decide(request, found, now: now, isDoubted: cache.doubts(url.origin))

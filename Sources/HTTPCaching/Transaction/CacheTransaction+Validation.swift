@@ -1,7 +1,7 @@
 import HTTPCore
 import IOCore
 
-/// The origin has said that what is stored holds.
+/// Validation of stored responses by a 304.
 extension CacheTransaction {
     func notModified(
         _ fields: HTTPFields,
@@ -30,7 +30,8 @@ extension CacheTransaction {
                 return completion(.relay(CacheStatus(.forward(reason))))
             }
             found.selected = indices[0]
-            // First of all, since what forbids to store it now has its file go; without it there is nothing to update.
+            // The body is opened first, because an update that forbids storage removes its file; without the file there
+            // is nothing to update.
             openBody { [self] body in
                 guard let body else { return askAgain(completion) }
                 let mayStay = update(indices, by: fields, received)
@@ -48,7 +49,7 @@ extension CacheTransaction {
         }
     }
 
-    /// - Returns: whether all of them stay stored.
+    /// - Returns: whether all of the entries stay stored.
     private func update(_ indices: [Int], by fields: HTTPFields, _ received: Int) -> Bool {
         var mayStay = true
         for index in indices {
@@ -65,7 +66,7 @@ extension CacheTransaction {
         return mayStay
     }
 
-    /// What the rule that let a response in does to the fields of its update.
+    /// Applies the changes of the rule under which a response was stored to the fields of its update.
     func changedByRule(_ fields: HTTPFields, of entry: CachedEntry) -> HTTPFields {
         guard !rules.isEmpty else { return fields }
         let target = url.target
@@ -76,11 +77,11 @@ extension CacheTransaction {
         return rule?.changed(fields) ?? fields
     }
 
-    /// Has an updated response take its entry's place, if it still may be stored. What forbids it now (`no-store`,
-    /// `private`) has the whole of the key go; what is only so for this request (its credentials) leaves the store as it
-    /// is. The entry is for this request in any case.
+    /// Replaces an entry by its updated response if that may still be stored. A response that forbids storage now
+    /// (`no-store`, `private`) removes the whole key; a reason that concerns only this request (its credentials) leaves
+    /// the store unchanged. In each case this request uses the updated entry.
     ///
-    /// - Returns: whether the store has it.
+    /// - Returns: whether the store has the entry.
     func keep(_ updated: StoredResponse, in entry: inout CachedEntry) -> Bool {
         var response = updated
         if let willStore {
@@ -92,7 +93,8 @@ extension CacheTransaction {
                 return false
             }
         }
-        // The client's directives neither remove stored responses of others nor keep one that the origin forbids.
+        // The client's directives neither remove stored responses of other clients nor keep a response that the origin
+        // forbids.
         var fields = request.fields
         fields.remove(.cacheControl)
         let asked = CacheRequest(
@@ -119,7 +121,7 @@ extension CacheTransaction {
         return false
     }
 
-    /// A cookie that came with a validation is for the client whose request it was, in place of what may be stored for all.
+    /// A cookie in a 304 is for the client of this request; it replaces stored cookies in its response.
     func addingCookies(of notModified: HTTPFields, _ head: CacheResponse) -> CacheResponse {
         guard notModified.contains(.setCookie) else { return head }
         var head = head
@@ -130,7 +132,7 @@ extension CacheTransaction {
         return head
     }
 
-    /// What is stored was not meant, or is gone: the origin is asked for the whole.
+    /// The 304 is for another response, or the entry is gone: requests the complete response from the origin.
     func askAgain(_ completion: (HeadStep) -> Void) {
         validates = false
         found.selected = nil

@@ -1,51 +1,51 @@
 package import HTTPCore
 package import IOCore
 
-/// One request on its way through a cache: what is to be done next, from the lookup to the end of the body.
+/// The steps of one request through a cache, from the lookup to the end of the body.
 ///
-/// In order: `begin`; where that says `forward`, `didReceiveHead` (or `originDidFail`) and, where that says `relay`, `didReceiveBody`
-/// and `didEnd`. `cancel` when the client has gone, at any time.
+/// The caller calls `begin`; after `forward`, `didReceiveHead` (or `originDidFail`); after `relay`, `didReceiveBody`
+/// and `didEnd`. It calls `cancel` at any time when the client has disconnected.
 ///
-/// `@unchecked Sendable`: everything but `identifier`, `key` and `loop` is touched on the thread of `loop` alone; other
-/// threads hand it over and submit to the loop.
+/// `@unchecked Sendable`: only the thread of `loop` uses it, apart from the constants `identifier`, `key` and `loop`;
+/// other threads only pass references and submit work to the loop.
 package final class CacheTransaction: @unchecked Sendable {
-    /// What the request is answered with out of the cache.
+    /// A response from the cache.
     package struct Response {
         package let head: CacheResponse
         package let body: Body
         package let status: CacheStatus
-        /// Whether the origin is to be asked in the background: see `refresh`.
+        /// Whether a background revalidation is needed: see `refresh`.
         package let refreshes: Bool
     }
 
-    /// Where the bytes of a stored body are; `CacheResponse.body` says which of them are sent.
+    /// The location of a stored body; `CacheResponse.body` is the range to send.
     package enum Body {
         case memory([UInt8])
-        /// To be read with `DiskStore.read`, or sent from its descriptor.
+        /// A file: to be read with `DiskStore.read`, or sent from its descriptor.
         case file(StoredBody)
     }
 
     package enum Step {
         case answer(Response)
-        /// The origin is asked with these fields.
+        /// Send the request to the origin with these fields.
         case forward(HTTPFields)
-        /// 504, and the origin is not asked.
+        /// Respond with 504, without the origin.
         case gatewayTimeout(CacheStatus)
     }
 
     package enum HeadStep {
-        /// The origin's answer is dropped, and this takes its place.
+        /// Drop the origin's response, and use this one.
         case answer(Response)
-        /// The origin's answer goes to the client; its body is shown to `body` on the way. In the background there is none,
-        /// and only a body that `isStoring` is wanted.
+        /// Relay the origin's response to the client, and pass its body to `didReceiveBody`. A background revalidation
+        /// has no client, and needs the body only if `isStoring`.
         case relay(CacheStatus)
-        /// The origin's answer is dropped, and it is asked again with these fields.
+        /// Drop the origin's response, and send the request again with these fields.
         case again(HTTPFields)
-        /// 504 in place of the failure.
+        /// Respond with 504 instead of the failure.
         case gatewayTimeout(CacheStatus)
     }
 
-    /// Why a request that waited goes on.
+    /// The reason why a waiting request continues.
     enum Wake {
         case lookUp, goAlone, lead
     }
@@ -58,10 +58,10 @@ package final class CacheTransaction: @unchecked Sendable {
     let request: CacheRequest
     let rules: [CacheRule]
     package let digest: PolicyDigest
-    /// What the log says; final when the answer's head is known.
+    /// The outcome for the log; final when the response head is known.
     package internal(set) var outcome = CacheOutcome.bypass
-    /// Asked of each response that may be stored, before it is, with the fields as they would be; and again of what a
-    /// validation has made of it. Nil: all are stored.
+    /// A hook that is called before a response is stored, with the fields to be stored, and again after a validation.
+    /// Nil: every storable response is stored.
     package var willStore: ((_ status: Int, _ fields: HTTPFields) -> StoreChange)?
 
     var completion: ((Step) -> Void)?
@@ -69,27 +69,27 @@ package final class CacheTransaction: @unchecked Sendable {
     var reason = ForwardReason.bypass
     var epoch: UInt64 = 0
     var requestTime = 0
-    /// Whether the request bears the validators of what is stored.
+    /// Whether the request to the origin has validators of stored responses.
     var validates = false
     var isLeader = false
-    /// The cache's `storedFlightCount` before the store was asked.
+    /// The cache's `storedFlightCount` before the lookup.
     var flightsBeforeLookup: UInt64 = 0
     var isCollapsed = false
-    /// Whether the end of the origin's body can be told from its being cut short.
+    /// Whether a truncated body of the origin can be recognised.
     var endIsSure = true
-    /// Asked in the background: nobody waits for an answer.
+    /// Whether this is a background revalidation, without a client.
     var isBackground = false
     var insertion: CacheInsertion?
     var timer: LoopTimer?
-    /// Set while an answer waits for the disk.
+    /// Set while a response waits for the disk.
     private var removalTimer: LoopTimer?
     var isOver = false
 
     /// - Parameters:
-    ///   - url: of the request as the origin gets it.
-    ///   - rules: of the host, then of all.
-    ///   - digest: of the security policy that holds for the host.
-    ///   - loop: whose thread this is used on.
+    ///   - url: the URL of the request to the origin.
+    ///   - rules: the rules of the host, then those for all hosts.
+    ///   - digest: the digest of the host's security policy.
+    ///   - loop: the loop on whose thread this is used.
     package init(
         _ cache: ResponseCache,
         url: AbsoluteURL,
@@ -109,10 +109,10 @@ package final class CacheTransaction: @unchecked Sendable {
         key = CacheKey(method: request.method, origin: url.origin, target: url.target.span, partition: partition)
     }
 
-    /// Where the bodies of its answers are read.
+    /// The store that reads bodies in files.
     package var disk: DiskStore? { cache.store.disk }
 
-    /// What Cache-Status says as long as the origin has not answered.
+    /// The Cache-Status before the origin has responded.
     package var forwarded: CacheStatus { CacheStatus(.forward(reason)) }
 
     /// Seconds since 1970.
@@ -120,7 +120,7 @@ package final class CacheTransaction: @unchecked Sendable {
 
     // MARK: - Before the origin
 
-    /// Looks the request up.
+    /// Starts with the lookup.
     ///
     /// - Parameter completion: is called once, perhaps before `begin` returns, and not after `cancel`.
     package func begin(_ completion: @escaping (Step) -> Void) {
@@ -175,9 +175,9 @@ package final class CacheTransaction: @unchecked Sendable {
         }
     }
 
-    /// Builds the answer out of the selected entry, whose body is opened where it is a file.
+    /// Makes the response from the selected entry, and opens its body if it is a file.
     ///
-    /// - Parameter completion: gets nil when the body is not there any more; then the entry is not selected any more.
+    /// - Parameter completion: gets nil when the body is gone; the entry is deselected then.
     func makeResponse(_ reuse: Reuse, _ told: CacheStatus.Outcome, _ completion: @escaping (Response?) -> Void) {
         guard let entry = found.entry else { return completion(nil) }
         if case .memory(let bytes) = entry.body { return completion(makeResponse(reuse, told, entry, .memory(bytes))) }
@@ -191,9 +191,9 @@ package final class CacheTransaction: @unchecked Sendable {
         return Response(head: head, body: body, status: status, refreshes: reuse.revalidates)
     }
 
-    /// Opens the body of the selected entry, where it is a file.
+    /// Opens the body of the selected entry if it is a file.
     ///
-    /// - Parameter completion: gets nil when it is not there any more; then the entry is not selected any more.
+    /// - Parameter completion: gets nil when the body is gone; the entry is deselected then.
     func openBody(_ completion: @escaping (Body?) -> Void) {
         guard let entry = found.entry else { return completion(nil) }
         switch entry.body {
@@ -212,7 +212,7 @@ package final class CacheTransaction: @unchecked Sendable {
         }
     }
 
-    /// What waits for a body to be opened.
+    /// The continuation after the opening of a body.
     var pending: ((StoredBody?) -> Void)?
 
     func opened(_ body: StoredBody?) {
@@ -233,23 +233,23 @@ package final class CacheTransaction: @unchecked Sendable {
         completion?(step)
     }
 
-    /// A piece of the origin's body, on its way to the client.
+    /// Handles a piece of the origin's body.
     package func didReceiveBody(_ bytes: borrowing Span<UInt8>) {
         guard let insertion else { return }
         insertion.append(bytes)
         guard insertion.isOver else { return }
-        // Too large after all, or its room is another's: nobody waits for its end any longer.
+        // It is too large after all, or has lost its space to another body: followers must not wait for its end.
         self.insertion = nil
         release(insertion.refusal?.ending ?? .failed)
     }
 
-    /// Whether the body that comes is being stored.
+    /// Whether the body is being stored.
     package var isStoring: Bool { insertion != nil }
 
-    /// The origin's answer has ended.
+    /// Handles the end of the origin's response.
     ///
-    /// - Parameter isWhole: whether it is known to be complete: its length, its last chunk, or the end of a TLS connection
-    ///   that said so.
+    /// - Parameter isWhole: whether it is known to be complete: by its length, its last chunk, or the proper end of a
+    ///   TLS connection.
     package func didEnd(isWhole: Bool) {
         isOver = true
         let insertion = insertion
@@ -258,7 +258,7 @@ package final class CacheTransaction: @unchecked Sendable {
             insertion?.abort()
             return release(.failed)
         }
-        // Those that wait for it look it up: where the disk alone takes it, not before it is there.
+        // Followers look it up; a response that only the disk stores must be there before.
         let loop = loop
         let isStored = insertion.finish(deliver: { loop.submit($0) }) { [self] isStored in settled(isStored) }
         if let isStored { settled(isStored) }
@@ -269,7 +269,7 @@ package final class CacheTransaction: @unchecked Sendable {
         release(isStored ? .stored : .failed)
     }
 
-    /// The client has gone, or the request was given up.
+    /// Cancels: the client has disconnected, or the request was given up.
     package func cancel() {
         guard !isOver else { return }
         isOver = true
@@ -285,11 +285,11 @@ package final class CacheTransaction: @unchecked Sendable {
         release(.abandoned)
     }
 
-    /// Longer than this no answer waits for the disk.
+    /// The longest wait of a response for the disk.
     private static let patienceForDisk = TimeSpan.seconds(2)
 
-    /// Has the answer to an unsafe method wait until what it makes worthless is gone from the disk: if the process died
-    /// between the two, the old response would be back after its restart.
+    /// Delays the response to an unsafe method until the responses that it invalidates are removed from the disk. If
+    /// the process died between the two, the old response would be used again after its restart.
     ///
     /// - Parameter completion: is called once, perhaps before this returns, and not after `cancel`.
     func remove(_ keys: [CacheKey], _ completion: @escaping () -> Void) {
@@ -314,7 +314,7 @@ package final class CacheTransaction: @unchecked Sendable {
         removalTimer = nil
     }
 
-    /// `@unchecked Sendable`: made and called on the loop's thread; the store's thread only hands it back.
+    /// `@unchecked Sendable`: only the loop's thread makes and calls it; the store's thread only passes it back.
     private final class PendingRemoval: @unchecked Sendable {
         private let goOn: () -> Void
         init(_ goOn: @escaping () -> Void) { self.goOn = goOn }
@@ -329,7 +329,7 @@ package final class CacheTransaction: @unchecked Sendable {
 }
 
 extension InsertionRefusal {
-    /// Its word in Cache-Status.
+    /// Its reason in Cache-Status.
     var reason: Storability.Reason {
         switch self {
         case .tooLarge: .tooLarge
@@ -337,7 +337,7 @@ extension InsertionRefusal {
         }
     }
 
-    /// What it is to those that wait: a body that is too large will be so the next time.
+    /// Its meaning for followers: a body that is too large will probably be so the next time.
     var ending: ResponseCache.Ending {
         switch self {
         case .tooLarge: .notForOthers

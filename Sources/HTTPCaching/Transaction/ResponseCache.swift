@@ -2,10 +2,10 @@ package import HTTPCore
 package import IOCore
 import Synchronization
 
-/// A cache that many loops share: its store, the requests that wait for one another, and its counters.
+/// A cache that several loops share: its store, the collapsed requests, and its counters.
 ///
-/// `@unchecked Sendable`: `collapsed`, `waiting`, `doubted` and `doubtsAll` are behind `lock`, which is held while nothing else is called;
-/// everything else is for all threads by itself.
+/// `@unchecked Sendable`: `lock` guards `collapsed`, `waiting`, `doubted` and `doubtsAll`, and is never held during
+/// calls of other objects; all other members are thread-safe themselves.
 package final class ResponseCache: @unchecked Sendable {
     package let store: CacheStore
     package let options: CacheOptions
@@ -15,7 +15,7 @@ package final class ResponseCache: @unchecked Sendable {
     private var collapsed: CollapsedRequests<UInt64>
     private var waiting: [UInt64: Waiting] = [:]
     private var doubted: Set<Origin> = []
-    /// There were too many doubted origins to remember each of them.
+    /// Whether there were too many doubted origins to remember each.
     private var doubtsAll = false
 
     private let hasDoubts = Atomic<Bool>(false)
@@ -24,15 +24,15 @@ package final class ResponseCache: @unchecked Sendable {
     private let storedFlights = Atomic<UInt64>(0)
     private let counters = Counters()
 
-    /// Who is told, on which loop.
+    /// A waiting transaction, with its loop.
     private struct Waiting {
         let loop: EventLoop
         let transaction: CacheTransaction
     }
 
     /// - Parameters:
-    ///   - patience: how long a request waits for another one's answer.
-    ///   - memory: how long requests for a URI whose answer was not for others do not wait at all.
+    ///   - patience: the longest wait for the response to another request.
+    ///   - memory: how long requests for a URI do not wait after a response that was not reusable for others.
     package init(
         _ store: CacheStore,
         patience: TimeSpan = .seconds(5),
@@ -43,7 +43,8 @@ package final class ResponseCache: @unchecked Sendable {
         collapsed = CollapsedRequests(patience: patience.nanoseconds, memory: memory.nanoseconds)
     }
 
-    /// Drops what an answer to an unsafe method makes worthless, where no transaction has seen it (RFC 9111 4.4).
+    /// Removes the responses that a response to an unsafe method invalidates, if no transaction handles it (RFC 9111
+    /// 4.4).
     package func invalidate(after method: HTTPMethod, of url: AbsoluteURL, status: Int, _ fields: HTTPFields) {
         for key in Invalidation.keys(after: method, of: url, status: status, response: fields) {
             store.invalidate(key)
@@ -56,7 +57,7 @@ package final class ResponseCache: @unchecked Sendable {
 
     // MARK: - Collapsed requests
 
-    /// - Returns: what `CollapsedRequests.join` says; where that is to wait, the transaction is told on its loop.
+    /// - Returns: the result of `CollapsedRequests.join`. After `wait` the transaction is woken on its loop.
     func join(_ transaction: CacheTransaction, now: UInt64) -> CollapsedRequests<UInt64>.Joining {
         lock.withLock {
             let joining = collapsed.join(transaction.identifier, for: transaction.key, now: now)
@@ -67,7 +68,8 @@ package final class ResponseCache: @unchecked Sendable {
         }
     }
 
-    /// Whether nobody asks the origin for this key just now; then the caller does, and tells of the end.
+    /// Whether no other request for this key is at the origin now. The caller then becomes the leader, and has to
+    /// report the end.
     func leads(_ transaction: CacheTransaction, now: UInt64) -> Bool {
         lock.withLock {
             switch collapsed.join(transaction.identifier, for: transaction.key, now: now) {
@@ -80,17 +82,17 @@ package final class ResponseCache: @unchecked Sendable {
         }
     }
 
-    /// How many leaders' answers are stored. Two readings that differ: what was looked up before the first one may be out
-    /// of date. A leader's answer is in the store before it is counted here, and counted before its flight is over, so
-    /// that a request that looked too early and then leads sees the difference.
+    /// The number of leaders' responses that were stored. If it has changed since a lookup, the result of the lookup
+    /// may be out of date. A leader's response is in the store before it is counted here, and is counted before its
+    /// flight ends, so that a request with an early lookup that becomes the leader sees the difference.
     var storedFlightCount: UInt64 { storedFlights.load(ordering: .relaxed) }
 
-    /// How a leader's request went.
+    /// The end of a leader's request.
     enum Ending {
         case stored, notForOthers
-        /// No answer, half of one, or one that could not be stored: the next may be.
+        /// No response, an incomplete one, or one that could not be stored; the next one may succeed.
         case failed
-        /// Its client has gone: the origin has not failed.
+        /// Its client disconnected: the origin has not failed.
         case abandoned
     }
 
@@ -122,7 +124,7 @@ package final class ResponseCache: @unchecked Sendable {
         notify(told)
     }
 
-    /// How many requests wait for another one's answer.
+    /// The number of requests that wait for the response to another one.
     package var waitingCount: Int { lock.withLock { waiting.count } }
 
     private typealias Wakeup = (waiting: Waiting, wake: CacheTransaction.Wake)
@@ -147,7 +149,7 @@ package final class ResponseCache: @unchecked Sendable {
 
     // MARK: - Doubted origins
 
-    /// Takes over what another cache, in whose place this one comes, knows of refused servers.
+    /// Takes over the doubted origins of the cache that this one replaces.
     package func inheritDoubts(of former: ResponseCache) {
         let (origins, all) = former.lock.withLock { (former.doubted, former.doubtsAll) }
         guard all || !origins.isEmpty else { return }
@@ -158,7 +160,7 @@ package final class ResponseCache: @unchecked Sendable {
         hasDoubts.store(true, ordering: .releasing)
     }
 
-    /// A server was refused that answered for the origin.
+    /// Records that a server was refused for the origin.
     package func doubt(_ origin: Origin) {
         lock.withLock {
             if doubted.count < Self.doubtedAtMost { doubted.insert(origin) } else { doubtsAll = true }
@@ -166,7 +168,7 @@ package final class ResponseCache: @unchecked Sendable {
         hasDoubts.store(true, ordering: .releasing)
     }
 
-    /// A server that passes in full has answered for the origin.
+    /// Records that an accepted server has responded for the origin.
     func trust(_ origin: Origin) {
         guard hasDoubts.load(ordering: .acquiring) else { return }
         lock.withLock {
@@ -175,8 +177,8 @@ package final class ResponseCache: @unchecked Sendable {
         }
     }
 
-    /// Whether a server was refused for the origin, and none has passed since. Takes no lock as long as there is no such
-    /// origin.
+    /// Whether a server was refused for the origin, and none was accepted since. It takes no lock as long as there is
+    /// no doubted origin.
     func doubts(_ origin: Origin) -> Bool {
         guard hasDoubts.load(ordering: .acquiring) else { return false }
         return lock.withLock { doubtsAll || doubted.contains(origin) }
@@ -184,20 +186,20 @@ package final class ResponseCache: @unchecked Sendable {
 
     // MARK: - Counters
 
-    /// What became of requests since the start.
+    /// The outcomes of requests since the start.
     package struct Counts: Hashable, Sendable {
         package var hits = 0
         package var stale = 0
         package var revalidated = 0
         package var misses = 0
         package var bypassed = 0
-        /// Answers of origins that were stored.
+        /// The number of origins' responses that were stored.
         package var stored = 0
-        /// Requests that were answered by another one's answer.
+        /// The number of requests that used the response to another request.
         package var collapsed = 0
     }
 
-    /// One number a thing that is counted, for any thread.
+    /// The counters, for any thread.
     final class Counters: Sendable {
         let hits = Atomic<Int>(0)
         let stale = Atomic<Int>(0)
@@ -235,7 +237,7 @@ package final class ResponseCache: @unchecked Sendable {
     func countCollapsed() { counters.collapsed.wrappingAdd(1, ordering: .relaxed) }
 }
 
-/// What the task log says of a request and the cache.
+/// The outcome of a request at the cache, for the task log.
 package enum CacheOutcome: String, Hashable, Sendable {
     case hit, miss, stale, revalidated, bypass
 

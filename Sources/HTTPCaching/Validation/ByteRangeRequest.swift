@@ -1,9 +1,9 @@
 public import HTTPCore
 
-/// What a Range asks of a complete stored response (RFC 9110 14.2).
+/// The part of a complete stored response that a Range requests (RFC 9110 14.2).
 public enum ByteRangeRequest: Hashable, Sendable {
-    /// No Range, one that cannot be read, of another unit, or of several ranges: the whole is sent, which any of these
-    /// allow (a client that asks for many parts of what is here is answered faster by one).
+    /// No Range, an invalid one, one in another unit, or one with several ranges. All of these permit a complete
+    /// response, which is faster here than many parts.
     case whole
     /// 206 with these bytes; never empty.
     case part(Range<Int>)
@@ -41,14 +41,15 @@ public enum ByteRangeRequest: Hashable, Sendable {
         return first < length ? .part(first..<end) : .unsatisfiable
     }
 
-    /// A number that no Int holds lies behind the end of everything.
+    /// A number that does not fit an Int is beyond the end of any body.
     private static func number(_ text: borrowing Span<UInt8>) -> Int? {
         guard text.count > 0 else { return nil }
         for index in 0..<text.count where !ASCII.isDigit(text[index]) { return nil }
         return DecimalNumber.parse(text) ?? Int.max
     }
 
-    /// If-Range (RFC 9110 13.1.5): a strong entity tag that is the stored one's, or a date that is a strong validator.
+    /// Evaluates If-Range (RFC 9110 13.1.5): a strong entity tag equal to the stored one, or a date that is a strong
+    /// validator.
     private static func isWanted(_ request: HTTPFields, _ stored: borrowing StoredResponse) -> Bool {
         guard let index = request.first(.ifRange) else { return true }
         guard request.count(of: .ifRange) == 1 else { return false }
@@ -57,7 +58,7 @@ public enum ByteRangeRequest: Hashable, Sendable {
         guard let date = CacheDate.parse(value, now: stored.responseTime), let modified = stored.lastModified else {
             return false
         }
-        // A second may see two changes: only a time well before the response is certain (RFC 9110 8.8.2.2).
+        // Two changes may happen within a second: only a time well before the response is reliable (RFC 9110 8.8.2.2).
         return date == modified && modified < stored.date && stored.fields.contains(.date)
     }
 }

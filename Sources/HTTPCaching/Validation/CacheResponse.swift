@@ -1,31 +1,31 @@
 public import HTTPCore
 
-/// The answer that a stored response makes: status, fields, and which part of its body.
+/// The response that is made from a stored one: status, fields, and the part of the body.
 public struct CacheResponse: Sendable {
     public let status: Int
-    /// What is sent of the stored fields, without Age and Content-Length.
+    /// The stored fields to send, without Age and Content-Length.
     package internal(set) var keptFields: HTTPFields
     /// The value of Age, in seconds.
     public let age: Int
     /// The bytes of the stored body to send; empty for HEAD, 304 and 416.
     public let body: Range<Int>
-    /// What Content-Length says; nil where none is sent (304).
+    /// The value of Content-Length; nil when none is sent (304).
     public let contentLength: Int?
 
-    /// With Age, and without Content-Length, which `contentLength` is.
+    /// The fields with Age, but without Content-Length, which is `contentLength`.
     public var fields: HTTPFields {
         var fields = keptFields
         fields.append(.age, decimal: age)
         return fields
     }
 
-    /// What 304 leaves out: fields of the body, beyond those that RFC 9110 15.4.5 wants.
+    /// The fields that a 304 omits: those about the body, except the ones that RFC 9110 15.4.5 requires.
     private static let representation: FieldNameSet = [
         .contentType, .contentEncoding, .contentLanguage, .contentRange, .contentDisposition, .acceptRanges,
     ]
 
     /// - Parameters:
-    ///   - length: of the stored body, in bytes.
+    ///   - length: the length of the stored body, in bytes.
     ///   - age: in seconds.
     public init(_ stored: borrowing StoredResponse, length: Int, to request: borrowing CacheRequest, age: Int) {
         if ClientConditions.areMet(request.fields, by: stored) {

@@ -1,10 +1,10 @@
 public import HTTPCore
 
-/// A client's own conditions, evaluated against the response that the cache would answer with (RFC 9111 4.3.2).
+/// A client's own conditions, evaluated against the stored response that would be used (RFC 9111 4.3.2).
 public enum ClientConditions {
-    /// Whether the client has what is stored, so that 304 answers it.
+    /// Whether the client already has the stored response, so that it gets a 304.
     ///
-    /// If-Match and If-Unmodified-Since are the origin's alone; If-Range belongs to `ByteRangeRequest`.
+    /// Only the origin evaluates If-Match and If-Unmodified-Since; `ByteRangeRequest` evaluates If-Range.
     ///
     /// - Parameter request: the fields of a GET or HEAD.
     public static func areMet(_ request: HTTPFields, by stored: borrowing StoredResponse) -> Bool {
@@ -14,11 +14,11 @@ public enum ClientConditions {
         if stored.fields.contains(.lastModified) {
             return stored.lastModified.map { $0 <= since } ?? false
         }
-        // Date, or else when it was received: `date` is the one or the other.
+        // `date` is the Date field, otherwise the time of receipt.
         return stored.date <= since
     }
 
-    /// The weak comparison of RFC 9110 13.1.2, with any member of the list.
+    /// Weak comparison (RFC 9110 13.1.2) with the members of the list.
     private static func matchesTag(_ request: HTTPFields, _ stored: borrowing StoredResponse) -> Bool {
         var found = false
         EntityTagList.forEach(in: request, .ifNoneMatch) { tag in
@@ -38,7 +38,7 @@ enum EntityTagList {
         case tag(EntityTag)
     }
 
-    /// Members that are no entity tags are left out.
+    /// Members that are not entity tags are skipped.
     static func forEach(in fields: HTTPFields, _ name: FieldName, _ body: (Member) -> Void) {
         var place = fields.first(name)
         while let index = place {
@@ -56,7 +56,7 @@ enum EntityTagList {
         }
     }
 
-    /// Like `ListMembers`; but a backslash inside an entity tag escapes nothing (RFC 9110 8.8.3).
+    /// Like `ListMembers`, but without escapes: a backslash is an ordinary character in an entity tag (RFC 9110 8.8.3).
     private struct TagMembers {
         var position = 0
 

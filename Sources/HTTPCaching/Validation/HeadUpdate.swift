@@ -1,18 +1,18 @@
 public import HTTPCore
 
-/// What the answer to a HEAD says about stored answers to GET (RFC 9111 4.3.5).
+/// The effect of a response to HEAD on stored responses to GET (RFC 9111 4.3.5).
 public enum HeadUpdate: Sendable {
-    /// It describes what is stored: this takes its place.
+    /// It matches the stored response, which is replaced by this one.
     case update(StoredResponse)
-    /// It describes something else: what is stored is stale.
+    /// It differs from the stored response, which is stale now.
     case stale(StoredResponse)
 
     /// - Parameters:
     ///   - head: the fields of a 200 to HEAD.
-    ///   - length: of the stored body, in bytes.
+    ///   - length: the length of the stored body, in bytes.
     ///   - request: the HEAD.
     ///   - requestTime: of the HEAD, in seconds since 1970.
-    /// - Returns: nil where the stored response is none that the HEAD could speak of.
+    /// - Returns: nil when the HEAD cannot refer to the stored response.
     public init?(
         _ head: HTTPFields,
         status: Int,
@@ -37,7 +37,8 @@ public enum HeadUpdate: Sendable {
             responseTime: responseTime,
             options
         )
-        // New fields are taken in unless Cache-Control restricts it: one that forbids storing leaves what is there stale.
+        // The new fields are used unless Cache-Control restricts storage; a prohibition makes the stored response
+        // stale.
         if GoverningControl(head, options).control.noStore {
             updated = stored
             updated.markStale()

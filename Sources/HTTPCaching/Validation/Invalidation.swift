@@ -1,8 +1,8 @@
 public import HTTPCore
 
-/// Which stored responses an answer to an unsafe method makes worthless (RFC 9111 4.4).
+/// The stored responses that a response to an unsafe method invalidates (RFC 9111 4.4).
 public enum Invalidation {
-    /// The same for a URL as text; what cannot be judged as http or https has no keys.
+    /// The same for a URL as text; no keys for text that is not a valid http or https URL.
     public static func keys(
         after method: HTTPMethod,
         of target: String,
@@ -16,9 +16,9 @@ public enum Invalidation {
     /// - Parameters:
     ///   - method: of the request.
     ///   - target: of the request, without fragment.
-    ///   - response: the fields of the answer.
+    ///   - response: the fields of the response.
     /// - Returns: the keys to invalidate, in every partition: that of the target, and those of Location and
-    ///   Content-Location where they are of the same origin. None after a safe method or an error.
+    ///   Content-Location if they have the same origin. None after a safe method or an error.
     package static func keys(
         after method: HTTPMethod,
         of target: AbsoluteURL,

@@ -1,23 +1,24 @@
 public import HTTPCore
 import IOCore
 
-/// Asking the origin whether stored responses still hold (RFC 9111 4.3).
+/// Validation of stored responses at the origin (RFC 9111 4.3).
 public enum Revalidation {
-    /// More bytes of entity tags than this could be more than an origin takes: then only the selected one is named.
+    /// The limit for entity tags in a request, in bytes: origins may refuse more. Beyond it only the selected
+    /// response's tag is sent.
     private static let tagBytesAtMost = 4096
 
-    /// The fields of the request with the validators of what is stored (4.3.1).
+    /// The fields of the request with the validators of stored responses (4.3.1).
     ///
-    /// If-None-Match names the entity tags of the variants of the key, and those of the client with them, but not of
-    /// variants that were chosen for other codings than this request's: too many origins have one tag for all codings.
-    /// If-Modified-Since bears the date of the one response that the request selects, where one was selected. A client's Range stays: the
-    /// origin looks at it only after it has found that what is stored does not hold.
+    /// If-None-Match lists the entity tags of the key's variants and those of the client. Variants that were selected
+    /// for other codings than this request's are left out, because many origins use one tag for all codings.
+    /// If-Modified-Since has the date of the selected response, if there is one. A client's Range stays: the origin
+    /// evaluates it only when the stored response is not valid any more.
     ///
     /// - Parameters:
     ///   - request: of the client.
-    ///   - selected: the index in `variants` of the response that would answer; nil when none does.
-    ///   - variants: all that is stored under the key and policy.
-    /// - Returns: nil when nothing stored has a validator: the request goes as it is.
+    ///   - selected: the index in `variants` of the selected response; nil without one.
+    ///   - variants: all stored responses of the key and policy.
+    /// - Returns: nil when no stored response has a validator: the request is sent unchanged.
     public static func fields(
         of request: CacheRequest,
         selected: Int?,
@@ -44,7 +45,7 @@ public enum Revalidation {
         var fields = request.fields
         fields.remove(.ifNoneMatch)
         fields.remove(.ifModifiedSince)
-        // `*` would match what nobody has here.
+        // `*` would match responses that neither client nor cache has.
         if wantsAny, tags.isEmpty { names = [] }
         if !names.isEmpty {
             let list = Array(names.joined(separator: Array(", ".utf8)))
@@ -57,8 +58,7 @@ public enum Revalidation {
         return fields.contains(.ifNoneMatch) || fields.contains(.ifModifiedSince) ? fields : nil
     }
 
-    /// What the cache asks the origin on its own account, when nobody waits (4.3.1): the target, the fields that Vary
-    /// names, and the validators.
+    /// The fields of a background revalidation (4.3.1): those that Vary names, and the validators.
     public static func backgroundFields(of request: CacheRequest, stored: StoredResponse) -> HTTPFields {
         var fields = HTTPFields()
         for index in 0..<request.fields.count {
@@ -74,14 +74,15 @@ public enum Revalidation {
         return fields
     }
 
-    /// What a 304 does to the stored responses (4.3.4).
+    /// The effect of a 304 on the stored responses (4.3.4).
     public enum Outcome: Hashable, Sendable {
-        /// These responses hold, by their indices; the first answers the client (or its own conditions find that the
-        /// client has it already).
+        /// The responses with these indices are valid; the first is used for the client (or its own conditions show
+        /// that the client has it already).
         case update([Int])
-        /// None of ours is meant; the client's own conditions are met: the 304 is for it.
+        /// It refers to no stored response, but to the client's own conditions: the client gets the 304.
         case forClient
-        /// None of ours is meant, and the client has none: ask again without conditions.
+        /// It refers to no stored response, and the client has no conditions: send the request again without
+        /// conditions.
         case askAgain
     }
 
@@ -89,7 +90,7 @@ public enum Revalidation {
     ///
     /// - Parameters:
     ///   - notModified: the fields of the 304.
-    ///   - request: of the client, with its own conditions.
+    ///   - request: the request of the client, with its own conditions.
     ///   - selected: as in `fields(of:selected:variants:)`.
     public static func outcome(
         _ notModified: HTTPFields,
@@ -100,14 +101,14 @@ public enum Revalidation {
         let tag = notModified.first(.etag).flatMap { EntityTag(notModified.value(at: $0)) }
         let none = outcomeForClient(tag, request, variants)
         if let tag, !tag.isWeak {
-            // A strong tag names one representation among all of the resource, whichever request it answers.
+            // A strong tag identifies one representation of the resource, independent of the request.
             let latest = variants.indices.sorted { variants[$0].date > variants[$1].date }
             let matching = latest.filter {
                 variants[$0].etag.map(tag.matchesStrongly) == true
                     && variants[$0].selecting.areCodings(of: request.fields)
             }
             guard !matching.isEmpty else { return none }
-            // The one that the request selects stands first, if it is among them.
+            // The selected response comes first, if it is among these.
             return .update(matching.filter { $0 == selected } + matching.filter { $0 != selected })
         }
         guard let selected else { return none }
@@ -119,11 +120,11 @@ public enum Revalidation {
             else { return none }
             return .update([selected])
         }
-        // No validator at all: it speaks of the one response that was asked about, if it was one.
+        // A 304 without a validator refers to the response of the conditional request, if there was only one.
         return isOnlyNominee(selected, request, variants) ? .update([selected]) : none
     }
 
-    /// Where a 304 means none of ours: it is the client's if its own entity tags brought it about.
+    /// Handles a 304 that refers to no stored response: it is for the client if the client's entity tags caused it.
     private static func outcomeForClient(
         _ tag: EntityTag?,
         _ request: CacheRequest,
@@ -134,12 +135,12 @@ public enum Revalidation {
             guard case .tag(let own) = member else { return }
             if let tag { isMeant = isMeant || own.matchesWeakly(tag) } else { isMeant = true }
         }
-        // Without a tag it may have been one of ours that brought it about.
+        // Without a tag in the 304, a stored response may have caused it.
         if tag == nil, variants.contains(where: { $0.hasValidator }) { isMeant = false }
         return isMeant ? .forClient : .askAgain
     }
 
-    /// Whether the request bore the validators of this response alone.
+    /// Whether the request had the validators of this response only.
     private static func isOnlyNominee(
         _ selected: Int,
         _ request: CacheRequest,
@@ -154,12 +155,13 @@ public enum Revalidation {
 }
 
 extension StoredResponse {
-    /// As it is after the origin has said, with a 304, that it holds (RFC 9111 3.2 and 4.3.4).
+    /// The response after its validation by a 304 (RFC 9111 3.2 and 4.3.4).
     ///
     /// - Parameters:
-    ///   - request: that was answered so: where the new Vary names other fields, the response is from now on for its.
-    ///   - requestTime: when the validation was sent, in seconds since 1970.
-    ///   - responseTime: when its answer came.
+    ///   - request: the validated request: if the new Vary names other fields, its values select the response from now
+    ///     on.
+    ///   - requestTime: the time of the request, in seconds since 1970.
+    ///   - responseTime: the time of its response.
     public func updated(
         by notModified: HTTPFields,
         to request: CacheRequest,

@@ -1,4 +1,4 @@
-/// Why a chunked body is refused: 400 to a client (431 for its trailers' size), 502 for an origin.
+/// The reason why a chunked body is refused: 400 for a client (431 for the size of its trailers), 502 for an origin.
 package enum ChunkFault: UInt8, Error, CaseIterable, Sendable {
     case sizeInvalid, sizeOverflow, extensionInvalid, extensionTooLong, lineEndInvalid, dataEndInvalid, trailerInvalid
     case trailersTooLarge

@@ -1,12 +1,12 @@
 import IOCore
 
-/// The bounds of what a chunked body may hold beside its data.
+/// The limits of a chunked body's parts other than data.
 package struct ChunkLimits: Hashable, Sendable {
-    /// One chunk's size line, extensions included, in bytes.
+    /// The size line of a chunk, including extensions, in bytes.
     package var sizeLineBytes: Int
     /// The trailer section, in bytes.
     package var trailerBytes: Int
-    /// Trailer fields, those that are dropped included.
+    /// The number of trailer fields, including those that are dropped.
     package var trailerCount: Int
 
     package init(sizeLineBytes: Int = 1024, trailerBytes: Int = 8192, trailerCount: Int = 64) {
@@ -16,17 +16,17 @@ package struct ChunkLimits: Hashable, Sendable {
     }
 }
 
-/// Takes the chunked coding off a body, byte by byte and strictly (RFC 9112 7.1; rules 38–43).
+/// A strict decoder of the chunked coding, byte by byte (RFC 9112 7.1; rules 38–43).
 ///
-/// It says where the data stands in the bytes that it is given and copies none of it. Extensions are judged and
-/// forgotten; trailers are kept apart from the head's fields.
+/// It returns the range of the data in its input, without a copy. Extensions are validated and dropped; trailers are
+/// kept separate from the fields of the head.
 package struct ChunkedDecoder: Sendable {
     package enum Step: Hashable, Sendable {
-        /// The bytes at the range are data; feed on behind them (`consumed` is the range's end).
+        /// The bytes in this range are data; continue after them (`consumed` is the end of the range).
         case data(Range<Int>, consumed: Int)
-        /// All was consumed.
+        /// All bytes were consumed.
         case needMore(consumed: Int)
-        /// The body is over. What follows the consumed bytes belongs to the next message.
+        /// The body is complete. The bytes after the consumed ones belong to the next message.
         case end(consumed: Int)
         case failed(ChunkFault)
     }
@@ -40,14 +40,14 @@ package struct ChunkedDecoder: Sendable {
     private let limits: ChunkLimits
     private var state = State.size
     private var fault = ChunkFault.sizeInvalid
-    /// Of the chunk: while the size line is read the size so far, then what is left of the data.
+    /// While the size line is read, the chunk's size so far; then the rest of its data, in bytes.
     private var remaining = 0
     private var hasDigits = false
     private var lineBytes = 0
     private var line: [UInt8] = []
     private var trailerBytes = 0
     private var trailerCount = 0
-    /// The trailer fields that may be passed on, once the end has come.
+    /// The trailer fields that may be forwarded; valid after the end.
     package private(set) var trailers = HTTPFields()
 
     package init(limits: ChunkLimits = ChunkLimits()) {
@@ -56,7 +56,7 @@ package struct ChunkedDecoder: Sendable {
 
     package var isEnded: Bool { state == .end }
 
-    /// Takes bytes up to the end of the next run of data, or all of them.
+    /// Consumes bytes up to the end of the next run of data, or all of them.
     package mutating func next(_ bytes: borrowing Span<UInt8>) -> Step {
         var index = 0
         while index < bytes.count {
@@ -163,7 +163,7 @@ package struct ChunkedDecoder: Sendable {
         }
     }
 
-    /// Behind a size, a name or a value: the line's end, the next extension, or white space before one.
+    /// After a size, a name or a value: the end of the line, the next extension, or white space before one.
     private mutating func parseEndOfPart(_ byte: UInt8, otherwise fault: ChunkFault) -> ChunkFault? {
         switch byte {
         case ASCII.carriageReturn: state = .sizeLineFeed

@@ -1,4 +1,4 @@
-/// The character classes of RFC 9110 section 5.6 and RFC 3986, as questions asked of a byte.
+/// The character classes of RFC 9110 section 5.6 and RFC 3986, as predicates of a byte.
 package enum ASCII {
     static let space = UInt8(ascii: " ")
     static let tab = UInt8(ascii: "\t")
@@ -20,7 +20,7 @@ package enum ASCII {
     static let closeBracket = UInt8(ascii: "]")
     static let delete: UInt8 = 0x7F
 
-    /// `tchar` of RFC 9110 5.6.2, one bit a character: two words in registers beat a table in memory.
+    /// `tchar` of RFC 9110 5.6.2, one bit for each character: two words in registers are faster than a table in memory.
     private static let lowTokens: UInt64 = 0x03FF_6CFA_0000_0000
     private static let highTokens: UInt64 = 0x57FF_FFFF_C7FF_FFFE
 
@@ -49,13 +49,13 @@ package enum ASCII {
         byte &- UInt8(ascii: "A") < 26 ? byte | 0x20 : byte
     }
 
-    /// What a field value may hold: HTAB, SP, VCHAR and obs-text (RFC 9110 5.5).
+    /// The bytes of field values: HTAB, SP, VCHAR and obs-text (RFC 9110 5.5).
     @inline(__always)
     package static func isFieldValue(_ byte: UInt8) -> Bool {
         (byte >= 0x20 && byte != delete) || byte == tab
     }
 
-    /// `OWS`: what may surround a field value and list members.
+    /// `OWS`: the white space around field values and list members.
     @inline(__always)
     package static func isBlank(_ byte: UInt8) -> Bool { byte == space || byte == tab }
 }

@@ -13,7 +13,7 @@ extension Span where Element == UInt8 {
         return true
     }
 
-    /// Whether both are equal but for the case of ASCII letters.
+    /// Whether both are equal, ignoring the case of ASCII letters.
     @inline(__always)
     package func equalsIgnoringCase(_ other: borrowing Span<UInt8>) -> Bool {
         guard count == other.count else { return false }
@@ -25,7 +25,7 @@ extension Span where Element == UInt8 {
         return true
     }
 
-    /// Whether it is `text` but for the case of ASCII letters.
+    /// Whether it is `text`, ignoring the case of ASCII letters.
     @inline(__always)
     package func equalsIgnoringCase(_ text: StaticString) -> Bool {
         equalsIgnoringCase(text.bytes)
@@ -37,7 +37,7 @@ extension Span where Element == UInt8 {
         equals(text.bytes)
     }
 
-    /// Whether it begins with `text` but for the case of ASCII letters.
+    /// Whether it begins with `text`, ignoring the case of ASCII letters.
     @inline(__always)
     package func hasPrefixIgnoringCase(_ text: StaticString) -> Bool {
         let prefix = text.bytes
@@ -45,10 +45,10 @@ extension Span where Element == UInt8 {
         return extracting(0..<prefix.count).equalsIgnoringCase(prefix)
     }
 
-    /// Where `byte` first stands at or after `start`.
+    /// The index of the first `byte` at or after `start`.
     ///
-    /// Eight bytes at a step: a byte of `word ^ pattern` is zero where the byte stands, and the lowest zero byte is the
-    /// first whose subtraction borrows. (The load is checked against the bounds; only its type is the caller's word.)
+    /// Eight bytes in each step: `word ^ pattern` has a zero byte at each match, and the lowest zero byte is the first
+    /// whose subtraction borrows. (The load checks the bounds; only its type is assumed.)
     @inline(__always)
     package func firstIndex(of byte: UInt8, from start: Int = 0) -> Int? {
         let pattern = WordOfBytes.repeating(byte)
@@ -80,7 +80,7 @@ extension Span where Element == UInt8 {
                     continue
                 }
             }
-            // A TAB is a control character that is allowed: such a word is read byte by byte.
+            // A TAB is a permitted control character: a word that has one is checked byte by byte.
             let end = Swift.min(index &+ 8, range.upperBound)
             while index < end {
                 if !ASCII.isFieldValue(self[index]) { return index }
@@ -102,7 +102,7 @@ extension Span where Element == UInt8 {
 }
 
 extension String {
-    /// Text for people out of bytes that are most likely UTF-8.
+    /// Readable text from bytes that are probably UTF-8.
     package init(copying span: borrowing Span<UInt8>) {
         var bytes: [UInt8] = []
         bytes.append(span)
@@ -110,7 +110,7 @@ extension String {
     }
 }
 
-/// Questions asked of eight bytes at once.
+/// Predicates for eight bytes at once.
 enum WordOfBytes {
     private static let ones: UInt64 = 0x0101_0101_0101_0101
     private static let tops: UInt64 = 0x8080_8080_8080_8080
@@ -122,7 +122,7 @@ enum WordOfBytes {
     @inline(__always)
     static func zeroBytes(_ word: UInt64) -> UInt64 { (word &- ones) & ~word & tops }
 
-    /// Whether some byte is below 0x20 or 0x7F; exact, since a false mark needs a true one below it.
+    /// Whether some byte is below 0x20 or 0x7F; exact, because a false mark occurs only above a true one.
     @inline(__always)
     static func hasControl(_ word: UInt64) -> Bool {
         let low = (word &- repeating(0x20)) & ~word & tops
@@ -131,7 +131,7 @@ enum WordOfBytes {
 }
 
 extension [UInt8] {
-    /// Bytes of one's own.
+    /// A copy of the bytes.
     package init(copying span: borrowing Span<UInt8>) {
         self.init()
         append(span)

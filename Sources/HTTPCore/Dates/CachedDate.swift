@@ -1,13 +1,13 @@
 package import IOCore
 
-/// The date of now for Date fields: formatted once a second, copied otherwise.
+/// The current date for Date fields, formatted once a second and copied otherwise.
 package struct CachedDate: Sendable {
     private var second = Int.min
     private var text: [UInt8] = []
 
     package init() {}
 
-    /// Makes `bytes` the date of that second.
+    /// Sets `bytes` to the date of this second.
     @inline(__always)
     package mutating func update(unixSeconds: Int) {
         if unixSeconds != second { format(unixSeconds) }
@@ -18,7 +18,7 @@ package struct CachedDate: Sendable {
         @_lifetime(borrow self) borrowing get { text.span }
     }
 
-    /// Writes the IMF-fixdate of that second.
+    /// Writes the IMF-fixdate of this second.
     package mutating func append(unixSeconds: Int, to buffer: inout ByteBuffer) {
         update(unixSeconds: unixSeconds)
         buffer.append(text)
@@ -31,14 +31,14 @@ package struct CachedDate: Sendable {
     }
 }
 
-/// Times for logs, `2026-11-21T06:00:00.123Z` (RFC 3339, UTC): formatted once a second, milliseconds aside.
+/// Times for logs, `2026-11-21T06:00:00.123Z` (RFC 3339, UTC): formatted once a second, except for the milliseconds.
 package struct CachedTimestamp: Sendable {
     private var second = Int.min
     private var prefix: [UInt8] = []
 
     package init() {}
 
-    /// Writes the 24 bytes of that moment. Years from 0 to 9999.
+    /// Writes the 24 bytes of this time. Years from 0 to 9999.
     package mutating func append(unixMilliseconds: Int, to buffer: inout ByteBuffer) {
         var millisecond = unixMilliseconds % 1000
         if millisecond < 0 { millisecond += 1000 }

@@ -1,4 +1,4 @@
-/// A point in time as calendar and clock show it in UTC, without leap seconds (POSIX time).
+/// A calendar date and time of day in UTC, without leap seconds (POSIX time).
 struct CivilTime {
     var year: Int
     /// 1 to 12.
@@ -64,7 +64,7 @@ struct CivilTime {
         return weekday < 0 ? weekday + 7 : weekday
     }
 
-    /// Whether calendar and clock have such a moment. A leap second counts; it is the first second of the next minute.
+    /// Whether the date and time exist. A leap second is valid; it counts as the first second of the next minute.
     var isValid: Bool {
         guard (1...12).contains(month), day >= 1, day <= daysInMonth else { return false }
         return (0...23).contains(hour) && (0...59).contains(minute) && (0...60).contains(second)

@@ -4,7 +4,7 @@ package enum CookieDate {
         "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
     ]
 
-    /// - Returns: seconds since 1970; nil where a part is missing or no calendar has that day.
+    /// - Returns: seconds since 1970; nil when a part is missing or the day does not exist.
     package static func parse(_ text: [UInt8]) -> Int? {
         var time: (Int, Int, Int)?
         var day: Int?
@@ -33,7 +33,7 @@ package enum CookieDate {
         }
     }
 
-    /// Digits in front, then nothing or something that is no digit.
+    /// The number at the beginning; no further digit may follow it.
     private static func number(_ token: ArraySlice<UInt8>, digits: ClosedRange<Int>) -> Int? {
         let leading = token.prefix { ASCII.isDigit($0) }
         guard digits.contains(leading.count) else { return nil }

@@ -1,6 +1,6 @@
 import IOCore
 
-/// Dates as HTTP writes them (RFC 9110 5.6.7), in seconds since 1970.
+/// The date formats of HTTP (RFC 9110 5.6.7), from and to seconds since 1970.
 package enum HTTPDate {
     private static let weekdays: [StaticString] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
     private static let longWeekdays: [StaticString] = [
@@ -30,10 +30,10 @@ package enum HTTPDate {
 
     /// Reads the three forms: IMF-fixdate, RFC 850 and asctime.
     ///
-    /// - Parameter now: decides the century of the two-digit year of RFC 850: a date that would lie more than 50 years
-    ///   ahead is of the century before.
-    /// - Returns: nil when it is none of the forms or no such moment exists. A weekday that does not fit the date is let
-    ///   pass, a wrong name is not.
+    /// - Parameter now: decides the century of the two-digit year of RFC 850: a date more than 50 years ahead is in the
+    ///   previous century.
+    /// - Returns: nil when it has none of these forms or does not exist. A weekday that does not match the date is
+    ///   accepted, an unknown name is not.
     package static func parse(_ text: borrowing Span<UInt8>, now: Int) -> Int? {
         guard let comma = text.firstIndex(of: ASCII.comma) else { return parseAsctime(text) }
         if comma == 3 { return parseFixdate(text) }
@@ -116,7 +116,7 @@ extension Span where Element == UInt8 {
 }
 
 extension [UInt8] {
-    /// `value` in `digits` decimal digits, with zeros in front.
+    /// Appends `value` in `digits` decimal digits, with leading zeros.
     mutating func appendDigits(_ value: Int, _ digits: Int) {
         var divisor: UInt = 1
         for _ in 1..<digits { divisor *= 10 }

@@ -1,4 +1,4 @@
-/// Times for machines and people alike, by RFC 3339 in UTC.
+/// Times in the format of RFC 3339, in UTC.
 package enum Timestamp {
     /// `2026-11-21T06:00:00Z`. Years from 0 to 9999.
     package static func text(unixSeconds: Int64) -> String {

@@ -2,13 +2,13 @@ import IOCore
 
 /// The head of a request of HTTP/2, field by field (RFC 9113, section 8.3.1).
 ///
-/// A value: fields go in, and at the end the same `RequestHead` comes out, under the same rules for host, target and
-/// length, as from HTTP/1.1's parser. nghttp2 has seen to most of what is malformed; this does not rely on it.
+/// A value: fields are appended, and the result is a `RequestHead`, under the same rules for host, target and length as
+/// in HTTP/1.1's parser. nghttp2 refuses most malformed sections; this type does not rely on it.
 package struct RequestSection: Sendable {
     private enum Pseudo: Int { case method, scheme, authority, path }
 
     private let limits: HeadLimits
-    /// Pseudo-header fields, at their number; nil while they have not come.
+    /// The values of the pseudo-header fields, by `Pseudo`; nil when absent.
     private var pseudo: [[UInt8]?] = [nil, nil, nil, nil]
     private var seesFields = false
     private var cookie: [UInt8]?
@@ -17,10 +17,11 @@ package struct RequestSection: Sendable {
 
     package init(limits: HeadLimits) { self.limits = limits }
 
-    /// A field was too large to be taken at all.
+    /// Records a field that was too large to be delivered.
     package mutating func omitField() { fault = fault ?? .headTooLarge }
 
-    /// - Returns: false when the request is malformed (RFC 9113, section 8.1.1): it gets no answer but a reset.
+    /// - Returns: false when the request is malformed (RFC 9113, section 8.1.1): its stream is reset without a
+    ///   response.
     package mutating func append(
         name: borrowing Span<UInt8>,
         value: borrowing Span<UInt8>,
@@ -28,7 +29,7 @@ package struct RequestSection: Sendable {
     ) -> Bool {
         size += SectionField.size(name: name, value: value)
         head.byteCount = size
-        // What outgrows the limit is not kept; the answer is 431 when all of it has come.
+        // Fields beyond the limit are dropped; the response is 431 after the complete section.
         guard size <= limits.headBytes else {
             fault = fault ?? .headTooLarge
             return true
@@ -40,7 +41,7 @@ package struct RequestSection: Sendable {
         if id == .underscoredContentLength || id == .underscoredTransferEncoding { fault = .underscoredFraming }
         guard fault == nil else { return true }
         if id == .cookie {
-            // Split for compression; elsewhere it is one field (RFC 9113, section 8.2.3).
+            // HTTP/2 splits Cookie for compression; elsewhere it is one field (RFC 9113, section 8.2.3).
             cookie = cookie.map { $0 + [ASCII.semicolon, ASCII.space] } ?? []
             cookie?.append(value)
             return true
@@ -73,13 +74,13 @@ package struct RequestSection: Sendable {
 
     private subscript(_ kind: Pseudo) -> [UInt8]? { pseudo[kind.rawValue] }
 
-    /// The section is complete.
+    /// Concludes the section.
     ///
     /// - Parameters:
-    ///   - isForOrigin: the client takes this server for the origin: the head gets a target in origin-form. Otherwise it
-    ///     is that of a request to a proxy, with the target in absolute-form.
-    ///   - endsStream: there is no body.
-    /// - Returns: why the request is refused.
+    ///   - isForOrigin: whether the client considers this server the origin: the target is in origin-form then,
+    ///     otherwise in absolute-form, as in a request to a proxy.
+    ///   - endsStream: whether there is no body.
+    /// - Returns: the reason why the request is refused; nil for a valid one.
     package mutating func conclude(
         isForOrigin: Bool,
         endsStream: Bool,
@@ -92,7 +93,7 @@ package struct RequestSection: Sendable {
         guard method.count <= limits.methodBytes else { return .methodTooLong }
         head.method = HTTPMethod(validated: method.span)
         if let fault = parseTarget(into: &head) { return fault }
-        // A length makes it another framing.
+        // A Content-Length is handled by the common rules below.
         if !endsStream { head.framing = .untilClose }
         if let fault = head.conclude() { return fault }
         if isForOrigin, head.form == .absolute { head.becomeOriginForm() }
@@ -119,7 +120,7 @@ package struct RequestSection: Sendable {
         guard scheme.span.equalsIgnoringCase("http") || scheme.span.equalsIgnoringCase("https") else {
             return .schemeUnsupported
         }
-        // What ends an authority in a URL would have the rest of it read as a path.
+        // A delimiter that ends an authority in a URL would turn its rest into a path.
         for byte in authority
         where byte == ASCII.slash || byte == ASCII.questionMark || byte == ASCII.numberSign || byte == ASCII.backslash {
             return .authorityInvalid
@@ -132,15 +133,14 @@ package struct RequestSection: Sendable {
         return RequestTarget.parse(url.span, into: &head)
     }
 
-    /// `:authority`, or Host where a request was made from one of HTTP/1.1 (RFC 9113, section 8.3.1).
+    /// `:authority`, or Host in a request that was converted from HTTP/1.1 (RFC 9113, section 8.3.1).
     private func authority(_ head: borrowing RequestHead) -> [UInt8]? {
         if let authority = self[.authority] { return authority }
         guard head.method != .connect, let index = head.fields.first(.host) else { return nil }
         return Array(copying: head.fields.value(at: index))
     }
 
-    /// So that a Host which differs is found, and that who looks for the client's name for this server finds it in one
-    /// place.
+    /// Adds Host, so that a different one is noticed, and the name that the client used is in one place.
     private func addHost(_ authority: [UInt8], to head: inout RequestHead) {
         if head.fields.first(.host) == nil, HTTPFields.isValidValue(authority.span) {
             head.fields.append(.host, authority.span)
@@ -149,7 +149,7 @@ package struct RequestSection: Sendable {
 }
 
 extension RequestHead {
-    /// A valid absolute-form becomes the origin-form of the same request, as its client sends it to an origin.
+    /// Converts a valid absolute-form to the origin-form of the same request.
     mutating func becomeOriginForm() {
         form = target.count == 1 && target[0] == ASCII.asterisk ? .asterisk : .origin
         scheme = nil

@@ -2,8 +2,7 @@ import IOCore
 
 /// The head of a response of HTTP/2, field by field (RFC 9113, section 8.3.2).
 ///
-/// A value: fields go in, and at the end the same `ResponseHead` comes out, under the same rules, as from HTTP/1.1's
-/// parser.
+/// A value: fields are appended, and the result is a `ResponseHead`, under the same rules as in HTTP/1.1's parser.
 package struct ResponseSection: Sendable {
     private let limits: HeadLimits
     private var size = 0
@@ -31,7 +30,7 @@ package struct ResponseSection: Sendable {
                 let number = DecimalNumber.parse(value), number >= 100, number <= 599
             else { return false }
             status = number
-            // The line that HTTP/1.1 would have for it.
+            // The corresponding status line of HTTP/1.1.
             head.byteCount = 14
             return true
         }
@@ -50,9 +49,9 @@ package struct ResponseSection: Sendable {
         return true
     }
 
-    /// The section is complete, and this is ready for the next: a 1xx head is followed by another.
+    /// Concludes the section, and resets for the next one: another head follows a 1xx head.
     ///
-    /// - Returns: why the response is refused.
+    /// - Returns: the reason why the response is refused; nil for a valid one.
     package mutating func conclude(answering method: HTTPMethod, into head: inout ResponseHead) -> ResponseFault? {
         defer { self = ResponseSection(limits: limits) }
         if let fault { return fault }

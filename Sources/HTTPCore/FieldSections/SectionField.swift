@@ -1,9 +1,9 @@
 import IOCore
 
-/// What RFC 9113, section 8.2, asks of each field of a message, whoever sends it.
+/// The requirements of RFC 9113, section 8.2, for each field of a message, from clients and servers.
 enum SectionField {
-    /// Whether the field may stand in a message of HTTP/2: its name in lower case, its value without control characters
-    /// and white space at the ends, and neither of them about the connection.
+    /// Whether the field is valid in HTTP/2: its name is in lower case, its value has no control characters and no
+    /// white space at the ends, and it does not concern the connection.
     static func isWellFormed(_ id: FieldName, name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool {
         for index in 0..<name.count where ASCII.lowercased(name[index]) != name[index] { return false }
         guard HTTPFields.isValidName(name), HTTPFields.isValidValue(value) else { return false }
@@ -14,7 +14,7 @@ enum SectionField {
         }
     }
 
-    /// How large a field counts as (RFC 9113, section 6.5.2): the smallest field is not free.
+    /// The size of a field by RFC 9113, section 6.5.2, which includes an overhead of 32 bytes.
     static func size(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Int {
         name.count + value.count + 32
     }
@@ -22,7 +22,7 @@ enum SectionField {
 
 /// The trailer section of a message of HTTP/2, field by field.
 ///
-/// A value. What frames, routes or authenticates is dropped (RFC 9110, section 6.5.1).
+/// A value. Fields for framing, routing or authentication are dropped (RFC 9110, section 6.5.1).
 package struct TrailerSection: Sendable {
     private let limits: HeadLimits
     private var size = 0

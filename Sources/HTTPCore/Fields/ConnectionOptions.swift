@@ -1,9 +1,10 @@
-/// What the Connection fields of a head say (RFC 9110 7.6.1).
+/// The options in the Connection fields of a head (RFC 9110 7.6.1).
 package struct ConnectionOptions: Hashable, Sendable {
     package internal(set) var close = false
     package internal(set) var keepAlive = false
     package internal(set) var upgrade = false
-    /// Whether it names a field beyond `close`, `keep-alive`, `upgrade` and `te`: then the names are looked up.
+    /// Whether it has options other than `close`, `keep-alive`, `upgrade` and `te`, which are then looked up as field
+    /// names.
     package internal(set) var namesFields = false
 
     package init() {}
@@ -29,7 +30,7 @@ package struct ConnectionOptions: Hashable, Sendable {
         }
     }
 
-    /// Whether a connection may live on after this message (RFC 9112 9.3).
+    /// Whether the connection stays open after this message (RFC 9112 9.3).
     package func persists(minorVersion: UInt8) -> Bool {
         minorVersion >= 1 ? !close : keepAlive && !close
     }

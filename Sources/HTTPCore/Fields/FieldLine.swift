@@ -1,12 +1,12 @@
-/// One field line of a head or a trailer section (RFC 9112 5), judged byte by byte.
+/// One field line of a head or a trailer section (RFC 9112 5), validated byte by byte.
 enum FieldLine {
     enum Fault: Error {
-        /// White space in front: a folded line, or white space before the first field.
+        /// Leading white space: a folded line, or white space before the first field.
         case leadingBlank
         case noColon, blankBeforeColon
-        /// Empty, or a byte that is none of a token.
+        /// The name is empty, or has a byte that is not allowed in a token.
         case name
-        /// A control character.
+        /// The value has a control character.
         case value
         /// A CR that does not end the line.
         case carriageReturn
@@ -14,7 +14,7 @@ enum FieldLine {
         case underscoredFraming
     }
 
-    /// Appends the field of `line` to `fields`. The caller has seen that `line` ends with CRLF and holds more.
+    /// Appends the field of `line` to `fields`. The caller guarantees that `line` is not empty and ends with CRLF.
     @inline(__always)
     static func parse(_ line: borrowing Span<UInt8>, into fields: inout HTTPFields) -> Result<FieldName, Fault> {
         var index = 0

@@ -1,16 +1,16 @@
 import IOCore
 
-/// The field names that this program treats by name, found once while a head is parsed.
+/// The field names that this program knows, recognised once while a head is parsed.
 ///
-/// A raw value is a bit number in `FieldNameSet`, so there are at most 64.
+/// A raw value is a bit number in `FieldNameSet`, so that at most 64 are possible.
 package enum FieldName: UInt8, CaseIterable, Sendable {
-    /// Any name that is not below; it goes through as it came.
+    /// Any other name; such a field is forwarded unchanged.
     case other
 
     // Routing and connection (RFC 9110 7, RFC 9112).
     case host, connection, keepAlive, proxyConnection, te, trailer, transferEncoding, upgrade, via, expect, maxForwards
     case http2Settings
-    /// `Transfer_Encoding` and `Content_Length`: spelt so to slip past one of two parsers; never legitimate.
+    /// `Transfer_Encoding` and `Content_Length`: spellings that evade one of two parsers; never legitimate.
     case underscoredTransferEncoding, underscoredContentLength
 
     // Content (RFC 9110 8).
@@ -27,13 +27,13 @@ package enum FieldName: UInt8, CaseIterable, Sendable {
     // Conditions and ranges (RFC 9110 13 and 14).
     case ifMatch, ifNoneMatch, ifModifiedSince, ifUnmodifiedSince, ifRange, range, acceptRanges
 
-    // What the client prefers and is.
+    // The client's preferences and identity.
     case accept, acceptEncoding, acceptLanguage, acceptCharset, userAgent, referer, origin, from
 
     // Reports of intermediaries (RFC 9209, 9211, 7239, 7838).
     case proxyStatus, cacheStatus, forwarded, altSvc
 
-    /// The name as it is written in a head; `other` has none.
+    /// The name in its usual case; empty for `other`.
     package var text: StaticString {
         switch self {
         case .other: ""
@@ -103,7 +103,7 @@ package enum FieldName: UInt8, CaseIterable, Sendable {
         }
     }
 
-    /// The name that `name` spells in any case; `other` when it is none of these.
+    /// Recognises a name in any case; `other` for unknown names.
     package init(_ name: borrowing Span<UInt8>) {
         var hash = FieldNameTable.seed
         var index = 0
@@ -115,10 +115,10 @@ package enum FieldName: UInt8, CaseIterable, Sendable {
     }
 }
 
-/// Finds a `FieldName` by a hash that the parser computes while it reads the name.
+/// A hash table of field names. The parser computes the hash while it reads a name.
 ///
-/// Open addressing over arrays inside the value (no reference to count), with the exact comparison at the end: a
-/// collision never makes one name of another.
+/// Open addressing over arrays inside the value (without reference counting), with an exact comparison at the end, so
+/// that a collision never confuses two names.
 enum FieldNameTable {
     private static let slotCount = 256
 
@@ -159,7 +159,7 @@ enum FieldNameTable {
     }
 }
 
-/// Which names stand in a head: one bit each.
+/// A set of known field names, one bit for each.
 package struct FieldNameSet: Hashable, Sendable, ExpressibleByArrayLiteral {
     private var bits: UInt64 = 0
 

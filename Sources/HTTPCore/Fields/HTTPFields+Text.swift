@@ -1,8 +1,8 @@
 import IOCore
 
-/// Why a text cannot stand in a field.
+/// The reason why a text is not valid in a field.
 public enum HTTPFieldFault: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The name is empty or holds a character that is none of a token (RFC 9110 5.6.2).
+    /// The name is empty or has a character that is not allowed in a token (RFC 9110 5.6.2).
     case invalidName(String)
     /// The value holds CR, LF, NUL or another control character, or white space at an end (RFC 9110 5.5).
     case invalidValue(name: String)
@@ -17,9 +17,9 @@ public enum HTTPFieldFault: Error, Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Fields as text: for configuration and for users of the library. The request path works on bytes.
+/// Access to fields as text, for configuration and users of the library. The request path uses bytes.
 extension HTTPFields {
-    /// Appends a field behind those that are there, one of the same name included.
+    /// Appends a field after the existing ones, even after one of the same name.
     ///
     /// - Throws: `HTTPFieldFault`; nothing is appended then.
     public mutating func append(name: String, value: String) throws(HTTPFieldFault) {
@@ -30,7 +30,7 @@ extension HTTPFields {
         append(name: nameBytes.span, value: valueBytes.span)
     }
 
-    /// Replaces every field of that name by one, which stands at the end.
+    /// Replaces all fields of that name by one at the end.
     ///
     /// - Throws: `HTTPFieldFault`; nothing is changed then.
     public mutating func set(name: String, value: String) throws(HTTPFieldFault) {
@@ -44,13 +44,13 @@ extension HTTPFields {
         }
     }
 
-    /// Removes every field of that name, in whatever case.
+    /// Removes every field of that name, ignoring case.
     public mutating func remove(name: String) {
         let bytes = Array(name.utf8)
         removeAll { fields, index in fields.name(at: index).equalsIgnoringCase(bytes.span) }
     }
 
-    /// The values of that name, in whatever case, in order. A value that is not UTF-8 is repaired.
+    /// The values of that name, ignoring case, in order. Invalid UTF-8 is repaired.
     public func values(for name: String) -> [String] {
         let bytes = Array(name.utf8)
         var values: [String] = []
@@ -70,7 +70,7 @@ extension HTTPFields {
 }
 
 extension HTTPFields: Equatable {
-    /// The same names (without case) and values in the same order.
+    /// Whether both have the same names (ignoring case) and values in the same order.
     public static func == (left: HTTPFields, right: HTTPFields) -> Bool {
         guard left.count == right.count else { return false }
         for index in 0..<left.count {
@@ -83,7 +83,7 @@ extension HTTPFields: Equatable {
 }
 
 extension HTTPFields: CustomStringConvertible {
-    /// One line a field. Secrets are not masked: not for a log.
+    /// One line for each field. Secrets are not masked: do not log it.
     public var description: String {
         list.map { "\($0.name): \($0.value)" }.joined(separator: "\n")
     }

@@ -1,14 +1,13 @@
 package import IOCore
 
-/// The fields of a head or a trailer section, in order, over one run of bytes (RFC 9110 5).
+/// The fields of a head or a trailer section, in order, in one byte array (RFC 9110 5).
 ///
-/// The bytes are those that go on the wire (`Name: value` and CRLF a field), so that writing them out is a copy, and
-/// the value is used again for the next head without a new allocation. Names keep the case they came in and are
-/// compared without it. A value cannot hold CR, LF, NUL or another control character: the `String` methods throw, and
-/// the parsers have refused it before.
+/// The bytes have the form of the wire (`Name: value` and CRLF for each field), so that serialisation is a copy, and
+/// the memory is reused for the next head. Names keep their case, and are compared case-insensitively. A value cannot
+/// contain CR, LF, NUL or another control character: the `String` methods throw, and the parsers refuse it.
 public struct HTTPFields: Sendable {
     struct Entry: Sendable {
-        /// Where the name begins in `storage`; the value begins two bytes after its end.
+        /// The start of the name in `storage`; the value begins two bytes after the end of the name.
         let start: UInt32
         let nameLength: UInt32
         let valueLength: UInt32
@@ -22,7 +21,7 @@ public struct HTTPFields: Sendable {
             Int(start &+ nameLength &+ 2)..<Int(start &+ nameLength &+ 2 &+ valueLength)
         }
 
-        /// With the CRLF.
+        /// The length including CRLF.
         @inline(__always)
         var line: Range<Int> {
             Int(start)..<Int(start &+ nameLength &+ valueLength &+ 4)
@@ -31,14 +30,14 @@ public struct HTTPFields: Sendable {
 
     var storage: [UInt8] = []
     var entries: [Entry] = []
-    /// The names that may be here; a name stays in after its removal, so absence is certain and presence is looked up.
+    /// The names that may be present. A name stays in the set after its removal, so that only absence is certain.
     private(set) var names = FieldNameSet()
     /// Whether `storage` holds exactly the entries, in order.
     private var isContiguous = true
 
     public init() {}
 
-    /// How many field lines there are.
+    /// The number of field lines.
     public var count: Int { entries.count }
 
     public var isEmpty: Bool { entries.isEmpty }
@@ -66,7 +65,7 @@ public struct HTTPFields: Sendable {
         storage.span.extracting(entries[index].value)
     }
 
-    /// `Name: value` as it goes on the wire, without CRLF.
+    /// The field line `Name: value`, without CRLF.
     @_lifetime(borrow self)
     package func line(at index: Int) -> Span<UInt8> {
         let line = entries[index].line
@@ -77,7 +76,7 @@ public struct HTTPFields: Sendable {
         bytes.append(value(at: index))
     }
 
-    /// The first field of that name. Costs nothing when there is none.
+    /// The first field of that name. An absent name costs no search.
     package func first(_ id: FieldName) -> Int? {
         guard names.contains(id) else { return nil }
         return entries.firstIndex { $0.id == id }
@@ -93,7 +92,7 @@ public struct HTTPFields: Sendable {
         return nil
     }
 
-    /// The first field of a name that no `FieldName` stands for; compared without case.
+    /// The first field of a name without a `FieldName`, ignoring case.
     package func first(named name: borrowing Span<UInt8>) -> Int? {
         let id = FieldName(name)
         if id != .other { return first(id) }
@@ -120,8 +119,8 @@ public struct HTTPFields: Sendable {
 
     // MARK: - Writing
 
-    /// Takes a name and a value that are known to be valid: from a parser, or from another `HTTPFields`. Others stop the
-    /// program; ask `isValidName` and `isValidValue` before.
+    /// Appends a name and a value that are known to be valid: from a parser, or from another `HTTPFields`. Invalid ones
+    /// stop the program; check others with `isValidName` and `isValidValue` before.
     package mutating func append(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) {
         append(id: FieldName(name), name: name, value: value)
     }
@@ -140,7 +139,7 @@ public struct HTTPFields: Sendable {
 
     /// Copies the field at `index` of `other` to the end.
     package mutating func append(contentsOf other: borrowing HTTPFields, at index: Int) {
-        // What was valid there is valid here.
+        // A valid field stays valid in another list.
         let entry = other.entries[index]
         let start = storage.count
         storage.append(other.storage.span.extracting(entry.line))
@@ -152,7 +151,7 @@ public struct HTTPFields: Sendable {
         )
     }
 
-    /// The last line of defence against header injection, for every way in.
+    /// The last defence against header injection, for every append.
     mutating func append(id: FieldName, name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) {
         precondition(Self.isValidName(name), "a field name is a token")
         precondition(Self.isValidValue(value), "a field value holds no control character")
@@ -166,7 +165,7 @@ public struct HTTPFields: Sendable {
         record(start: start, nameLength: name.count, valueLength: value.count, id)
     }
 
-    /// For the parser, which has judged every byte of `line` (a field line with its CRLF) and found where things stand.
+    /// For the parser, which has validated every byte of `line` (a field line with CRLF) and knows the ranges.
     @inline(__always)
     mutating func append(
         parsed line: borrowing Span<UInt8>,
@@ -217,7 +216,7 @@ public struct HTTPFields: Sendable {
         if id != .other { names.remove(id) }
     }
 
-    /// Removes the fields for which `shouldRemove` says so.
+    /// Removes the fields for which `shouldRemove` returns true.
     package mutating func removeAll(where shouldRemove: (_ fields: borrowing HTTPFields, _ index: Int) -> Bool) {
         var kept: [Entry] = []
         kept.reserveCapacity(entries.count)
@@ -227,7 +226,7 @@ public struct HTTPFields: Sendable {
         isContiguous = false
     }
 
-    /// Puts one field of that name in the place of the first, or at the end.
+    /// Replaces the first field of that name and removes the others, or appends one at the end.
     package mutating func set(_ id: FieldName, _ value: borrowing Span<UInt8>) {
         precondition(id != .other, "only a name can be set")
         guard let place = first(id) else { return append(id, value) }

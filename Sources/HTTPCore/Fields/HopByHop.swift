@@ -1,6 +1,6 @@
 import IOCore
 
-/// Which fields belong to one connection and are not forwarded (rule 44; RFC 9110 7.6.1).
+/// The hop-by-hop fields, which belong to one connection and are not forwarded (rule 44; RFC 9110 7.6.1).
 extension HTTPFields {
     private static let hopByHopNames: FieldNameSet = [
         .connection, .keepAlive, .proxyConnection, .proxyAuthorization, .proxyAuthenticate, .proxyAuthenticationInfo,
@@ -8,11 +8,12 @@ extension HTTPFields {
         .transferEncoding, .upgrade, .http2Settings,
     ]
 
-    /// Whether the field at `index` stays behind. TE is one of them: where `acceptsTrailers`, `TE: trailers` is made
-    /// anew.
+    /// Whether the field at `index` is not forwarded. TE is one of these: if `acceptsTrailers`, a new `TE: trailers` is
+    /// made.
     ///
-    /// A Connection field removes only names that this program does not know: naming Host, Content-Length,
-    /// Authorization, Forwarded or another end-to-end field there is an attempt to take it from under the next reader.
+    /// A Connection field removes only names that this program does not know: a Connection that names Host,
+    /// Content-Length, Authorization, Forwarded or another end-to-end field is an attempt to hide it from the next
+    /// recipient.
     package func isHopByHop(at index: Int, _ options: ConnectionOptions) -> Bool {
         let id = id(at: index)
         if id != .other { return Self.hopByHopNames.contains(id) }
@@ -38,7 +39,7 @@ extension HTTPFields {
     /// Whether TE has the member `trailers` (RFC 9110 10.1.4).
     package var acceptsTrailers: Bool { hasMember("trailers", of: .te) }
 
-    /// Whether some field of that name has `member` in its list, parameters aside.
+    /// Whether a field of that name has `member` in its list, ignoring parameters.
     package func hasMember(_ member: StaticString, of id: FieldName) -> Bool {
         var place = first(id)
         while let index = place {

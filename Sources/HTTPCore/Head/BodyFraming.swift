@@ -1,18 +1,18 @@
-/// How long the body of a message is, and how its end is found (RFC 9112 6).
+/// The length of a message body, and the way to find its end (RFC 9112 6).
 package enum BodyFraming: Hashable, Sendable {
-    /// No body, and no field that speaks of one.
+    /// No body, and no field about one.
     case none
-    /// Exactly that many bytes; 0 where the head says so.
+    /// Exactly this number of bytes; 0 if the head says so.
     case length(Int)
-    /// Chunks, then perhaps trailers.
+    /// Chunks, then optional trailers.
     case chunked
-    /// All that comes until the connection closes (responses of HTTP/1), or until the stream ends (HTTP/2).
+    /// All bytes until the connection closes (responses of HTTP/1), or until the stream ends (HTTP/2).
     case untilClose
 
     package var hasBody: Bool { self != .none && self != .length(0) }
 }
 
-/// The bounds of a request head. What is longer is refused as soon as that is certain.
+/// The limits of a request head. A longer one is refused as soon as possible.
 package struct HeadLimits: Hashable, Sendable {
     /// The whole head, request line and last empty line included, in bytes: 431 above.
     package var headBytes: Int

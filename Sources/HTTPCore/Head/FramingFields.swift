@@ -1,4 +1,5 @@
-/// What Transfer-Encoding and Content-Length values say, judged as strictly for requests as for responses (rules 27–34).
+/// The strict interpretation of Transfer-Encoding and Content-Length, the same for requests and responses (rules
+/// 27–34).
 enum FramingFields {
     enum Length {
         case value(Int)
@@ -19,11 +20,11 @@ enum FramingFields {
     }
 
     enum Coding {
-        /// `chunked`, once and alone.
+        /// Exactly one `chunked`.
         case chunked
-        /// The last coding is another one: a request body has no end then.
+        /// The last coding is not chunked: the end of a request body is unknown then.
         case finalNotChunked
-        /// A coding that is not decoded here; chunked comes last or not at all.
+        /// An unsupported coding, with chunked at the end or absent.
         case unknown
         case invalid
     }
@@ -49,7 +50,7 @@ enum FramingFields {
         return chunkedAt == count - 1 ? .unknown : .finalNotChunked
     }
 
-    /// The registered codings (RFC 9112 7) that a sender may know and that cannot end a body.
+    /// The registered codings (RFC 9112 7) that do not delimit a body.
     private static func isRegistered(_ coding: borrowing Span<UInt8>) -> Bool {
         coding.equalsIgnoringCase("gzip") || coding.equalsIgnoringCase("x-gzip") || coding.equalsIgnoringCase("deflate")
             || coding.equalsIgnoringCase("compress") || coding.equalsIgnoringCase("x-compress")

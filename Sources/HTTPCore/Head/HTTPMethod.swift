@@ -1,19 +1,19 @@
 package import IOCore
 
-/// The method of a request (RFC 9110 9). Methods are case-sensitive: `get` is another one than `GET`.
+/// The method of a request (RFC 9110 9). Methods are case-sensitive: `get` is not `GET`.
 public enum HTTPMethod: Hashable, Sendable {
     case get, head, post, put, delete, options, patch, connect, trace
-    /// A valid token that is none of the above; it is forwarded as it came.
+    /// Another valid token; it is forwarded unchanged.
     case other([UInt8])
 
-    /// - Returns: nil when `text` is no token (RFC 9110 5.6.2).
+    /// - Returns: nil when `text` is not a token (RFC 9110 5.6.2).
     public init?(_ text: String) {
         let bytes = Array(text.utf8)
         guard HTTPFields.isValidName(bytes.span) else { return nil }
         self.init(validated: bytes.span)
     }
 
-    /// Takes bytes that are known to be a token.
+    /// Makes a method from bytes that are known to be a token.
     package init(validated bytes: borrowing Span<UInt8>) {
         if let known = Self.known(bytes) {
             self = known
@@ -35,7 +35,7 @@ public enum HTTPMethod: Hashable, Sendable {
         }
     }
 
-    /// Whether it asks for no change at the origin (RFC 9110 9.2.1). Unknown methods do not count.
+    /// Whether the method is safe (RFC 9110 9.2.1). False for unknown methods.
     public var isSafe: Bool {
         switch self {
         case .get, .head, .options, .trace: true
@@ -43,12 +43,12 @@ public enum HTTPMethod: Hashable, Sendable {
         }
     }
 
-    /// The method by which some caches are told to forget an answer; no standard knows it.
+    /// A non-standard method that tells some caches to remove a response.
     package var isPurge: Bool {
         if case .other(let bytes) = self { bytes.span.equals("PURGE") } else { false }
     }
 
-    /// Whether sending it twice is the same as sending it once (RFC 9110 9.2.2). Unknown methods do not count.
+    /// Whether the method is idempotent (RFC 9110 9.2.2). False for unknown methods.
     public var isIdempotent: Bool {
         switch self {
         case .put, .delete: true
@@ -56,7 +56,7 @@ public enum HTTPMethod: Hashable, Sendable {
         }
     }
 
-    /// Writes the bytes as they go on the wire.
+    /// Writes the bytes of the method.
     package func append(to buffer: inout ByteBuffer) {
         switch self {
         case .other(let bytes): buffer.append(bytes)

@@ -1,8 +1,8 @@
 package import IOCore
 
-/// Writes heads. The empty line behind the fields is the caller's `appendHeadEnd`.
+/// Writes heads. The caller writes the empty line after the fields with `appendHeadEnd`.
 extension ByteBuffer {
-    /// `GET /path HTTP/1.1` and CRLF. `target` must come from a parser: it is written as it is.
+    /// `GET /path HTTP/1.1` and CRLF. `target` must come from a parser: it is written unchanged.
     package mutating func appendRequestLine(_ method: HTTPMethod, target: borrowing Span<UInt8>) {
         method.append(to: &self)
         append(ASCII.space)
@@ -14,7 +14,7 @@ extension ByteBuffer {
     package mutating func appendStatusLine(_ status: Int) {
         precondition(status >= 100 && status <= 999)
         switch status {
-        // The two that nearly every line is.
+        // Nearly every line is one of these two.
         case 200: append("HTTP/1.1 200 OK\r\n")
         case 304: append("HTTP/1.1 304 Not Modified\r\n")
         default:
@@ -33,7 +33,7 @@ extension ByteBuffer {
         append("\r\n")
     }
 
-    /// `value` must be a valid field value: from a parser or made of such.
+    /// `value` must be a valid field value: from a parser, or composed of such values.
     package mutating func appendField(_ name: FieldName, _ value: borrowing Span<UInt8>) {
         append(name.text)
         append(": ")
@@ -55,8 +55,8 @@ extension ByteBuffer {
 }
 
 extension RequestHead {
-    /// Writes host and port as they stand in a Host field: the normal form, brackets around IPv6, the port unless it is
-    /// `defaultPort` (nil: whenever one is known).
+    /// Writes host and port in the form of a Host field: the normal form, brackets around IPv6, and the port unless it
+    /// is `defaultPort` (nil: always).
     package func appendAuthority(defaultPort: UInt16?, to buffer: inout ByteBuffer) {
         if hostKind == .ipv6 { buffer.append(ASCII.openBracket) }
         buffer.append(hostBytes)
@@ -68,7 +68,7 @@ extension RequestHead {
     }
 }
 
-/// The reason phrases of the statuses that are registered; the empty phrase for the others.
+/// The reason phrase of a registered status; empty for others.
 package enum ReasonPhrase {
     package static func text(of status: Int) -> StaticString {
         switch status {

@@ -1,4 +1,4 @@
-/// Why a request head is refused: what to answer, a name that stays the same between versions, and what to mend.
+/// The reason why a request head is refused, with the status of the response, a stable name, and a remedy.
 package enum RequestFault: UInt8, Error, CaseIterable, Sendable {
     // Request line.
     case bareLineFeed, bareCarriageReturn, leadingEmptyLines, leadingWhiteSpace, requestLineSpacing, missingTarget
@@ -14,10 +14,10 @@ package enum RequestFault: UInt8, Error, CaseIterable, Sendable {
     case lengthAndTransferEncoding, contentLengthRepeated, contentLengthInvalid, contentLengthOverflow
     case contentLengthLeadingZero, transferEncodingRepeated, transferEncodingNotChunked, transferCodingUnknown
     case transferEncodingInvalid, transferEncodingInVersion10
-    // What is not done.
+    // Unsupported features.
     case methodTrace, expectationUnknown
 
-    /// The status to answer with.
+    /// The status of the response.
     package var status: Int {
         switch self {
         case .methodTrace: 405
@@ -83,7 +83,7 @@ package enum RequestFault: UInt8, Error, CaseIterable, Sendable {
         }
     }
 
-    /// A sentence for the person who wrote the client.
+    /// A sentence for the client's developer.
     package var message: StaticString {
         switch self {
         case .bareLineFeed: "A line ends with LF alone; end every line of the head with CRLF."

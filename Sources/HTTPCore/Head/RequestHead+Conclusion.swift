@@ -1,6 +1,6 @@
 import IOCore
 
-/// What can be judged only when every field is there: Host, framing, connection, expectations.
+/// The checks that need all fields: Host, framing, connection, expectations.
 extension RequestHead {
     mutating func conclude() -> RequestFault? {
         if let fault = concludeHost() { return fault }
@@ -44,8 +44,8 @@ extension RequestHead {
             hostRange = normal
             return nil
         case .absolute, .authority:
-            // The target wins; a Host that says otherwise was meant to mislead one of two readers (rule 20). Of a
-            // CONNECT's Host many clients leave the port out.
+            // The target takes precedence; a different Host is an attempt to mislead a recipient (rule 20). Many
+            // clients omit the port in the Host of a CONNECT.
             let isSamePort =
                 form == .absolute
                 ? authority.port ?? scheme?.defaultPort == port
@@ -87,7 +87,8 @@ extension RequestHead {
         var place = fields.first(.expect)
         while let index = place {
             guard fields.value(at: index).equalsIgnoringCase("100-continue") else { return .expectationUnknown }
-            // HTTP/1.0 cannot hear a 100, and without a body there is nothing to wait for (RFC 9110 10.1.1).
+            // A client of HTTP/1.0 does not understand 100, and a client without a body does not wait for it (RFC 9110
+            // 10.1.1).
             if minorVersion >= 1, framing.hasBody { expectsContinue = true }
             place = fields.next(.expect, after: index)
         }

@@ -1,7 +1,7 @@
-/// The head of a request as the parser found it valid: what it asks for, of whom, and how its body is framed.
+/// The head of a valid request: method, target, host, fields, and the framing of its body.
 ///
-/// One value serves every request of a connection: its memory is kept between them. The target and the host are bytes
-/// of its own storage, handed out as spans.
+/// One value is reused for every request of a connection, with its memory. Target and host are spans of its own
+/// storage.
 package struct RequestHead: ~Copyable, Sendable {
     /// The four forms of a request target (RFC 9112 3.2).
     package enum Form: UInt8, Sendable {
@@ -24,40 +24,40 @@ package struct RequestHead: ~Copyable, Sendable {
 
     package internal(set) var method = HTTPMethod.get
     package internal(set) var form = Form.origin
-    /// Of an absolute-form target; nil in the other forms.
+    /// The scheme of a target in absolute-form; nil in the other forms.
     package internal(set) var scheme: Scheme?
-    /// The port as written in the target or, in origin-form, in Host; nil where none is written.
+    /// The port in the target or, in origin-form, in Host; nil without one.
     package internal(set) var explicitPort: UInt16?
     /// 1, or 2 for a request of HTTP/2.
     package internal(set) var majorVersion: UInt8 = 1
-    /// 0 or 1: what the client speaks of HTTP/1. A higher minor version counts as 1 (RFC 9110 2.5), and so does HTTP/2,
-    /// whose clients know all that those of HTTP/1.1 do.
+    /// The minor version of HTTP/1, 0 or 1. A higher minor version counts as 1 (RFC 9110 2.5), and so does HTTP/2,
+    /// whose clients support all features of HTTP/1.1.
     package internal(set) var minorVersion: UInt8 = 1
     package var fields = HTTPFields()
     package internal(set) var framing = BodyFraming.none
-    /// Whether the client lets the connection live on: version and Connection field.
+    /// Whether the client keeps the connection open, by version and Connection field.
     package internal(set) var keepAlive = true
     /// Whether it waits for 100 (Continue) before it sends its body.
     package internal(set) var expectsContinue = false
-    /// Whether Upgrade is there and Connection names it (rule 52).
+    /// Whether there is an Upgrade that Connection names (rule 52).
     package internal(set) var wantsUpgrade = false
     package internal(set) var connection = ConnectionOptions()
-    /// Of the host; nil where there is none (HTTP/1.0 in origin-form without Host).
+    /// The kind of the host; nil without a host (HTTP/1.0 in origin-form without Host).
     package internal(set) var hostKind: Host.Kind?
-    /// How many bytes the head had on the wire.
+    /// The length of the head on the wire, in bytes.
     package internal(set) var byteCount = 0
 
-    /// The target as it came, then what had to be made: a path for an empty one, the host's normal form.
+    /// The received target, then derived bytes: a path instead of an empty one, and the host's normal form.
     var storage: [UInt8] = []
     var rawTargetRange = 0..<0
     var targetRange = 0..<0
     var hostRange = 0..<0
-    /// In `storage`, for a host of the target.
+    /// The range of the target's host in `storage`.
     var rawHostRange = 0..<0
 
     package init() {}
 
-    /// Empties it for the next request and keeps the memory.
+    /// Resets it for the next request and keeps the memory.
     package mutating func removeAll() {
         method = .get
         form = .origin
@@ -80,12 +80,12 @@ package struct RequestHead: ~Copyable, Sendable {
         rawHostRange = 0..<0
     }
 
-    /// Empties it and gives the memory back: for a connection that goes idle.
+    /// Resets it and frees the memory: for a connection that goes idle.
     package mutating func release() {
         self = RequestHead()
     }
 
-    /// Path and query as they go into a request line to the origin: at least `/`, or `*`. The authority for CONNECT.
+    /// Path and query for a request line to the origin: at least `/`, or `*`; for CONNECT the authority.
     package var target: Span<UInt8> {
         @_lifetime(borrow self) borrowing get { storage.span.extracting(targetRange) }
     }
@@ -100,21 +100,21 @@ package struct RequestHead: ~Copyable, Sendable {
         @_lifetime(borrow self) borrowing get { storage.span.extracting(hostRange) }
     }
 
-    /// The host as the client wrote it, without the port: of the target, else of Host.
+    /// The host as the client wrote it, without the port, from the target or otherwise from Host.
     package var rawHost: Span<UInt8> {
         @_lifetime(borrow self) borrowing get { storage.span.extracting(rawHostRange) }
     }
 
-    /// The host as a value of its own: allocates; for lookups use `hostBytes`.
+    /// The host as a value, which allocates; for lookups use `hostBytes`.
     package var host: Host? {
         guard let hostKind else { return nil }
         return Host(normalForm: Array(storage[hostRange]), kind: hostKind)
     }
 
-    /// The port of the authority: as written, else that of the scheme; nil where neither is known (origin-form).
+    /// The port of the authority, otherwise the default of the scheme; nil when neither is known (origin-form).
     package var port: UInt16? { explicitPort ?? scheme?.defaultPort }
 
-    /// The value of Max-Forwards (RFC 9110 7.6.2), where there is exactly one and it is a number.
+    /// The value of Max-Forwards (RFC 9110 7.6.2), if there is exactly one and it is a number.
     package var maxForwards: Int? {
         guard let index = fields.first(.maxForwards), fields.next(.maxForwards, after: index) == nil else { return nil }
         return DecimalNumber.parse(fields.value(at: index))

@@ -2,7 +2,7 @@ import IOCore
 
 /// The request line: method, target, version (RFC 9112 3).
 enum RequestLine {
-    /// Judges the line without its CRLF and puts what it says into `head`.
+    /// Parses the line, without its CRLF, into `head`.
     static func parse(
         _ line: borrowing Span<UInt8>,
         _ limits: HeadLimits,
@@ -23,7 +23,7 @@ enum RequestLine {
         return RequestTarget.parse(line.extracting(target), into: &head)
     }
 
-    /// The fault of a line that is longer than any valid one, from its beginning.
+    /// The fault of a line that is longer than any valid one, determined from its beginning.
     static func fault(ofOverlong line: borrowing Span<UInt8>, _ limits: HeadLimits) -> RequestFault {
         switch methodRange(line, limits) {
         case .failure(let fault): return fault
@@ -67,7 +67,7 @@ enum RequestLine {
             index &+= 1
         }
         if index == start {
-            // Nothing at all, or a second space.
+            // An empty target, or a second space.
             return .failure(index == line.count ? .missingTarget : .requestLineSpacing)
         }
         return index < line.count ? .success(start..<index) : .failure(.version09)

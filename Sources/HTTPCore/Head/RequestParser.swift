@@ -1,18 +1,17 @@
 import IOCore
 
-/// Reads request heads out of the bytes of a connection, as strictly as RFC 9112 allows.
+/// Parses the request heads in the bytes of a connection, as strictly as RFC 9112 allows.
 ///
-/// It takes bytes as they come, in pieces of any size, and keeps what it needs of an unfinished line: the caller may
-/// drop what was consumed. A line is judged when it is complete, so that every division of the same bytes into pieces
-/// gives the same result; what outgrows a limit is refused at once. After `complete` it stands at the beginning of
-/// the next request; after `failed` it stays failed.
+/// It consumes pieces of any size, and copies the unfinished line: the caller may drop consumed bytes. Lines are parsed
+/// when they are complete, so that the result does not depend on the division into pieces; input beyond a limit is
+/// refused immediately. After `complete` the next request can follow; after `failed` the parser stays failed.
 package struct RequestParser: Sendable {
     package enum Outcome: Hashable, Sendable {
-        /// All was consumed and the head goes on.
+        /// All bytes were consumed, and the head is incomplete.
         case needMore
-        /// The head is valid. What follows the consumed bytes is the body or the next request.
+        /// The head is valid. The bytes after the consumed ones are the body or the next request.
         case complete
-        /// The head is refused; answer, then close.
+        /// The head is refused: respond, then close.
         case failed(RequestFault)
     }
 
@@ -23,9 +22,9 @@ package struct RequestParser: Sendable {
 
     package let limits: HeadLimits
     private var state = State.requestLine
-    /// The beginning of a line whose end has not come yet.
+    /// The beginning of an incomplete line.
     private var pending: [UInt8] = []
-    /// The bytes of this head that came in complete lines.
+    /// The number of bytes in the complete lines of this head.
     private var lineBytes = 0
     private var skippedEmptyLine = false
 
@@ -33,7 +32,7 @@ package struct RequestParser: Sendable {
         self.limits = limits
     }
 
-    /// Whether some bytes of a head have come, but not all: then the end of the connection is a truncation.
+    /// Whether a head is incomplete: the end of the connection is a truncation then.
     package var isInsideHead: Bool { lineBytes > 0 || !pending.isEmpty }
 
     /// Consumes bytes up to the end of the head.
@@ -76,7 +75,7 @@ package struct RequestParser: Sendable {
                 lineBytes = 0
                 skippedEmptyLine = false
                 state = .requestLine
-                // Heads come whole as a rule; an idle connection shall not hold the memory of one that did not.
+                // Heads usually arrive in one piece; an idle connection must not keep the memory for an incomplete one.
                 if pending.capacity > 0 { pending = [] }
                 return (position, .complete)
             case .failed(let fault):
@@ -88,7 +87,7 @@ package struct RequestParser: Sendable {
         return (position, .needMore)
     }
 
-    /// What is certain of a line, complete or not, from how it begins and how long it is.
+    /// Checks a line, complete or not, by its beginning and its length.
     private func refusal(_ line: borrowing Span<UInt8>) -> RequestFault? {
         switch state {
         case .requestLine:
@@ -108,7 +107,7 @@ package struct RequestParser: Sendable {
         }
     }
 
-    /// Judges a complete line, its LF included.
+    /// Parses a complete line, including its LF.
     private mutating func parseLine(_ line: borrowing Span<UInt8>, into head: inout RequestHead) -> Outcome {
         if let fault = refusal(line) { return .failed(fault) }
         lineBytes &+= line.count

@@ -2,7 +2,7 @@ import IOCore
 
 /// The four forms of a request target (RFC 9112 3.2).
 enum RequestTarget {
-    /// Judges `target`, whose bytes are visible ASCII, and puts its parts into `head`, whose method is known.
+    /// Parses `target`, whose bytes are visible ASCII, into `head`, whose method is already set.
     static func parse(_ target: borrowing Span<UInt8>, into head: inout RequestHead) -> RequestFault? {
         head.rawTargetRange = 0..<target.count
         head.targetRange = 0..<target.count
@@ -23,7 +23,7 @@ enum RequestTarget {
 
     private static func parseAuthority(_ target: borrowing Span<UInt8>, into head: inout RequestHead) -> RequestFault? {
         head.form = .authority
-        // What a CONNECT to a path or a URL lacks is better said than "malformed".
+        // A CONNECT to a path or a URL gets a more specific fault than "malformed".
         if target[0] == ASCII.slash || target[0] == ASCII.asterisk || target.firstIndex(of: ASCII.slash) != nil {
             return .connectWithoutAuthority
         }
@@ -76,7 +76,7 @@ enum RequestTarget {
 }
 
 extension RequestHead {
-    /// Takes the authority that stands at `range` of the storage.
+    /// Parses the authority at `range` of the storage.
     mutating func parseHost(_ range: Range<Int>) -> RequestFault? {
         let authority: Authority
         switch Authority.parse(storage.span.extracting(range)) {

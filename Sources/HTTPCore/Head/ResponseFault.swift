@@ -1,4 +1,4 @@
-/// Why the head of an origin's response is refused; the client gets a 502 (rule 54).
+/// The reason why the head of an origin's response is refused; the client gets a 502 (rule 54).
 package enum ResponseFault: UInt8, Error, CaseIterable, Sendable {
     case bareLineFeed, bareCarriageReturn, statusLineInvalid, versionUnsupported, statusInvalid, foldedField
     case spaceBeforeColon, fieldNameInvalid, fieldWithoutColon, fieldValueInvalid, headTooLarge, tooManyFields
@@ -33,7 +33,7 @@ package enum ResponseFault: UInt8, Error, CaseIterable, Sendable {
         }
     }
 
-    /// A sentence for the person who runs the origin.
+    /// A sentence for the origin's operator.
     package var message: StaticString {
         switch self {
         case .bareLineFeed: "The origin ended a line of its head with LF alone."

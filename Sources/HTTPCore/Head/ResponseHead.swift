@@ -1,26 +1,26 @@
-/// The head of a response as it was found valid.
+/// The head of a valid response.
 public struct ResponseHead: Sendable {
     /// 100 to 599.
     public internal(set) var status = 200
     public internal(set) var majorVersion: UInt8 = 1
     public internal(set) var minorVersion: UInt8 = 1
     public internal(set) var fields = HTTPFields()
-    /// Of the body that follows on the wire: none for HEAD, 1xx, 204 and 304, whatever the fields say.
+    /// The framing of the body on the wire: none for HEAD, 1xx, 204 and 304, whatever the fields say.
     package internal(set) var framing = BodyFraming.none
-    /// What Content-Length says, also where no body follows (HEAD, 304).
+    /// The value of Content-Length, also when no body follows (HEAD, 304).
     public internal(set) var contentLength: Int?
     package internal(set) var connection = ConnectionOptions()
-    /// How many bytes the head had on the wire.
+    /// The length of the head on the wire, in bytes.
     package internal(set) var byteCount = 0
 
     package init() {}
 
-    /// The head of an answer that did not come from a connection just now.
+    /// Makes the head of a response that does not come from a connection.
     ///
     /// - Parameters:
-    ///   - fields: without those of a connection and of framing, Content-Length among them.
-    ///   - contentLength: what Content-Length says; nil for none.
-    ///   - hasBody: whether as many bytes follow.
+    ///   - fields: the fields, without those about the connection and framing, such as Content-Length.
+    ///   - contentLength: the value of Content-Length; nil for none.
+    ///   - hasBody: whether this number of bytes follows.
     package init(status: Int, fields: HTTPFields, contentLength: Int?, hasBody: Bool) {
         self.status = status
         self.fields = fields
@@ -28,7 +28,7 @@ public struct ResponseHead: Sendable {
         if let contentLength, hasBody { framing = .length(contentLength) }
     }
 
-    /// Empties it for the next response and keeps the memory.
+    /// Resets it for the next response and keeps the memory.
     package mutating func removeAll() {
         status = 200
         majorVersion = 1
@@ -40,13 +40,13 @@ public struct ResponseHead: Sendable {
         byteCount = 0
     }
 
-    /// Puts other fields in the place of those that came; framing and connection stay as they were read.
+    /// Replaces the fields; framing and connection stay as received.
     package mutating func changeFields(_ change: (inout HTTPFields) -> Void) { change(&fields) }
 
     /// Whether another head follows (100, 102, 103; 101 is final for HTTP).
     package var isInterim: Bool { status < 200 && status != 101 }
 
-    /// Whether the answer to `method` has a body at all (RFC 9112 6.3, rule 50).
+    /// Whether the response to `method` can have a body (RFC 9112 6.3, rule 50).
     static func allowsBody(status: Int, to method: HTTPMethod) -> Bool {
         if method == .head || status < 200 || status == 204 || status == 304 { return false }
         return !(method == .connect && status < 300)

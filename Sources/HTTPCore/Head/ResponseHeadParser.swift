@@ -1,7 +1,7 @@
 import IOCore
 
-/// Judges the head of a response line by line, as libcurl's header callback hands the lines over
-/// (CURLOPT_HEADERFUNCTION(3)): libcurl itself is lenient, so nothing of its own reading is trusted.
+/// Parses the head of a response line by line, as libcurl's header callback delivers it (CURLOPT_HEADERFUNCTION(3)).
+/// libcurl's own parser is lenient, so that its results are not used.
 ///
 /// The status line begins a head, the empty line completes it; after an interim response the next head follows. After
 /// a fault it stays failed until `reset`.
@@ -16,7 +16,7 @@ package struct ResponseHeadParser: Sendable {
         case failed(ResponseFault)
     }
 
-    /// Of these `headBytes` and `fieldCount` count.
+    /// The limits, of which `headBytes` and `fieldCount` apply.
     package let limits: HeadLimits
     private var state = State.statusLine
 
@@ -24,13 +24,13 @@ package struct ResponseHeadParser: Sendable {
         self.limits = limits
     }
 
-    /// Whether a status line has come and the empty line has not.
+    /// Whether the status line was parsed, but not yet the empty line.
     package var isInsideHead: Bool { state == .fields }
 
-    /// Stands at the beginning of a response again.
+    /// Prepares for the next response.
     package mutating func reset() { state = .statusLine }
 
-    /// Takes one complete line, its CRLF included. `head` is emptied with a status line.
+    /// Parses one complete line, including CRLF. A status line resets `head`.
     package mutating func consume(
         line: borrowing Span<UInt8>,
         answering method: HTTPMethod,
@@ -70,7 +70,7 @@ package struct ResponseHeadParser: Sendable {
         }
     }
 
-    /// `HTTP/1.1 200 OK`, the reason left out or not, and libcurl's own `HTTP/2 200 `.
+    /// Parses `HTTP/1.1 200 OK`, with or without reason phrase, and libcurl's own `HTTP/2 200 `.
     private static func parseStatusLine(_ line: borrowing Span<UInt8>, into head: inout ResponseHead) -> ResponseFault?
     {
         for index in 0..<line.count where !ASCII.isFieldValue(line[index]) {
@@ -100,7 +100,7 @@ package struct ResponseHeadParser: Sendable {
 }
 
 extension ResponseHead {
-    /// Judges framing once every field is there.
+    /// Determines the framing when all fields are known.
     mutating func conclude(answering method: HTTPMethod) -> ResponseFault? {
         connection = ConnectionOptions(fields)
         let allowsBody = Self.allowsBody(status: status, to: method)

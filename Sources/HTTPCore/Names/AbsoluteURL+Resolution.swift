@@ -1,9 +1,9 @@
 import IOCore
 
 extension AbsoluteURL {
-    /// What a URI reference means where this URL is the base (RFC 3986, section 5.2): for `Location`.
+    /// Resolves a URI reference with this URL as the base (RFC 3986, section 5.2): for `Location`.
     ///
-    /// - Returns: nil when the reference cannot be judged (`URLReference`), or is of another scheme than http and https.
+    /// - Returns: nil when the reference is ambiguous (`URLReference`), or has another scheme than http and https.
     package func resolving(_ reference: borrowing Span<UInt8>) -> AbsoluteURL? {
         switch URLReference(reference) {
         case nil, .otherScheme:
@@ -36,7 +36,7 @@ extension AbsoluteURL {
         }
     }
 
-    /// With a path, and without its dot segments (section 5.2.4).
+    /// The URL with a path, and without dot segments (section 5.2.4).
     private static func normal(_ rest: [UInt8]) -> [UInt8] {
         let path = rest.prefix { $0 != ASCII.questionMark && $0 != ASCII.numberSign }
         var kept: [ArraySlice<UInt8>] = []
@@ -56,7 +56,7 @@ extension AbsoluteURL {
         return kept.flatMap { [ASCII.slash] + $0 } + rest[path.endIndex...]
     }
 
-    /// As text, with the scheme's own port left out.
+    /// The URL as text, without the scheme's default port.
     package var text: String { origin.description + String(decoding: rest, as: UTF8.self) }
 
     /// The request target in origin form: path and query.

@@ -1,14 +1,14 @@
-/// Where host and port stand in an authority (RFC 3986 3.2, without user information).
+/// The ranges of host and port in an authority (RFC 3986 3.2, without user information).
 struct Authority {
     enum Fault: Error {
         case userinfo, malformed, port
     }
 
     let host: Range<Int>
-    /// nil where none is written, not even behind its colon: the scheme's own, then (RFC 3986 6.2.3).
+    /// nil without a port, or with a colon only: the scheme's default then (RFC 3986 6.2.3).
     let port: UInt16?
 
-    /// Finds the parts; the host itself is judged by `Host.normalize`.
+    /// Finds the parts; `Host.normalize` validates the host.
     static func parse(_ text: borrowing Span<UInt8>) -> Result<Authority, Fault> {
         let count = text.count
         guard count > 0 else { return .failure(.malformed) }

@@ -1,12 +1,12 @@
 import IOCore
 
-/// Why a text is no host.
+/// The reason why a text is not a host.
 public enum HostFault: Error, Hashable, Sendable, CustomStringConvertible {
-    /// Nothing stands there.
+    /// The text is empty.
     case empty
-    /// A byte that no host name has.
+    /// A byte that is not allowed in host names.
     case invalidCharacter(UInt8)
-    /// Two dots together, or one in front.
+    /// Two consecutive dots, or a leading dot.
     case emptyLabel
     /// A label of more than 63 bytes.
     case labelTooLong
@@ -33,14 +33,13 @@ public enum HostFault: Error, Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// A host in its one normal form: lower case, A-label, one trailing dot off; IP literals by value, an IPv4-mapped IPv6
+/// A host in normal form: lower case, A-labels, without a trailing dot; IP literals by value, an IPv4-mapped IPv6
 /// literal as the IPv4 address that it maps.
 ///
-/// Everything that compares hosts (pins, access rules, pools) compares values of this type, so that no spelling of a
-/// name slips past a rule. Names are ASCII: letters, digits, hyphen and underscore; what turns an international name into
-/// A-labels is done before.
+/// All comparisons of hosts (pins, access rules, pools) use this type, so that no spelling of a name evades a rule.
+/// Names are ASCII: letters, digits, hyphen and underscore; international names are converted to A-labels before.
 public struct Host: Hashable, Sendable, CustomStringConvertible {
-    /// What stands in it.
+    /// The kind of the host.
     public enum Kind: UInt8, Hashable, Sendable {
         case name, ipv4, ipv6
     }
@@ -50,7 +49,7 @@ public struct Host: Hashable, Sendable, CustomStringConvertible {
     /// The normal form: a name in lower case, dotted decimal, or RFC 5952 text without brackets (never IPv4-mapped).
     package let bytes: [UInt8]
 
-    /// Takes a host as it stands in an authority: a name, an IPv4 address, or an IPv6 address in brackets.
+    /// Parses a host of an authority: a name, an IPv4 address, or an IPv6 address in brackets.
     package init(normalizing text: borrowing Span<UInt8>) throws(HostFault) {
         var bytes: [UInt8] = []
         bytes.append(text)
@@ -60,9 +59,9 @@ public struct Host: Hashable, Sendable, CustomStringConvertible {
         self.bytes = bytes
     }
 
-    /// Takes a name, an IPv4 address, or an IPv6 address with or without brackets.
+    /// Parses a name, an IPv4 address, or an IPv6 address with or without brackets.
     ///
-    /// - Throws: `HostFault` when the text is no host; it is never repaired.
+    /// - Throws: `HostFault` when the text is not a host; it is never repaired.
     public init(_ text: String) throws(HostFault) {
         let utf8 = Array(text.utf8)
         if utf8.contains(ASCII.colon), utf8.first != ASCII.openBracket {
@@ -80,13 +79,13 @@ public struct Host: Hashable, Sendable, CustomStringConvertible {
         self.bytes = bytes
     }
 
-    /// Takes bytes that `normalize` has made.
+    /// Makes a host from a result of `normalize`.
     init(normalForm bytes: [UInt8], kind: Kind) {
         self.bytes = bytes
         self.kind = kind
     }
 
-    /// The address, where the host is a literal.
+    /// The address of an IP literal; nil for a name.
     package var address: IPAddress? {
         kind == .name ? nil : IPAddress(parsing: bytes.span)
     }
@@ -94,15 +93,15 @@ public struct Host: Hashable, Sendable, CustomStringConvertible {
     /// The normal form as text; IPv6 without brackets.
     public var description: String { String(decoding: bytes, as: UTF8.self) }
 
-    /// As it stands in an authority: IPv6 in brackets.
+    /// The form for an authority: IPv6 in brackets.
     public var authorityText: String { kind == .ipv6 ? "[\(description)]" : description }
 }
 
 // MARK: - Normal form
 
 extension Host {
-    /// Appends the normal form of the text at `range` of `storage` to `storage`, and says what it is. When it throws,
-    /// `storage` may have grown.
+    /// Appends the normal form of the text at `range` of `storage` to `storage`, and returns its kind. `storage` may
+    /// have grown even when it throws.
     ///
     /// Text and normal form share one array because a request head keeps both in its own memory.
     static func normalize(_ range: Range<Int>, of storage: inout [UInt8]) throws(HostFault) -> Kind {
@@ -142,7 +141,7 @@ extension Host {
         if end == labelStart { throw .emptyLabel }
         if end &- labelStart > 63 { throw .labelTooLong }
 
-        // A last label that is a number makes the whole a number to `inet_aton` and to browsers.
+        // If the last label is a number, `inet_aton` and browsers interpret the whole as an address.
         guard isNumber(storage.span, labelStart..<end) else { return .name }
         guard IPAddress.parseIPv4(storage.span, start..<end) != nil else { throw .ambiguousNumber }
         return .ipv4

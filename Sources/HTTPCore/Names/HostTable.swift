@@ -1,11 +1,11 @@
 import IOCore
 
-/// Values by host, found by the most specific domain: the exact host, else the longest parent whose entry includes its
-/// subdomains.
+/// A table of values by host. The most specific domain applies: the exact host, otherwise the longest parent whose
+/// entry includes its subdomains.
 ///
-/// A lookup reads the name once, from its end to its front, and probes once a label; its cost does not depend on the
-/// number of entries, and it allocates nothing. Hosts are compared in their normal form, and a subdomain begins at a
-/// dot: `evilexample.com` is none of `example.com`.
+/// A lookup reads the name once, from end to start, with one probe for each label; its cost does not depend on the
+/// number of entries, and it allocates nothing. Hosts are compared in normal form, and a subdomain begins at a dot:
+/// `evilexample.com` is not a subdomain of `example.com`.
 package struct HostTable<Value> {
     private var index = HostIndex()
     private var hosts: [Host] = []
@@ -17,7 +17,7 @@ package struct HostTable<Value> {
 
     package var isEmpty: Bool { values.isEmpty }
 
-    /// - Returns: false, and nothing changes, when `host` is already there.
+    /// - Returns: false without a change when `host` already has an entry.
     @discardableResult
     package mutating func insert(_ host: Host, includeSubdomains: Bool, _ value: Value) -> Bool {
         guard index.insert(host.bytes.span, includesSubdomains: includeSubdomains && host.kind == .name) else {
@@ -32,13 +32,13 @@ package struct HostTable<Value> {
         lookup(bytes: host.bytes.span, isName: host.kind == .name)
     }
 
-    /// Takes a host in its normal form, as `Host.bytes` and `RequestHead.hostBytes` hold it.
+    /// Looks up a host in normal form, such as `Host.bytes` and `RequestHead.hostBytes`.
     package func lookup(bytes: borrowing Span<UInt8>, isName: Bool) -> Value? {
         guard let found = index.lookup(bytes, isName: isName) else { return nil }
         return values[found]
     }
 
-    /// The value of exactly this host, subdomains aside.
+    /// The value of exactly this host, without the rule for subdomains.
     package func exact(_ host: Host) -> Value? {
         guard let found = index.exact(host.bytes.span) else { return nil }
         return values[found]
@@ -52,9 +52,9 @@ package struct HostTable<Value> {
 
 extension HostTable: Sendable where Value: Sendable {}
 
-/// The part of the table that does not depend on the values: from a host to the number of its entry.
+/// The part of the table that is independent of the values: it maps a host to the number of its entry.
 ///
-/// Every name lies in one array, so that a lookup touches no reference count.
+/// All names are in one array, so that a lookup needs no reference counting.
 struct HostIndex: Sendable {
     private struct Entry: Sendable {
         let start: UInt32
@@ -65,7 +65,8 @@ struct HostIndex: Sendable {
 
     private var names: [UInt8] = []
     private var entries: [Entry] = []
-    /// Open addressing: the number of an entry plus one, 0 where free. The size is a power of two, at most half full.
+    /// Open addressing: the number of an entry plus one, 0 for a free slot. The size is a power of two, at most half
+    /// full.
     private var slots: [UInt32] = Array(repeating: 0, count: 16)
 
     func includesSubdomains(_ entry: Int) -> Bool { entries[entry].includesSubdomains }
@@ -113,7 +114,7 @@ struct HostIndex: Sendable {
         return find(host, from: 0, hash) ?? best
     }
 
-    /// From the end to the front, so that the hash of each parent comes up on the way.
+    /// From the end to the start, so that the hash of each parent is computed on the way.
     private static func hash(_ host: borrowing Span<UInt8>) -> UInt32 {
         var hash = seed
         var index = host.count
@@ -138,7 +139,7 @@ struct HostIndex: Sendable {
         slots[slot] = UInt32(entry + 1)
     }
 
-    /// The entry whose host is the end of `bytes` from `start` on.
+    /// The entry whose host equals the suffix of `bytes` from `start`.
     private func find(_ bytes: borrowing Span<UInt8>, from start: Int, _ hash: UInt32) -> Int? {
         let mask = slots.count &- 1
         var slot = Int(hash) & mask

@@ -1,11 +1,11 @@
 import IOCore
 
-/// An IP address as a value: what literals are compared by and what address rules judge.
+/// An IP address as a value, for the comparison of literals and for address rules.
 ///
 /// An IPv4-mapped IPv6 address (`::ffff:0:0/96`, RFC 4291, section 2.5.5.2) is a spelling of an IPv4 address, and the
-/// kernel dials it as that: every initialiser makes the IPv4 address of it, so that no value of this type holds the
-/// mapped form. Other IPv6 addresses that lead to an IPv4 host (NAT64, 6to4 …) are addresses of their own; what they
-/// embed is for address rules alone (`embedsIPv4`).
+/// kernel connects to it as such: every initialiser converts it to the IPv4 address, so that no value of this type has
+/// the mapped form. Other IPv6 addresses that lead to an IPv4 host (NAT64, 6to4, …) stay IPv6 addresses; only address
+/// rules look at the embedded address (`embedsIPv4`).
 package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
     /// The 128 bits in network order, most significant first; of IPv4 only the last 32 are used.
     package let high: UInt64
@@ -86,8 +86,8 @@ package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
     ///
     /// - IPv4-compatible `::/96` without `::` and `::1` (RFC 4291, section 2.5.5.1)
     /// - IPv4-translated `::ffff:0:0:0/96` (SIIT, RFC 2765; RFC 6145 gave it up)
-    /// - NAT64 `64:ff9b::/96` (RFC 6052), and the local-use `64:ff9b:1::/48` (RFC 8215), whose prefix is of 48, 56, 64 or
-    ///   96 bits: which one it is stands nowhere in the address, so each is tried
+    /// - NAT64 `64:ff9b::/96` (RFC 6052), and the local-use `64:ff9b:1::/48` (RFC 8215), whose prefix has 48, 56, 64 or
+    ///   96 bits; the address does not tell which, so each is tried
     /// - 6to4 `2002::/16` (RFC 3056)
     /// - Teredo `2001::/32`: the client's address with each bit inverted (RFC 4380, section 4)
     /// - ISATAP: the interface identifier `[02]00:5efe:a.b.c.d` under any prefix (RFC 5214, section 6.1)
@@ -101,8 +101,8 @@ package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
         }
         if high == 0x0064_FF9B_0000_0000, low >> 32 == 0, holds(low) { return true }
         if high >> 16 == 0x0064_FF9B_0001 {
-            // RFC 6052, section 2.3: bits 64 to 71 are left out, and what follows the prefix counts. No translator sends
-            // anything to 0.0.0.0/8, which is what the wrong lengths mostly find.
+            // RFC 6052, section 2.3: bits 64 to 71 are skipped, and the address follows the prefix. A wrong length
+            // mostly yields an address in 0.0.0.0/8, to which no translator sends.
             func counts(_ bits: UInt64) -> Bool { bits >> 24 & 0xFF != 0 && holds(bits) }
             if counts(high << 16 | low >> 40 & 0xFFFF) || counts(high << 24 | low >> 32 & 0xFF_FFFF) { return true }
             if counts(low >> 24) || counts(low) { return true }
@@ -113,7 +113,7 @@ package struct IPAddress: Hashable, Sendable, CustomStringConvertible {
         return false
     }
 
-    /// Whether the first `length` bits are those of `other`; false between the families.
+    /// Whether the first `length` bits are those of `other`; false for different families.
     package func hasPrefix(of other: IPAddress, length: Int) -> Bool {
         guard isIPv4 == other.isIPv4, length >= 0 else { return false }
         if isIPv4 {

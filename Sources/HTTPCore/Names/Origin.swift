@@ -1,6 +1,6 @@
 import IOCore
 
-/// Scheme, host and port: what a connection and a policy belong to (RFC 6454, for http and https).
+/// Scheme, host and port, which identify connections and policies (RFC 6454, for http and https).
 package struct Origin: Hashable, Sendable, CustomStringConvertible {
     package let scheme: RequestHead.Scheme
     package let host: Host
@@ -12,16 +12,16 @@ package struct Origin: Hashable, Sendable, CustomStringConvertible {
         self.port = port ?? scheme.defaultPort
     }
 
-    /// `https://host:port`, the port only where it is not the scheme's own.
+    /// `https://host:port`, without the scheme's default port.
     package var description: String {
         "\(scheme.text)://\(host.authorityText)" + (port == scheme.defaultPort ? "" : ":\(port)")
     }
 }
 
-/// An http or https URL in its parts, with the host in its normal form.
+/// An http or https URL in its parts, with the host in normal form.
 package struct AbsoluteURL: Hashable, Sendable {
     package let origin: Origin
-    /// Path, query and fragment as they stand: empty, or begins with `/`, `?` or `#`.
+    /// Path, query and fragment unchanged: empty, or beginning with `/`, `?` or `#`.
     package let rest: [UInt8]
 
     package init?(_ text: borrowing Span<UInt8>) {
@@ -37,18 +37,18 @@ package struct AbsoluteURL: Hashable, Sendable {
     }
 }
 
-/// A URI reference (RFC 3986 4.1) as it stands in Location, sorted by what must be known to follow or rewrite it.
+/// A URI reference (RFC 3986 4.1) such as in Location, classified for following or rewriting it.
 ///
-/// Strict: what readers are known to read differently (control characters, spaces, backslashes, user information, a host
-/// that has no normal form) is not judged at all.
+/// Strict: references that parsers interpret differently (control characters, spaces, backslashes, user information, a
+/// host without a normal form) are not accepted.
 package enum URLReference: Hashable, Sendable {
-    /// `http://…` or `https://…`; where the rest behind the authority stands.
+    /// `http://…` or `https://…`, with the position of the rest after the authority.
     case absolute(Origin, rest: Range<Int>)
     /// `//host…`: the scheme is that of the base.
     case schemeRelative(Host, port: UInt16?, rest: Range<Int>)
     /// `/path…`
     case pathAbsolute
-    /// A path without `/` in front, a query, a fragment, or nothing.
+    /// A path without leading `/`, a query, a fragment, or empty.
     case relative
     /// Another scheme, such as `mailto:`.
     case otherScheme

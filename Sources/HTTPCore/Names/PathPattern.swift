@@ -1,18 +1,18 @@
 import IOCore
 
-/// A pattern for the path of a URL, without its query: `/v1/items`, or with `*` for any run of characters, slashes
-/// among them: `/v1/*`, `*.zip`. Case counts.
+/// A pattern for the path of a URL, without its query: `/v1/items`, or with `*` for any characters, including slashes:
+/// `/v1/*`, `*.zip`. Case-sensitive.
 ///
-/// Compared without percent-encoding where that changes nothing (RFC 3986, section 6.2.2.2), so that `/%761/` does not
-/// slip past a rule for `/v1/*`.
+/// Unreserved characters are compared without percent-encoding (RFC 3986, section 6.2.2.2), so that `/%761/` does not
+/// evade a rule for `/v1/*`.
 public struct PathPattern: Hashable, Sendable {
-    /// As it was written.
+    /// The pattern as written.
     public let text: String
-    /// What stands between the stars, in their normal form; without a star that is one.
+    /// The pieces between the stars, in normal form; a single piece without a star.
     private let pieces: [[UInt8]]
 
-    /// - Returns: nil for a text that could match no path: one that begins with neither `/` nor `*`, or holds a query, a
-    ///   fragment, or what no path holds.
+    /// - Returns: nil for a text that cannot match a path: it begins with neither `/` nor `*`, or has a query, a
+    ///   fragment, or an invalid character.
     public init?(_ text: String) {
         let bytes = Array(text.utf8)
         guard let first = bytes.first, first == ASCII.slash || first == ASCII.asterisk else { return nil }
@@ -23,7 +23,7 @@ public struct PathPattern: Hashable, Sendable {
             .map { Self.normal(Array($0).span) }
     }
 
-    /// Whether it takes in the path of a target. Allocates nothing for a path without a percent sign.
+    /// Whether it matches the path of a target. Allocates nothing for a path without a percent sign.
     ///
     /// - Parameter target: path and query in origin form.
     package func matches(_ target: borrowing Span<UInt8>) -> Bool {
@@ -33,15 +33,15 @@ public struct PathPattern: Hashable, Sendable {
         return matchesNormalized(Self.normal(path).span)
     }
 
-    /// Whether the path of a target has a segment `.` or `..`, or one that some servers take for it: percent-encoded
-    /// (also twice), between encoded or backward slashes, or with a parameter behind it (`..;x`). Such a path may name
-    /// another resource at the origin than its text says.
+    /// Whether the path of a target has a segment `.` or `..`, or one that some servers interpret so: percent-encoded
+    /// (also twice), between encoded slashes or backslashes, or with a parameter (`..;x`). Such a path may identify
+    /// another resource at the origin than it seems to.
     ///
     /// - Parameter target: path and query in origin form.
     package static func hasDotSegments(_ target: borrowing Span<UInt8>) -> Bool {
         var position = 0
         var dots = 0
-        // Dots alone have come since the last slash, and perhaps a parameter behind them.
+        // Only dots since the last slash, possibly followed by a parameter.
         var isOnlyDots = false
         var isInParameter = false
         while position < target.count {
@@ -61,7 +61,7 @@ public struct PathPattern: Hashable, Sendable {
         return isOnlyDots && (dots == 1 || dots == 2)
     }
 
-    /// The byte that stands there when percent-encoding is undone, as often as it was done.
+    /// The byte after removal of percent-encoding, repeated encoding included.
     private static func decoded(_ text: borrowing Span<UInt8>, at position: Int) -> (byte: UInt8, length: Int) {
         var byte = text[position]
         var length = 1
@@ -75,7 +75,7 @@ public struct PathPattern: Hashable, Sendable {
         return (byte, length)
     }
 
-    /// - Parameter path: in its normal form.
+    /// - Parameter path: in normal form.
     private func matchesNormalized(_ path: borrowing Span<UInt8>) -> Bool {
         let first = pieces[0]
         let last = pieces[pieces.count - 1]
@@ -83,7 +83,7 @@ public struct PathPattern: Hashable, Sendable {
         guard path.count >= first.count + last.count, path.extracting(0..<first.count).equals(first.span),
             path.extracting((path.count - last.count)..<path.count).equals(last.span)
         else { return false }
-        // The pieces between are found one behind the other, each as early as can be.
+        // The middle pieces are searched one after the other, each at its earliest position.
         var place = first.count
         let end = path.count - last.count
         for piece in pieces[1..<(pieces.count - 1)] {
@@ -96,8 +96,8 @@ public struct PathPattern: Hashable, Sendable {
         return true
     }
 
-    /// The part of a target in origin form that its one star at the end stands for; nil for other patterns, and for
-    /// targets that it does not take in.
+    /// The part of a target in origin form that matches the only star, at the end; nil for other patterns, and for
+    /// targets that do not match.
     package func rest(of target: [UInt8]) -> [UInt8]? {
         guard pieces.count == 2, pieces[1].isEmpty else { return nil }
         var matched: [UInt8] = []
@@ -111,7 +111,7 @@ public struct PathPattern: Hashable, Sendable {
 
     // MARK: - Normal form
 
-    /// Percent-encoded unreserved characters decoded, other triplets in upper case.
+    /// Decodes percent-encoded unreserved characters, and changes other triplets to upper case.
     private static func normal(_ text: borrowing Span<UInt8>) -> [UInt8] {
         var result: [UInt8] = []
         result.reserveCapacity(text.count)
@@ -120,9 +120,9 @@ public struct PathPattern: Hashable, Sendable {
         return result
     }
 
-    /// Appends the character, or the triplet, that stands there.
+    /// Appends the character or triplet at a position.
     ///
-    /// - Returns: how many bytes of `text` that is.
+    /// - Returns: its length in `text`, in bytes.
     private static func appendNormal(
         _ text: borrowing Span<UInt8>,
         at position: Int,

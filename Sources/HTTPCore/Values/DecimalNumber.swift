@@ -1,6 +1,6 @@
-/// Decimal digits as a number, and nothing else: no sign, no white space, no list.
+/// Strict parsing of decimal digits: no sign, no white space, no list.
 package enum DecimalNumber {
-    /// - Returns: nil when it is empty, holds another byte, or is larger than `Int.max`. Leading zeros are allowed.
+    /// - Returns: nil when it is empty, has another byte, or is larger than `Int.max`. Leading zeros are allowed.
     package static func parse(_ text: borrowing Span<UInt8>) -> Int? {
         guard text.count > 0 else { return nil }
         var value = 0

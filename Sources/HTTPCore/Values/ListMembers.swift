@@ -1,11 +1,11 @@
-/// Walks the members of a comma-separated list (RFC 9110 5.6.1): ranges without surrounding white space, empty ones
-/// included. A comma inside a quoted string does not part.
+/// Iterates over the members of a comma-separated list (RFC 9110 5.6.1): ranges without surrounding white space,
+/// including empty ones. A comma inside a quoted string does not separate members.
 package struct ListMembers {
     private var position = 0
 
     package init() {}
 
-    /// The next member of `list`, or nil behind the last.
+    /// The next member of `list`, or nil after the last.
     package mutating func next(in list: borrowing Span<UInt8>) -> Range<Int>? {
         guard position <= list.count else { return nil }
         let start = position

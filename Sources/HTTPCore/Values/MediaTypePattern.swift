@@ -1,6 +1,6 @@
 import IOCore
 
-/// A media type, or several: `text/html`, `image/*`, `*/*`. Parameters and case do not count.
+/// A media type, or several: `text/html`, `image/*`, `*/*`. Parameters and case are ignored.
 public struct MediaTypePattern: Hashable, Sendable, CustomStringConvertible {
     /// In lower case.
     public let description: String
@@ -8,7 +8,7 @@ public struct MediaTypePattern: Hashable, Sendable, CustomStringConvertible {
     private let type: [UInt8]
     private let subtype: [UInt8]
 
-    /// - Returns: nil for a text that is no media type, has parameters, or has a star for a part of a word.
+    /// - Returns: nil for a text that is not a media type, has parameters, or has a star as a part of a word.
     public init?(_ text: String) {
         let lower = Array(text.lowercased().utf8)
         guard let slash = Self.slash(lower.span, end: lower.count) else { return nil }
@@ -23,10 +23,10 @@ public struct MediaTypePattern: Hashable, Sendable, CustomStringConvertible {
         description = text.lowercased()
     }
 
-    /// Whether it takes in every type.
+    /// Whether it matches every type.
     package var isAny: Bool { type.isEmpty }
 
-    /// Whether it takes in what a `Content-Type` field says (RFC 9110, section 8.3).
+    /// Whether it matches the value of a `Content-Type` field (RFC 9110, section 8.3).
     package func matches(_ value: borrowing Span<UInt8>) -> Bool {
         let essence = value.trimmingBlanks(0..<(value.firstIndex(of: ASCII.semicolon) ?? value.count))
         let text = value.extracting(essence)
@@ -35,7 +35,7 @@ public struct MediaTypePattern: Hashable, Sendable, CustomStringConvertible {
             && (subtype.isEmpty || text.extracting((slash + 1)..<text.count).equalsIgnoringCase(subtype.span))
     }
 
-    /// Where type and subtype part; nil when they are not two tokens.
+    /// The index of the slash between type and subtype; nil when these are not two tokens.
     private static func slash(_ text: borrowing Span<UInt8>, end: Int) -> Int? {
         guard let slash = text.firstIndex(of: ASCII.slash), HTTPFields.isValidName(text.extracting(0..<slash)),
             HTTPFields.isValidName(text.extracting((slash + 1)..<end))
@@ -45,8 +45,8 @@ public struct MediaTypePattern: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension [MediaTypePattern] {
-    /// Whether one of them takes in some `Content-Type` of these fields: a rule that refuses is not to be got around by a
-    /// second one. `*/*` takes in fields without one, too.
+    /// Whether one of the patterns matches any `Content-Type` of these fields: a second Content-Type must not evade a
+    /// rule that refuses. `*/*` also matches fields without one.
     package func matchAny(_ fields: HTTPFields) -> Bool {
         guard var place = fields.first(.contentType) else { return contains { $0.isAny } }
         while true {
@@ -56,8 +56,8 @@ extension [MediaTypePattern] {
         }
     }
 
-    /// Whether there is one `Content-Type`, and one of them takes it in: for a rule that lets something by. `*/*` takes in
-    /// fields without one, too.
+    /// Whether there is exactly one `Content-Type`, and one of the patterns matches it: for rules that permit
+    /// something. `*/*` also matches fields without one.
     package func matchOnly(_ fields: HTTPFields) -> Bool {
         guard let place = fields.first(.contentType) else { return contains { $0.isAny } }
         guard fields.next(.contentType, after: place) == nil else { return false }

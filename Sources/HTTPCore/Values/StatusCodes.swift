@@ -1,6 +1,6 @@
-/// A set of status codes of final answers: single ones, `200-299`, `4xx`.
+/// A set of final status codes: single ones, `200-299`, `4xx`.
 public struct StatusCodes: Hashable, Sendable, CustomStringConvertible, ExpressibleByArrayLiteral {
-    /// In the order in which they were named.
+    /// The ranges in their original order.
     public private(set) var ranges: [ClosedRange<Int>] = []
 
     public init(_ ranges: [ClosedRange<Int>] = []) { self.ranges = ranges }
@@ -8,9 +8,9 @@ public struct StatusCodes: Hashable, Sendable, CustomStringConvertible, Expressi
     /// Single codes.
     public init(arrayLiteral codes: Int...) { ranges = codes.map { $0...$0 } }
 
-    /// Takes in `200`, `200-299` or `2xx`.
+    /// Adds `200`, `200-299` or `2xx`.
     ///
-    /// - Returns: false for a text that is none of these, or names no final status.
+    /// - Returns: false for a text of another form, or without a final status.
     public mutating func insert(_ text: String) -> Bool {
         let bytes = Array(text.utf8)
         func number(_ digits: ArraySlice<UInt8>) -> Int? {

@@ -1,14 +1,14 @@
 package import IOCore
 
-/// Writes structured field values (RFC 8941 4.1): what Proxy-Status and Cache-Status are made of.
+/// Writes structured field values (RFC 8941 4.1), for Proxy-Status and Cache-Status.
 extension ByteBuffer {
     /// A token, such as an error type. It must be one: a letter or `*`, then token characters, `:` and `/`.
     package mutating func appendStructured(token: StaticString) {
         append(token)
     }
 
-    /// A string in quotes, with `"` and `\` escaped. What a string cannot hold (control characters and bytes above
-    /// 0x7E) becomes `?`, so that text from elsewhere cannot leave the quotes or the line.
+    /// A string in quotes, with `"` and `\` escaped. Invalid bytes (control characters and bytes above 0x7E) become
+    /// `?`, so that foreign text cannot leave the quotes or the line.
     package mutating func appendStructured(string: borrowing Span<UInt8>) {
         append(ASCII.quote)
         var index = 0
@@ -25,12 +25,12 @@ extension ByteBuffer {
         appendStructured(string: string.bytes)
     }
 
-    /// An integer of at most 15 digits; what is larger is written as the largest.
+    /// An integer of at most 15 digits; a larger one is written as the largest.
     package mutating func appendStructured(integer: Int) {
         append(decimal: max(-999_999_999_999_999, min(999_999_999_999_999, integer)))
     }
 
-    /// What stands before a parameter's value: `; key=`. A key is lower case.
+    /// The beginning of a parameter, `; key=`. A key is in lower case.
     package mutating func appendStructuredParameter(key: StaticString) {
         append("; ")
         append(key)

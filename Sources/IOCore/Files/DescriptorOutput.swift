@@ -1,9 +1,9 @@
 import CShims
 import Glibc
 
-/// Writes all of a text to a descriptor, however many writes that takes.
+/// Writes a whole text to a descriptor, with as many write(2) calls as necessary.
 package enum DescriptorOutput {
-    /// Waits while the descriptor has no room: never on a loop.
+    /// Blocks while the descriptor is not writable: never on a loop.
     ///
     /// - Returns: 0, or the `errno` value of the failure.
     @discardableResult

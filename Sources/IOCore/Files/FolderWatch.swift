@@ -1,11 +1,11 @@
 import Glibc
 
-/// Tells that entries of folders have changed (inotify(7)): were made, written to the end, renamed, removed, or given
-/// other permissions. It says that something has, not what: look at the files.
+/// Detects changes of folder entries (inotify(7)): created, closed after writing, renamed, removed, or with new
+/// permissions. It does not tell which entry has changed.
 ///
-/// It watches the folders that were there when it was made; make another after a change. Used by one thread.
+/// It watches the folders that existed when it was made; make a new one after a change. For one thread.
 package final class FolderWatch {
-    /// Which entries of a folder matter.
+    /// The relevant entries of a folder.
     package enum Names: Hashable, Sendable {
         case all
         case these(Set<String>)
@@ -25,21 +25,21 @@ package final class FolderWatch {
 
     /// Readable when something may have changed.
     package let descriptor: Int32
-    /// The folders that cannot be watched, and why; those that are not there are left out.
+    /// The folders that cannot be watched, with the error; missing folders are left out.
     package private(set) var failures: [(folder: String, IOFailure)] = []
     private var names: [Int32: Names] = [:]
 
     private static let events =
         IN_CREATE | IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF
 
-    /// - Throws: when the system has no more such watches for this user (`fs.inotify.max_user_instances`).
+    /// - Throws: when the limit of inotify instances for this user is reached (`fs.inotify.max_user_instances`).
     package init(_ folders: [String: Names]) throws(IOFailure) {
         descriptor = inotify_init1(Int32(IN_NONBLOCK) | Int32(IN_CLOEXEC))
         guard descriptor >= 0 else { throw IOFailure(code: errno, during: "inotify_init1") }
         for (folder, wanted) in folders.sorted(by: { $0.key < $1.key }) {
             let watch = inotify_add_watch(descriptor, folder, UInt32(Self.events | IN_ONLYDIR))
             if watch >= 0 {
-                // Two paths to one folder are one watch.
+                // Two paths to the same folder share one watch.
                 names[watch] = names[watch]?.union(wanted) ?? wanted
             } else if errno != ENOENT, errno != ENOTDIR {
                 failures.append((folder, IOFailure(code: errno, during: "inotify_add_watch")))
@@ -49,9 +49,9 @@ package final class FolderWatch {
 
     deinit { close(descriptor) }
 
-    /// Takes what has come, without waiting.
+    /// Reads all pending events, without blocking.
     ///
-    /// - Returns: whether any of it was about entries that matter.
+    /// - Returns: whether any of them concerned a relevant entry.
     package func drainChanges() -> Bool {
         var isRelevant = false
         while true {
@@ -61,7 +61,7 @@ package final class FolderWatch {
             guard count > 0 else { return isRelevant }
             var rest = room[..<count]
             while let (event, name) = Self.popEvent(&rest) {
-                // Without a name: the folder itself, or too many events to keep.
+                // An event without a name: the folder itself, or an overflow of the queue.
                 if name.isEmpty || names[event]?.contains(name) == true { isRelevant = true }
             }
         }

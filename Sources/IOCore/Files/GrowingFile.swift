@@ -1,23 +1,23 @@
 import Glibc
 
-/// A file of this user's alone that grows at its end. All members wait for the disk: never on a loop.
+/// A private file of this user that grows at its end. All members block on the disk: never on a loop.
 package final class GrowingFile {
     package let path: String
     private let descriptor: Int32
     package private(set) var size: Int
 
-    /// Makes a new file; what stands under that name already is left alone.
+    /// Creates a new file; an existing file of that name is not touched.
     package init(creating path: String) throws(IOFailure) {
         self.path = path
         descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
         size = 0
         guard descriptor >= 0 else { throw IOFailure(code: errno, during: "open") }
-        // Nobody has it yet: no wait, and only a file system without locks refuses.
+        // The lock is free, so that this does not block; it fails only on file systems without locks.
         flock(descriptor, LOCK_EX | LOCK_NB)
     }
 
-    /// Opens a file that an earlier process of this user has left: a regular one, under no second name, that nobody
-    /// else has open through this type.
+    /// Opens a file of an earlier process of this user: a regular file without further hard links, and not open
+    /// elsewhere through this type.
     package init(reopening path: String) throws(IOFailure) {
         self.path = path
         descriptor = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
@@ -44,12 +44,12 @@ package final class GrowingFile {
         size += bytes.count
     }
 
-    /// Waits until the bytes are on the disk.
+    /// Syncs the file to the disk (fsync(2)).
     ///
     /// - Returns: false when the disk failed.
     package func synchronize() -> Bool { fdatasync(descriptor) == 0 }
 
-    /// Drops what is behind the first `count` bytes.
+    /// Truncates the file to `count` bytes.
     package func truncate(to count: Int) throws(IOFailure) {
         guard ftruncate(descriptor, count) == 0, lseek(descriptor, 0, SEEK_END) >= 0 else {
             throw IOFailure(code: errno, during: "ftruncate")
@@ -58,12 +58,12 @@ package final class GrowingFile {
     }
 }
 
-/// What is done with whole files. All of it waits for the disk.
+/// Operations on whole files. All of them block on the disk.
 package enum FileMove {
-    /// Moves a file so that nobody ever sees a part of it under the new name, to another file system too.
+    /// Moves a file, also to another file system. An incomplete file is never visible under the new name.
     ///
-    /// - Parameter replacing: whether a file of that name may be replaced; otherwise one is left alone, and `EEXIST` is
-    ///   thrown, also when it appears at this moment.
+    /// - Parameter replacing: whether an existing file may be replaced; otherwise it is not touched, and `EEXIST` is
+    ///   thrown, even if it was created at the same moment.
     package static func move(_ source: String, to target: String, replacing: Bool) throws(IOFailure) {
         if replacing {
             if rename(source, target) == 0 { return }
@@ -73,7 +73,7 @@ package enum FileMove {
                 unlink(source)
                 return
             }
-            // Another file system, or one that knows no second names.
+            // Another file system, or one without hard links.
             guard [EXDEV, EPERM, EOPNOTSUPP].contains(errno) else { throw IOFailure(code: errno, during: "link") }
             var status = stat()
             if lstat(target, &status) == 0 { throw IOFailure(code: EEXIST, during: "link") }
@@ -94,7 +94,7 @@ package enum FileMove {
     private static func renameToNew(_ source: String, _ target: String) -> Int32 {
         if link(source, target) == 0 { return unlink(source) }
         guard errno == EPERM || errno == EOPNOTSUPP else { return -1 }
-        // Without second names the name is taken by an empty file first, which is then replaced.
+        // Without hard links an empty file reserves the name first, and is then replaced.
         let taken = open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard taken >= 0 else { return -1 }
         close(taken)
@@ -120,7 +120,7 @@ package enum FileMove {
 
     package static func remove(_ path: String) { unlink(path) }
 
-    /// Makes the folders above a path that are not there.
+    /// Creates the missing parent folders of a path.
     package static func makeFolders(above path: String) throws(IOFailure) {
         var end = path.startIndex
         while let slash = path[end...].firstIndex(of: "/") {

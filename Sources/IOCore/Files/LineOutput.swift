@@ -1,28 +1,28 @@
 import CShims
 import Glibc
 
-/// Appends lines to a descriptor, and leaves no half of one there: what a full disk has cut is taken back, or completed as
-/// soon as something can be written again.
+/// Appends lines to a descriptor without leaving incomplete ones: when a full disk truncates a line, it is removed, or
+/// completed as soon as the disk has space again.
 ///
-/// `@unchecked Sendable` because one thread at a time uses it: its owner's.
+/// `@unchecked Sendable` because only its owner uses it, one thread at a time.
 package final class LineOutput: @unchecked Sendable {
     /// write(2), with the negative error code.
     package typealias Write = (_ descriptor: Int32, _ bytes: UnsafeRawPointer?, _ count: Int) -> Int
 
     package let descriptor: Int32
     private let write: Write
-    /// The missing end of a line whose beginning could not be taken back: it goes before all else.
+    /// The missing end of a line whose beginning could not be removed: it is written before anything else.
     private var remainder: [UInt8] = []
 
-    /// - Parameter write: what writes, in a test.
+    /// - Parameter write: a replacement of write(2) for tests.
     package init(descriptor: Int32, write: @escaping Write = { pinproxy_write_file($0, $1, $2) }) {
         self.descriptor = descriptor
         self.write = write
     }
 
-    /// Writes whole lines, each with its newline. Waits while the descriptor has no room: never on a loop.
+    /// Writes complete lines, each with its newline. Blocks while the descriptor is not writable: never on a loop.
     ///
-    /// - Returns: how many of the lines are not there, and the `errno` value of the failure, or 0.
+    /// - Returns: the number of lines that were not written, and the `errno` value of the failure, or 0.
     package func append(_ lines: UnsafeRawBufferPointer) -> (lost: Int, code: Int32) {
         if let code = complete() { return (Self.count(lines[...]), code) }
         let size = sizeOfFile
@@ -38,9 +38,9 @@ package final class LineOutput: @unchecked Sendable {
         return (lost, code)
     }
 
-    /// The last try to complete a line.
+    /// Tries a last time to complete a line.
     ///
-    /// - Returns: how many lines stay without their end: 0 or 1.
+    /// - Returns: the number of incomplete lines: 0 or 1.
     package func finish() -> Int { complete() == nil ? 0 : 1 }
 
     private static let newline = UInt8(ascii: "\n")
@@ -74,18 +74,18 @@ package final class LineOutput: @unchecked Sendable {
         return (written, 0)
     }
 
-    /// nil when it is no regular file.
+    /// The size of a regular file; nil for others.
     private var sizeOfFile: Int? {
         var status = stat()
         guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
         return status.st_size
     }
 
-    /// Cuts the last bytes off a file, unless somebody else has written to it meanwhile.
+    /// Truncates the last bytes of a file, unless another process has written to it meanwhile.
     private func truncate(_ count: Int, from end: Int?) -> Bool {
         guard let end, sizeOfFile == end, lseek(descriptor, 0, SEEK_CUR) == end, ftruncate(descriptor, end - count) == 0
         else { return false }
-        // Without O_APPEND the next line would go behind a hole.
+        // Without O_APPEND the next line would be written after a hole.
         lseek(descriptor, end - count, SEEK_SET)
         return true
     }

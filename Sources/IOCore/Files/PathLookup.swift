@@ -11,18 +11,18 @@ package struct FolderEntry: Hashable, Sendable {
     }
 }
 
-/// The way from a path to a file, through the symbolic links on it.
+/// The resolution of a path to a file, through symbolic links.
 package struct PathLookup: Hashable, Sendable {
-    /// The entries whose change leads the path elsewhere, in the order of the way: each symbolic link, the file itself,
-    /// and the folder that it stands in. When the way breaks off, the entry that is not there is the last.
+    /// The entries whose change can alter the result, in the order of resolution: each symbolic link, the file itself,
+    /// and its folder. If the resolution fails, the missing entry is the last one.
     package private(set) var entries: [FolderEntry] = []
-    /// The path without symbolic links; nil when nothing is there.
+    /// The path without symbolic links; nil when it does not exist.
     package private(set) var destination: String?
 
-    /// Follows as many links as Linux does.
+    /// The largest number of links to follow, as in Linux.
     private static let linksAtMost = 40
 
-    /// Looks at the disk: never on a loop.
+    /// Reads the disk: never on a loop.
     package init(_ path: String) {
         var way = Way(path)
         self = way.go(leaving: 0) ?? way.end
@@ -33,12 +33,12 @@ package struct PathLookup: Hashable, Sendable {
         self.destination = destination
     }
 
-    /// How far it is gone.
+    /// The folder that the resolution has reached.
     fileprivate struct Way {
-        /// The names that are to come, the next one last.
+        /// The remaining names, the next one last.
         var left: [String]
         private var folder: String
-        /// Where `folder` itself is entered.
+        /// The entry of `folder` itself.
         private var folderEntry: FolderEntry?
         private var links = 0
         private var entries: [FolderEntry] = []
@@ -48,13 +48,13 @@ package struct PathLookup: Hashable, Sendable {
             folder = path.hasPrefix("/") ? "/" : "."
         }
 
-        /// It ended with a folder that was entered.
+        /// Whether the resolution ended with a folder that was entered.
         var end: PathLookup { PathLookup(entries: entries, destination: folder) }
 
-        /// Goes on.
+        /// Continues the resolution.
         ///
-        /// - Parameter count: how many of the names are left for later.
-        /// - Returns: nil when only those are left; else where the way has ended.
+        /// - Parameter count: the number of names that stay unresolved.
+        /// - Returns: nil when only those are left; otherwise the result.
         mutating func go(leaving count: Int) -> PathLookup? {
             while left.count > count, let name = left.popLast() {
                 if name == ".." {
@@ -104,11 +104,11 @@ package struct PathLookup: Hashable, Sendable {
         if count >= 0 {
             return .link(to: String(decoding: target[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self))
         }
-        // EINVAL: it is there, and no link. What may not be looked at may be there as well.
+        // EINVAL: it exists and is not a link. An entry without access permission may exist as well.
         return errno == EINVAL || errno == EACCES ? .other : .missing
     }
 
-    /// The names of a path, the first of them last.
+    /// The names of a path in reverse order.
     private static func names(_ path: String) -> [String] {
         path.split(separator: "/").filter { $0 != "." }.map(String.init).reversed()
     }
@@ -118,13 +118,13 @@ package struct PathLookup: Hashable, Sendable {
     }
 }
 
-/// Many paths, most of them in the same few folders: the way to a folder is gone once.
+/// A cache for the lookup of many paths in few folders: each folder is resolved once.
 package struct PathLookups {
     private var ways: [Substring: PathLookup.Way] = [:]
 
     package init() {}
 
-    /// As `PathLookup(path)`, of the moment in which the first path of its folder was looked up.
+    /// Like `PathLookup(path)`, with the state at the first lookup in its folder.
     package mutating func lookup(_ path: String) -> PathLookup {
         guard let slash = path.utf8.lastIndex(of: UInt8(ascii: "/")) else { return PathLookup(path) }
         let name = path[path.utf8.index(after: slash)...]

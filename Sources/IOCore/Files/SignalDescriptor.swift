@@ -1,7 +1,7 @@
 import CShims
 import Glibc
 
-/// The signals that a server waits for (`pinproxy_block_servers_signals`), as a descriptor among others (signalfd(2)).
+/// The signals that a server waits for (`pinproxy_block_servers_signals`), as a descriptor (signalfd(2)).
 package final class SignalDescriptor {
     package let descriptor: Int32
 
@@ -12,7 +12,7 @@ package final class SignalDescriptor {
 
     deinit { close(descriptor) }
 
-    /// The next signal that has come; nil when there is none. Never waits.
+    /// The next pending signal; nil without one. Never blocks.
     package func readSignal() -> Int32? {
         let signal = pinproxy_take_signal(descriptor)
         return signal > 0 ? signal : nil
@@ -21,9 +21,9 @@ package final class SignalDescriptor {
 
 /// Waits for descriptors without a loop (poll(2)).
 package enum DescriptorPoll {
-    /// Returns when one of them is readable, or when the time has come.
+    /// Returns when one of them is readable, or at the deadline.
     ///
-    /// - Parameter deadline: nanoseconds of the monotonic clock; nil: no end.
+    /// - Parameter deadline: nanoseconds of the monotonic clock; nil for none.
     package static func wait(_ descriptors: [Int32], until deadline: UInt64?) {
         var waiting = descriptors.map { pollfd(fd: $0, events: Int16(POLLIN), revents: 0) }
         var milliseconds: Int32 = -1
@@ -35,7 +35,7 @@ package enum DescriptorPoll {
     }
 
     /// A descriptor that is readable when a child of this process has ended, for the caller to close (pidfd_open(2));
-    /// nil where the kernel has no such thing.
+    /// nil if the kernel does not support it.
     package static func exitDescriptor(ofProcess identifier: Int32) -> Int32? {
         let descriptor = pinproxy_process_descriptor(identifier)
         return descriptor >= 0 ? descriptor : nil

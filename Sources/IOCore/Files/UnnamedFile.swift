@@ -1,20 +1,20 @@
 import CShims
 import Glibc
 
-/// A file that nobody sees before it is published, and that is gone with this object otherwise, even when the process
-/// is killed. On file systems that have no files without a name it has a hidden one meanwhile.
+/// A file that is invisible until it is published. Otherwise it is removed with this object, even when the process is
+/// killed. On file systems without unnamed files it has a hidden name meanwhile.
 ///
-/// All members wait for the disk: never on a loop, and the last reference is to be let go elsewhere, too.
+/// All members block on the disk: never on a loop. The last reference must be released elsewhere, too.
 package final class UnnamedFile {
     private let descriptor: Int32
-    /// Where it stands meanwhile, if it has to have a name.
+    /// The hidden path, if the file needs a name.
     private var hiddenPath: String?
     package private(set) var size = 0
 
     /// - Parameters:
-    ///   - folder: where it is to be published: a name in another file system cannot be given to it.
-    ///   - mode: of the file, less what the umask takes away.
-    ///   - isHidden: whether it has a hidden name meanwhile, as where the file system has no files without one.
+    ///   - folder: the folder for publication: it cannot get a name in another file system.
+    ///   - mode: the mode of the file, before the umask is applied.
+    ///   - isHidden: whether to use a hidden name, as on file systems without unnamed files.
     package init(in folder: String, mode: UInt32 = 0o600, isHidden: Bool = false) throws(IOFailure) {
         let unnamed = isHidden ? -EOPNOTSUPP : pinproxy_open_unnamed(folder, mode)
         if unnamed >= 0 {
@@ -36,7 +36,7 @@ package final class UnnamedFile {
         close(descriptor)
     }
 
-    /// Takes the name away that it may have had to be given: it will never be published.
+    /// Removes the hidden name, if there is one: the file will never be published.
     package func forgetName() {
         if let hiddenPath { unlink(hiddenPath) }
         hiddenPath = nil
@@ -48,7 +48,7 @@ package final class UnnamedFile {
         size += bytes.count
     }
 
-    /// Up to `count` bytes from there; fewer at the end alone.
+    /// Reads up to `count` bytes at an offset; fewer only at the end.
     package func read(at offset: Int, count: Int) throws(IOFailure) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: count)
         var got = 0
@@ -67,9 +67,9 @@ package final class UnnamedFile {
         return bytes
     }
 
-    /// Waits until the bytes are on the disk, then gives it a name: whoever sees the name sees the whole.
+    /// Syncs the file to the disk, then gives it a name, so that only the complete file is ever visible.
     ///
-    /// - Throws: `EEXIST` when something has that name already, which is left alone.
+    /// - Throws: `EEXIST` when the name exists already; that file is not touched.
     package func publish(as path: String) throws(IOFailure) {
         guard fdatasync(descriptor) == 0 else { throw IOFailure(code: errno, during: "fdatasync") }
         if let hiddenPath {

@@ -1,14 +1,14 @@
-/// A few threads for what may block: reading files, and the readers, interceptors and serializers of library users.
-/// Neither a session's loop nor Swift's own pool is held up by them, nor are they by a pool whose threads all wait. They
-/// start with the first use and stay. Work goes to whichever of them is free, so that one that blocks holds up no other.
+/// A few threads for blocking work: reading files, and the readers, interceptors and serializers of library users. They
+/// block neither a session's loop nor Swift's own pool, and do not depend on a thread of that pool. They start with the
+/// first use and stay. Work goes to any free thread, so that a blocked one delays no other work.
 ///
-/// `@unchecked Sendable`: `waiting` and `idle` are behind `lock`.
+/// `@unchecked Sendable`: `lock` guards `waiting` and `idle`.
 package final class BlockingThreads: TaskExecutor, @unchecked Sendable {
     package static let shared = BlockingThreads()
 
     private let lock = PosixLock()
     private var waiting = JobQueue()
-    /// The loops of threads that have nothing to do.
+    /// The loops of idle threads.
     private var idle: [EventLoop]
     private let hasThreads: Bool
 
@@ -25,9 +25,9 @@ package final class BlockingThreads: TaskExecutor, @unchecked Sendable {
 
     package func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
-        // Without a thread of its own the work is done late rather than never.
+        // If no thread can be started, the work is done late rather than never.
         guard hasThreads else { return globalConcurrentExecutor.enqueue(job) }
-        // Where none is idle, each looks for more before it rests.
+        // Without an idle thread: each thread looks for more work before it becomes idle.
         let loop: EventLoop? = lock.withLock {
             waiting.append(job)
             return idle.popLast()
@@ -48,7 +48,7 @@ package final class BlockingThreads: TaskExecutor, @unchecked Sendable {
     }
 }
 
-/// Jobs in their order.
+/// A FIFO queue of jobs.
 private struct JobQueue {
     private var jobs: [UnownedJob] = []
     private var first = 0
@@ -59,7 +59,7 @@ private struct JobQueue {
         guard first < jobs.count else { return nil }
         defer {
             first += 1
-            // What has been taken goes in large pieces, so that taking one costs little however many wait.
+            // Removed jobs are dropped in large pieces, so that a removal is cheap for any length of the queue.
             if first == jobs.count || first == 1024 {
                 jobs.removeFirst(first)
                 first = 0

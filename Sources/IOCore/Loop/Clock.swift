@@ -2,21 +2,21 @@ import CShims
 
 /// Time as the loops measure it.
 package enum Clock {
-    /// Nanoseconds of the monotonic clock; only differences mean something.
+    /// Nanoseconds of the monotonic clock; only differences are meaningful.
     @inline(__always)
     package static var monotonic: UInt64 { pinproxy_monotonic() }
 
-    /// Microseconds since 1970, for dates that people read.
+    /// Microseconds since 1970, for dates.
     @inline(__always)
     package static var realtime: Int64 { pinproxy_realtime() }
 }
 
-/// A length of time in nanoseconds, written as people say it: `.seconds(10)`.
+/// A length of time in nanoseconds, written as `.seconds(10)`.
 package struct TimeSpan: Hashable, Comparable, Sendable {
     package var nanoseconds: UInt64
 
     package init(nanoseconds: UInt64) { self.nanoseconds = nanoseconds }
-    /// A negative count is none; a count that is too large is the longest span.
+    /// A negative count becomes 0; a count that is too large becomes the longest span.
     package static func microseconds(_ count: Int64) -> TimeSpan { scaled(Int(count), by: 1000) }
     package static func milliseconds(_ count: Int) -> TimeSpan { scaled(count, by: 1_000_000) }
     package static func seconds(_ count: Int) -> TimeSpan { scaled(count, by: 1_000_000_000) }
@@ -32,9 +32,9 @@ package struct TimeSpan: Hashable, Comparable, Sendable {
     package var milliseconds: Int { Int(nanoseconds / 1_000_000) + (nanoseconds % 1_000_000 == 0 ? 0 : 1) }
 }
 
-/// How a loop's clock goes.
+/// The source of a loop's time.
 package enum LoopClock: Sendable {
     case system
-    /// It stands still until `EventLoop.advance`: a test's, so that the same steps take the same course each time.
+    /// Only `EventLoop.advance` moves it, so that tests are deterministic.
     case byHand
 }

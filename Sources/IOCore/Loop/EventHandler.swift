@@ -1,6 +1,6 @@
 import CShims
 
-/// What a descriptor is ready for.
+/// The readiness of a descriptor.
 public struct Readiness: OptionSet, Sendable {
     public let rawValue: UInt32
     @inline(__always)
@@ -9,17 +9,17 @@ public struct Readiness: OptionSet, Sendable {
     package static let readable = Readiness(rawValue: PINPROXY_EVENT_IN)
     package static let writable = Readiness(rawValue: PINPROXY_EVENT_OUT)
     package static let failed = Readiness(rawValue: PINPROXY_EVENT_ERROR)
-    /// Both directions are over: the peer is gone.
+    /// Both directions have ended: the peer is gone.
     package static let hungUp = Readiness(rawValue: PINPROXY_EVENT_HANGUP)
-    /// The peer has said all it will say; it may still listen.
+    /// The peer has ended its side; it may still read.
     package static let peerClosed = Readiness(rawValue: PINPROXY_EVENT_PEER_CLOSED)
-    /// Only changes are told, not states.
+    /// Edge-triggered: only changes are reported.
     package static let edge = Readiness(rawValue: UInt32(bitPattern: Int32.min))
-    /// Of all the loops that wait for a listener, one is woken.
+    /// Only one of the loops that wait for a listener is woken.
     package static let exclusive = Readiness(rawValue: 1 << 28)
 }
 
-/// Whoever is told that a descriptor is ready. A class to inherit from, so that the call is a plain one.
+/// The receiver of a descriptor's events. A base class, so that the call needs no existential.
 open class EventHandler {
     package init() {}
 

@@ -4,11 +4,11 @@ import Synchronization
 
 /// One thread's event loop over epoll: descriptors, timers, and work handed over from other threads.
 ///
-/// `@unchecked Sendable` because `submit`, `wake` and `stop` are the only members for other threads, and these touch
-/// nothing but `submitted` (behind `lock`), `stopping` (atomic) and the eventfd (a kernel object). All other
-/// state belongs to the thread that calls `run`, which each member checks in debug builds.
+/// `@unchecked Sendable` because `submit`, `wake` and `stop` are the only members for other threads, and they use only
+/// `submitted` (guarded by `lock`), `stopping` (atomic) and the eventfd (a kernel object). All other state belongs to
+/// the thread that calls `run`, which each member checks in debug builds.
 package final class EventLoop: @unchecked Sendable {
-    /// What stands behind a descriptor. The number tells the registrations of a reused descriptor apart: an event
+    /// The registration of a descriptor. Its number distinguishes the registrations of a reused descriptor: an event
     /// that was fetched for the old one is dropped.
     private struct Registration {
         var handler: EventHandler?
@@ -16,7 +16,7 @@ package final class EventLoop: @unchecked Sendable {
         var interest: Readiness
     }
 
-    // Loop thread only.
+    // Only for the loop's thread.
     private let epoll: Int32
     private var registrations: [Registration] = []
     private var lastNumber: UInt32 = 0
@@ -25,22 +25,22 @@ package final class EventLoop: @unchecked Sendable {
     private var events = [pinproxy_event](repeating: pinproxy_event(), count: 256)
     private var thread: pthread_t?
 
-    /// The monotonic time at which this turn began, in nanoseconds: one clock call a turn.
+    /// The monotonic time of the beginning of this turn, in nanoseconds: one clock call for each turn.
     package private(set) var now: UInt64
     /// Microseconds since 1970, taken together with `now`.
     package private(set) var wallClock: Int64
 
     private var calibratedAt: UInt64 = 0
     private var calibratedWall: Int64 = 0
-    /// How the loop's clock goes.
+    /// The source of the loop's time.
     private let clock: LoopClock
 
     // Any thread.
     private let wakeUp: Int32
     private let lock = PosixLock()
-    /// Behind `lock`.
+    /// *Guarded by `lock`.
     private var submitted: [@Sendable () -> Void] = []
-    /// Behind `lock`: `run` has returned.
+    /// Whether `run` has returned. Guarded by `lock`.
     private var hasEnded = false
     private let stopping = Atomic<Bool>(false)
 
@@ -70,8 +70,8 @@ package final class EventLoop: @unchecked Sendable {
 
     // MARK: Any thread
 
-    /// Has `work` done on the loop's thread, in the order of the calls. After the end of `run` it is dropped: work often
-    /// holds the loop, and the two would hold each other for ever.
+    /// Submits `work` to the loop's thread, which does it in the order of the calls. It is dropped after the end of
+    /// `run`, because work often references the loop, and a reference cycle would remain.
     package func submit(_ work: @escaping @Sendable () -> Void) {
         let first = lock.withLock {
             guard !hasEnded else { return false }
@@ -81,7 +81,7 @@ package final class EventLoop: @unchecked Sendable {
         if first { wake() }
     }
 
-    /// Ends `run` after the turn that is under way.
+    /// Ends `run` after the current turn.
     package func stop() {
         stopping.store(true, ordering: .releasing)
         wake()
@@ -94,7 +94,7 @@ package final class EventLoop: @unchecked Sendable {
 
     // MARK: The loop's thread
 
-    /// True on the thread that runs the loop, and before any does.
+    /// Whether the caller is on the loop's thread, or the loop has not run yet.
     package var isCurrent: Bool {
         guard let thread else { return true }
         return pthread_equal(thread, pthread_self()) != 0
@@ -105,7 +105,7 @@ package final class EventLoop: @unchecked Sendable {
         thread = pthread_self()
         run { false }
         thread = nil
-        // Let go of outside the lock: what work holds may submit more when it goes.
+        // Released outside the lock, because the deinit of a captured object may submit more work.
         _ = lock.withLock {
             hasEnded = true
             defer { submitted = [] }
@@ -115,13 +115,13 @@ package final class EventLoop: @unchecked Sendable {
 
     /// Serves events until the condition holds, or `stop`.
     ///
-    /// The condition is looked at before each wait, behind all work that was put off: what fulfils it may be the last
-    /// thing that happens on this loop. Another thread that fulfils it has to `submit` something, which wakes the loop.
+    /// The condition is checked before each wait, after all deferred work, because the event that fulfils it may be the
+    /// last one on this loop. Another thread that fulfils it has to `submit` something, which wakes the loop.
     package func run(until isFulfilled: () throws -> Bool) rethrows {
         while !stopping.load(ordering: .acquiring), try round(unless: isFulfilled, waitingAtMost: nil) != .fulfilled {}
     }
 
-    /// The same for a bounded time; at least one round is made, without a wait when there is no time.
+    /// The same with a time limit; at least one turn is made, without a wait when the limit is 0.
     ///
     /// - Returns: whether the condition holds.
     @discardableResult
@@ -137,26 +137,27 @@ package final class EventLoop: @unchecked Sendable {
         return true
     }
 
-    /// Serves events for so long.
+    /// Serves events for a length of time.
     package func run(atMost limit: TimeSpan) { run(until: { false }, atMost: limit) }
 
-    /// One round, for who goes step by step. Its wait is bounded: what is waited for may have happened in its first step.
+    /// Makes one turn, for callers that proceed step by step. Its wait is limited, because the awaited event may
+    /// already have happened.
     ///
-    /// - Returns: whether there was an event, or a timer was due.
+    /// - Returns: whether an event or a due timer was handled.
     @discardableResult
     package func turn(waitingAtMost limit: TimeSpan) -> Bool {
         round(unless: { false }, waitingAtMost: limit) == .worked
     }
 
     private enum Round {
-        /// Nothing was waited for: the condition holds.
+        /// No wait was necessary: the condition holds.
         case fulfilled
-        /// There was an event, or a timer was due.
+        /// An event or a due timer was handled.
         case worked
         case idle
     }
 
-    /// Runs the work put off, waits, then runs the handlers, the due timers, and the work that these have put off.
+    /// Runs deferred work, waits, then runs the handlers, the due timers, and the work that these have deferred.
     private func round(unless isFulfilled: () throws -> Bool, waitingAtMost limit: TimeSpan?) rethrows -> Round {
         runEndOfTurn()
         if try isFulfilled() { return .fulfilled }
@@ -180,35 +181,35 @@ package final class EventLoop: @unchecked Sendable {
         return hasWorked ? .worked : .idle
     }
 
-    /// Moves a clock that goes by hand forward; the timers that are due then fire in the next turn.
+    /// Advances a manual clock; the timers that are due then fire in the next turn.
     package func advance(by span: TimeSpan) {
         precondition(clock == .byHand, "the system's clock is nobody's to move")
         now &+= span.nanoseconds
         wallClock &+= Int64(clamping: span.nanoseconds / 1000)
     }
 
-    /// Sets the calendar of a clock that goes by hand, forward or back; the monotonic clock stays where it is.
+    /// Sets the wall clock of a manual clock, forward or back; the monotonic clock does not change.
     package func setWallClock(_ microseconds: Int64) {
         precondition(clock == .byHand, "the system's clock is nobody's to set")
         wallClock = microseconds
     }
 
-    /// The monotonic clock at this moment instead of the turn's beginning.
+    /// The monotonic clock now, not at the turn's beginning.
     package var freshNow: UInt64 { clock == .byHand ? now : Clock.monotonic }
 
-    /// `wallClock` at this moment instead of the turn's beginning.
+    /// `wallClock` now, not at the turn's beginning.
     package var freshWallClock: Int64 {
         clock == .byHand ? wallClock : calibratedWall &+ Int64((Clock.monotonic &- calibratedAt) / 1000)
     }
 
-    /// Whether it waits for nothing: no timer is armed, and nothing is put off to the end of the turn.
+    /// Whether nothing is planned: no timer is armed, and no work is deferred to the end of the turn.
     package var hasNothingPlanned: Bool { endOfTurn.isEmpty && !timers.holdsArmed }
 
-    /// How many descriptors are waited for.
+    /// The number of registered descriptors.
     package var registeredCount: Int { registrations.count { $0.handler != nil } }
 
-    /// One look at the clock a turn; the calendar's time is worked out from it and set right every second, so that a
-    /// clock that is set is followed.
+    /// Reads the clock once for each turn. The wall clock is calculated from it and corrected every second, so that it
+    /// follows changes of the system's clock.
     private func updateTime() {
         guard clock == .system else { return }
         now = Clock.monotonic
@@ -234,7 +235,7 @@ package final class EventLoop: @unchecked Sendable {
         var until = timers.next ?? UInt64.max
         if let limit { until = min(until, freshNow &+ limit.nanoseconds) }
         if until == UInt64.max { return -1 }
-        // From the beginning of the turn: a timer may be late by the turn's length, and costs no look at the clock.
+        // Relative to the beginning of the turn: a timer may be late by the turn's length, but needs no clock call.
         guard until > now else { return 0 }
         return Int32(clamping: (until - now + 999_999) / 1_000_000)
     }
@@ -250,7 +251,8 @@ package final class EventLoop: @unchecked Sendable {
     }
 
     private func runEndOfTurn() {
-        // What the work itself puts off is done in the same turn, but boundedly: the sockets must not starve.
+        // Work that is deferred by this work is done in the same turn, up to a limit, so that the sockets do not
+        // starve.
         var rounds = 0
         while !endOfTurn.isEmpty, rounds < 8 {
             let queue = endOfTurn
@@ -260,7 +262,7 @@ package final class EventLoop: @unchecked Sendable {
         }
     }
 
-    /// Has `work` done at the end of this turn, when no handler is on the stack.
+    /// Defers `work` to the end of this turn, when no handler is on the stack.
     package func atEndOfTurn(_ work: @escaping () -> Void) {
         assert(isCurrent)
         endOfTurn.append(work)
@@ -268,7 +270,7 @@ package final class EventLoop: @unchecked Sendable {
 
     // MARK: Descriptors
 
-    /// Tells `handler` of `interest` on `descriptor` until `unregister`.
+    /// Notifies `handler` of events on `descriptor` until `unregister`.
     package func register(
         _ descriptor: Int32,
         _ interest: Readiness,
@@ -280,7 +282,7 @@ package final class EventLoop: @unchecked Sendable {
             registrations.append(Registration(handler: nil, number: 0, interest: []))
         }
         lastNumber &+= 1
-        // The all-ones key is the wake-up's.
+        // The key with all bits set belongs to the eventfd.
         if lastNumber == UInt32.max { lastNumber = 1 }
         let number = lastNumber
         let result = pinproxy_epoll_control(
@@ -294,7 +296,7 @@ package final class EventLoop: @unchecked Sendable {
         registrations[slot] = Registration(handler: handler, number: number, interest: interest)
     }
 
-    /// Changes what is waited for; costs no call when it is the same.
+    /// Changes the interest; an unchanged one costs no system call.
     package func modify(_ descriptor: Int32, _ interest: Readiness) {
         assert(isCurrent)
         let slot = Int(descriptor)
@@ -311,8 +313,8 @@ package final class EventLoop: @unchecked Sendable {
         )
     }
 
-    /// The same for a descriptor that its owner may have closed meanwhile: its number may be another's by now, whose
-    /// registration is left alone.
+    /// The same for a descriptor that its owner may have closed meanwhile. The registration of another descriptor that
+    /// has reused the number is not touched.
     ///
     /// - Returns: false when the registration is not the handler's any more.
     package func modify(_ descriptor: Int32, _ interest: Readiness, of handler: EventHandler) -> Bool {
@@ -321,7 +323,7 @@ package final class EventLoop: @unchecked Sendable {
         return true
     }
 
-    /// Forgets a descriptor that another owner may have closed meanwhile, unless its number is another's by now.
+    /// Unregisters a descriptor that another owner may have closed meanwhile, unless its number was reused.
     package func unregister(_ descriptor: Int32, of handler: EventHandler) {
         if isRegistered(descriptor, for: handler) { unregister(descriptor) }
     }
@@ -331,7 +333,7 @@ package final class EventLoop: @unchecked Sendable {
         return slot >= 0 && slot < registrations.count && registrations[slot].handler === handler
     }
 
-    /// Forgets a descriptor. Call it before `close`.
+    /// Unregisters a descriptor. Call it before `close`.
     package func unregister(_ descriptor: Int32) {
         assert(isCurrent)
         let slot = Int(descriptor)
@@ -361,14 +363,14 @@ package final class EventLoop: @unchecked Sendable {
         timers.arm(timer, at: deadline)
     }
 
-    /// Unarms a timer that will soon be armed again: it costs a store.
+    /// Disarms a timer that will soon be armed again: it costs one store.
     @inline(__always)
     package func disarm(_ timer: LoopTimer) {
         assert(isCurrent)
         timer.disarm()
     }
 
-    /// Unarms a timer for good and lets go of what its action holds.
+    /// Removes a timer, and releases the objects that its action references.
     package func remove(_ timer: LoopTimer) {
         assert(isCurrent)
         timers.remove(timer)

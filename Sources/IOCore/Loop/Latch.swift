@@ -1,9 +1,9 @@
 import Glibc
 
-/// Lets one thread wait until a number of others have come to a point.
+/// Blocks one thread until a number of others have arrived.
 ///
-/// `@unchecked Sendable`: `left` is touched under the mutex alone; the handles are made in `init`, never move, and are
-/// for all threads. pthread's own, for the reason that `PosixLock` gives.
+/// `@unchecked Sendable`: the mutex guards `left`; the handles are made in `init`, never move, and are for all threads.
+/// It uses pthread's functions for the reason given in `PosixLock`.
 package final class Latch: @unchecked Sendable {
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
     private let condition: UnsafeMutablePointer<pthread_cond_t>
@@ -26,7 +26,7 @@ package final class Latch: @unchecked Sendable {
         mutex.deallocate()
     }
 
-    /// One has arrived.
+    /// Records an arrival.
     package func countDown() {
         pthread_mutex_lock(mutex)
         left -= 1
@@ -34,7 +34,7 @@ package final class Latch: @unchecked Sendable {
         pthread_mutex_unlock(mutex)
     }
 
-    /// Returns when all have.
+    /// Waits until all have arrived.
     package func wait() {
         pthread_mutex_lock(mutex)
         while left > 0 { pthread_cond_wait(condition, mutex) }

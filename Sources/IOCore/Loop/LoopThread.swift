@@ -38,17 +38,17 @@ package final class LoopThread: @unchecked Sendable {
         pthread_join(handle, nil)
     }
 
-    /// Waits for its end, and no longer than that.
+    /// Waits for its end, up to a time limit.
     ///
-    /// - Returns: whether it has ended; if not, it goes on, and is still to be joined or detached.
+    /// - Returns: whether it has ended; if not, it continues, and still has to be joined or detached.
     package func join(within time: TimeSpan) -> Bool {
         pinproxy_join_thread(handle, time.nanoseconds) == 0
     }
 
-    /// Whether the caller runs on it.
+    /// Whether the caller is on this thread.
     package var isCurrent: Bool { pthread_equal(handle, pthread_self()) != 0 }
 
-    /// Instead of `join`, when nobody will wait: the system frees the thread when it ends.
+    /// Replaces `join` when no caller will wait: the system frees the thread when it ends.
     package func detach() {
         pthread_detach(handle)
     }

@@ -1,18 +1,18 @@
 /// One deadline on a loop.
 ///
-/// Putting a deadline off costs a store: the timer stays where it is in the heap and is sorted in anew only when
-/// its old place comes up. A timer that is put off with each request (idle, stall) therefore costs next to nothing.
+/// A later deadline costs one store: the timer stays in the heap, and is sorted again only when its old deadline comes.
+/// A timer that each request postpones (idle, stall) therefore costs almost nothing.
 package final class LoopTimer {
-    /// When it is due, in nanoseconds of the monotonic clock; `never` when it is not armed.
+    /// The deadline in nanoseconds of the monotonic clock; `never` when it is not armed.
     package fileprivate(set) var deadline: UInt64 = LoopTimer.never
-    /// The deadline by which it is sorted; never later than `deadline`.
+    /// The deadline in the heap; never later than `deadline`.
     fileprivate var sortedBy: UInt64 = LoopTimer.never
     fileprivate var index = -1
     fileprivate let action: () -> Void
 
     fileprivate static let never = UInt64.max
 
-    /// - Parameter action: called on the loop's thread when the deadline has passed; the timer is unarmed by then.
+    /// - Parameter action: called on the loop's thread when the deadline has passed and the timer is disarmed.
     package init(_ action: @escaping () -> Void) {
         self.action = action
     }
@@ -24,10 +24,10 @@ package final class LoopTimer {
 struct TimerHeap {
     private var timers: [LoopTimer] = []
 
-    /// When the loop must wake at the latest.
+    /// The latest time at which the loop must wake.
     var next: UInt64? { timers.first?.sortedBy }
 
-    /// Whether any of them is armed.
+    /// Whether any timer is armed.
     var holdsArmed: Bool { timers.contains { $0.isArmed } }
 
     mutating func arm(_ timer: LoopTimer, at deadline: UInt64) {
@@ -43,7 +43,7 @@ struct TimerHeap {
         }
     }
 
-    /// Takes a timer out for good, so that what its action holds is let go.
+    /// Removes a timer, so that the objects that its action references are released.
     mutating func remove(_ timer: LoopTimer) {
         timer.deadline = LoopTimer.never
         let index = timer.index
@@ -57,7 +57,7 @@ struct TimerHeap {
         siftUp(last.index)
     }
 
-    /// The next timer whose deadline has passed, unarmed and ready to be called.
+    /// The next timer whose deadline has passed, already disarmed.
     mutating func popDue(_ now: UInt64) -> LoopTimer? {
         while let first = timers.first, first.sortedBy <= now {
             if first.deadline <= now {
@@ -106,9 +106,9 @@ struct TimerHeap {
 }
 
 extension LoopTimer {
-    /// Calls the action; the loop does.
+    /// Calls the action; for the loop only.
     func fire() { action() }
 
-    /// Unarmed, but left in the heap: the cheap way for a timer that will be armed again.
+    /// Disarms it but leaves it in the heap: cheap for a timer that will be armed again.
     func disarm() { deadline = LoopTimer.never }
 }

@@ -1,11 +1,11 @@
 import Glibc
 
-/// A pthread mutex, for what is locked seldom and by chance at the same time.
+/// A pthread mutex, for locks that are rarely contended.
 ///
-/// `Synchronization.Mutex` waits inside the standard library, where ThreadSanitizer does not see it, and reports races
-/// that are none when the lock was contended. This one it knows.
+/// `Synchronization.Mutex` waits inside the standard library, where ThreadSanitizer cannot follow it and reports false
+/// races after contention. ThreadSanitizer supports pthread's mutex.
 ///
-/// `@unchecked Sendable`: the handle is made in `init` and never moves; the mutex itself is for all threads.
+/// `@unchecked Sendable`: the handle is made in `init` and never moves; a mutex is thread-safe.
 package final class PosixLock: @unchecked Sendable {
     private let handle: UnsafeMutablePointer<pthread_mutex_t>
 
@@ -27,7 +27,7 @@ package final class PosixLock: @unchecked Sendable {
         return body()
     }
 
-    /// For what cannot go into a closure, such as a span: `unlock` in a `defer` right behind.
+    /// For values that a closure cannot capture, such as a span; call `unlock` in a `defer` immediately after it.
     package func lock() { pthread_mutex_lock(handle) }
 
     package func unlock() { pthread_mutex_unlock(handle) }

@@ -1,5 +1,5 @@
-/// When to look at what changes in several steps: once nothing more has happened for a while, and at the latest some
-/// time after the first step.
+/// The time to react to a change that has several steps: after a period without events, and at the latest some time
+/// after the first event.
 package struct QuietPeriod: Sendable {
     private let quiet: TimeSpan
     private let limit: TimeSpan
@@ -11,24 +11,24 @@ package struct QuietPeriod: Sendable {
         self.limit = limit
     }
 
-    /// When it is over, in nanoseconds of the monotonic clock; nil when nothing has happened.
+    /// The end of the period, in nanoseconds of the monotonic clock; nil without an event.
     package var deadline: UInt64? {
         first.map { min(last + quiet.nanoseconds, $0 + limit.nanoseconds) }
     }
 
-    /// Something has happened.
+    /// Records an event.
     package mutating func note(at now: UInt64) {
         if first == nil { first = now }
         last = now
     }
 
-    /// Whether it is over, which is said once.
+    /// Whether the period is over; true only once.
     package mutating func isOver(at now: UInt64) -> Bool {
         guard let deadline, now >= deadline else { return false }
         first = nil
         return true
     }
 
-    /// Forgets what has happened: somebody has looked.
+    /// Resets it, because the change was handled.
     package mutating func reset() { first = nil }
 }

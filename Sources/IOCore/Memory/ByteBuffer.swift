@@ -1,10 +1,9 @@
 import CShims
 
-/// A growable run of bytes with a read end and a write end: what sockets fill and drain, and what serializers
-/// write into.
+/// A growable byte buffer with a read end and a write end, for sockets and serialisers.
 ///
-/// It owns its memory, takes it from `BufferPool` and gives it back when it is emptied for good, so that an idle
-/// connection holds none. Not shared: a value of one owner, moved and never copied.
+/// It owns memory from `BufferPool` and returns it after use, so that an idle connection holds none. A noncopyable
+/// value with one owner.
 package struct ByteBuffer: ~Copyable {
     private var base: UnsafeMutableRawPointer?
     private var capacity: Int
@@ -22,14 +21,14 @@ package struct ByteBuffer: ~Copyable {
         if let base { BufferPool.free(base, capacity) }
     }
 
-    /// How many bytes wait to be read.
+    /// The number of unread bytes.
     @inline(__always)
     package var count: Int { writeIndex &- readIndex }
 
     @inline(__always)
     package var isEmpty: Bool { writeIndex == readIndex }
 
-    /// The bytes that wait to be read.
+    /// The unread bytes.
     package var bytes: Span<UInt8> {
         @_lifetime(borrow self) borrowing get {
             let span = Span<UInt8>(_unsafeStart: start, count: writeIndex &- readIndex)
@@ -42,7 +41,7 @@ package struct ByteBuffer: ~Copyable {
         return UnsafePointer(base.assumingMemoryBound(to: UInt8.self) + readIndex)
     }
 
-    /// Takes `count` bytes off the front.
+    /// Removes `count` bytes from the front.
     @inline(__always)
     package mutating func consume(_ count: Int) {
         precondition(count >= 0 && count <= self.count, "consumed more than there is")
@@ -53,13 +52,13 @@ package struct ByteBuffer: ~Copyable {
         }
     }
 
-    /// Empties it and keeps the memory for the next use.
+    /// Removes all bytes and keeps the memory for the next use.
     package mutating func removeAll() {
         readIndex = 0
         writeIndex = 0
     }
 
-    /// Empties it and gives the memory back.
+    /// Removes all bytes and frees the memory.
     package mutating func release() {
         if let base { BufferPool.free(base, capacity) }
         base = nil
@@ -68,7 +67,7 @@ package struct ByteBuffer: ~Copyable {
         writeIndex = 0
     }
 
-    /// Makes room for `count` more bytes: by moving what is there to the front, else by a larger piece of memory.
+    /// Makes space for `count` more bytes: it moves the bytes to the front, or allocates more memory.
     @inline(__always)
     package mutating func reserve(_ count: Int) {
         if capacity &- writeIndex < count { makeRoom(count) }
@@ -117,7 +116,7 @@ package struct ByteBuffer: ~Copyable {
         bytes.withUnsafeBytes { append($0) }
     }
 
-    /// Repeats bytes that stand in it already; `range` counts from the first that waits to be read.
+    /// Appends a copy of bytes in this buffer; `range` counts from the first unread byte.
     package mutating func append(copyOf range: Range<Int>) {
         precondition(range.lowerBound >= 0 && range.upperBound <= count)
         guard !range.isEmpty else { return }
@@ -127,7 +126,7 @@ package struct ByteBuffer: ~Copyable {
         writeIndex &+= range.count
     }
 
-    /// For bytes that C hands over; everyone else appends a span.
+    /// For bytes from C; other callers append a span.
     @inline(__always)
     package mutating func append(_ raw: UnsafeRawBufferPointer) {
         guard let source = raw.baseAddress, raw.count > 0 else { return }
@@ -136,13 +135,13 @@ package struct ByteBuffer: ~Copyable {
         writeIndex &+= raw.count
     }
 
-    /// Text for people (error bodies, details): not for the request path.
+    /// Text for error bodies and details: not for the request path.
     package mutating func append(text: String) {
         var text = text
         text.withUTF8 { append(UnsafeRawBufferPointer($0)) }
     }
 
-    /// A number in decimal digits.
+    /// Appends a number in decimal digits.
     package mutating func append(decimal value: Int) {
         reserve(20)
         if value < 0 {
@@ -153,7 +152,7 @@ package struct ByteBuffer: ~Copyable {
         }
     }
 
-    /// A number in lower-case hexadecimal digits (chunk sizes).
+    /// Appends a number in lower-case hexadecimal digits (chunk sizes).
     package mutating func append(hexadecimal value: Int) {
         precondition(value >= 0)
         reserve(16)
@@ -185,7 +184,7 @@ package struct ByteBuffer: ~Copyable {
         writeIndex += digits
     }
 
-    /// Lets `body` write up to `count` bytes at the end; it returns how many it wrote.
+    /// Lets `body` write up to `count` bytes at the end; it returns the number of written bytes.
     @inline(__always)
     package mutating func write(upTo count: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) -> Int {
         reserve(count)
@@ -195,17 +194,17 @@ package struct ByteBuffer: ~Copyable {
         return written
     }
 
-    /// Lets `body` see the bytes as C wants them.
+    /// Gives `body` access to the bytes for C functions.
     @inline(__always)
     package func withUnsafeBytes<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         body(UnsafeRawBufferPointer(start: start, count: count))
     }
 }
 
-/// Memory for buffers in a few sizes, kept by the thread that uses it.
+/// An allocator of buffer memory in a few sizes.
 ///
-/// A thin layer over the allocator: sizes are rounded so that a buffer that grows does so in few steps, and the
-/// allocator's own per-thread lists do the pooling.
+/// A thin layer over the allocator: sizes are rounded so that a buffer grows in few steps, and the allocator's
+/// per-thread lists do the pooling.
 package enum BufferPool {
     static let smallest = 2048
 

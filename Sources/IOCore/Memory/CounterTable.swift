@@ -1,12 +1,12 @@
 import Synchronization
 
-/// Counters that one thread adds to and any thread may read, without a lock and without waiting for the other.
+/// Counters that one thread increments and any thread may read, without locks.
 ///
-/// Adding is a load and a store, both relaxed: with one writer nothing is lost, and it costs what adding to a plain integer
-/// costs. The table has cache lines to itself, so that two writers do not slow each other down.
+/// An increment is a relaxed load and a relaxed store: with one writer no increment is lost, and the cost is that of a
+/// plain integer. The table has its own cache lines, so that two writers do not slow each other down.
 ///
-/// `@unchecked Sendable`: `counters` points to atomics for as long as the object lives, and is never changed; that one
-/// thread alone adds is its owner's promise, and all that breaks without it is a count.
+/// `@unchecked Sendable`: `counters` points to atomics during the lifetime of the object, and is constant. The owner
+/// guarantees that only one thread increments; otherwise increments could get lost.
 package final class CounterTable: @unchecked Sendable {
     private let storage: UnsafeMutableRawPointer
     private let counters: UnsafeMutablePointer<Atomic<Int>>
@@ -14,7 +14,7 @@ package final class CounterTable: @unchecked Sendable {
 
     private static let cacheLine = 64
 
-    /// All of them at 0.
+    /// Makes a table with all counters at 0.
     package init(count: Int) {
         self.count = count
         let bytes = count * MemoryLayout<Atomic<Int>>.stride
@@ -31,7 +31,7 @@ package final class CounterTable: @unchecked Sendable {
         storage.deallocate()
     }
 
-    /// For the one thread that counts.
+    /// Increments a counter; for the writing thread only.
     @inline(__always)
     package func add(_ number: Int, at index: Int) {
         precondition(index >= 0 && index < count, "no such counter")
@@ -39,7 +39,7 @@ package final class CounterTable: @unchecked Sendable {
         counter.pointee.store(counter.pointee.load(ordering: .relaxed) &+ number, ordering: .relaxed)
     }
 
-    /// For any thread.
+    /// Reads a counter; for any thread.
     package func value(at index: Int) -> Int {
         precondition(index >= 0 && index < count, "no such counter")
         return (counters + index).pointee.load(ordering: .relaxed)

@@ -2,7 +2,7 @@ import CShims
 
 /// The process's memory as the system sees it.
 package enum SystemMemory {
-    /// Gives freed memory of this thread's back to the system. It costs milliseconds: when there is nothing else to do.
+    /// Returns freed memory of this thread to the system. It takes milliseconds: call it only when idle.
     package static func release() {
         pinproxy_release_memory()
     }

@@ -1,22 +1,22 @@
 import Glibc
 import Synchronization
 
-/// The last descriptors that the system lets this process have: connections leave them alone, so that an admin listener, logs
-/// and files find one when clients take all that they can get.
+/// The highest descriptors that this process may open. Connections do not use them, so that the admin listener, logs
+/// and files can still open one when clients exhaust the others.
 ///
-/// The kernel always gives the lowest number that is free. One in the reserve says that all below it are taken: nothing
-/// needs to be counted, and what a library opens is taken into account.
+/// The kernel always assigns the lowest free number. A descriptor in the reserve therefore means that all lower numbers
+/// are in use: no count is needed, and descriptors of libraries are included.
 package enum DescriptorReserve {
     private static let first = Atomic<Int32>(.max)
 
-    /// Sets the reserve: all numbers from this one on.
+    /// Sets the first number of the reserve.
     package static func start(at number: Int) { first.store(Int32(clamping: number), ordering: .relaxed) }
 
-    /// Whether a descriptor that was just opened is of the reserve.
+    /// Whether a new descriptor belongs to the reserve.
     package static func holds(_ descriptor: Int32) -> Bool { descriptor >= first.load(ordering: .relaxed) }
 }
 
-/// How the descriptors that the system allows (getrlimit(2)) are shared out.
+/// The division of the permitted descriptors (getrlimit(2)).
 package struct DescriptorShares: Equatable, Sendable {
     /// The soft limit.
     package let limit: Int
@@ -29,7 +29,7 @@ package struct DescriptorShares: Equatable, Sendable {
 
     /// - Parameters:
     ///   - limit: of open files.
-    ///   - opened: how many are open before the first connection.
+    ///   - opened: the number of open descriptors before the first connection.
     ///   - workers: loops that keep idle connections.
     package init(limit: Int, opened: Int, workers: Int) {
         self.limit = limit

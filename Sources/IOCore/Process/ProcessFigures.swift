@@ -1,6 +1,6 @@
 import Glibc
 
-/// What the system knows of this process (proc(5)): a few reads of /proc, so not for a loop that serves requests.
+/// Statistics of this process (proc(5)). They need some reads of /proc: not for a loop that serves requests.
 package struct ProcessFigures: Equatable, Sendable {
     /// Processor time, of the program and of the system on its behalf, in microseconds.
     package var processorTime = 0
@@ -11,7 +11,7 @@ package struct ProcessFigures: Equatable, Sendable {
     /// The soft limit.
     package var maximalDescriptors = 0
 
-    /// Of this moment. What the system does not tell is 0.
+    /// Reads the current values; unknown ones are 0.
     package static func read() -> ProcessFigures {
         let ticks = max(1, sysconf(Int32(_SC_CLK_TCK)))
         var figures = ProcessFigures(
@@ -30,7 +30,7 @@ package struct ProcessFigures: Equatable, Sendable {
     /// From the text of /proc/PID/stat.
     package init(stat text: String, ticksPerSecond: Int, pageSize: Int) {
         let fields = Self.fields(ofStat: text)
-        // proc(5) counts from 1, and the two before the state are gone.
+        // proc(5) counts from 1, and the two fields before the state were removed.
         func field(_ number: Int) -> Int { fields.count > number - 3 ? Int(fields[number - 3]) ?? 0 : 0 }
         processorTime = (field(14) + field(15)) * 1_000_000 / ticksPerSecond
         threads = field(20)
@@ -38,7 +38,7 @@ package struct ProcessFigures: Equatable, Sendable {
         residentBytes = field(24) * pageSize
     }
 
-    /// The fields from the state on: the program's name before it may hold spaces and parentheses.
+    /// The fields from the state on, because the program's name before it may contain spaces and parentheses.
     private static func fields(ofStat text: String) -> [Substring] {
         guard let end = text.utf8.lastIndex(of: UInt8(ascii: ")")) else { return [] }
         return text[text.utf8.index(after: end)...].split { $0 == " " || $0 == "\n" }
@@ -46,7 +46,7 @@ package struct ProcessFigures: Equatable, Sendable {
 
     private init() {}
 
-    /// When this process was started, in microseconds since 1970: worked out from the clock, so that it is asked for once
+    /// The start time of this process, in microseconds since 1970: calculated with the clock, and therefore read once
     /// and kept.
     package static func startTime() -> Int64 {
         let now = Clock.realtime

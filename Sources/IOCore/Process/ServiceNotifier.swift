@@ -1,16 +1,17 @@
 import Glibc
 
-/// The service manager's ear, if one has started this process: sd_notify(3), one datagram a message.
+/// Sends notifications to the service manager that has started this process: sd_notify(3), one datagram for each
+/// message.
 package final class ServiceNotifier: Sendable {
     private let descriptor: Int32
     private let address: sockaddr_un
     private let length: socklen_t
-    /// Within how many nanoseconds it wants to hear of this process again and again; nil when it does not.
+    /// The watchdog's interval in nanoseconds; nil without a watchdog.
     package let watchdogTime: UInt64?
 
-    /// Nil when nobody listens: the variable is not set.
+    /// Nil without a service manager: NOTIFY_SOCKET is not set.
     ///
-    /// - Parameter variable: NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID are asked for.
+    /// - Parameter variable: looks up the environment variables NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID.
     package init?(variable: (String) -> String? = { name in getenv(name).map { String(cString: $0) } }) {
         guard let name = variable("NOTIFY_SOCKET"), let (address, length) = Self.address(name) else { return nil }
         let created = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
@@ -25,7 +26,7 @@ package final class ServiceNotifier: Sendable {
 
     deinit { close(descriptor) }
 
-    /// A path, or a name of the abstract kind, which begins with `@`.
+    /// The address of a path, or of an abstract name, which begins with `@`.
     private static func address(_ name: String) -> (sockaddr_un, socklen_t)? {
         var bytes = Array(name.utf8)
         var address = sockaddr_un()
@@ -38,8 +39,8 @@ package final class ServiceNotifier: Sendable {
         return (address, socklen_t(MemoryLayout<sockaddr_un>.size - room + bytes.count))
     }
 
-    /// Sends a message: `READY=1`, `STOPPING=1`, `WATCHDOG=1`, several on lines of their own. Nothing is waited for, and
-    /// there is nobody to tell when it fails.
+    /// Sends a message: `READY=1`, `STOPPING=1`, `WATCHDOG=1`, several on lines of their own. It never blocks, and
+    /// ignores failures.
     package func notify(_ message: String) {
         var address = address
         let text = Array(message.utf8)

@@ -2,8 +2,8 @@ import Glibc
 
 /// The system's resolver (getaddrinfo(3)). Blocks: never on a loop.
 package enum AddressLookup {
-    /// The addresses of a name, port 0, in the order in which the system would try them; none when there are none or
-    /// the lookup fails.
+    /// The addresses of a name, port 0, in the system's order of preference; empty when there are none or the lookup
+    /// fails.
     package static func addresses(of name: String) -> [SocketAddress] {
         var hints = addrinfo()
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)

@@ -3,26 +3,26 @@ import Glibc
 
 /// A listening descriptor: one for an address, shared by all the loops that accept from it.
 ///
-/// `Sendable` because nothing of it changes after `init`, and `accept` is a system call that any thread may make.
+/// `Sendable` because it is immutable after `init`, and any thread may call accept4(2).
 package final class ListeningSocket: Sendable {
     package let descriptor: Int32
-    /// What it is really bound to: the port that the kernel chose where 0 was asked for.
+    /// The bound address, with the port that the kernel chose for port 0.
     package let address: SocketAddress
     /// The file to remove at the end.
     private let unixPath: String?
 
-    /// What came of `accept`.
+    /// The result of `accept`.
     package enum Accepted {
         case connection(Int32, SocketAddress)
         case wouldBlock
-        /// Out of descriptors or memory: wait a little before the next try.
+        /// Out of descriptors or memory: wait before the next attempt.
         case exhausted(IOFailure)
     }
 
     /// Binds and listens.
     ///
     /// - Throws: `IOFailure` with `EADDRINUSE` when another process has the address, whatever its state: no port is
-    ///   ever shared between processes. A Unix socket's file that nobody listens behind is removed first.
+    ///   ever shared between processes. A stale file of a Unix socket is removed first.
     package init(_ wanted: SocketAddress, backlog: Int32 = 4096, mode: UInt32 = 0o660) throws(IOFailure) {
         let family: Int32
         switch wanted.family {
@@ -62,13 +62,13 @@ package final class ListeningSocket: Sendable {
         if let unixPath { unlink(unixPath) }
     }
 
-    /// Listens no more: whoever connects from now on is refused, although loops still hold the descriptor.
+    /// Stops listening: new connections are refused, although loops still hold the descriptor.
     package func refuse() {
         shutdown(descriptor, Int32(SHUT_RD))
         if let unixPath { unlink(unixPath) }
     }
 
-    /// Takes the next waiting connection.
+    /// Accepts the next waiting connection.
     package func accept() -> Accepted {
         var storage = sockaddr_storage()
         var length = socklen_t(0)
@@ -84,7 +84,7 @@ package final class ListeningSocket: Sendable {
         return .connection(accepted, peer ?? address)
     }
 
-    /// A socket file is left behind by a process that was killed; a live one answers to `connect`.
+    /// Whether a socket file is left over from a killed process: connect(2) fails for such a file.
     private static func removeStale(_ address: SocketAddress) throws(IOFailure) {
         var status = stat()
         guard lstat(address.path, &status) == 0 else { return }

@@ -1,24 +1,24 @@
 import CShims
 import Glibc
 
-/// What the kernel does with packets to an address, asked of its routing (rtnetlink(7), RTM_GETROUTE) at that moment.
+/// The kernel's current route for packets to an address (rtnetlink(7), RTM_GETROUTE).
 ///
-/// A list of the machine's addresses that is kept and followed is late by the time that a change takes to be told, and
-/// knows nothing of routes that make whole blocks local (`ip route add local …`); the kernel's own answer is what a
-/// connection will do. It takes one socket and some microseconds, waits for nobody, and is asked only before a dial.
+/// A maintained list of the machine's addresses would be late after a change, and would not include routes that make
+/// whole blocks local (`ip route add local …`). The kernel's reply is exactly what a connection will use. A query takes
+/// one socket and some microseconds, never blocks, and is made only before a connection.
 package enum RouteLookup {
     package enum Destination: Equatable, Sendable {
-        /// They stay on this machine: the address is one of its own.
+        /// The packets stay on this machine: the address is one of its own.
         case thisMachine
-        /// They leave it, or go nowhere.
+        /// The packets leave the machine, or are unroutable.
         case elsewhere
-        /// The kernel cannot be asked: netlink sockets are forbidden to the process, or descriptors have run out.
+        /// The query failed: the process must not use netlink sockets, or is out of descriptors.
         case unknown(IOFailure)
     }
 
-    /// By the routing of the network namespace of the thread that calls.
+    /// Queries the routes of the calling thread's network namespace.
     ///
-    /// - Parameter address: of IPv4 or IPv6; a Unix socket's is this machine's.
+    /// - Parameter address: an IPv4 or IPv6 address; a Unix socket is always on this machine.
     package static func destination(of address: SocketAddress) -> Destination {
         let type: Int32
         switch address.family {

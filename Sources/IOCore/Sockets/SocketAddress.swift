@@ -1,11 +1,11 @@
 package import Glibc
 
-/// Where a socket is: an IPv4 or IPv6 address with a port, or a Unix socket's path.
+/// The address of a socket: an IPv4 or IPv6 address with a port, or a Unix socket's path.
 package struct SocketAddress: Hashable, Sendable, CustomStringConvertible {
     package enum Family: UInt8, Sendable { case ipv4, ipv6, unix }
 
     package let family: Family
-    /// The upper half of an IPv6 address, first octet uppermost; an IPv4 address stands in its top 32 bits.
+    /// The upper half of an IPv6 address, first octet uppermost; an IPv4 address is in its top 32 bits.
     package let upper: UInt64
     /// The lower half of an IPv6 address.
     package let lower: UInt64
@@ -48,7 +48,7 @@ package struct SocketAddress: Hashable, Sendable, CustomStringConvertible {
     /// The IPv4 address as a number, first octet uppermost.
     package var ipv4: UInt32 { UInt32(truncatingIfNeeded: upper >> 32) }
 
-    /// From what a system call filled in; nil for a family that is none of ours.
+    /// Makes an address from the result of a system call; nil for other address families.
     package init?(_ address: UnsafePointer<sockaddr>, length: socklen_t) {
         switch Int32(address.pointee.sa_family) {
         case AF_INET where length >= MemoryLayout<sockaddr_in>.size:
@@ -74,7 +74,7 @@ package struct SocketAddress: Hashable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Calls `body` with the address as system calls want it; nil when a Unix path is too long for the system.
+    /// Calls `body` with the address as a `sockaddr`; nil when a Unix path is too long for the system.
     package func withSockaddr<Result>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> Result) -> Result? {
         switch family {
         case .ipv4:
@@ -122,7 +122,7 @@ package struct SocketAddress: Hashable, Sendable, CustomStringConvertible {
         return buffer.withUnsafeBytes { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// The description into a buffer, without a `String` for the address families of the network.
+    /// Appends the description to a buffer, without a `String` for network addresses.
     package func append(to buffer: inout ByteBuffer) {
         switch family {
         case .ipv4:

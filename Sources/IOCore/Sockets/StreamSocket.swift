@@ -1,17 +1,17 @@
 import CShims
 import Glibc
 
-/// What became of a read or a write: the expected cases as values.
+/// The result of a read or a write, with the expected cases as values.
 package enum TransferCount: Equatable, Sendable {
     case bytes(Int)
-    /// Nothing now; the loop will tell.
+    /// The call would block; the loop will notify.
     case wouldBlock
-    /// The peer has said all.
+    /// The peer has ended its side.
     case end
     case failed(IOFailure)
 }
 
-/// One connected stream socket, non-blocking, closed when it is let go of.
+/// One connected stream socket, non-blocking, closed in `deinit`.
 package struct StreamSocket: ~Copyable {
     package let descriptor: Int32
 
@@ -24,8 +24,8 @@ package struct StreamSocket: ~Copyable {
         close(descriptor)
     }
 
-    /// Makes the close to come a reset: what the peer has been given so far is not the whole (SO_LINGER, socket(7)). A
-    /// Unix socket knows none.
+    /// Makes the later close a reset, so that the peer knows that the data is incomplete (SO_LINGER, socket(7)). Unix
+    /// sockets do not support it.
     package func resetOnClose() {
         var setting = linger(l_onoff: 1, l_linger: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &setting, socklen_t(MemoryLayout<linger>.size))
@@ -42,7 +42,7 @@ package struct StreamSocket: ~Copyable {
         return count(result, during: "read")
     }
 
-    /// Writes as much of `buffer` as the socket takes and removes that from it.
+    /// Writes as much of `buffer` as the socket accepts, and removes it from the buffer.
     @inline(__always)
     package func write(from buffer: inout ByteBuffer) -> TransferCount {
         let descriptor = descriptor
@@ -51,7 +51,7 @@ package struct StreamSocket: ~Copyable {
         return result < 0 ? count(result, during: "send") : .bytes(result)
     }
 
-    /// Writes `buffer`, then `tail`, in one call; what of `tail` did not go is put at the end of `buffer`.
+    /// Writes `buffer`, then `tail`, in one call; the unsent part of `tail` is appended to `buffer`.
     @inline(__always)
     package func write(from buffer: inout ByteBuffer, followedBy tail: borrowing Span<UInt8>) -> TransferCount {
         let descriptor = descriptor
@@ -83,7 +83,7 @@ package struct StreamSocket: ~Copyable {
         return code == EAGAIN || code == EWOULDBLOCK ? .wouldBlock : .failed(IOFailure(code: code, during: call))
     }
 
-    /// Says that nothing more will be written; the peer may still be read.
+    /// Shuts down the write side; the peer's data can still be read.
     package func shutdownWrite() {
         shutdown(descriptor, Int32(SHUT_WR))
     }
@@ -92,14 +92,14 @@ package struct StreamSocket: ~Copyable {
         _ = pinproxy_set_no_delay(descriptor)
     }
 
-    /// The user and the group of the process that connected; of Unix sockets only.
+    /// The user and the group of the connected process; only for Unix sockets.
     package var peer: (user: UInt32, group: UInt32)? {
         var user: UInt32 = 0
         var group: UInt32 = 0
         return pinproxy_peer(descriptor, &user, &group) == 0 ? (user, group) : nil
     }
 
-    /// The kernel's own end of the connection.
+    /// The local address of the connection.
     package var localAddress: SocketAddress? {
         boundAddress(descriptor)
     }
@@ -108,7 +108,7 @@ package struct StreamSocket: ~Copyable {
 /// The address a socket is bound to.
 package func boundAddress(_ descriptor: Int32) -> SocketAddress? { address(of: descriptor) { getsockname($0, $1, $2) } }
 
-/// The address a socket is connected to; nil for one that is not connected, or not any more.
+/// The address a socket is connected to; nil for one that is not connected.
 package func peerAddress(_ descriptor: Int32) -> SocketAddress? { address(of: descriptor) { getpeername($0, $1, $2) } }
 
 private func address(
@@ -124,8 +124,8 @@ private func address(
     }
 }
 
-/// The number that the kernel gives a socket once, and no other one after it (SO_COOKIE, socket(7)): a descriptor's number
-/// may be another socket's by now. 0 where there is no socket.
+/// The unique number of a socket (SO_COOKIE, socket(7)), unlike a descriptor, which may be reused for another socket. 0
+/// without a socket.
 package func socketCookie(_ descriptor: Int32) -> UInt64 {
     var cookie: UInt64 = 0
     var length = socklen_t(MemoryLayout<UInt64>.size)

@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// A certificate with its private key: what signs other certificates, or serves TLS.
+/// A certificate with its private key: it signs other certificates, or serves TLS.
 package struct Identity: Sendable {
     package var certificate: Certificate
     package var key: KeyPair
@@ -11,14 +11,14 @@ package struct Identity: Sendable {
     }
 }
 
-/// Makes certificates: for the demo, for the local CA, for tests, which need odd ones too.
+/// Makes certificates for the demo, for the local CA, and for tests, which also need unusual ones.
 ///
-/// The defaults make a server certificate by the usual rules; `authority` one that signs others.
+/// The defaults make a server certificate by the usual rules; `authority` makes one that signs others.
 package struct CertificateBuilder: Sendable {
     /// A subject alternative name to be written.
     package enum Name: Hashable, Sendable {
         case dns(String)
-        /// Bytes as they are, for names that no rule allows.
+        /// The bytes are written unchanged: for tests of invalid names.
         case dnsBytes([UInt8])
         /// A textual IPv4 or IPv6 address.
         case ip(String)
@@ -33,11 +33,11 @@ package struct CertificateBuilder: Sendable {
     package var notBefore: Int64
     package var notAfter: Int64
     package var isCA = false
-    /// How many more CAs may stand below it; `nil` does not say.
+    /// The path length: how many more CAs may follow below it; `nil` writes no limit.
     package var pathLength: Int?
     /// Whether the basic constraints are written at all.
     package var writesBasicConstraints = true
-    /// OpenSSL's short names; empty leaves the extension out. `nil` takes what fits a CA or a server.
+    /// OpenSSL's short names; empty leaves the extension out. `nil` takes the values that fit a CA or a server.
     package var keyUsage: [String]?
     /// `serverAuth`, `clientAuth` and so on; empty leaves the extension out.
     package var extendedKeyUsage = ["serverAuth"]
@@ -48,16 +48,17 @@ package struct CertificateBuilder: Sendable {
     /// The same for IP addresses: an address and a mask, as in `10.0.0.0/255.0.0.0`.
     package var permittedAddresses: [String] = []
     package var excludedAddresses: [String] = []
-    /// E-mail addresses' hosts, and hosts of URIs, that a CA's certificates may hold; empty says nothing of them.
+    /// E-mail addresses' hosts, and hosts of URIs, that a CA's certificates may hold; empty writes no constraint for
+    /// them.
     package var permittedEmailHosts: [String] = []
     package var permittedURIHosts: [String] = []
-    /// The name constraints as DER, in the place of all these: what no list of names can say.
+    /// The name constraints as DER, instead of the lists above: for constraints that the lists cannot express.
     package var rawNameConstraints: [UInt8]?
     /// `nil` draws 127 random bits.
     package var serialNumber: UInt64?
     package var signatureDigest = "SHA256"
 
-    /// A server certificate for host names and IP addresses, told apart by their form.
+    /// A server certificate for host names and IP addresses; the form of each name tells which it is.
     ///
     /// - Parameter validity: seconds since 1970.
     package static func server(hosts: [String], validity: Range<Int64>) -> CertificateBuilder {
@@ -83,7 +84,7 @@ package struct CertificateBuilder: Sendable {
 
     /// Makes the certificate of `key`.
     ///
-    /// - Parameter issuer: who signs it; `nil` signs it with its own key.
+    /// - Parameter issuer: the signer; `nil` makes a self-signed certificate.
     package func certificate(for key: KeyPair, issuer: Identity? = nil) throws(OpenSSLError) -> Certificate {
         guard let draft = X509_new() else { throw OpenSSLError(draining: "X509_new") }
         do throws(OpenSSLError) {
@@ -96,7 +97,7 @@ package struct CertificateBuilder: Sendable {
             X509_free(draft)
             throw error
         }
-        // Read back, so that what was written is judged and not what was kept from writing.
+        // Decoded again, because the object that was built keeps cached values that may differ from the written bytes.
         let der = Certificate(owning: draft).derBytes
         do {
             return try Certificate(der: der)

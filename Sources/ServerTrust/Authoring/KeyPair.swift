@@ -49,7 +49,7 @@ package final class KeyPair: @unchecked Sendable {
         pin = PublicKey.pin(of: key)
     }
 
-    /// A key that was read, if it is of a kind that is made here too.
+    /// Takes over a key that was read, if this type can also generate keys of its kind.
     convenience init(_ key: PrivateKey) throws(CertificateFault) {
         let kind: Kind? =
             switch PublicKey.describe(key.pointer) {

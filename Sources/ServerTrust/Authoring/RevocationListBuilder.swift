@@ -14,7 +14,7 @@ package struct RevocationListBuilder: Sendable {
     package enum CriticalExtension: Sendable {
         /// The delta CRL indicator (RFC 5280, section 5.2.4): the number of the list that this one changes.
         case delta(base: Int64)
-        /// An extension that nobody knows.
+        /// An unknown extension.
         case unknown
     }
 

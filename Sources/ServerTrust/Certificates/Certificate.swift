@@ -47,7 +47,7 @@ public final class Certificate: @unchecked Sendable, CustomStringConvertible {
         self.init(owning: pointer)
     }
 
-    /// Reads every certificate of a PEM text, or the one of a DER file; told apart by content.
+    /// Reads every certificate of a PEM text, or the one of a DER file; the content decides which.
     ///
     /// - Throws: when there is none, when one cannot be decoded, and when there is anything else in the file (a
     ///   private key above all).
@@ -86,10 +86,10 @@ public final class Certificate: @unchecked Sendable, CustomStringConvertible {
 
     // MARK: - Contents
 
-    /// The subject for people, as in `CN = api.example.com, O = Example`; control characters escaped.
+    /// The subject as readable text, as in `CN = api.example.com, O = Example`; control characters escaped.
     public var subject: String { Certificate.text(of: X509_get_subject_name(pointer)) }
 
-    /// The issuer for people.
+    /// The issuer as readable text.
     public var issuer: String { Certificate.text(of: X509_get_issuer_name(pointer)) }
 
     /// First second of validity, in seconds since 1970 (UTC).
@@ -150,7 +150,7 @@ public final class Certificate: @unchecked Sendable, CustomStringConvertible {
     /// Hashes the key's whole SubjectPublicKeyInfo.
     static func pin(of key: OpaquePointer?) -> PublicKeyPin {
         let count = Int(i2d_X509_PUBKEY(key, nil))
-        // A certificate that was decoded has a key that can be encoded; anything else must not look like a pin.
+        // A certificate that was decoded has a key that can be encoded; any other result must not be taken for a pin.
         precondition(count > 0, "i2d_X509_PUBKEY failed")
         return withUnsafeTemporaryAllocation(byteCount: count, alignment: 1) { buffer in
             var place = buffer.baseAddress?.assumingMemoryBound(to: UInt8.self)
@@ -159,7 +159,7 @@ public final class Certificate: @unchecked Sendable, CustomStringConvertible {
         }
     }
 
-    /// A name for people, on one line.
+    /// A name as readable text, on one line.
     static func text(of name: OpaquePointer?) -> String {
         OpenSSLError.keepingQueueClean { MemoryBIO.text { pinproxy_name_print($0, name) } }.legible
     }
@@ -171,14 +171,14 @@ public final class Certificate: @unchecked Sendable, CustomStringConvertible {
     }
 }
 
-/// OpenSSL's way to write into memory.
+/// A memory BIO that OpenSSL's print functions write to.
 enum MemoryBIO {
-    /// What `write` printed, as text.
+    /// The output of `write`, as text.
     static func text(_ write: (OpaquePointer) -> Int32) -> String {
         String(decoding: bytes(write), as: UTF8.self)
     }
 
-    /// What `write` printed; nothing when it failed.
+    /// The output of `write`; empty when it failed.
     static func bytes(_ write: (OpaquePointer) -> Int32) -> [UInt8] {
         guard let bio = BIO_new(BIO_s_mem()) else { return [] }
         defer { BIO_free(bio) }

@@ -1,13 +1,13 @@
-/// Why a certificate, key or revocation list could not be read or used, and what to do about it.
+/// The reason why a certificate, key or revocation list could not be read or used, with a remedy.
 public struct CertificateFault: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What is wrong, without a full stop.
+    /// The problem, without a full stop.
     public var message: String
-    /// What to do, without a full stop.
+    /// *The remedy, without a full stop.
     public var remedy: String
-    /// OpenSSL's own account of it, where there is one.
+    /// OpenSSL's error for it, if there is one.
     public var underlying: OpenSSLError?
 
-    /// A fault with its way out; `underlying` is what OpenSSL said, if it was asked.
+    /// A fault with its remedy; `underlying` is OpenSSL's error, if OpenSSL was called.
     public init(_ message: String, remedy: String, underlying: OpenSSLError? = nil) {
         self.message = message
         self.remedy = remedy

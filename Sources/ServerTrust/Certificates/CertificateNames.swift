@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// One subject alternative name (RFC 5280, section 4.2.1.6), for people: the host check is OpenSSL's.
+/// One subject alternative name (RFC 5280, section 4.2.1.6), for display only: OpenSSL checks the host.
 public enum SubjectAlternativeName: Hashable, Sendable, CustomStringConvertible {
     /// A host name, possibly with a wildcard as its first label.
     case dns(String)

@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// A `STACK_OF(X509)` with references of its own, as OpenSSL's calls want certificates.
+/// A `STACK_OF(X509)` with references of its own: the form in which OpenSSL's functions take certificates.
 ///
 /// - Note: `Sendable` because the stack is filled in the initialiser and only read from then on (`sk_num`, `sk_value`;
 ///   never `sk_find`, which sorts).
@@ -13,7 +13,7 @@ final class CertificateStack: @unchecked Sendable {
         for certificate in certificates { push(certificate.pointer) }
     }
 
-    /// A certificate, and at most `limit` of a stack but the same one.
+    /// A certificate, and at most `limit` others of a stack.
     init(leaf: OpaquePointer, others: OpaquePointer?, limit: Int) {
         guard let stack = OPENSSL_sk_new_null() else { fatalError("out of memory") }
         pointer = stack
@@ -39,7 +39,7 @@ final class CertificateStack: @unchecked Sendable {
         OPENSSL_sk_free(pointer)
     }
 
-    /// The certificates of any stack of OpenSSL's, at most `limit` of them.
+    /// The certificates of an OpenSSL stack, at most `limit` of them.
     static func certificates(in stack: OpaquePointer?, limit: Int = .max) -> [Certificate] {
         guard let stack else { return [] }
         return (0..<min(OPENSSL_sk_num(stack), Int32(clamping: limit))).compactMap { index in

@@ -1,6 +1,6 @@
-/// A client certificate with its private key, shown to servers that ask for one.
+/// A client certificate with its private key, sent to servers that request one.
 public final class ClientIdentity: Sendable {
-    /// The certificate, then what the server needs to build its chain.
+    /// The certificate, then the intermediates that the server needs to build its chain.
     public let certificates: [Certificate]
     let privateKey: PrivateKey
     let intermediates: CertificateStack

@@ -1,14 +1,15 @@
 import COpenSSL
 import Glibc
 
-/// A successful OCSP response (RFC 6960), as a server staples one to its handshake: read, and not yet believed.
+/// A successful OCSP response (RFC 6960), as a server staples it in the handshake. Parsed, but not verified until
+/// `checkSignature`.
 ///
-/// It lives inside one judgement on one thread.
+/// It is used within one evaluation, on one thread.
 final class OCSPResponse {
     /// An owned `OCSP_BASICRESP`.
     private let pointer: OpaquePointer
 
-    /// What the responder says of one certificate.
+    /// The status of one certificate (SingleResponse of RFC 6960, section 4.2.1).
     struct SingleResponse {
         enum Status {
             case good
@@ -24,16 +25,16 @@ final class OCSPResponse {
         var hasNextUpdate: Bool
     }
 
-    /// Why a response is no proof of anything.
+    /// The reason why a response proves nothing.
     enum Fault: Error, Hashable {
         case tooLong(Int)
         case malformed
-        /// The responder's own word for why it has no answer: `trylater`, `unauthorized`.
+        /// The responder's error status: `trylater`, `unauthorized`.
         case unsuccessful(String)
         case weakSignature(String)
-        /// OpenSSL's own account.
+        /// OpenSSL's error.
         case badSignature(String)
-        /// An extension that is marked critical, and that nobody here understands.
+        /// An unknown extension that is marked critical.
         case criticalExtension
     }
 
@@ -62,9 +63,9 @@ final class OCSPResponse {
 
     deinit { OCSP_BASICRESP_free(pointer) }
 
-    /// Whether the issuer of a certificate vouches for the response: signed by its key, or by a responder to whom it
-    /// has given a certificate for that purpose (RFC 6960, section 4.2.2.2). Nobody else is trusted, whatever the
-    /// anchors of the machine say.
+    /// Checks that the issuer of a certificate signed the response, either with its own key or through a delegated
+    /// responder whose certificate it has issued for OCSP signing (RFC 6960, section 4.2.2.2). The machine's trust
+    /// anchors play no part.
     ///
     /// - Parameter now: seconds since 1970; the responder's certificate has to be in date.
     func checkSignature(issuer: Certificate, at now: Int64) throws(Fault) {
@@ -72,7 +73,7 @@ final class OCSPResponse {
         guard SignatureStrength.isEnough(algorithm) else {
             throw .weakSignature(SignatureStrength.name(algorithm))
         }
-        // The issuer is the only anchor, and signs responders itself: nothing stands between (depth 0).
+        // The issuer is the only anchor, and has to sign the responder's certificate directly (depth 0).
         let anchors = TrustAnchors(certificates: [issuer])
         guard let parameters = X509_STORE_get0_param(anchors.store) else { throw .badSignature("out of memory") }
         X509_VERIFY_PARAM_set_time(parameters, time_t(now))
@@ -90,7 +91,7 @@ final class OCSPResponse {
         guard !hasCriticalExtension else { throw .criticalExtension }
     }
 
-    /// What is said of a certificate, each time that it is named (by SHA-1 or SHA-256 of its issuer).
+    /// Every single response about a certificate, which is identified by SHA-1 or SHA-256 of its issuer.
     func singleResponses(for leaf: Certificate, issuer: Certificate) -> [SingleResponse] {
         let names = [EVP_sha1(), EVP_sha256()].compactMap { OCSP_cert_to_id($0, leaf.pointer, issuer.pointer) }
         defer { names.forEach { OCSP_CERTID_free($0) } }

@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// What OpenSSL had to say about a failed call: its whole error queue of this thread, drained.
+/// The error of a failed OpenSSL call: the whole error queue of this thread, drained.
 public struct OpenSSLError: Error, Hashable, Sendable, CustomStringConvertible {
     /// One entry of the queue.
     public struct Entry: Hashable, Sendable {
@@ -35,7 +35,7 @@ public struct OpenSSLError: Error, Hashable, Sendable, CustomStringConvertible {
         entries.isEmpty ? operation : operation + ": " + entries.map(\.text).joined(separator: "; ")
     }
 
-    /// Runs `body` and takes off the queue whatever it left there (`ERR_set_mark`): a stale entry would make a later
+    /// Runs `body` and removes the errors that it left in the queue (`ERR_set_mark`): a stale entry would make a later
     /// `SSL_get_error` of the caller lie.
     static func keepingQueueClean<Result>(_ body: () -> Result) -> Result {
         ERR_set_mark()

@@ -5,10 +5,10 @@ import CShims
 struct PEMSection {
     var label: String
     var der: [UInt8]
-    /// The old way to protect a key with a password: `Proc-Type: 4,ENCRYPTED` inside the block.
+    /// The old format of a password-protected key: `Proc-Type: 4,ENCRYPTED` inside the block.
     var isEncrypted: Bool
 
-    /// The blocks of a text; `nil` when there is none in it, so that it has to be DER.
+    /// The blocks of a text; `nil` when it has none, so that it must be DER.
     static func sections(in bytes: [UInt8]) throws(CertificateFault) -> [PEMSection]? {
         guard contains(bytes, Array("-----BEGIN ".utf8)) else { return nil }
         guard bytes.count <= Int(Int32.max) else { throw CertificateFault("too long", remedy: "name the right file") }

@@ -41,7 +41,7 @@ final class PrivateKey: @unchecked Sendable {
 
     deinit { EVP_PKEY_free(pointer) }
 
-    /// Refuses a certificate that is another key's.
+    /// Refuses a certificate with another public key.
     func check(belongsTo certificate: Certificate) throws(CertificateFault) {
         guard X509_check_private_key(certificate.pointer, pointer) == 1 else {
             throw CertificateFault(

@@ -1,15 +1,16 @@
 import COpenSSL
 import StrictJSON
 
-/// A public key, for the computing of pins: read from a certificate, a certificate request, a public or a private key.
+/// A public key for the computation of pins, read from a certificate, a certificate request, a public key or a private
+/// key.
 public struct PublicKey: Sendable {
-    /// What it was read from.
+    /// The kind of object that the key was read from.
     public enum Source: String, Sendable {
         /// A certificate (X.509), a request (PKCS #10), a SubjectPublicKeyInfo, or a private key (PKCS #8 or older).
         case certificate, certificateRequest, publicKey, privateKey
     }
 
-    /// What the key was read from.
+    /// The kind of object that the key was read from.
     public let source: Source
     /// SHA-256 over the key's whole SubjectPublicKeyInfo.
     public let pin: PublicKeyPin
@@ -18,10 +19,10 @@ public struct PublicKey: Sendable {
     /// The subject of a certificate or request; empty for a bare key.
     public let subject: String
 
-    /// Every key in a file: PEM with any number of blocks, or one object in DER; told apart by content.
+    /// Every key in a file: PEM with any number of blocks, or one object in DER; the content decides which.
     ///
-    /// A private key is used for its public half and given up at once. One that is protected by a password is refused:
-    /// this program asks for none.
+    /// Only the public half of a private key is kept. A password-protected key is refused: this program never asks for
+    /// a password.
     public static func keys(in bytes: [UInt8]) throws(CertificateFault) -> [PublicKey] {
         guard let sections = try PEMSection.sections(in: bytes) else { return [try fromDER(bytes)] }
         var keys: [PublicKey] = []
@@ -71,7 +72,7 @@ public struct PublicKey: Sendable {
     }
 
     private static func fromDER(_ bytes: [UInt8]) throws(CertificateFault) -> PublicKey {
-        // Each reader leaves errors behind for the formats that it is not.
+        // Each decoder leaves errors in the queue for input of another format.
         let key = OpenSSLError.keepingQueueClean { () -> PublicKey? in
             if let certificate = try? Certificate(der: bytes) { return PublicKey(certificate) }
             return fromRequest(bytes) ?? fromPublicKey(bytes) ?? fromPrivateKey(bytes)
@@ -144,7 +145,7 @@ public struct PublicKey: Sendable {
         return PublicKeyPin(subjectPublicKeyInfo: bytes)
     }
 
-    /// Kind and size of a key in the field's usual words.
+    /// Kind and size of a key in the usual notation.
     static func describe(_ key: OpaquePointer) -> String {
         let bits = EVP_PKEY_get_bits(key)
         guard let name = EVP_PKEY_get0_type_name(key).map({ String(cString: $0) }) else { return "unknown key" }

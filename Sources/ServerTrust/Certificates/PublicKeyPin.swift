@@ -6,13 +6,13 @@ import COpenSSL
 public struct PublicKeyPin: Hashable, Sendable, CustomStringConvertible {
     private let words: (UInt64, UInt64, UInt64, UInt64)
 
-    /// Why a text is no pin.
+    /// The reason why a text is not a pin.
     public enum Fault: Error, Hashable, Sendable {
         /// Not base64 with padding (RFC 4648, section 4), or with stray bits in its last digit.
         case notBase64
-        /// Base64 of another number of bytes than 32.
+        /// Base64 that does not decode to 32 bytes.
         case wrongLength(Int)
-        /// A digest named before the slash that is not `sha256`.
+        /// The name before the slash is not `sha256`.
         case unknownDigest
     }
 
@@ -45,7 +45,7 @@ public struct PublicKeyPin: Hashable, Sendable, CustomStringConvertible {
         self = bytes.withUnsafeBytes { PublicKeyPin(hashing: $0) }
     }
 
-    /// The pin of what `i2d_X509_PUBKEY` wrote.
+    /// The pin of a SubjectPublicKeyInfo that `i2d_X509_PUBKEY` wrote.
     init(hashing bytes: UnsafeRawBufferPointer) {
         var digest: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
         let done = withUnsafeMutableBytes(of: &digest) { out in
@@ -75,7 +75,7 @@ public struct PublicKeyPin: Hashable, Sendable, CustomStringConvertible {
     public static func == (a: PublicKeyPin, b: PublicKeyPin) -> Bool { a.words == b.words }
 
     public func hash(into hasher: inout Hasher) {
-        // A digest is spread evenly by itself.
+        // A part of the digest is a good hash already.
         hasher.combine(words.0)
     }
 }

@@ -7,27 +7,28 @@ import StrictJSON
 ///   extensions when it is parsed.
 public final class RevocationLists: @unchecked Sendable {
     let pointer: OpaquePointer
-    /// The earliest `nextUpdate` among the lists, in seconds since 1970: from then on that list proves nothing.
+    /// The earliest `nextUpdate` among the lists, in seconds since 1970: after that time the list is not valid.
     public let earliestNextUpdate: Int64
-    /// SHA-256 over the lists, whatever their order: equal for equal lists, and another one as soon as one was issued anew.
+    /// SHA-256 over the lists, whatever their order: equal for equal lists, and different as soon as a list is
+    /// reissued.
     package let digest: [UInt8]
 
-    /// Which certificates of the chain have to be covered by a list.
+    /// The certificates of the chain that a list has to cover.
     public enum Scope: String, Sendable, CaseIterable {
         /// The server's own certificate.
         case leaf
-        /// Every certificate of the chain, a self-signed anchor by a list of its own too.
+        /// Every certificate of the chain, including a self-signed anchor, which needs a list of its own.
         case chain
     }
 
     /// Reads the lists of files' contents: PEM with any number of lists, or one in DER.
     ///
-    /// - Throws: for what is no list, and for a list that could never prove anything: one without an end
-    ///   (`nextUpdate`), a delta list, one with a critical extension that is not understood, a weak signature. Who
-    ///   signed it, and whether it is in date, is judged with each chain.
+    /// - Throws: for input that is not a list, and for a list that cannot be used: one without an end (`nextUpdate`), a
+    ///   delta list, one with a critical extension that is not understood, a weak signature. Signer and validity period
+    ///   are checked with each chain.
     public init(contents: [[UInt8]]) throws(CertificateFault) {
         guard let stack = OPENSSL_sk_new_null() else { fatalError("out of memory") }
-        // A list is taken in spite of an extension that cannot be decoded, and what was said of that must not stay.
+        // A list with an extension that cannot be decoded is still accepted; its errors must not stay in the queue.
         ERR_set_mark()
         defer { ERR_pop_to_mark() }
         var lists: [OpaquePointer] = []
@@ -54,7 +55,7 @@ public final class RevocationLists: @unchecked Sendable {
         OPENSSL_sk_free(pointer)
     }
 
-    /// How many lists there are.
+    /// The number of lists.
     public var count: Int { Int(OPENSSL_sk_num(pointer)) }
 
     private var lists: [OpaquePointer] {
@@ -72,8 +73,8 @@ public final class RevocationLists: @unchecked Sendable {
 
     // MARK: - Age
 
-    /// The second from which the lists that cover a chain prove nothing more about it: of each certificate's issuer
-    /// the list that lasts longest, of these the first to end.
+    /// The second at which the lists that cover a chain expire: the latest `nextUpdate` for each certificate's issuer,
+    /// and the earliest of these.
     func expiry(for chain: [Certificate]) -> Int64 {
         let ends = chain.compactMap { certificate -> Int64? in
             let issuer = X509_get_issuer_name(certificate.pointer)
@@ -83,7 +84,7 @@ public final class RevocationLists: @unchecked Sendable {
         return ends.min() ?? .max
     }
 
-    /// The lists that are not in force, for people: whose they are, and why not.
+    /// Messages about lists that are not valid now: issuer and reason.
     ///
     /// - Parameter now: seconds since 1970.
     func notInForce(at now: Int64) -> [String] {
@@ -147,7 +148,7 @@ public final class RevocationLists: @unchecked Sendable {
         }
     }
 
-    /// What would refuse every certificate that the list is asked about.
+    /// Checks for properties of a list that would make every lookup in it fail.
     private static func check(_ list: OpaquePointer) throws(CertificateFault) {
         let issuer = Certificate.text(of: X509_CRL_get_issuer(list))
         if X509_CRL_get_ext_by_NID(list, NID_delta_crl, -1) >= 0 {

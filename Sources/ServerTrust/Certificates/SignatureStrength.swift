@@ -1,11 +1,11 @@
 import COpenSSL
 import CShims
 
-/// How strong the signature algorithm of what OpenSSL verifies without looking at the security level is: revocation
-/// lists and OCSP responses.
+/// The strength of signature algorithms of revocation lists and OCSP responses, which OpenSSL verifies without regard
+/// to its security level.
 enum SignatureStrength {
-    /// Whether the algorithm has 112 bits of security or more, as security level 2 asks of certificates: SHA-1 and MD5
-    /// have not.
+    /// Whether the algorithm has 112 bits of security or more, as security level 2 requires for certificates. SHA-1 and
+    /// MD5 have less.
     static func isEnough(_ algorithm: UnsafePointer<X509_ALGOR>?) -> Bool {
         guard let algorithm else { return false }
         var object: OpaquePointer?
@@ -30,7 +30,7 @@ enum SignatureStrength {
         }
     }
 
-    /// The algorithm's name for people.
+    /// The algorithm's readable name.
     static func name(_ algorithm: UnsafePointer<X509_ALGOR>?) -> String {
         guard let algorithm else { return "no algorithm" }
         var object: OpaquePointer?

@@ -4,18 +4,18 @@ import Glibc
 
 /// The certificates at which a chain may end: an `X509_STORE`, filled once and shared by every connection.
 ///
-/// - Note: `Sendable` because the store is filled in the initialiser; what verifications do with it later (looking up
-///   issuers) OpenSSL guards with the store's own lock, and its reference count is atomic.
+/// - Note: `Sendable` because the store is filled in the initialiser; later lookups of issuers are guarded by the
+///   store's own lock, and its reference count is atomic.
 public final class TrustAnchors: @unchecked Sendable {
     /// An owned reference to an `X509_STORE`.
     let store: OpaquePointer
-    /// How many anchors there are.
+    /// The number of anchors.
     public let count: Int
     /// SHA-256 over the anchors, whatever their order: equal for equal sets.
     package let digest: [UInt8]
     private let keys: Set<PublicKeyPin>
 
-    /// Anchors from certificates: roots, or any certificate that is trusted for itself (`X509_V_FLAG_PARTIAL_CHAIN`).
+    /// Anchors from certificates: roots, or other certificates that are trusted directly (`X509_V_FLAG_PARTIAL_CHAIN`).
     public init(certificates: [Certificate]) {
         guard let store = X509_STORE_new() else { fatalError("out of memory") }
         self.store = store
@@ -26,13 +26,13 @@ public final class TrustAnchors: @unchecked Sendable {
                 .flatMap { $0 }
         )
         for certificate in certificates { X509_STORE_add_cert(store, certificate.pointer) }
-        // For programs that verify with this store by themselves; our own verifications set the flag on each call.
+        // For programs that use this store in their own verifications; ours set the flag on each call.
         X509_STORE_set_flags(store, UInt(X509_V_FLAG_PARTIAL_CHAIN))
     }
 
     deinit { X509_STORE_free(store) }
 
-    /// Whether an anchor has that key.
+    /// Whether an anchor has this public key.
     func holds(_ key: PublicKeyPin) -> Bool { keys.contains(key) }
 
     /// The anchors of the system: see `TrustAnchorLibrary`. Blocking disk I/O, some milliseconds: never on a loop.
@@ -41,10 +41,10 @@ public final class TrustAnchors: @unchecked Sendable {
     }
 }
 
-/// Makes trust anchors for a whole configuration: the system's bundle is read once however many domains use it, and
-/// equal sets of anchors are one object.
+/// Makes the trust anchors of a whole configuration. It reads the system's bundle only once, and equal sets of anchors
+/// share one object.
 ///
-/// Not shared between threads: a loader makes one, uses it and lets it go.
+/// Not for several threads: each load makes its own.
 public final class TrustAnchorLibrary {
     private struct Key: Hashable {
         var system: Bool
@@ -54,7 +54,7 @@ public final class TrustAnchorLibrary {
     private var known: [Key: TrustAnchors] = [:]
     private var systemCertificates: [Certificate]?
 
-    /// A library that has read nothing yet.
+    /// An empty library.
     public init() {}
 
     /// The anchors of the system's bundle, of the files, or of both. Blocking disk I/O: never on a loop.
@@ -72,8 +72,8 @@ public final class TrustAnchorLibrary {
         return anchors
     }
 
-    /// Where the system's bundle is looked for: what the environment names (`SSL_CERT_FILE`, as for every program on
-    /// OpenSSL), OpenSSL's built-in place, then the places of the usual distributions.
+    /// Candidate paths of the system's bundle: the environment variable (`SSL_CERT_FILE`, as for every OpenSSL
+    /// program), OpenSSL's built-in path, then the paths of common distributions.
     static var systemBundles: [String] {
         if let variable = getenv(X509_get_default_cert_file_env()) { return [String(cString: variable)] }
         return [

@@ -1,4 +1,4 @@
-/// RFC 4648, section 4, with padding and nothing else: no white space, no other alphabet, no stray bits.
+/// Strict base64 (RFC 4648, section 4): padding is required; white space, other alphabets and stray bits are errors.
 package enum Base64 {
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
 

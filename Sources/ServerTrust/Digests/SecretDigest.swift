@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// Digests of secrets: what is kept of a token or a password instead of it.
+/// Digests of secrets, stored instead of a token or a password.
 package enum SecretDigest {
     /// SHA-256.
     package static func sha256(_ bytes: [UInt8]) -> [UInt8] {
@@ -9,20 +9,20 @@ package enum SecretDigest {
         return digest
     }
 
-    /// Whether both are the same, in a time that depends on nothing but their lengths.
+    /// Whether both are the same, in a time that depends only on their lengths.
     package static func areEqual(_ one: [UInt8], _ other: [UInt8]) -> Bool {
         one.count == other.count && CRYPTO_memcmp(one, other, one.count) == 0
     }
 }
 
-/// A key that was drawn in this process and never leaves it: digests under it say nothing to anybody else
+/// A random key of this process. It never leaves the process, so that digests made with it are useless outside
 /// (HMAC-SHA-256, RFC 2104).
 package struct DigestKey: Sendable {
     private let key: [UInt8]
 
     package init() {
         var key = [UInt8](repeating: 0, count: 32)
-        // Without random numbers there is no TLS either.
+        // Without random numbers TLS does not work either.
         precondition(RAND_bytes(&key, Int32(key.count)) == 1, "the system gives no random numbers")
         self.key = key
     }

@@ -1,9 +1,9 @@
 /// Chain and host checks, without pins: mode `none`.
 public struct DefaultTrustEvaluator: ServerTrustEvaluating {
-    /// One policy.
+    /// A list with one policy.
     public let policies: [SecurityPolicy]
 
-    /// - Parameter validateHost: `false` waives the name: any server with a valid chain passes, whoever it is, with the
+    /// - Parameter validateHost: `false` skips the check of the name: any server with a valid chain passes, with the
     ///   verdict `unverified`.
     public init(validateHost: Bool = true) {
         var configuration = SecurityPolicy.Configuration()
@@ -13,19 +13,20 @@ public struct DefaultTrustEvaluator: ServerTrustEvaluating {
 }
 
 /// Chain and host checks, and revocation: by lists (CRLs) that the program holds, by the OCSP response that the server
-/// staples, or by both. Nothing is ever fetched: a certificate that no current list covers is refused, and a server
-/// that brings no current staple.
+/// staples, or by both. Nothing is ever fetched: a certificate without a current list is refused, and so is a server
+/// without a current staple.
 public struct RevocationTrustEvaluator: ServerTrustEvaluating {
-    /// One policy.
+    /// A list with one policy.
     public let policies: [SecurityPolicy]
 
     /// - Parameters:
-    ///   - revocationLists: the lists; with `requireStaple` they take the place of Alamofire's `options`.
-    ///   - scope: which certificates of the chain a list has to cover.
+    ///   - revocationLists: the lists; together with `requireStaple` they replace Alamofire's `options`.
+    ///   - scope: the certificates of the chain that a list has to cover.
     ///   - requireStaple: whether the server has to staple an OCSP response that says its certificate is good.
-    ///   - performDefaultValidation: has to be `true`. A list says something about a certificate only below a CA that
-    ///     is trusted, so `false` has no safe meaning and is thrown as a contradiction.
-    ///   - validateHost: `false` waives the name; the verdict is `unverified` then. Put a pinning evaluator beside it.
+    ///   - performDefaultValidation: has to be `true`. A list is meaningful only below a trusted CA, so that `false`
+    ///     has no safe meaning and is thrown as a contradiction.
+    ///   - validateHost: `false` skips the check of the name; the verdict is `unverified` then. Combine it with a
+    ///     pinning evaluator.
     /// - Throws: every contradiction in the settings; neither lists nor a staple is one.
     public init(
         revocationLists: RevocationLists? = nil,
@@ -55,10 +56,10 @@ public struct RevocationTrustEvaluator: ServerTrustEvaluating {
 /// No check at all: every server passes, with the verdict `unverified`. For tests on closed networks only; for a
 /// self-signed server pin its certificate instead.
 public struct DisabledTrustEvaluator: ServerTrustEvaluating {
-    /// One policy.
+    /// A list with one policy.
     public let policies: [SecurityPolicy]
 
-    /// An evaluator that lets everybody pass.
+    /// An evaluator that accepts every server.
     public init() {
         var configuration = SecurityPolicy.Configuration()
         configuration.allowInvalidCertificates = true

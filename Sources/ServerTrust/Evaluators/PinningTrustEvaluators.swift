@@ -1,19 +1,19 @@
 /// Pins whole certificates: mode `certificate`.
 ///
-/// A pinned certificate counts in the chain that OpenSSL validated, never among the certificates as sent; that is
-/// stricter than Alamofire, which compares what was sent.
+/// Pinned certificates are looked for in the chain that OpenSSL validated, never among the certificates as sent. This
+/// is stricter than Alamofire, which compares the certificates as sent.
 public struct PinnedCertificatesTrustEvaluator: ServerTrustEvaluating {
-    /// What servers are held to; see the initialiser.
+    /// The policies that servers have to meet; see the initialiser.
     public let policies: [SecurityPolicy]
 
     /// - Parameters:
-    ///   - certificates: at least one; a program on Linux has no bundle to take them from.
+    ///   - certificates: at least one; programs on Linux have no app bundle that could supply them.
     ///   - acceptSelfSignedCertificates: makes the pinned certificates the only anchors, so that a self-signed server
     ///     or a private CA passes if it is pinned (`allowInvalidCertificates`). Dates and host still count.
     ///   - performDefaultValidation: whether the chain has to be valid to the trust anchors. Alamofire's `false`
     ///     compares certificates and verifies nothing; that has no safe meaning, so `false` does here what
     ///     `acceptSelfSignedCertificates` does: the chain has to be valid up to a pinned certificate.
-    ///   - validateHost: `false` waives the name; only the server's own certificate counts as a match then.
+    ///   - validateHost: `false` skips the check of the name; only the server's own certificate counts as a match then.
     /// - Throws: every contradiction in the settings; no certificate is one.
     public init(
         certificates: [Certificate],
@@ -32,7 +32,7 @@ public struct PinnedCertificatesTrustEvaluator: ServerTrustEvaluating {
 
 /// Pins public keys: mode `publicKey`.
 public struct PublicKeysTrustEvaluator: ServerTrustEvaluating {
-    /// What servers are held to; see the initialiser.
+    /// The policies that servers have to meet; see the initialiser.
     public let policies: [SecurityPolicy]
 
     /// - Parameters:
@@ -40,8 +40,9 @@ public struct PublicKeysTrustEvaluator: ServerTrustEvaluating {
     ///   - performDefaultValidation: whether the chain has to be valid to the trust anchors. Alamofire's `false`
     ///     compares keys and verifies nothing; here the server's own certificate then has to hold a pinned key, or its
     ///     path has to verify up to a certificate that holds one (`allowInvalidCertificates`). Dates do not count.
-    ///   - validateHost: `false` waives the name; only the key of the server's own certificate counts then.
-    ///   - allowSinglePin: takes one key, which Alamofire always does: when it is lost, every request fails.
+    ///   - validateHost: `false` skips the check of the name; only the key of the server's own certificate counts then.
+    ///   - allowSinglePin: accepts a single key, as Alamofire always does: if the server loses this key, every request
+    ///     fails.
     /// - Throws: every contradiction in the settings; no key, or a single one unasked, is one.
     public init(
         keys: [PublicKeyPin],
@@ -61,12 +62,12 @@ public struct PublicKeysTrustEvaluator: ServerTrustEvaluating {
 
 /// Several evaluators, all of which have to accept. An empty one refuses every server.
 public struct CompositeTrustEvaluator: ServerTrustEvaluating {
-    /// What servers are held to; see the initialiser.
+    /// The policies that servers have to meet; see the initialiser.
     public let policies: [SecurityPolicy]
 
-    /// - Parameter evaluators: asked in this order. A `DisabledTrustEvaluator` among others loosens none of them.
+    /// - Parameter evaluators: evaluated in this order. A `DisabledTrustEvaluator` does not weaken the others.
     public init(evaluators: [any ServerTrustEvaluating]) {
-        // One that names nothing refuses by itself, and must not vanish beside others.
+        // An evaluator without policies refuses every server, and must not be lost in the joined list.
         let lists = evaluators.map(\.policies)
         policies = lists.contains(where: \.isEmpty) ? [] : lists.flatMap { $0 }
     }

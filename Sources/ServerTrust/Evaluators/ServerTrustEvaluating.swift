@@ -1,28 +1,28 @@
 public import HTTPCore
 
-/// What a server has to prove, under Alamofire's name: one security policy, or several that all have to accept.
+/// The requirements for a server, under Alamofire's name: one security policy, or several that all have to accept.
 ///
 /// ```swift
 /// let evaluator = try PublicKeysTrustEvaluator(keys: [current, backup])
 /// try evaluator.evaluate(PresentedTrust(chain: chain, anchors: .system()), forHost: Host("api.example.com"))
 /// ```
 ///
-/// An evaluator names policies and runs no code of its own in a judgement, so none can accept what a `SecurityPolicy`
-/// would refuse. A type of your own gives `policies`; an empty list refuses every server.
+/// An evaluator only names policies and runs no code of its own in an evaluation, so that it cannot accept a server
+/// that a `SecurityPolicy` refuses. A custom type returns `policies`; an empty list refuses every server.
 public protocol ServerTrustEvaluating: Sendable {
-    /// The policies that a server is held to, each of them. Inside a handshake `TLSVerification` applies one.
+    /// The policies that a server has to meet, each of them. Inside a handshake `TLSVerification` applies one.
     var policies: [SecurityPolicy] { get }
 }
 
 extension ServerTrustEvaluating {
-    /// Judges what a server presented, policy by policy, up to the first that refuses.
+    /// Evaluates what a server presented, policy by policy, up to the first that refuses.
     ///
     /// - Parameters:
-    ///   - trust: what the server presented, and against what it is judged.
-    ///   - host: the host that the server has to prove.
+    ///   - trust: the server's certificates, and the anchors and time to evaluate them with.
+    ///   - host: the host that the server has to prove to be.
     /// - Returns: the reports in the order of the policies, each accepted; at least one. All of them have to be
     ///   `isStillGood` for a later request on the same connection.
-    /// - Throws: why the server is refused.
+    /// - Throws: the reason why the server is refused.
     @discardableResult
     public func evaluate(
         _ trust: PresentedTrust,
@@ -47,18 +47,19 @@ extension ServerTrustEvaluating {
     }
 }
 
-/// What a server presented, and against what it is judged: the place of Security.framework's `SecTrust`.
+/// The certificates that a server presented, with the anchors and time for their evaluation: the counterpart of
+/// Security.framework's `SecTrust`.
 public struct PresentedTrust: Sendable {
-    /// As the server sent it, its own certificate first.
+    /// The certificates as the server sent them, its own first.
     public var chain: [Certificate]
     /// The OCSP response (DER) that the server stapled, if any: SSL_get_tlsext_status_ocsp_resp(3).
     public var staple: [UInt8]?
-    /// Where chains may end, unless a policy has anchors of its own.
+    /// The trust anchors, unless a policy has its own.
     public var anchors: TrustAnchors
-    /// Seconds since 1970 to judge at; `nil` is now.
+    /// The time of the evaluation in seconds since 1970; `nil` is now.
     public var time: Int64?
 
-    /// What a server presented, to be judged now or at a time given.
+    /// Makes the input of an evaluation, now or at a given time.
     public init(chain: [Certificate], staple: [UInt8]? = nil, anchors: TrustAnchors, time: Int64? = nil) {
         self.chain = chain
         self.staple = staple
@@ -67,7 +68,7 @@ public struct PresentedTrust: Sendable {
     }
 }
 
-/// Why an evaluator or a manager refused a server.
+/// The reason why an evaluator or a manager refused a server.
 public enum ServerTrustError: Error, Sendable, CustomStringConvertible {
     /// The report of the policy that refused.
     case refused(TrustEvaluation)

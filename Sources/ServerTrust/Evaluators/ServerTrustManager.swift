@@ -1,7 +1,7 @@
 public import HTTPCore
 import StrictJSON
 
-/// Which host is held to which evaluator, under Alamofire's name.
+/// The evaluators of hosts, under Alamofire's name.
 ///
 /// ```swift
 /// let manager = try ServerTrustManager(evaluators: [
@@ -10,18 +10,18 @@ import StrictJSON
 /// try manager.evaluate(PresentedTrust(chain: chain, anchors: anchors), forHost: Host("api.example.com"))
 /// ```
 ///
-/// A name stands for itself alone, as in Alamofire; `PinnedDomains` knows subdomains.
+/// A name does not cover its subdomains, as in Alamofire; `PinnedDomains` supports subdomains.
 public struct ServerTrustManager: Sendable {
     /// Whether a host without an evaluator is refused. Otherwise chain and host are checked.
     public let allHostsMustBeEvaluated: Bool
-    /// By host, in its normal form.
+    /// By host, in normal form.
     public let evaluators: [Host: any ServerTrustEvaluating]
 
     /// - Parameters:
     ///   - allHostsMustBeEvaluated: refuses hosts that are not named.
-    ///   - evaluators: by name of the host: ASCII or international, or an IP literal; no pattern, URL or port.
-    /// - Throws: the first name, in alphabetical order, that is no host or names a host a second time. Such a key would
-    ///   otherwise pin nothing, and nobody would notice.
+    ///   - evaluators: by host name (ASCII or international) or IP literal; patterns, URLs and ports are errors.
+    /// - Throws: the first name, in alphabetical order, that is not a host or repeats one. Such a key would otherwise
+    ///   silently have no effect.
     public init(
         allHostsMustBeEvaluated: Bool = true,
         evaluators: [String: any ServerTrustEvaluating]
@@ -46,13 +46,13 @@ public struct ServerTrustManager: Sendable {
         self.evaluators = byHost
     }
 
-    /// Why a name cannot have an evaluator.
+    /// The reason why a name cannot have an evaluator.
     public struct HostNameFault: Error, Hashable, Sendable, CustomStringConvertible {
-        /// As given.
+        /// The name as given.
         public var name: String
-        /// What is wrong with it, without a full stop.
+        /// *The problem, without a full stop.
         public var message: String
-        /// What to do about it, without a full stop.
+        /// The remedy, without a full stop.
         public var remedy: String
 
         public var description: String { "\"\(LegibleText.excerpt(name))\": \(message) (\(remedy))" }
@@ -70,10 +70,11 @@ public struct ServerTrustManager: Sendable {
         return nil
     }
 
-    /// Judges what a host's server presented by the host's evaluator, and by chain and host where it may have none.
+    /// Evaluates what a server presented with the host's evaluator. Where a host may be without one, chain and host are
+    /// checked.
     ///
     /// - Returns: the reports of the policies, each accepted; at least one.
-    /// - Throws: why the server is refused.
+    /// - Throws: the reason why the server is refused.
     @discardableResult
     public func evaluate(
         _ trust: PresentedTrust,

@@ -4,7 +4,7 @@ package import StrictJSON
 /// Whole files of configuration, read with a bound. Blocking disk I/O: at start, on reload and in commands, never on a
 /// loop.
 package enum FileContents {
-    /// Why a file could not be read.
+    /// The reason why a file could not be read.
     package struct Fault: Error, Hashable, Sendable {
         package var message: String
         package var remedy: String
@@ -17,7 +17,7 @@ package enum FileContents {
     /// Set while a load is recorded.
     @TaskLocal static var recorder: FileRecorder?
 
-    /// The bytes of a regular file of at most `limit` bytes.
+    /// Reads a regular file of at most `limit` bytes.
     package static func read(_ path: String, limit: Int) -> Result<[UInt8], Fault> {
         let contents = contents(path, limit: limit)
         recorder?.note(path, limit: limit, contents)
@@ -28,7 +28,7 @@ package enum FileContents {
         guard !path.isEmpty, !path.utf8.contains(0) else {
             return .failure(Fault(message: "not a path", remedy: "name a file"))
         }
-        // Non-blocking, so that a pipe in the folder cannot hold up the start before it is seen to be one.
+        // Non-blocking, so that a named pipe in the folder cannot block the start before it is recognised.
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { return .failure(fault(errno)) }
         defer { close(descriptor) }
@@ -37,7 +37,7 @@ package enum FileContents {
         guard status.st_mode & S_IFMT == S_IFREG else {
             return .failure(Fault(message: "not a regular file", remedy: "name a file"))
         }
-        // As large as it says, and a byte more that shows its end: most files are read at once.
+        // The reported size plus one byte, which shows the end: most files need a single read.
         var room = max(0, min(status.st_size, limit)) + 1
         var bytes: [UInt8] = []
         while true {
@@ -56,7 +56,7 @@ package enum FileContents {
                 return .failure(Fault(message: "longer than \(limit >> 10) KB", remedy: "name the right file"))
             }
             if chunk.count < room { return .success(bytes) }
-            // It has grown, or does not say how large it is.
+            // The file has grown, or does not report its size.
             room = 64 << 10
         }
     }
@@ -81,7 +81,7 @@ package enum FileContents {
         return .success(names.sorted())
     }
 
-    /// Whether nothing at all has that path.
+    /// Whether nothing exists at that path.
     package static func isMissing(_ path: String) -> Bool {
         access(path, F_OK) != 0 && errno == ENOENT
     }
@@ -93,23 +93,24 @@ package enum FileContents {
         return isFolder
     }
 
-    /// Whether the file's mode lets everybody read it.
+    /// Whether the file's mode lets every user read it.
     package static func isReadableByEveryone(_ path: String) -> Bool {
         var status = stat()
         return stat(path, &status) == 0 && status.st_mode & S_IROTH != 0
     }
 
-    /// Who may write to a file, or put files into a folder, beside its owner and its group. (Who is in the group is the
-    /// owner's decision.)
+    /// The users who may write to a file, or create files in a folder, besides its owner and group. (The owner decides
+    /// about the members of the group.)
     package enum Openness {
         case closed
-        /// A folder in which everybody may make files, and nobody may remove those of others.
+        /// A folder with the sticky bit: every user can create files, and can remove only his own.
         case sticky
-        /// Everybody.
+        /// Every user.
         case open
     }
 
-    /// A read-only mount cannot be written to: Kubernetes mounts the folder of a ConfigMap so, with mode 0777.
+    /// Nothing can be written to a read-only mount: Kubernetes mounts the folder of a ConfigMap this way, with mode
+    /// 0777.
     package static func openness(_ path: String) -> Openness {
         var status = stat()
         guard stat(path, &status) == 0, status.st_mode & S_IWOTH != 0 else { return .closed }

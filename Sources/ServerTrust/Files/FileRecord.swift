@@ -2,15 +2,15 @@ import COpenSSL
 import CShims
 package import IOCore
 
-/// What a load has read from the disk: which files and folders, and what was in them. So it can be told whether a load
-/// would find anything else now, and which folders to watch for that.
+/// A record of the files and folders that a load has read, with their contents. It shows whether a new load would read
+/// anything different, and which folders to watch for changes.
 ///
-/// Contents are kept as their SHA-256: private keys are among them.
+/// Only the SHA-256 of contents is kept, because private keys are among them.
 package struct FileRecord: Sendable {
     private enum Kind: Hashable, Sendable {
         case file
         case folder
-        /// Only whether there is a folder.
+        /// Only the existence of a folder was checked.
         case isFolder
     }
 
@@ -27,7 +27,7 @@ package struct FileRecord: Sendable {
         var digest: Digest?
     }
 
-    /// SHA-256, in place: there may be tens of thousands.
+    /// SHA-256, stored inline: there may be tens of thousands.
     private struct Digest: Hashable, Sendable {
         private var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
 
@@ -49,7 +49,7 @@ package struct FileRecord: Sendable {
     /// Nothing was read.
     package init() {}
 
-    /// Notes all that `body` reads through `FileContents` on this thread.
+    /// Records all that `body` reads through `FileContents` on this thread.
     package static func recording<Result>(_ body: () -> Result) -> (Result, FileRecord) {
         let recorder = FileRecorder()
         let result = FileContents.$recorder.withValue(recorder, operation: body)
@@ -73,8 +73,8 @@ package struct FileRecord: Sendable {
         entries.compactMap { $0.look.kind == .file ? $0.look.path : nil }
     }
 
-    /// The folders in which a change may mean that something else would be read now, as they are on the disk at
-    /// present: symbolic links on the way to a file are followed, and watched too.
+    /// The folders in which a change could alter the result of a load. Symbolic links on the way to a file are
+    /// followed, and their folders are included.
     package var watchedFolders: [String: FolderWatch.Names] {
         var some: [String: Set<String>] = [:]
         var whole: Set<String> = []
@@ -127,7 +127,7 @@ package struct FileRecord: Sendable {
     private static func digest(of isFolder: Bool) -> Digest { Digest([isFolder ? 1 : 0]) }
 }
 
-/// Takes notes while `FileRecord.recording` runs.
+/// The recorder of `FileRecord.recording`.
 ///
 /// `@unchecked Sendable` because the task-local value that holds it is seen by the one thread that runs the body, which
 /// is synchronous and starts no tasks.

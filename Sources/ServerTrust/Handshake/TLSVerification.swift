@@ -4,8 +4,8 @@ import Glibc
 public import HTTPCore
 import Synchronization
 
-/// A security policy at work inside the TLS handshakes of an `SSL_CTX`: OpenSSL asks it in place of its own
-/// verification, before the handshake is finished and so before any byte of a request can leave.
+/// Applies a security policy inside the TLS handshakes of an `SSL_CTX`. OpenSSL calls it instead of its own
+/// verification, before the handshake is finished and therefore before any byte of a request can be sent.
 ///
 /// ```swift
 /// try TLSVerification.install(on: context, policy: policy, host: host, anchors: anchors, generation: 1)
@@ -13,30 +13,31 @@ import Synchronization
 /// guard let trust = TLSVerification.evaluation(of: ssl), trust.evaluation.isStillGood(at: now) else { refuse }
 /// ```
 ///
-/// One `SSL_CTX` serves one host under one policy. The object is owned by the `SSL_CTX` (ex-data), and lives as long.
+/// One `SSL_CTX` serves one host under one policy. The `SSL_CTX` owns this object through its ex-data, and frees it at
+/// its own end.
 public final class TLSVerification: Sendable {
-    /// What servers have to prove.
+    /// The policy that servers have to meet.
     public let policy: SecurityPolicy
-    /// Whom they have to prove to be.
+    /// The host that servers have to prove to be.
     public let host: Host
     /// The generation of the snapshot that the policy belongs to.
     public let generation: UInt64
     private let anchors: TrustAnchors
     private let time: Int64?
-    /// Guards the one mutable thing; taken once a handshake, never on the path of a request.
+    /// Guards the only mutable property. It is taken once for each handshake, never on the request path.
     private let last = Mutex<ConnectionTrust?>(nil)
 
-    /// The result of the latest handshake on this context, a refused one included: the account of a connection that is
-    /// gone when its failure is told.
+    /// The result of the latest handshake on this context, a refused one included: it explains the failure of a
+    /// connection that does not exist any more.
     public var lastTrust: ConnectionTrust? { last.withLock { $0 } }
 
     private let sawChain = Atomic<Bool>(false)
-    /// Whether a server has shown a chain in a handshake on this context, whatever came of it. Before that nobody has claimed
-    /// to be the host.
+    /// Whether a server has sent a chain in a handshake on this context, accepted or not. Before that no server has
+    /// claimed to be the host.
     package var hasSeenChain: Bool { sawChain.load(ordering: .relaxed) }
 
     private let wasAskedForCertificate = Atomic<Bool>(false)
-    /// Whether the server has asked for a client certificate and the policy has none to give. Most that ask refuse the
+    /// Whether the server has requested a client certificate and the policy has none. Most such servers refuse the
     /// connection then.
     public var isClientCertificateMissing: Bool { wasAskedForCertificate.load(ordering: .relaxed) }
     private let identity: (@Sendable () -> HandshakeIdentity)?
@@ -57,21 +58,21 @@ public final class TLSVerification: Sendable {
         self.time = time
     }
 
-    /// Puts a policy in charge of an `SSL_CTX` for client connections, before any `SSL` is made from it.
+    /// Installs a policy on an `SSL_CTX` for client connections, before any `SSL` is made from it.
     ///
     /// It sets the verify callback (which replaces OpenSSL's verification) and `SSL_VERIFY_PEER`, the store of anchors
     /// (shared, nothing is read from disk), the lowest TLS version, security level 2, the client certificate of the
-    /// policy, and switches renegotiation, session cache and tickets off: every connection makes a full handshake. For a
-    /// policy with `requiresStaple` it asks for a stapled OCSP response and sets the status callback.
-    /// What the caller leaves alone must not be loosened again afterwards (`SSL_CTX_set_verify`, options, cache mode).
+    /// policy, and switches renegotiation, session cache and tickets off: every connection makes a full handshake. For
+    /// a policy with `requiresStaple` it asks for a stapled OCSP response and sets the status callback. The caller must
+    /// not weaken these settings afterwards (`SSL_CTX_set_verify`, options, cache mode).
     ///
     /// - Parameters:
     ///   - sslContext: an `SSL_CTX *` that the caller owns.
     ///   - policy: what servers have to prove.
-    ///   - host: whom they have to prove to be.
+    ///   - host: the host that servers have to prove to be.
     ///   - anchors: used unless the policy has `trustAnchors` of its own.
     ///   - generation: the snapshot's number, handed back with each evaluation.
-    ///   - time: for tests: seconds since 1970 to judge at; `nil` is the time of the handshake.
+    ///   - time: for tests: the time of the evaluation in seconds since 1970; `nil` is the time of the handshake.
     /// - Returns: the verification, for `lastTrust`; it may be dropped.
     /// - Throws: when OpenSSL refuses a setting, or the context has a policy already. The context must not be used then.
     @discardableResult
@@ -94,7 +95,7 @@ public final class TLSVerification: Sendable {
         )
     }
 
-    /// The same, with somebody to ask when the server wants a client certificate and the policy names none.
+    /// The same, with a function that supplies a client identity when the server requests one and the policy has none.
     ///
     /// - Parameter identity: called within the handshake, on its thread.
     package static func install(
@@ -114,7 +115,7 @@ public final class TLSVerification: Sendable {
             time: time,
             identity: identity
         )
-        // First of all, so that a later failure leaves a context that refuses rather than one that trusts.
+        // This comes first, so that a later failure leaves a context that refuses every server.
         SSL_CTX_set_verify(sslContext, SSL_VERIFY_PEER, nil)
         guard SSL_CTX_get_ex_data(sslContext, contextIndex) == nil else {
             throw OpenSSLError(draining: "TLSVerification.install on a context that has a policy")
@@ -140,7 +141,7 @@ public final class TLSVerification: Sendable {
         return Unmanaged<ConnectionTrust>.fromOpaque(record).takeUnretainedValue()
     }
 
-    /// The verification in charge of a connection.
+    /// The verification that a connection uses.
     ///
     /// - Parameter ssl: an `SSL *`.
     /// - Returns: `nil` for a connection of a context without a policy.
@@ -164,7 +165,7 @@ public final class TLSVerification: Sendable {
             guard SSL_CTX_use_cert_and_key(context, identity.certificates[0].pointer, identity.key, stack, 1) == 1
             else { throw OpenSSLError(draining: "SSL_CTX_use_cert_and_key") }
         } else {
-            // Called when the server wants a certificate, since nothing else is asked of a client (SSL_CTX_set_cert_cb(3)).
+            // On a client OpenSSL calls this only when the server requests a certificate (SSL_CTX_set_cert_cb(3)).
             SSL_CTX_set_cert_cb(
                 context,
                 { ssl, _ in ssl.map { TLSVerification.of($0)?.presentIdentity($0) ?? true } ?? false ? 1 : 0 },
@@ -182,9 +183,9 @@ public final class TLSVerification: Sendable {
 
     // MARK: - Inside the handshake
 
-    /// Answers the server's wish for a client certificate.
+    /// Handles the server's request for a client certificate.
     ///
-    /// - Returns: whether the handshake may go on, with or without one.
+    /// - Returns: whether the handshake may continue, with or without one.
     private func presentIdentity(_ ssl: OpaquePointer) -> Bool {
         switch identity?() ?? .none {
         case .none:
@@ -198,10 +199,10 @@ public final class TLSVerification: Sendable {
         }
     }
 
-    /// Answers OpenSSL's question (SSL_CTX_set_cert_verify_callback(3)).
+    /// Evaluates the presented chain for OpenSSL (SSL_CTX_set_cert_verify_callback(3)).
     private func evaluateChain(_ context: OpaquePointer) -> Bool {
         sawChain.store(true, ordering: .relaxed)
-        // Whatever goes wrong on the way is a refusal.
+        // Every failure below is a refusal.
         X509_STORE_CTX_set_error(context, X509_V_ERR_APPLICATION_VERIFICATION)
         guard let ssl = X509_STORE_CTX_get_ex_data(context, SSL_get_ex_data_X509_STORE_CTX_idx()),
             let presented = PresentedChain(context)
@@ -210,7 +211,8 @@ public final class TLSVerification: Sendable {
             policy.evaluationResult(presented, host: host, anchors: anchors, at: now)
         }
         if policy.configuration.requiresStaple, result.verdict != .fail {
-            // In TLS 1.2 the staple comes later, and is judged then. Until it has been, the connection is a refused one.
+            // In TLS 1.2 the staple arrives later and is evaluated then. Until that has happened, the connection counts
+            // as refused.
             var refused = result
             StapleEvaluator(host: host, now: now).evaluate(&refused, staple: nil)
             let awaiting = AwaitedStaple(result: result, presented: presented.kept())
@@ -223,13 +225,13 @@ public final class TLSVerification: Sendable {
             if result.verifyError != X509_V_OK { X509_STORE_CTX_set_error(context, result.verifyError) }
             return false
         }
-        // OpenSSL takes the answer for a refusal unless both say yes.
+        // OpenSSL accepts the chain only when both the error code and the return value say so.
         X509_STORE_CTX_set_error(context, X509_V_OK)
         return true
     }
 
-    /// Answers OpenSSL's question about the staple (SSL_CTX_set_tlsext_status_cb(3)): it is asked before the client's
-    /// part of the handshake is finished, with a staple or without.
+    /// Evaluates the staple for OpenSSL (SSL_CTX_set_tlsext_status_cb(3)), which calls this with or without a staple
+    /// before the client's part of the handshake is finished.
     private func evaluateStaple(_ ssl: OpaquePointer) -> Bool {
         guard SSL_session_reused(ssl) == 0, let record = SSL_get_ex_data(ssl, TLSVerification.connectionIndex),
             let awaiting = Unmanaged<ConnectionTrust>.fromOpaque(record).takeUnretainedValue().awaitedStaple
@@ -265,7 +267,7 @@ public final class TLSVerification: Sendable {
 
     /// Keeps the verdict with the connection.
     ///
-    /// - Returns: whether the handshake may go on.
+    /// - Returns: whether the handshake may continue.
     private func conclude(
         _ result: EvaluationResult,
         _ presented: CertificateStack,
@@ -315,7 +317,7 @@ public final class TLSVerification: Sendable {
     }
 }
 
-/// What OpenSSL calls in place of X509_verify_cert.
+/// OpenSSL calls this instead of X509_verify_cert(3).
 private func verifyCallback(_ context: OpaquePointer?, _ record: UnsafeMutableRawPointer?) -> Int32 {
     guard let context else { return 0 }
     guard let record else {
@@ -325,7 +327,7 @@ private func verifyCallback(_ context: OpaquePointer?, _ record: UnsafeMutableRa
     return TLSVerification.verifyChain(context, record) ? 1 : 0
 }
 
-/// What OpenSSL calls when the server has said all that it has to say of its certificate.
+/// OpenSSL calls this when the server's certificate messages are complete.
 private func statusCallback(_ ssl: OpaquePointer?, _ record: UnsafeMutableRawPointer?) -> Int32 {
     guard let ssl, let record else { return 0 }
     return TLSVerification.verifyStaple(ssl, record) ? 1 : 0
@@ -356,36 +358,36 @@ private func retainRecord(
     return 1
 }
 
-/// What to do about a server that wants a client certificate.
+/// The decision for a server that requests a client certificate.
 package enum HandshakeIdentity: Sendable {
-    /// Go on without one: the server decides.
+    /// Continue without a certificate; the server decides.
     case none
     case show(ClientIdentity)
     /// End the handshake.
     case refuse
 }
 
-/// What was found of a server before its staple was there.
+/// The result of an evaluation that still lacks the staple.
 struct AwaitedStaple: Sendable {
     var result: EvaluationResult
     var presented: CertificateStack
 }
 
-/// What a connection's handshake proved, and under which generation of the policies.
+/// The result of a connection's handshake, with the generation of its policy.
 public final class ConnectionTrust: Sendable {
     /// The generation of the snapshot whose policy was applied.
     public let generation: UInt64
     /// The policy that was applied.
     public let policy: SecurityPolicy
-    /// Where the chain could end: those of the policy, where it has its own.
+    /// The anchors of the evaluation: the policy's own, if it has any.
     package let anchors: TrustAnchors
     /// The report of the handshake.
     public let evaluation: TrustEvaluation
-    /// The version of TLS that the two had settled on when the server was judged, as in `TLSv1.3`.
+    /// The TLS version that was negotiated when the server was evaluated, as in `TLSv1.3`.
     public let tlsVersion: String?
-    /// OpenSSL's name of the cipher suite, as it was settled then.
+    /// OpenSSL's name of the cipher suite that was negotiated then.
     public let cipher: String?
-    /// Of a connection whose staple has not been looked at; `evaluation` refuses it until then.
+    /// Set while the staple has not been evaluated; until then `evaluation` refuses the connection.
     let awaitedStaple: AwaitedStaple?
 
     init(
@@ -406,6 +408,6 @@ public final class ConnectionTrust: Sendable {
         self.awaitedStaple = awaitedStaple
     }
 
-    /// Whom the server proved to be.
+    /// The host that the server proved to be.
     public var host: Host { evaluation.host }
 }

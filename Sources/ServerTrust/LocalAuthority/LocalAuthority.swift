@@ -1,15 +1,15 @@
 import COpenSSL
 package import HTTPCore
 
-/// A certificate authority of this machine's own, for the interception of CONNECT: it signs what pinproxy shows to its
-/// clients in the place of an origin.
+/// A certificate authority of this machine, for the interception of CONNECT: it signs the certificates that pinproxy
+/// sends to its clients instead of an origin's.
 ///
-/// Its key is worth as much as the trust that clients put in it. So it can sign for the hosts alone that are to be
-/// intercepted (name constraints, RFC 5280, section 4.2.1.10), for TLS servers alone (an extended key usage, which
-/// verifiers demand of the whole path), and for no further authority (a path length of 0).
+/// A stolen key would let an attacker use the trust of the clients. Therefore it can sign only for the hosts that are
+/// intercepted (name constraints, RFC 5280, section 4.2.1.10), only for TLS servers (an extended key usage, which
+/// verifiers check on the whole path), and not for further authorities (a path length of 0).
 package final class LocalAuthority: Sendable {
     package let certificate: Certificate
-    /// The key of all that it is asked to sign: made here, and gone with this object.
+    /// The key of all certificates that it signs. It is made here, and freed with this object.
     package let leafKey: KeyPair
     private let identity: Identity
 
@@ -44,11 +44,11 @@ package final class LocalAuthority: Sendable {
         leafKey = try KeyPair(.p256)
     }
 
-    /// Makes an authority for some hosts and what lies below them.
+    /// Makes an authority for some hosts and their subdomains.
     ///
     /// - Parameters:
-    ///   - hosts: what it may sign for; at least one.
-    ///   - name: tells it apart from others of its kind in a trust store.
+    ///   - hosts: the hosts that it may sign for; at least one.
+    ///   - name: distinguishes it from other authorities in a trust store.
     ///   - validity: seconds since 1970.
     package static func make(for hosts: [Host], name: String, validity: Range<Int64>) throws(OpenSSLError) -> Identity {
         var builder = CertificateBuilder.authority("pinproxy local CA \(name)", validity: validity)
@@ -59,9 +59,9 @@ package final class LocalAuthority: Sendable {
         builder.permittedAddresses = addresses.map {
             "\($0)/\($0.isIPv4 ? "255.255.255.255" : "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")"
         }
-        // A kind of name that nothing is said of would be permitted whole. (A name that cannot be: RFC 6761, section 6.4.)
-        // To exclude all e-mail addresses, or all URIs, OpenSSL has no form. Directory names are left alone: Go's verifier
-        // refuses critical constraints that speak of them.
+        // A kind of name without constraints would be permitted entirely. (The name cannot exist: RFC 6761, section
+        // 6.4.) OpenSSL has no notation that excludes all e-mail addresses or all URIs. Directory names have no
+        // constraint, because Go's verifier refuses critical constraints on them.
         if builder.permittedNames.isEmpty { builder.permittedNames = [nobody] }
         builder.permittedEmailHosts = [nobody]
         builder.permittedURIHosts = [nobody]
@@ -79,14 +79,14 @@ package final class LocalAuthority: Sendable {
     package func leaf(for host: Host, key: KeyPair, validity: Range<Int64>) throws(OpenSSLError) -> Identity {
         let name = host.description
         var builder = CertificateBuilder.server(hosts: [name], validity: validity)
-        // A common name has at most 64 characters, and an address in it would be taken for a DNS name; without a subject,
-        // the alternative name is marked critical.
+        // A common name has at most 64 characters, and an address in it would be taken for a DNS name; the alternative
+        // name of a certificate without a subject is marked critical.
         if host.kind != .name || name.utf8.count > 64 { builder.subject = [] }
         return Identity(certificate: try builder.certificate(for: key, issuer: identity), key: key)
     }
 
-    /// Why a client that trusts this authority would refuse its certificate for a host; `nil` when it would not. OpenSSL's
-    /// own verification of one: name constraints, dates, purpose.
+    /// The reason why a client that trusts this authority would refuse its certificate for a host; `nil` when it would
+    /// not. OpenSSL verifies such a certificate: name constraints, dates, purpose.
     ///
     /// - Parameter now: seconds since 1970.
     package func objection(to host: Host, at now: Int64) throws(OpenSSLError) -> String? {
@@ -127,7 +127,8 @@ extension Certificate {
             .joined(separator: ":")
     }
 
-    /// The DNS names and addresses that a CA's certificates may hold (name constraints); empty when nothing is said of them.
+    /// The DNS names and addresses that a CA's certificates may hold (name constraints); empty without such
+    /// constraints.
     package var permittedNames: [String] {
         let decoded = OpenSSLError.keepingQueueClean { X509_get_ext_d2i(pointer, NID_name_constraints, nil, nil) }
         guard let decoded else { return [] }
@@ -143,8 +144,8 @@ extension Certificate {
         }
     }
 
-    /// Whether all that a CA signs is for TLS servers: its extended key usage says so, and its name constraints leave no
-    /// room for e-mail addresses and URIs, which clients and users are named by.
+    /// Whether a CA can sign only for TLS servers: its extended key usage says so, and its name constraints exclude
+    /// e-mail addresses and URIs, which identify clients and users.
     package var isBoundToServers: Bool {
         OpenSSLError.keepingQueueClean {
             guard X509_get_ext_by_NID(pointer, NID_ext_key_usage, -1) >= 0,
@@ -155,7 +156,7 @@ extension Certificate {
         }
     }
 
-    /// The kinds of names that its name constraints permit in part.
+    /// The kinds of names for which it has permitted subtrees.
     private var constrainedKinds: Set<Int32> {
         guard let decoded = X509_get_ext_d2i(pointer, NID_name_constraints, nil, nil) else { return [] }
         let constraints = decoded.assumingMemoryBound(to: NAME_CONSTRAINTS.self)

@@ -5,7 +5,7 @@ import StrictJSON
 
 /// The names of domains in pin files, brought to the one normal form in which requests are compared.
 package enum DomainName {
-    /// Why a text is no domain.
+    /// The reason why a text is not a domain.
     package struct Fault: Error, Hashable, Sendable {
         package var message: String
         package var remedy: String
@@ -37,11 +37,11 @@ package enum DomainName {
         }
     }
 
-    /// Whether everybody can register names below it (the Public Suffix List, both sections). Names below unlisted
+    /// Whether the public can register names below it (the Public Suffix List, both sections). Names below unlisted
     /// top-level domains (`corp`) are not meant: those belong to the network they are used in.
     package static func isPublicSuffix(_ host: Host) -> Bool {
         guard host.kind == .name else { return false }
-        // A libpsl built without its list: a single label is all that can be told then.
+        // Without a built-in list in libpsl only single labels can be recognised.
         guard let list = psl_builtin() else { return !host.bytes.contains(UInt8(ascii: ".")) }
         return psl_is_public_suffix2(list, host.description, PSL_TYPE_ANY | PSL_TYPE_NO_STAR_RULE) == 1
     }

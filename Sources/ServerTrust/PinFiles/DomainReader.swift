@@ -4,17 +4,17 @@ import StrictJSON
 /// Reads one domain of a pin file: the value of a member of `pinnedDomains`.
 struct DomainReader {
     let object: DocumentObject
-    /// `nil` when the name itself is at fault; the rest is looked at all the same.
+    /// `nil` when the name is invalid; the rest of the domain is checked nevertheless.
     let host: Host?
     let time: Int64
     let library: TrustAnchorLibrary
 
     private var configuration = SecurityPolicy.Configuration()
-    /// Where each pin, forbidden pin and pinned certificate stands, by its index in the configuration.
+    /// The place of each pin, forbidden pin and pinned certificate in the document, by its index in the configuration.
     private var places: [String: [DocumentElement]] = [:]
-    /// Where each of the configuration's `reportUris` stands.
+    /// The place of each of the configuration's `reportUris` in the document.
     private(set) var reportElements: [DocumentElement] = []
-    /// Lists that could not be read whole: what they lack is not reported on top of it.
+    /// Lists with entries that could not be read: missing entries in them are not reported in addition.
     private var incomplete: Set<String> = []
 
     init(object: DocumentObject, host: Host?, time: Int64, library: TrustAnchorLibrary) {
@@ -52,7 +52,7 @@ struct DomainReader {
             warn(policy)
             return domain(host, includeSubdomains, ports: ports, policy: policy)
         } catch {
-            // The faults were looked for above; should the two ever differ, the file is refused.
+            // The faults were checked above; if the two checks ever differ, the file is refused.
             object.element.report("\(error)", remedy: "mend the domain's policy")
             return nil
         }
@@ -88,7 +88,7 @@ struct DomainReader {
         return true
     }
 
-    /// An excluded domain has no policy, so that nothing else may be said of it.
+    /// An excluded domain has no policy, so that no other key is allowed.
     private func checkNothingElse() {
         for (name, element) in object.entries
         where !["excludeFromParentPolicy", "includeSubdomains", "comment"].contains(name) {
@@ -235,7 +235,7 @@ struct DomainReader {
         }
         let contents = files.compactMap { $0.fileContents() }
         guard !files.isEmpty, contents.count == files.count else { return }
-        // One file at a time first, so that the issue stands at the file that is at fault.
+        // Each file is tried alone first, so that the issue names the invalid file.
         for (element, bytes) in zip(files, contents) {
             let lists = element.reported { () throws(CertificateFault) in try RevocationLists(contents: [bytes]) }
             for fault in lists?.notInForce(at: time) ?? [] {
@@ -262,10 +262,10 @@ struct DomainReader {
 
     // MARK: - Contradictions
 
-    /// Contradictions between settings, put where they stand in the file.
+    /// Reports contradictions between settings, with their place in the file.
     private func reportFaults() {
         for fault in configuration.faults() where !incomplete.contains(fault.key) {
-            // A list that is short because another one could not be read is no fault of its own.
+            // A list that is too short only because an entry could not be read is not reported again.
             if fault.key == "pins", incomplete.contains("pinnedCertificates") { continue }
             let parts = fault.key.split(separator: "/").map(String.init)
             if parts.count == 2, let index = Int(parts[1]), let list = places[parts[0]], index < list.count {

@@ -3,17 +3,17 @@ public import StrictJSON
 
 /// Loads pin files: all of them or none. The form is described by `docs/schema/pin-file.schema.json`.
 public enum PinFile {
-    /// What a set of pin files says.
+    /// The contents of a set of pin files.
     public struct Loaded: Sendable {
-        /// Which host is held to which policy.
+        /// The policies by host.
         public var domains: PinnedDomains
-        /// What to tell at every start: servers let through unidentified, pin sets near their end.
+        /// Warnings for every start: servers that pass unidentified, pin sets near their end.
         public var warnings: [DocumentIssue]
         /// The files that were read, in order.
         public var files: [String]
     }
 
-    /// How long before the end of a pin set its warnings begin, in seconds: 30 days.
+    /// The warning period before the end of a pin set, in seconds: 30 days.
     public static let expirationNotice = Expiry.notice(of: .pinSet)
 
     /// Loads a file, or every `*.json` of a folder in the order of their names (hidden ones left out). Blocking disk
@@ -22,7 +22,7 @@ public enum PinFile {
     /// - Parameters:
     ///   - path: a file or a folder.
     ///   - time: seconds since 1970, for the warnings of expiration.
-    ///   - library: where the trust anchors come from; give the same one for a whole configuration.
+    ///   - library: the source of trust anchors; use the same one for a whole configuration.
     /// - Throws: every issue of every file at once.
     public static func load(
         path: String,
@@ -36,7 +36,7 @@ public enum PinFile {
         case .success(let names):
             let folder = PinFolder(path: path, names: names)
             guard !folder.files.isEmpty else {
-                // An empty mount would otherwise unpin every host without a word.
+                // An empty mount would otherwise silently remove the pins of every host.
                 throw DocumentIssues(
                     [
                         DocumentIssue(
@@ -71,9 +71,9 @@ public enum PinFile {
     ///
     /// - Parameters:
     ///   - text: the JSON document.
-    ///   - file: the name for issues, and the place that paths in the text are relative to.
-    ///   - time: seconds since 1970, for what has expired.
-    ///   - library: makes the trust anchors; one for a whole configuration reads the system's bundle once.
+    ///   - file: the name in issues; paths in the text are relative to its folder.
+    ///   - time: seconds since 1970, to recognise expired pin sets.
+    ///   - library: the source of trust anchors; one for a whole configuration reads the system's bundle once.
     public static func load(
         text: String,
         file: String,
@@ -83,11 +83,11 @@ public enum PinFile {
         try load(readers: [DocumentReader(JSONDocument(text: text, file: file))], at: time, library: library)
     }
 
-    /// Loads documents that are in memory; each reader's file is the place that its paths are relative to.
+    /// Loads documents that are in memory; paths are relative to the folder of each reader's file.
     ///
     /// - Parameters:
-    ///   - issues: what is wrong with the folder that they come from.
-    ///   - warnings: what is to be known of it.
+    ///   - issues: issues of the folder that they come from.
+    ///   - warnings: warnings about this folder.
     package static func load(
         readers: [DocumentReader],
         at time: Int64,
@@ -105,7 +105,7 @@ public enum PinFile {
         )
     }
 
-    /// One after the other, so that no more than one document is in memory at a time.
+    /// One at a time, so that only one document is in memory.
     private static func load(
         count: Int,
         readers: (Int) -> DocumentReader,
@@ -138,7 +138,7 @@ private struct PinFileCollection {
     let library: TrustAnchorLibrary
     var domains = PinnedDomains()
     var destinations = ReportDestinations()
-    /// Where each domain was named first, by its normal form.
+    /// The first place of each domain, by its normal form.
     private var places: [String: String] = [:]
 
     init(time: Int64, library: TrustAnchorLibrary) {
@@ -148,7 +148,7 @@ private struct PinFileCollection {
 
     mutating func read(_ reader: DocumentReader) {
         guard let root = reader.rootObject() else { return }
-        // For editors and for people.
+        // These keys are for editors and readers.
         _ = (root.string("$schema"), root.string("comment"))
         if let version = root.required("version")?.int(in: 0...Int.max), version != 1 {
             root["version"]?.report("version \(version) of the pin file is not known", remedy: "write 1")

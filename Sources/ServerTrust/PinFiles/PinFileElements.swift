@@ -49,7 +49,7 @@ enum PinReader {
 package enum TrustAnchorReader {
     /// The anchors; `nil` after an issue.
     ///
-    /// - Parameter mayBeEmpty: whether a set without any anchor makes sense.
+    /// - Parameter mayBeEmpty: whether an empty set is allowed.
     package static func read(
         _ element: DocumentElement,
         library: TrustAnchorLibrary,

@@ -1,6 +1,6 @@
 import StrictJSON
 
-/// A folder of pin files: which of its names are read, and which look as if they should have been.
+/// A folder of pin files: the names that are read, and warnings about names that look like pin files and are not read.
 struct PinFolder {
     /// The paths of the pin files, in the order of their names.
     private(set) var files: [String] = []
@@ -9,8 +9,8 @@ struct PinFolder {
 
     /// Blocking disk I/O.
     ///
-    /// - Parameter names: as `FileContents.names` has them, without the hidden ones: what a ConfigMap lays out
-    ///   (`..data`, `..2026_11_22_…`) and what editors leave are nothing to speak of.
+    /// - Parameter names: from `FileContents.names`, which leaves out hidden ones such as those of a ConfigMap
+    ///   (`..data`, `..2026_11_22_…`) and of editors.
     init(path: String, names: [String]) {
         let folder = path.hasSuffix("/") ? path : path + "/"
         for name in names {
@@ -43,7 +43,7 @@ struct PinFolder {
         }
     }
 
-    /// A file whose name is no pin file's.
+    /// Reports a file that looks like a pin file and is not read because of its name.
     private mutating func reportIgnoredFile(_ name: String, _ path: String) {
         let lower = name.lowercased()
         var stem = Substring(lower)
@@ -67,7 +67,8 @@ struct PinFolder {
         }
     }
 
-    /// Sub-folders are not read: those of certificates and lists belong to pin files, and say nothing by themselves.
+    /// Reports pin files in a sub-folder, which are not read. Sub-folders may hold certificates and revocation lists
+    /// that pin files name.
     private mutating func look(into path: String) {
         guard case .success(let names) = FileContents.names(inFolder: path) else { return }
         let count = names.count { $0.lowercased().hasSuffix(".json") }

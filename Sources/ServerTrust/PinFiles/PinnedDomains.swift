@@ -1,22 +1,22 @@
 public import HTTPCore
 
-/// The domains of all pin files: which policy a host is held to. Immutable once loaded.
+/// The domains of all pin files, for the lookup of a host's policy. Immutable once loaded.
 public struct PinnedDomains: Sendable {
     /// A domain as a pin file names it.
     public struct Domain: Sendable {
-        /// The domain in its normal form.
+        /// The domain in normal form.
         public let host: Host
-        /// Whether hosts below it are held to the policy too.
+        /// Whether the policy covers its subdomains too.
         public let includeSubdomains: Bool
         /// The ports that `policy` covers; `nil` covers every one.
         public let ports: [UInt16]?
-        /// For the covered ports; `nil` for a domain that is excluded from its parent's policy.
+        /// The policy for the covered ports; `nil` for a domain that is excluded from its parent's policy.
         public let policy: SecurityPolicy?
-        /// The file that names it.
+        /// The pin file that names the domain.
         public let file: String
     }
 
-    /// What a lookup finds, in one retain.
+    /// The result of a lookup, as one object so that it costs one retain.
     private final class Entry: Sendable {
         let ports: [UInt16]?
         let policy: SecurityPolicy
@@ -37,18 +37,18 @@ public struct PinnedDomains: Sendable {
     }
 
     private struct Place: Sendable {
-        /// `nil` marks a domain that its parent's policy does not reach.
+        /// `nil` for a domain that is excluded from its parent's policy.
         let entry: Entry?
-        /// In `domains`.
+        /// Index in `domains`.
         let index: Int
     }
 
     private var table = HostTable<Place>()
-    /// In the order of the files.
+    /// The domains in the order of the files.
     public private(set) var domains: [Domain] = []
     private var wideDomains: Set<Host> = []
 
-    /// No domain: every host is unpinned.
+    /// Makes an empty collection: every host is unpinned.
     public init() {}
 
     /// - Returns: false, and nothing changes, when the host has an entry already.
@@ -65,8 +65,8 @@ public struct PinnedDomains: Sendable {
     /// `includeSubdomains`.
     ///
     /// - Returns: `nil` when no pin file names the host, or when its domain is excluded from the parent's policy. On a
-    ///   port that the domain's `ports` does not list, a policy of mode `none`: the host is named all the same, and is
-    ///   never reached without TLS.
+    ///   port that the domain's `ports` does not list, a policy of mode `none`: the pin file still names the host, so
+    ///   that it is never reached without TLS.
     public func policy(host: Host, port: UInt16) -> SecurityPolicy? {
         table.lookup(host)?.entry?.policy(port: port)
     }
@@ -78,20 +78,19 @@ public struct PinnedDomains: Sendable {
         table.lookup(bytes: bytes, isName: isName)?.entry?.policy(port: port)
     }
 
-    /// Whether a pin file names the host, in whatever mode and state, for whatever ports: it is never reached without TLS
-    /// and never tunnelled blind (invariant 8). Whether pins hold there now, `SecurityPolicy.isHeldToPins` says.
+    /// Whether a pin file names the host, in any mode and state and for any ports. Such a host is never reached without
+    /// TLS and never tunnelled blind (invariant 8). `SecurityPolicy.isHeldToPins` tells whether pins hold there now.
     ///
     /// - Returns: false also for a domain that is excluded from its parent's policy.
     public func names(_ host: Host) -> Bool { table.lookup(host)?.entry != nil }
 
-    /// Whether a pin file says what holds for the host on that port: it is no unpinned host there. False on a port that
-    /// the domain's `ports` leaves out.
+    /// Whether a pin file covers the host on that port. False on a port that the domain's `ports` does not list.
     public func covers(host: Host, port: UInt16) -> Bool { table.lookup(host)?.entry?.covers(port) ?? false }
 
-    /// Whether pins decide now who may serve there; `SecurityPolicy.isHeldToPins` has the answer.
+    /// Whether pins decide now which servers are accepted there, by `SecurityPolicy.isHeldToPins`.
     ///
     /// - Parameters:
-    ///   - host: in its normal form.
+    ///   - host: in normal form.
     ///   - port: of the connection.
     ///   - now: seconds since 1970.
     public func isHeldToPins(host: Host, port: UInt16, at now: Int64) -> Bool {
@@ -101,7 +100,7 @@ public struct PinnedDomains: Sendable {
     /// The `ports` of the domain that covers the host; `nil` without a list, and without a policy.
     func ports(of host: Host) -> [UInt16]? { table.lookup(host)?.entry?.ports }
 
-    /// The domain that decides about a host: its own, excluded ones included, else the longest parent's with
+    /// The domain that applies to a host: its own entry (an exclusion too), otherwise that of the longest parent with
     /// `includeSubdomains`.
     package func domain(governing host: Host) -> Domain? { table.lookup(host).map { domains[$0.index] } }
 

@@ -1,19 +1,19 @@
 package import HTTPCore
 
-/// What hosts are protected less by one set of pin files than by another, compared host by host and port by port under the
-/// policies that really hold there.
+/// The hosts that a set of pin files protects less than another one, compared by host and port under the policies that
+/// apply there.
 ///
-/// Keys that come and go are no loss: they are how a rotation is done. Everything that lets a server pass which shows no
-/// pinned key is one, and so is a host that no pin file names any more: it is not even held to TLS.
+/// Added and removed keys are not a loss: a rotation consists of them. A loss is a change that lets servers without a
+/// pinned key pass, and a host that no pin file names any more, because TLS is not even required there.
 package struct ProtectionLosses: Sendable {
-    /// One thing that is asked for no more.
+    /// One requirement that was dropped.
     package struct Loss: Hashable, Sendable {
         package var host: Host
-        /// For people, beginning with the key of the pin file where there is one.
+        /// A readable text that begins with the key of the pin file, if there is one.
         package var change: String
     }
 
-    /// In the order of the old files, then of the new ones; of each thing one.
+    /// The losses in the order of the old files, then of the new ones, without duplicates.
     package let losses: [Loss]
 
     /// The hosts of `losses`, each once.
@@ -28,11 +28,11 @@ package struct ProtectionLosses: Sendable {
         for domain in old.domains + new.domains where seen.insert(domain.host).inserted {
             let own = Self.changes(at: domain.host, old, new)
             losses += own.map { Loss(host: domain.host, change: $0) }
-            // Any name stands for all those below a domain that have no entry of their own.
+            // One made-up name represents all names below a domain that have no entry of their own.
             guard domain.host.kind == .name, let below = try? Host("_any.\(domain.host)"), !seen.contains(below) else {
                 continue
             }
-            // Where neither side says anything else of these names than a parent does, the parent tells of them.
+            // Where both sides treat these names as a parent's, the parent's losses cover them.
             guard domain.includeSubdomains || new.includesSubdomains(of: domain.host) else { continue }
             let lost = Self.changes(at: below, old, new).filter { !own.contains($0) }
             losses += lost.map { Loss(host: domain.host, change: "\($0) (names below it)") }
@@ -43,7 +43,7 @@ package struct ProtectionLosses: Sendable {
     private static func changes(at host: Host, _ old: PinnedDomains, _ new: PinnedDomains) -> [String] {
         let (before, after) = (old.ports(of: host), new.ports(of: host))
         let listed = Set((before ?? []) + (after ?? []))
-        // One port that no list has stands for all of these.
+        // One port represents all ports that no list contains.
         let other = (listed.contains(443) ? 1...UInt16.max : 443...443).first { !listed.contains($0) }
         var changes: [String] = []
         for port in listed.sorted() + (other.map { [$0] } ?? []) {
@@ -101,7 +101,7 @@ package struct ProtectionLosses: Sendable {
         return changes
     }
 
-    /// Whether there comes a day after which no pin is looked at, where there was none, or a later one.
+    /// Whether the pins now expire (with `unpinned`) where they did not before, or expire earlier.
     private static func endsSooner(
         _ old: SecurityPolicy.Configuration,
         _ new: SecurityPolicy.Configuration

@@ -1,8 +1,8 @@
 import HTTPCore
 import StrictJSON
 
-/// Where the domains of all pin files send their reports: none may lead back to a domain that it is about, not by way of
-/// another domain's reports either, or one failed pin would make reports without end.
+/// The report destinations of all domains. No destination may lead back to the reported domain, directly or through the
+/// reports of other domains, because one failed pin would then cause endless reports.
 struct ReportDestinations {
     private struct Destination {
         var domain: Host
@@ -19,7 +19,7 @@ struct ReportDestinations {
         }
     }
 
-    /// Reports each destination from which the way leads back, on whatever ports.
+    /// Reports each destination that leads back, on any port.
     func reportLoops(in domains: PinnedDomains) {
         var edges: [Host: Set<Host>] = [:]
         for destination in destinations {
@@ -56,12 +56,12 @@ struct ReportDestinations {
 }
 
 extension PinnedDomains {
-    /// The domain whose policy a host is held to.
+    /// The domain whose policy applies to a host.
     fileprivate func governing(_ host: Host) -> Host? { policy(host: host, port: 443)?.domain }
 }
 
 extension DocumentElement {
-    /// The address for reports that this string is; nil after an issue.
+    /// Reads the string as an address for reports; nil after an issue.
     func reportURI() -> ReportURI? {
         guard let text = string() else { return nil }
         let remedy = "write a URI such as https://collector.example.net/reports"

@@ -2,7 +2,8 @@ import COpenSSL
 import Glibc
 import HTTPCore
 
-/// What a server presented: borrowed from an `X509_STORE_CTX` or from certificates that the caller keeps alive.
+/// The certificates that a server presented, borrowed from an `X509_STORE_CTX` or from certificates that the caller
+/// keeps alive.
 struct PresentedChain {
     var leaf: OpaquePointer
     /// `STACK_OF(X509)`, in any order, with or without the leaf.
@@ -13,13 +14,13 @@ struct PresentedChain {
         self.untrusted = untrusted
     }
 
-    /// What a verify callback's `X509_STORE_CTX` holds; nil without a certificate in it.
+    /// Borrows from a verify callback's `X509_STORE_CTX`; nil when it has no certificate.
     init?(_ storeContext: OpaquePointer) {
         guard let leaf = X509_STORE_CTX_get0_cert(storeContext) else { return nil }
         self.init(leaf: leaf, untrusted: X509_STORE_CTX_get0_untrusted(storeContext))
     }
 
-    /// How many certificates are looked at beside the leaf: a hostile server may send hundreds.
+    /// The largest number of certificates besides the leaf that are used: a hostile server may send hundreds.
     static let bound = 31
 
     /// The certificates as sent, leaf first and once.
@@ -29,16 +30,16 @@ struct PresentedChain {
         return [leaf] + rest.filter { !$0.isSame(as: leaf) }
     }
 
-    /// References to the same certificates: nothing of them is decoded for it.
+    /// A stack with references to the same certificates; nothing is decoded.
     func kept() -> CertificateStack {
         CertificateStack(leaf: leaf, others: untrusted, limit: PresentedChain.bound)
     }
 }
 
-/// One run of `X509_verify_cert` with this program's parameters.
+/// One call of X509_verify_cert(3) with this program's parameters.
 ///
-/// Every path is built by OpenSSL; the pins are looked for in the chain that it returns, never in what was sent. Each
-/// run has a context of its own, so that no setting of a caller's `SSL`, `SSL_CTX` or store can loosen it.
+/// OpenSSL builds every path; pins are looked for in the chain that it returns, never in the certificates as sent. Each
+/// call has a context of its own, so that no setting of a caller's `SSL`, `SSL_CTX` or store can weaken it.
 struct ChainVerification {
     enum Anchors {
         /// An `X509_STORE`.
@@ -47,20 +48,20 @@ struct ChainVerification {
         case stack(OpaquePointer)
     }
 
-    /// The name to check; `nil` waives the check.
+    /// The name to check; `nil` skips the check.
     var host: Host?
     /// Seconds since 1970.
     var now: Int64
-    /// Whether validity periods are left out of account.
+    /// Whether validity periods are ignored.
     var ignoresDates = false
     var revocationLists: RevocationLists?
     var revocationScope: RevocationLists.Scope = .leaf
 
-    /// How many certificates there may be between leaf and anchor.
+    /// The largest number of certificates between leaf and anchor.
     private static let depth: Int32 = 10
 
     struct Outcome {
-        /// `X509_V_OK`, or why not.
+        /// `X509_V_OK`, or the error.
         var error: Int32
         /// The validated chain, leaf first, anchor last; empty on an error.
         var chain: [Certificate] = []
@@ -72,7 +73,7 @@ struct ChainVerification {
 
     /// Builds and checks a path from the leaf to the anchors.
     ///
-    /// - Parameter alone: whether the leaf has to be an anchor itself; what else was sent is not looked at.
+    /// - Parameter alone: whether the leaf has to be an anchor itself; the other certificates are ignored then.
     func verify(_ presented: PresentedChain, anchors: Anchors, alone: Bool = false) -> Outcome {
         guard let context = X509_STORE_CTX_new() else { return Outcome(error: X509_V_ERR_OUT_OF_MEM) }
         defer { X509_STORE_CTX_free(context) }
@@ -101,8 +102,8 @@ struct ChainVerification {
         return objection(in: chain) ?? Outcome(error: X509_V_OK, chain: chain)
     }
 
-    /// Asks the CAs of a validated chain about the host itself, whom a wildcard may have brought past their name
-    /// constraints.
+    /// Checks the host itself against the name constraints of the CAs in a validated chain, because a wildcard name can
+    /// evade them.
     private func objection(in chain: [Certificate]) -> Outcome? {
         guard let host else { return nil }
         for authority in chain.dropFirst() {
@@ -120,7 +121,7 @@ struct ChainVerification {
 
     /// The verification parameters, each set anew (X509_VERIFY_PARAM_set_flags(3)).
     private func configure(_ parameters: OpaquePointer) -> Bool {
-        // A store's flags are inherited; none may stay that was not asked for here.
+        // The flags of the store are inherited; only those set here may remain.
         X509_VERIFY_PARAM_clear_flags(parameters, X509_VERIFY_PARAM_get_flags(parameters))
         var flags = UInt(X509_V_FLAG_PARTIAL_CHAIN) | UInt(X509_V_FLAG_TRUSTED_FIRST)
         if ignoresDates { flags |= UInt(X509_V_FLAG_NO_CHECK_TIME) }
@@ -134,7 +135,7 @@ struct ChainVerification {
         else { return false }
         X509_VERIFY_PARAM_set_auth_level(parameters, 2)
         X509_VERIFY_PARAM_set_depth(parameters, ChainVerification.depth)
-        // A time given would win over X509_V_FLAG_NO_CHECK_TIME.
+        // An explicit time would override X509_V_FLAG_NO_CHECK_TIME.
         if !ignoresDates { X509_VERIFY_PARAM_set_time(parameters, time_t(now)) }
         X509_VERIFY_PARAM_set_hostflags(
             parameters,
@@ -145,7 +146,7 @@ struct ChainVerification {
 
     private func configureHost(_ parameters: OpaquePointer) -> Bool {
         guard let host else { return true }
-        // OpenSSL checks nothing when it is given an empty name.
+        // OpenSSL skips the check when the name is empty.
         guard !host.bytes.isEmpty else { return false }
         let text = host.bytes.map { CChar(bitPattern: $0) } + [0]
         switch host.kind {

@@ -1,6 +1,6 @@
-/// An end that is near: of a pin set, or of a certificate of a pinned domain.
+/// The approaching end of a pin set, or of a certificate of a pinned domain.
 public struct Expiry: Hashable, Sendable {
-    /// What ends.
+    /// The kind of object that ends.
     public enum Subject: String, Sendable {
         /// The pin set of a domain, by its `expiration`.
         case pinSet
@@ -8,9 +8,9 @@ public struct Expiry: Hashable, Sendable {
         case certificate
     }
 
-    /// What ends.
+    /// The kind of object that ends.
     public let subject: Subject
-    /// The first second at which it does not hold any more, in seconds since 1970.
+    /// The first second at which it is not valid any more, in seconds since 1970.
     public let end: Int64
     /// Whole days until then; 0 on the last day.
     public let days: Int
@@ -23,7 +23,7 @@ public struct Expiry: Hashable, Sendable {
 
     static let day: Int64 = 86_400
 
-    /// How long before the end it counts as near, in seconds: 30 days for a pin set, 14 for a certificate.
+    /// The length of the warning period before the end, in seconds: 30 days for a pin set, 14 for a certificate.
     public static func notice(of subject: Subject) -> Int64 {
         switch subject {
         case .pinSet: 30 * day
@@ -39,8 +39,8 @@ public struct Expiry: Hashable, Sendable {
 }
 
 extension TrustEvaluation {
-    /// What ends soon and has not ended: the pin set within 30 days, or a certificate of a pinned domain's chain within
-    /// 14; of both the one that ends first.
+    /// The pin set that ends within 30 days, or the certificate of a pinned domain's chain that ends within 14 days; if
+    /// both do, the one that ends first. Nil for those that have ended.
     ///
     /// - Parameter now: seconds since 1970.
     public func nearExpiry(at now: Int64) -> Expiry? {
@@ -49,7 +49,7 @@ extension TrustEvaluation {
         return pinSet.map { $0.end <= certificate.end ? $0 : certificate } ?? certificate
     }
 
-    /// The same of the chain's certificates alone.
+    /// The same for the certificates of the chain only.
     package func certificateExpiry(at now: Int64) -> Expiry? {
         domain == nil ? nil : Expiry.near(.certificate, end: certificateEnd, at: now)
     }

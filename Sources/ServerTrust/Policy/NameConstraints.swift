@@ -1,26 +1,26 @@
 import COpenSSL
 package import HTTPCore
 
-/// The name constraints of a CA (RFC 5280, section 4.2.1.10), asked about a host.
+/// The name constraints of a CA (RFC 5280, section 4.2.1.10), applied to a host.
 ///
-/// OpenSSL asks them about the names in a certificate. A wildcard is such a name, and is in another subtree than the host
-/// that it matches: `*.example.com` is not in the excluded subtree `secret.example.com` (Go's CVE-2025-61727). So the host
-/// itself is judged as well, by the same rules as OpenSSL's: a name's subtree is the name and all below it, with a dot in
-/// front only what is below it; the empty name has all in it.
+/// OpenSSL applies them to the names in a certificate. A wildcard name can be in another subtree than a host that it
+/// matches: `*.example.com` is not in the excluded subtree `secret.example.com` (Go's CVE-2025-61727). Therefore the
+/// host itself is checked as well, by OpenSSL's rules: the subtree of a name contains the name and all names below it;
+/// with a leading dot only the names below it; the empty name contains every name.
 package enum NameConstraints {
-    /// Why a CA may not vouch for a host.
+    /// The reason why a CA must not sign for a host.
     package enum Objection: Hashable, Sendable {
-        /// There are permitted subtrees of its kind, and it is in none of them.
+        /// There are permitted subtrees for this kind of name, and the host is in none of these.
         case notPermitted
-        /// It is in an excluded subtree.
+        /// The host is in an excluded subtree.
         case excluded
-        /// The extension, or an excluded subtree, cannot be understood.
+        /// The extension, or an excluded subtree, cannot be decoded.
         case unreadable
     }
 
-    /// Costs a look at the extensions of a certificate that has no name constraints, and nothing else.
+    /// Cheap for a certificate without name constraints: only its list of extensions is searched.
     ///
-    /// - Returns: nil when the CA may vouch for the host.
+    /// - Returns: nil when the CA may sign for the host.
     package static func objection(of authority: Certificate, to host: Host) -> Objection? {
         guard X509_get_ext_by_NID(authority.pointer, NID_name_constraints, -1) >= 0 else { return nil }
         return OpenSSLError.keepingQueueClean { () -> Objection? in
@@ -49,7 +49,7 @@ package enum NameConstraints {
         }
     }
 
-    /// Lent by the decoded extension.
+    /// Borrowed from the decoded extension.
     private static func subtrees(_ stack: OpaquePointer?) -> [UnsafePointer<GENERAL_SUBTREE>] {
         guard let stack else { return [] }
         return (0..<OPENSSL_sk_num(stack)).compactMap { index in
@@ -57,7 +57,7 @@ package enum NameConstraints {
         }
     }
 
-    /// A host as names in certificates are.
+    /// A host in the form of names in certificates.
     private struct Name {
         private let kind: Int32
         private let bytes: [UInt8]
@@ -65,7 +65,7 @@ package enum NameConstraints {
         enum Membership {
             case yes
             case no
-            /// The subtree is one of another kind of names.
+            /// The subtree is for another kind of name.
             case otherKind
             case unknown
         }
@@ -96,7 +96,7 @@ package enum NameConstraints {
             if base.isEmpty { return .yes }
             let hasDot = base.first == UInt8(ascii: ".")
             let name = hasDot ? base.dropFirst() : base[...]
-            // `*.example.com` and the like: what was meant is not what it says.
+            // The meaning of `*.example.com` and the like is undefined here.
             guard let text = try? Host(normalizing: Array(name).span), text.kind == .name,
                 text.bytes.count == name.count
             else { return .unknown }

@@ -1,4 +1,4 @@
-/// How a server's identity is pinned; the names are AFSecurityPolicy's.
+/// The way a server's identity is pinned; the names are those of AFSecurityPolicy.
 public enum SSLPinningMode: String, Sendable, CaseIterable {
     /// Chain and host checks alone.
     case none
@@ -8,9 +8,9 @@ public enum SSLPinningMode: String, Sendable, CaseIterable {
     case publicKey
 }
 
-/// A pinned key, and what it is for.
+/// A pinned key with its scope and role.
 public struct Pin: Hashable, Sendable {
-    /// Where in the validated chain the key counts.
+    /// The places in the validated chain where the key counts.
     public enum Scope: String, Sendable, CaseIterable {
         /// Any certificate of the chain.
         case any
@@ -22,11 +22,11 @@ public struct Pin: Hashable, Sendable {
 
     /// SHA-256 of the pinned key.
     public var key: PublicKeyPin
-    /// Where in the chain it counts.
+    /// The places in the chain where the key counts.
     public var scope: Scope
-    /// A label for a key held in reserve: it counts like any other, and a match by it alone is warned of.
+    /// Marks a backup key: it counts like any other, and a match by backup keys alone causes a warning.
     public var isBackup: Bool
-    /// For people.
+    /// A text for logs and messages.
     public var comment: String
 
     /// A pin that counts anywhere in the chain, unless `scope` says otherwise.
@@ -47,7 +47,7 @@ public struct Pin: Hashable, Sendable {
     }
 }
 
-/// The lowest TLS version a policy takes. Older ones are out of reach at OpenSSL's security level 2.
+/// The lowest TLS version that a policy accepts. OpenSSL's security level 2 excludes older ones.
 public enum TLSVersion: String, Sendable, CaseIterable {
     /// TLS 1.2 (RFC 5246).
     case tls12 = "1.2"

@@ -3,7 +3,7 @@ import HTTPCore
 
 /// One evaluation of a policy: the mode table of the documentation, cell by cell.
 ///
-/// Findings start as a refusal, and only the end of a cell's conditions turns them into anything else.
+/// A result starts as a refusal. It changes only when all conditions of a cell have been met.
 struct PolicyEvaluator {
     let policy: SecurityPolicy
     let presented: PresentedChain
@@ -13,7 +13,7 @@ struct PolicyEvaluator {
 
     private var settings: SecurityPolicy.Configuration { policy.configuration }
 
-    /// From when on the pin set does not hold any more.
+    /// The second at which the pin set expires.
     private var pinSetEnd: Int64? { settings.expiration?.end }
 
     func evaluate() -> EvaluationResult {
@@ -41,7 +41,8 @@ struct PolicyEvaluator {
         return result
     }
 
-    /// Mode `none` with everything waived. Forbidden keys are looked for in what was sent: there is nothing better.
+    /// Mode `none` without any check. Forbidden keys are looked for in the certificates as sent, because there is no
+    /// validated chain.
     private func unverified() -> EvaluationResult {
         var result = EvaluationResult()
         result.chain = presented.certificates()
@@ -191,7 +192,7 @@ struct PolicyEvaluator {
             return .init(error: X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY)
         }
         var verification = verification()
-        // The path to the trust anchors has been checked against the lists; this one ends wherever the pin stands.
+        // The path to the trust anchors has been checked against the lists; this one ends at the pinned certificate.
         verification.revocationLists = nil
         return verification.verify(presented, anchors: .stack(stack.pointer), alone: isLeafPinned)
     }
@@ -199,8 +200,9 @@ struct PolicyEvaluator {
     /// A path up to a certificate with a pinned key: one given in the pin file or sent, taken as the anchor, or one on
     /// the way to the trust anchors.
     ///
-    /// Whoever has a CA's key can make another certificate for it, without the constraints of the real one. So where the
-    /// pin file or the trust anchors hold a certificate of the key, no other one is taken for it.
+    /// The holder of a CA's key can make another certificate for this key, without the constraints of the real one.
+    /// Therefore, if the pin file or the trust anchors contain a certificate of the key, no other one is accepted for
+    /// it.
     private func verifyUpToPinnedKey(sent: [Certificate]) -> ChainVerification.Outcome {
         let known = policy.pinnedCertificates
         let others = sent.dropFirst().filter { certificate in
@@ -219,13 +221,13 @@ struct PolicyEvaluator {
         }
         let second = verification.verify(presented, anchors: .store(anchors.store))
         if second.isValid { return second }
-        // Of two refusals the one that says more than "no path": the host, the purpose, the strength.
+        // Of two refusals the more specific one: a wrong host, purpose or strength rather than "no path".
         return VerifyError(first.error).isMissingPath ? second : first
     }
 
     // MARK: - Matching
 
-    /// Looks for the pins in a validated chain; without a host check in the leaf alone.
+    /// Looks for the pins in a validated chain; without a host check only in the leaf.
     private func match(keysIn chain: [Certificate], _ result: inout EvaluationResult) -> Bool {
         var backup: PublicKeyPin?
         for (depth, certificate) in chain.enumerated() {
@@ -252,8 +254,8 @@ struct PolicyEvaluator {
         }
     }
 
-    /// Whether a forbidden key stands in the chain; the findings then say so. It is refused whatever is enforced: a list of
-    /// keys that are known to be bad leaves nothing to try out.
+    /// Whether the chain contains a forbidden key; the result is set accordingly. It is refused even where pins are not
+    /// enforced: keys that are known to be bad need no trial period.
     private func isForbidden(_ result: inout EvaluationResult, in chain: [Certificate]? = nil) -> Bool {
         for (depth, certificate) in (chain ?? result.chain).enumerated() {
             guard
@@ -286,7 +288,7 @@ struct PolicyEvaluator {
         result.goodUntil = min(result.goodUntil, result.certificateEnd)
     }
 
-    /// A chain that holds, and no pin in it.
+    /// Records a valid chain without a pin.
     private func mismatch(_ result: inout EvaluationResult, verifyError: Int32) {
         result.verdict = settings.enforcePinning ? .fail : .reportOnly
         result.failure = .pinMismatch

@@ -1,19 +1,19 @@
-/// What tells one policy from another to something that was received under it and is kept: a cache.
+/// A digest of the policy, for caches that keep responses received under it.
 ///
-/// Digests are the same in every process, and differ as soon as anything differs that decides which server may answer.
-/// Members that only say where to report (`reportUris`) or describe (labels, comments) do not count. A revocation list counts
-/// with all that it says: what was received before a newer one came is not used after.
+/// Digests are the same in every process, and differ as soon as a setting differs that decides which servers are
+/// accepted. Members that only say where to report (`reportUris`) or describe (labels, comments) do not count. The
+/// whole content of a revocation list counts: a response received before a new list was loaded is not used afterwards.
 package struct SecurityPolicyDigest: Hashable, Sendable {
     /// 32 bytes.
     private let current: [UInt8]
-    /// From the first second after the pin set's last day; nil where every server is refused from then on.
+    /// The digest from the first second after the pin set's last day; nil where every server is refused then.
     private let afterExpiration: [UInt8]?
     /// Seconds since 1970; `Int64.max` for a pin set without an end.
     private let end: Int64
 
     /// - Parameters:
-    ///   - anchors: where the policy has none of its own.
-    ///   - context: what else decides who answers, such as a fixed address.
+    ///   - anchors: used unless the policy has anchors of its own.
+    ///   - context: other settings that decide which server is reached, such as a fixed address.
     package init(_ policy: SecurityPolicy, anchors: TrustAnchors, context: [UInt8] = []) {
         let configuration = policy.configuration
         current = Self.digest(configuration, anchors, context)
@@ -25,7 +25,7 @@ package struct SecurityPolicyDigest: Hashable, Sendable {
     }
 
     /// - Parameter now: seconds since 1970.
-    /// - Returns: 32 bytes; nil when no server may answer any more, and nothing that one has said be used.
+    /// - Returns: 32 bytes; nil when every server is refused, so that no stored response may be used.
     package func bytes(at now: Int64) -> [UInt8]? { now < end ? current : afterExpiration }
 
     private static func digest(
@@ -34,7 +34,7 @@ package struct SecurityPolicyDigest: Hashable, Sendable {
         _ context: [UInt8]
     ) -> [UInt8] {
         var lines = [
-            // Counts up when the rules become stricter: 2 holds the host against name constraints.
+            // This number increases when the rules become stricter: 2 checks the host against name constraints.
             "2",
             configuration.pinningMode.rawValue,
             "\(configuration.allowInvalidCertificates) \(configuration.validatesDomainName)",
@@ -44,7 +44,7 @@ package struct SecurityPolicyDigest: Hashable, Sendable {
             "\(configuration.requiresStaple)",
         ]
         if let lists = configuration.revocationLists {
-            // The lists themselves: a new one may revoke what the last one let pass, and end on the same day.
+            // The whole lists, because a new list may revoke further certificates and end on the same day.
             lines.append("\(configuration.revocationScope.rawValue) \(lists.digest)")
         }
         for (name, pins) in [("pin", configuration.pins), ("forbidden", configuration.forbiddenPins)] {

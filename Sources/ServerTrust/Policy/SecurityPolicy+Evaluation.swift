@@ -3,13 +3,13 @@ import Glibc
 public import HTTPCore
 
 extension SecurityPolicy {
-    /// Judges a chain offline, by the same code as inside a handshake.
+    /// Evaluates a chain offline, by the same code as inside a handshake.
     ///
     /// - Parameters:
     ///   - chain: as a server would send it, its own certificate first; not empty.
     ///   - staple: the OCSP response (DER) that the server would staple; `nil` for none. Looked at only by a policy with
     ///     `requiresStaple`.
-    ///   - host: the host that the server has to prove.
+    ///   - host: the host that the server has to prove to be.
     ///   - anchors: used unless the policy has `trustAnchors` of its own.
     ///   - time: seconds since 1970; `nil` is now.
     public func evaluate(
@@ -32,16 +32,17 @@ extension SecurityPolicy {
         }
     }
 
-    /// Judges what a server presented, for a verify callback of one's own (SSL_CTX_set_cert_verify_callback(3)).
+    /// Evaluates what a server presented, for a program's own verify callback (SSL_CTX_set_cert_verify_callback(3)).
     ///
     /// It runs its own verifications and leaves the context as it is: accept with `X509_V_OK` set and 1 returned if
     /// and only if the evaluation `isAccepted`. `TLSVerification` does all that.
     ///
     /// - Parameters:
     ///   - storeContext: the callback's `X509_STORE_CTX *`, with the server's certificate in it.
-    ///   - staple: what SSL_get_tlsext_status_ocsp_resp(3) says; `nil` for none, which a policy with `requiresStaple`
+    ///   - staple: the result of SSL_get_tlsext_status_ocsp_resp(3); `nil` for none, which a policy with
+    ///     `requiresStaple`
     ///     refuses. In TLS 1.2 it has not come yet when the callback runs.
-    ///   - host: the host that the server has to prove.
+    ///   - host: the host that the server has to prove to be.
     ///   - anchors: used unless the policy has `trustAnchors` of its own.
     ///   - time: seconds since 1970; `nil` is now.
     /// - Returns: the report; `nil` if the context holds no certificate, which has to be refused.
@@ -71,7 +72,7 @@ extension SecurityPolicy {
         }
     }
 
-    /// All but the staple.
+    /// Evaluates everything except the staple.
     func evaluationResult(
         _ presented: PresentedChain,
         host: Host,

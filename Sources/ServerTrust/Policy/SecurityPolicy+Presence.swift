@@ -1,6 +1,6 @@
 extension SecurityPolicy {
-    /// Which of `expectedPins` stand, at a place where they count, in the chain of an evaluation that has passed: more
-    /// than the one that decided. For statistics.
+    /// All of `expectedPins` that match in the chain of an evaluation that has passed, not only the one that decided.
+    /// For statistics.
     ///
     /// - Returns: keys of the policy; one may come twice.
     package func pinsPresent(in evaluation: TrustEvaluation) -> [PublicKeyPin] {

@@ -1,9 +1,10 @@
 public import HTTPCore
 
-/// What a server has to prove before a request may be sent to it: AFSecurityPolicy's idea, for OpenSSL.
+/// The requirements that a server has to meet before a request may be sent to it: AFSecurityPolicy's concept, for
+/// OpenSSL.
 ///
-/// A policy is made once, checked for contradictions in its initialiser, and never changed. `evaluate` judges a chain
-/// offline; `TLSVerification` puts the same judgement inside a TLS handshake.
+/// A policy is made once, checked for contradictions in its initialiser, and never changed. `evaluate` evaluates a
+/// chain offline; `TLSVerification` does the same inside a TLS handshake.
 public final class SecurityPolicy: Sendable {
     /// The settings that the policy was made of.
     public let configuration: Configuration
@@ -31,10 +32,10 @@ public final class SecurityPolicy: Sendable {
         pinnedStack = pinned.isEmpty ? nil : CertificateStack(pinned)
     }
 
-    /// The policy of a host that no pin file names: chain and host checks against the given anchors.
+    /// The policy of a host without a pin file: chain and host checks against the given anchors.
     public static let unpinned = SecurityPolicy(unpinned: Configuration())
 
-    /// For settings that hold no pins and waive nothing.
+    /// For settings without pins and with all checks.
     private init(unpinned configuration: Configuration) {
         self.configuration = configuration
         pins = []
@@ -42,7 +43,7 @@ public final class SecurityPolicy: Sendable {
     }
 
     /// The policy for the ports that a domain's `ports` does not list: chain and host checks, with the domain's
-    /// anchors, TLS version and forbidden keys, of which is reported as on the others.
+    /// anchors, TLS version, forbidden keys and reports.
     func forOtherPorts() -> SecurityPolicy {
         var configuration = Configuration()
         configuration.domain = self.configuration.domain
@@ -54,13 +55,13 @@ public final class SecurityPolicy: Sendable {
         return SecurityPolicy(unpinned: configuration)
     }
 
-    /// How servers are pinned.
+    /// The pinning mode.
     public var pinningMode: SSLPinningMode { configuration.pinningMode }
-    /// Whether the chain to the trust anchors is waived.
+    /// Whether the check of the chain to the trust anchors is skipped.
     public var allowInvalidCertificates: Bool { configuration.allowInvalidCertificates }
-    /// Whether the certificate has to be made out to the host.
+    /// Whether the certificate has to name the host.
     public var validatesDomainName: Bool { configuration.validatesDomainName }
-    /// The certificates that are pinned whole, or for their keys.
+    /// The certificates that are pinned as a whole, or for their keys.
     public var pinnedCertificates: [Certificate] { configuration.pinnedCertificates }
     /// The domain of the pin file that this policy belongs to.
     public var domain: Host? { configuration.domain }
@@ -73,11 +74,11 @@ public final class SecurityPolicy: Sendable {
     /// Whether there are pins, in whatever state: held to, only reported on, or expired.
     public var hasPins: Bool { pinningMode != .none }
 
-    /// Whether pins decide now who may serve: a server that shows none of them is refused.
+    /// Whether pins decide now which servers are accepted: a server without a pinned key is refused.
     ///
     /// False for mode `none` (the ports that a domain's `ports` leaves out among them), for pins that are only reported
     /// on, and for a pin set that has expired with `onExpiration: unpinned`. A set that has expired with `deny` refuses
-    /// every server. It is the one answer to this question; that a pin file names a host at all is another one
+    /// every server. Only this property decides; whether a pin file names a host at all is another question
     /// (`PinnedDomains.names`).
     ///
     /// - Parameter now: seconds since 1970.
@@ -96,13 +97,13 @@ public final class SecurityPolicy: Sendable {
         }
     }
 
-    /// A contradiction in a policy's settings.
+    /// A contradiction in the settings of a policy.
     public struct Fault: Hashable, Sendable {
         /// The setting, as its key in a pin file, with an index where it is one of a list: `pins/1`.
         public var key: String
-        /// What is wrong, without a full stop.
+        /// The problem, without a full stop.
         public var message: String
-        /// What to do about it, without a full stop.
+        /// The remedy, without a full stop.
         public var remedy: String
     }
 

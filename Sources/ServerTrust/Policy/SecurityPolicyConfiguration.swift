@@ -5,50 +5,49 @@ extension SecurityPolicy {
     public struct Configuration: Sendable {
         /// The domain that the policy was written for; it is for reports, and is not matched against anything.
         public var domain: Host?
-        /// Whether the policy was written for the names below `domain` too; it is for reports, like that.
+        /// Whether the policy was written for the subdomains of `domain` too; for reports, like `domain`.
         public var includesSubdomains = false
-        /// How servers are pinned.
+        /// The pinning mode.
         public var pinningMode: SSLPinningMode = .none
-        /// Waives the chain to the trust anchors, never the pins; see the mode table in the documentation.
+        /// Skips the check of the chain to the trust anchors, never the pins; see the mode table in the documentation.
         public var allowInvalidCertificates = false
-        /// Whether the certificate must be made out to the host. Without it only the leaf counts as a match.
+        /// Whether the certificate must name the host. Without this check only the leaf counts as a match.
         public var validatesDomainName = true
         /// The keys of mode `publicKey`.
         public var pins: [Pin] = []
         /// The certificates of mode `certificate`; in mode `publicKey` their keys count as pins.
         public var pinnedCertificates: [Certificate] = []
-        /// Keys that are refused wherever they stand in the chain that is judged: in every mode, enforced or not, expired
-        /// or not.
+        /// Keys that are refused anywhere in the evaluated chain: in every mode, enforced or not, expired or not.
         public var forbiddenPins: [Pin] = []
         /// The last day on which the pins hold, in UTC.
         public var expiration: CalendarDate?
-        /// What holds after `expiration`.
+        /// The rule after `expiration`.
         public var onExpiration: OnExpiration = .deny
         /// Whether a pin that does not match refuses the server; otherwise it is only reported.
         public var enforcePinning = true
         /// Whether one key suffices in mode `publicKey`, where a backup is asked for otherwise.
         public var allowSinglePin = false
-        /// Where a report of each pin that failed is sent, by programs that send them.
+        /// The addresses for reports of failed pins, for programs that send reports.
         public var reportUris: [ReportURI] = []
         /// The lowest version of TLS that a connection may have.
         public var minTLSVersion: TLSVersion = .tls12
-        /// Replaces the anchors that the caller gives; `nil` takes those.
+        /// Replaces the caller's anchors; `nil` uses the caller's.
         public var trustAnchors: TrustAnchors?
-        /// Shown to servers that ask for one.
+        /// The client identity for servers that request one.
         public var clientCertificate: ClientIdentity?
-        /// With lists, a certificate that no current one covers is refused.
+        /// If there are lists, a certificate without a current list is refused.
         public var revocationLists: RevocationLists?
-        /// Which certificates of the chain the lists have to cover.
+        /// The certificates of the chain that the lists have to cover.
         public var revocationScope: RevocationLists.Scope = .leaf
         /// Whether the server has to staple an OCSP response that says its certificate is good (RFC 6066, section 8).
-        /// It is asked for one, and nothing is ever fetched.
+        /// The handshake requests the staple; nothing is ever fetched.
         public var requiresStaple = false
 
-        /// What holds after the pin set's last day.
+        /// The rule after the pin set's last day.
         public enum OnExpiration: String, Sendable, CaseIterable {
             /// Every server is refused.
             case deny
-            /// Chain and host checks remain, whatever else the policy waives.
+            /// Chain and host are checked, even where the policy skips these checks otherwise.
             case unpinned
         }
 

@@ -1,24 +1,24 @@
 import HTTPCore
 
-/// The last condition of a policy with `requiresStaple`: the server itself brings the proof that its certificate is
-/// not revoked, in the handshake. Nothing is fetched, ever: a responder would learn who is talked to, and one that
-/// does not answer would have to be waited for, or forgiven.
+/// The last condition of a policy with `requiresStaple`: the server itself proves in the handshake that its certificate
+/// is not revoked. Nothing is ever fetched: a responder would learn which hosts are contacted, and a responder that
+/// does not respond would delay requests or have to be ignored.
 struct StapleEvaluator {
     let host: Host
     let now: Int64
 
-    /// How far the clocks of responder and this machine may differ, in seconds.
+    /// The tolerated difference between the clocks of the responder and this machine, in seconds.
     static let skew: Int64 = 300
-    /// How long a response without `nextUpdate` is taken for, in seconds from its `thisUpdate`.
+    /// The validity of a response without `nextUpdate`, in seconds from its `thisUpdate`.
     static let age: Int64 = 24 * 3600
 
-    /// Adds the condition to what a policy has found so far: a server that would be let in without a pin match, or only
-    /// be reported on, is refused for its staple too, as it is for its chain.
+    /// Adds this condition to a result. A server that would pass without a pin match, or would only be reported, is
+    /// refused for its staple as well, just as for its chain.
     ///
     /// - Parameter staple: the response as the server sent it; nil without one.
     func evaluate(_ result: inout EvaluationResult, staple: [UInt8]?) {
         guard result.verdict != .fail else { return }
-        // Who has to vouch for the staple is known from the validated chain alone.
+        // Only the validated chain tells which issuer has to sign the staple.
         guard result.isChainValidated, result.chain.count > 1 else {
             refuse(
                 &result,
@@ -41,7 +41,8 @@ struct StapleEvaluator {
         }
     }
 
-    /// The answers of a response whose signature holds. Every one has to be good: of two that differ, the worse counts.
+    /// Evaluates the single responses of a staple with a valid signature. All of them have to be good: if two differ,
+    /// the worse one counts.
     private func evaluate(_ result: inout EvaluationResult, _ responses: [OCSPResponse.SingleResponse]) {
         guard !responses.isEmpty else {
             refuse(&result, "the staple of \(host) is about another certificate", StapleEvaluator.remedy)
@@ -81,7 +82,7 @@ struct StapleEvaluator {
         }
     }
 
-    /// The second from which an answer proves nothing any more; nil when its times make no sense.
+    /// The second at which a single response expires; nil when its times are invalid.
     private func expiry(of response: OCSPResponse.SingleResponse) -> Int64? {
         guard let this = response.thisUpdate else { return nil }
         guard response.hasNextUpdate else { return this + StapleEvaluator.age }

@@ -1,8 +1,8 @@
 public import HTTPCore
 
-/// Why a server was refused, or would have been: the stable codes of log and error answers.
+/// The reason why a server was refused, or would have been: the stable codes of the log and of error responses.
 public enum TrustFailure: String, Sendable, CaseIterable {
-    /// The chain holds, and no pinned key or certificate is in it.
+    /// The chain is valid, but contains no pinned key or certificate.
     case pinMismatch = "pin_mismatch"
     /// The last day of the pin set is over.
     case pinSetExpired = "pin_set_expired"
@@ -10,17 +10,17 @@ public enum TrustFailure: String, Sendable, CaseIterable {
     case pinForbidden = "pin_forbidden"
     /// No valid path to a trust anchor, or one against the rules for TLS servers.
     case certificateUntrusted = "certificate_untrusted"
-    /// A certificate of the path is not valid yet, or not any more.
+    /// A certificate of the path is not valid yet, or has expired.
     case certificateExpired = "certificate_expired"
-    /// The certificate is not made out to the host.
+    /// The certificate does not name the host.
     case certificateHostMismatch = "certificate_host_mismatch"
-    /// A revocation list names the certificate, or none says that it does not.
+    /// A revocation list contains the certificate, or no current list covers it.
     case certificateRevoked = "certificate_revoked"
     /// The server sent no OCSP response that proves its certificate good.
     case stapleMissing = "staple_missing"
 }
 
-/// The report of one evaluation: the verdict, what was offered, what was expected, what matched, and why not.
+/// The report of one evaluation: the verdict, the offered and expected keys, the match, and the reason for a refusal.
 public final class TrustEvaluation: Sendable {
     /// The word for the log.
     public enum Verdict: String, Sendable, CaseIterable {
@@ -32,19 +32,19 @@ public final class TrustEvaluation: Sendable {
         case reportOnly
         /// Chain and host were checked; no pin applies.
         case notPinned
-        /// Let through unidentified, because the policy says so.
+        /// Accepted without identification, because the policy says so.
         case unverified
         /// The pin set has expired and the policy falls back to chain and host, which were checked.
         case expired
     }
 
-    /// What became of it.
+    /// The verdict.
     public let verdict: Verdict
-    /// Why it failed; for `reportOnly`, why it would have failed.
+    /// The reason for the failure; for `reportOnly`, of the failure that was not enforced.
     public let failure: TrustFailure?
-    /// The failure for people, without a full stop; empty without a failure.
+    /// The failure in words, without a full stop; empty without a failure.
     public let reason: String
-    /// What to do about the failure, without a full stop.
+    /// The remedy for the failure, without a full stop.
     public let remedy: String
     /// The pinning mode that was applied.
     public let mode: SSLPinningMode
@@ -52,7 +52,8 @@ public final class TrustEvaluation: Sendable {
     public let domain: Host?
     /// The host that the server was asked to prove.
     public let host: Host
-    /// The certificates judged, leaf first: the chain as OpenSSL validated it, or as sent (at most 32) where none was.
+    /// The evaluated certificates, leaf first: the chain as OpenSSL validated it, or as sent (at most 32) where none
+    /// was.
     public let chain: [Certificate]
     /// Whether `chain` is the one that OpenSSL validated.
     public let isChainValidated: Bool
@@ -61,21 +62,21 @@ public final class TrustEvaluation: Sendable {
     public let expectedPins: [PublicKeyPin]
     /// The pin that matched; in mode `certificate` the key of the certificate that matched.
     public let matchedPin: PublicKeyPin?
-    /// Whether nothing but backup pins matched: time to make the file say so.
+    /// Whether only backup pins matched: the pin file should be updated.
     public let matchedBackupOnly: Bool
     /// OpenSSL's code of the verification that decided (`X509_V_OK` is 0; see X509_STORE_CTX_get_error(3)).
     public let verifyError: Int32
-    /// The second from which the verdict holds no more (seconds since 1970): the first end of a certificate's validity
-    /// in the validated chain, of the pin set, of a revocation list, or of the staple. `Int64.max`: never.
+    /// The second at which the verdict expires (seconds since 1970): the first end of a certificate's validity in the
+    /// validated chain, of the pin set, of a revocation list, or of the staple. `Int64.max`: never.
     public let goodUntil: Int64
-    /// When the first certificate of the validated chain ends, where that counts (seconds since 1970); `Int64.max` where
-    /// it does not.
+    /// The earliest end of a certificate in the validated chain, where dates count (seconds since 1970); `Int64.max`
+    /// where it does not.
     public let certificateEnd: Int64
     /// The first second after the pin set's last day (seconds since 1970); `Int64.max` for pins without an end.
     public let pinSetEnd: Int64
     private let stapleEnd: Int64
 
-    /// Whether it is the pins that failed, or would have: what is reported.
+    /// Whether the pins failed, or would have failed: only this is reported.
     public var isPinFailure: Bool {
         switch failure {
         case .pinMismatch, .pinForbidden, .pinSetExpired: true
@@ -86,12 +87,12 @@ public final class TrustEvaluation: Sendable {
     /// Whether requests may be sent.
     public var isAccepted: Bool { verdict != .fail }
 
-    /// Whether the verdict still lets a request through: asked again for each request on a connection that lives on.
+    /// Whether the verdict still allows a request: checked for each request on a persistent connection.
     ///
     /// - Parameter now: seconds since 1970.
     public func isStillGood(at now: Int64) -> Bool { verdict != .fail && now < goodUntil }
 
-    /// What has ended since a verdict was given that let requests through; nil as long as it is still good.
+    /// What has expired since a verdict that allowed requests; nil as long as the verdict is still good.
     ///
     /// - Parameter now: seconds since 1970.
     package func lapse(at now: Int64) -> TrustFailure? {
@@ -101,11 +102,11 @@ public final class TrustEvaluation: Sendable {
         return now >= stapleEnd ? .stapleMissing : .certificateRevoked
     }
 
-    /// The certificates in the order in which the server sent them, its own first; at most 32. Nobody vouches for any
-    /// that is not in a validated `chain`.
+    /// The certificates in the order in which the server sent them, its own first; at most 32. A certificate that is
+    /// not in a validated `chain` proves nothing.
     public var presentedChain: [Certificate] { CertificateStack.certificates(in: presented.pointer) }
 
-    /// What the server offered, leaf first.
+    /// The keys that the server offered, leaf first, with their subjects.
     public var offeredPins: [(pin: PublicKeyPin, subject: String)] {
         chain.map { ($0.publicKeyPin, $0.subject) }
     }
@@ -132,7 +133,7 @@ public final class TrustEvaluation: Sendable {
     }
 }
 
-/// What an evaluation has found so far; it starts as a refusal.
+/// The result of an evaluation while it is being made; it starts as a refusal.
 struct EvaluationResult {
     var verdict: TrustEvaluation.Verdict = .fail
     var failure: TrustFailure?
@@ -149,7 +150,7 @@ struct EvaluationResult {
 }
 
 extension TrustEvaluation: CustomStringConvertible {
-    /// One line for people: verdict, code, reason, remedy.
+    /// One readable line: verdict, code, reason, remedy.
     public var description: String {
         guard let failure else { return verdict.rawValue }
         return "\(verdict.rawValue): \(failure.rawValue): \(reason) (\(remedy))"

@@ -1,7 +1,7 @@
 import COpenSSL
 import HTTPCore
 
-/// OpenSSL's verification error (X509_STORE_CTX_get_error(3)) in this program's codes and in words.
+/// OpenSSL's verification error (X509_STORE_CTX_get_error(3)) as this program's code, reason and remedy.
 struct VerifyError {
     let code: Int32
 
@@ -9,7 +9,7 @@ struct VerifyError {
         self.code = code
     }
 
-    /// Whether no path to an anchor was found, as against one that was found and refused.
+    /// Whether no path to an anchor was found, in contrast to a path that was found and refused.
     var isMissingPath: Bool {
         switch code {
         case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
@@ -20,7 +20,7 @@ struct VerifyError {
         }
     }
 
-    /// Whether the name constraints of a CA stand against the certificate, or against the host that it is for.
+    /// Whether the name constraints of a CA exclude the certificate, or the host that it is for.
     private var isOfNameConstraints: Bool {
         switch code {
         case X509_V_ERR_PERMITTED_VIOLATION, X509_V_ERR_EXCLUDED_VIOLATION, X509_V_ERR_SUBTREE_MINMAX,

@@ -5,35 +5,35 @@ import StrictJSON
 /// The report of an evaluation in which the pins failed: the JSON object of RFC 7469, section 3, extended by
 /// `enforce-pinning` and `validation-result`.
 public struct PinValidationReport: Sendable {
-    /// When the server was judged, in seconds since 1970.
+    /// The time of the evaluation, in seconds since 1970.
     public let time: Int64
     /// The host that the request was for.
     public let host: Host
     /// The port that the request was for.
     public let port: UInt16
-    /// The domain whose pins they are.
+    /// The domain of the pins.
     public let notedHost: Host
-    /// Whether the pins are those of the subdomains of `notedHost` too.
+    /// Whether the pins hold for the subdomains of `notedHost` too.
     public let includesSubdomains: Bool
-    /// The last day on which the pins hold, in UTC; nil when they have none.
+    /// The last day on which the pins hold, in UTC; nil for pins without an end.
     public let expiration: CalendarDate?
-    /// As the server sent it, its own certificate first; at most 32.
+    /// The certificates as the server sent them, its own first; at most 32.
     public let servedChain: [Certificate]
-    /// As OpenSSL validated it, leaf first; empty where none was valid or none was asked for.
+    /// The chain that OpenSSL validated, leaf first; empty when there is none or none was required.
     public let validatedChain: [Certificate]
-    /// The pins of the domain, one of which would have had to match.
+    /// The pins of the domain; one of these had to match.
     public let knownPins: [PublicKeyPin]
-    /// False when the server was let in all the same (`"enforcePinning": false`).
+    /// False when the server was accepted nevertheless (`"enforcePinning": false`).
     public let enforcesPinning: Bool
-    /// Why the pins failed.
+    /// The reason why the pins failed.
     public let result: TrustFailure
 
     /// - Parameters:
-    ///   - trust: what a handshake found.
+    ///   - trust: the result of a handshake.
     ///   - port: the one that the request was for.
     ///   - time: seconds since 1970.
-    /// - Returns: nil when there is nothing to report: the pins did not fail. A chain that is not valid is no matter of
-    ///   the pins (RFC 7469, section 2.6: it fails before they are looked at).
+    /// - Returns: nil when there is nothing to report: the pins did not fail. An invalid chain is not a pin failure
+    ///   (RFC 7469, section 2.6: it fails before the pins are checked).
     public init?(_ trust: ConnectionTrust, port: UInt16, at time: Int64) {
         self.init(trust.evaluation, of: trust.policy, port: port, at: time)
     }
@@ -59,7 +59,7 @@ public struct PinValidationReport: Sendable {
         "{\"date-time\":\(JSONString.quoted(Timestamp.text(unixSeconds: time))),\(jsonWithoutTime)}"
     }
 
-    /// All but the time: what makes two reports the same.
+    /// All members but the time, for the comparison of reports.
     private var jsonWithoutTime: String {
         let end = expiration.map { JSONString.quoted(Timestamp.text(unixSeconds: $0.end - 1)) } ?? "null"
         return [
@@ -80,7 +80,7 @@ public struct PinValidationReport: Sendable {
         "[" + texts.map(JSONString.quoted).joined(separator: ",") + "]"
     }
 
-    /// What a report says apart from its time, as 32 bytes: equal for reports that say the same.
+    /// A digest of a report without its time, 32 bytes: equal for reports with the same content.
     public var digest: [UInt8] {
         let text = Array(jsonWithoutTime.utf8)
         return [UInt8](unsafeUninitializedCapacity: 32) { bytes, count in

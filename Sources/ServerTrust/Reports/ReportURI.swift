@@ -1,14 +1,14 @@
 public import HTTPCore
 
-/// Where reports of failed pins are sent (RFC 7469, section 2.1.3).
+/// An address for reports of failed pins (RFC 7469, section 2.1.3).
 public struct ReportURI: Hashable, Sendable, CustomStringConvertible {
-    /// As written.
+    /// The address as written.
     public let description: String
     package let url: AbsoluteURL
 
-    /// Why a text is no address for reports.
+    /// The reason why a text is not an address for reports.
     public enum Fault: Error, Hashable, Sendable {
-        /// No absolute URI in ASCII with a host that is one.
+        /// Not an absolute URI in ASCII with a valid host.
         case malformed
         /// Another scheme than `http` and `https`.
         case scheme
@@ -27,12 +27,12 @@ public struct ReportURI: Hashable, Sendable, CustomStringConvertible {
         description = text
     }
 
-    /// Where the reports go: the authority's host.
+    /// The host of the authority.
     public var host: Host { url.origin.host }
-    /// The authority's port; 80 or 443 by the scheme where it names none.
+    /// The authority's port; if it has none, 80 or 443 by the scheme.
     public var port: UInt16 { url.origin.port }
 
-    /// Path and query as they go on the wire.
+    /// Path and query in the form of a request target.
     package var target: [UInt8] {
         url.rest.first == UInt8(ascii: "/") ? url.rest : [UInt8(ascii: "/")] + url.rest
     }

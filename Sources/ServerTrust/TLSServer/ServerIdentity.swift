@@ -1,6 +1,6 @@
-/// What a TLS server shows to its clients: a certificate with its chain, and proves: the key.
+/// The identity of a TLS server: a certificate with its chain, and the private key.
 package final class ServerIdentity: Sendable {
-    /// The server's own certificate, then what clients need to build its chain.
+    /// The server's own certificate, then the intermediates that clients need to build its chain.
     package let certificates: [Certificate]
     let key: PrivateKey
     let intermediates: CertificateStack
@@ -17,9 +17,9 @@ package final class ServerIdentity: Sendable {
         self.init(certificates, key)
     }
 
-    /// One that was made here.
+    /// An identity from a certificate that this program made.
     ///
-    /// - Parameter intermediates: what stands between it and an anchor of the clients'.
+    /// - Parameter intermediates: the certificates between it and a trust anchor of the clients.
     package convenience init(_ identity: Identity, intermediates: [Certificate] = []) {
         self.init([identity.certificate] + intermediates, PrivateKey(retaining: identity.key.pointer))
     }

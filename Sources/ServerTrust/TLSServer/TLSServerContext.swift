@@ -5,20 +5,21 @@ package import HTTPCore
 /// The server's side of TLS under one identity: owns an `SSL_CTX`.
 ///
 /// TLS 1.2 and 1.3, with forward secrecy and authenticated encryption only; no renegotiation, no compression, and a
-/// full handshake for each connection: what a reload has changed (certificate, client authorities) holds for every
-/// connection made after it.
+/// full handshake for each connection: changes by a reload (certificate, client authorities) hold for every new
+/// connection.
 ///
 /// - Note: `Sendable` because the context is set up in the initialiser and only handed to SSL_new(3) afterwards, which
 ///   OpenSSL allows from any thread; the callbacks read constants.
 package final class TLSServerContext: @unchecked Sendable {
     package struct Settings: Sendable {
-        /// What the server speaks (RFC 7301), the best first. A client that offers others alone is refused.
+        /// The server's application protocols (RFC 7301), the preferred one first. A client that offers only others is
+        /// refused.
         package var applicationProtocols = ["http/1.1"]
-        /// Clients have to show a certificate that leads to one of these; empty asks for none.
+        /// The authorities for client certificates; empty requests no certificate.
         package var clientAuthorities: [Certificate] = []
-        /// Whether clients that show none are refused, where they are asked for one.
+        /// Whether clients without a certificate are refused, when one is requested.
         package var requiresClientCertificate = true
-        /// The only host that a client may ask for (SNI); `nil` lets it name any.
+        /// The only host that clients may name (SNI); `nil` allows any.
         package var host: Host?
 
         package init() {}
@@ -31,7 +32,7 @@ package final class TLSServerContext: @unchecked Sendable {
     package init(_ identity: ServerIdentity, _ settings: Settings = Settings()) throws(OpenSSLError) {
         guard let context = SSL_CTX_new(TLS_server_method()) else { throw OpenSSLError(draining: "SSL_CTX_new") }
         pointer = context
-        // OpenSSL is told where they are, and finds them there as long as the context lives.
+        // OpenSSL keeps a pointer to them, which is valid as long as the context.
         let names = settings.applicationProtocols.flatMap { [UInt8(clamping: $0.utf8.count)] + Array($0.utf8) }
         protocols = .allocate(capacity: names.count)
         _ = protocols.initialize(from: names)
@@ -55,13 +56,13 @@ package final class TLSServerContext: @unchecked Sendable {
     private func configure(_ identity: ServerIdentity) throws(OpenSSLError) {
         SSL_CTX_set_security_level(pointer, 2)
         pinproxy_ssl_ctx_full_handshakes_only(pointer)
-        // TLS 1.3 has tickets of another kind, which the option for 1.2 leaves.
+        // TLS 1.3 has other tickets, which the option for TLS 1.2 does not disable.
         guard SSL_CTX_set_num_tickets(pointer, 0) == 1,
             pinproxy_ssl_ctx_set_min_version(pointer, TLS1_2_VERSION) == 1,
             SSL_CTX_set_cipher_list(pointer, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1
         else { throw OpenSSLError(draining: "SSL_CTX_set_cipher_list") }
-        // What could not be written at once may have moved by the next try; an idle session holds no buffers; and only
-        // what the identity names is sent.
+        // The buffer of a partial write may have moved by the next call; an idle session holds no buffers; only the
+        // certificates of the identity are sent.
         let modes =
             Int(SSL_MODE_ENABLE_PARTIAL_WRITE) | Int(SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER)
             | Int(SSL_MODE_RELEASE_BUFFERS) | Int(SSL_MODE_NO_AUTO_CHAIN)
@@ -111,14 +112,14 @@ package final class TLSServerContext: @unchecked Sendable {
         return result == OPENSSL_NPN_NEGOTIATED
     }
 
-    /// Without a name a client takes what it gets, and judges the certificate by itself.
+    /// A client that sends no name checks the certificate by itself.
     fileprivate func mayServe(_ ssl: OpaquePointer) -> Bool {
         guard let hostName, let name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name) else { return true }
         return hostName.span.equalsIgnoringCase(Array(String(cString: name).utf8).span)
     }
 }
 
-/// What OpenSSL asks about a client's list of protocols (SSL_CTX_set_alpn_select_cb(3)).
+/// Selects a protocol from a client's list (SSL_CTX_set_alpn_select_cb(3)).
 private func selectProtocol(
     _ ssl: OpaquePointer?,
     _ chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
@@ -134,7 +135,7 @@ private func selectProtocol(
     return isChosen ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL
 }
 
-/// What OpenSSL asks when the client has said whom it wants, or that it says nothing of it.
+/// OpenSSL calls this when the client's server name is known, or known to be missing.
 private func checkServerName(
     _ ssl: OpaquePointer?,
     _ alert: UnsafeMutablePointer<Int32>?,

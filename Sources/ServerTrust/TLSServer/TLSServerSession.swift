@@ -1,33 +1,33 @@
 import COpenSSL
 package import IOCore
 
-/// One connection's TLS, the server's side: owns an `SSL`, and knows no socket.
+/// The server's side of TLS for one connection: owns an `SSL`, and has no socket.
 ///
-/// What comes from the client is put into `incoming`, what is for the client is taken from `outgoing`: bytes of a
-/// socket, or of another TLS session that this one runs inside of. For one thread.
+/// The caller puts bytes from the client into `incoming` and sends the bytes of `outgoing` to the client. They belong
+/// to a socket, or to another TLS session that contains this one. For one thread.
 package final class TLSServerSession {
     package enum Progress: Equatable {
-        /// So many bytes of plaintext were read or written.
+        /// The number of plaintext bytes that were read or written.
         case bytes(Int)
-        /// It goes on when more has come from the client.
+        /// More bytes from the client are needed.
         case needsInput
-        /// The client has said that it sends nothing more (close_notify).
+        /// The client has sent close_notify: no more data follows.
         case closed
-        /// The client's bytes have ended without that: what was read may not be the whole.
+        /// The client's bytes have ended without close_notify: the data may be incomplete.
         case truncated
-        /// Somebody broke the protocol, or was refused. An alert for the client may be in `outgoing`.
+        /// A protocol error, or a refusal. `outgoing` may hold an alert for the client.
         case failed(OpenSSLError)
     }
 
-    /// What has come from the client, still encrypted; whoever has the connection fills it.
+    /// Encrypted bytes from the client; the owner of the connection fills it.
     package var incoming = ByteBuffer()
-    /// What is to go to the client, encrypted; whoever has the connection empties it.
+    /// Encrypted bytes for the client; the owner of the connection empties it.
     package var outgoing = ByteBuffer()
-    /// Nothing will be put into `incoming` any more.
+    /// Whether no more bytes will be put into `incoming`.
     package var incomingHasEnded = false
 
     private let pointer: OpaquePointer
-    /// Its callbacks look into it.
+    /// The BIO's callbacks use it.
     private let context: TLSServerContext
 
     init(_ context: TLSServerContext) throws(OpenSSLError) {
@@ -39,7 +39,7 @@ package final class TLSServerSession {
         }
         BIO_set_data(bio, Unmanaged.passUnretained(self).toOpaque())
         BIO_set_init(bio, 1)
-        // One for both directions, and one reference for both.
+        // One BIO with one reference serves both directions.
         SSL_set_bio(session, bio, bio)
         SSL_set_accept_state(session)
     }
@@ -48,7 +48,7 @@ package final class TLSServerSession {
 
     // MARK: - Bytes
 
-    /// Goes on with the handshake: `.bytes(0)` when it is complete.
+    /// Continues the handshake: `.bytes(0)` when it is complete.
     package func handshake() -> Progress {
         ERR_clear_error()
         let result = SSL_do_handshake(pointer)
@@ -99,12 +99,12 @@ package final class TLSServerSession {
         return .bytes(written)
     }
 
-    /// Says that nothing more follows (close_notify). The client may still send.
+    /// Sends close_notify: no more data follows. The client may still send.
     package func sendCloseNotify() {
         guard isEstablished else { return }
         ERR_clear_error()
         SSL_shutdown(pointer)
-        // It fails on a session that an alert has ended: there is nothing to say then.
+        // It fails on a session that an alert has ended; then no close_notify is needed.
         ERR_clear_error()
     }
 
@@ -123,7 +123,7 @@ package final class TLSServerSession {
 
     // MARK: - Results of the handshake
 
-    /// The host that the client named (SNI, RFC 6066, section 3); empty before, and when it named none.
+    /// The host that the client named (SNI, RFC 6066, section 3); empty before the handshake, and without a name.
     package var serverName: String {
         SSL_get_servername(pointer, TLSEXT_NAMETYPE_host_name).map { String(cString: $0) } ?? ""
     }
@@ -139,7 +139,7 @@ package final class TLSServerSession {
         return String(decoding: UnsafeBufferPointer(start: name, count: Int(count)), as: UTF8.self)
     }
 
-    /// The certificate that the client has proved to have; `nil` when it was not asked for one.
+    /// The client's certificate, whose key it has proved to have; `nil` without one.
     package var clientCertificate: Certificate? {
         guard isEstablished, SSL_get_verify_result(pointer) == Int(X509_V_OK),
             let certificate = SSL_get1_peer_certificate(pointer)
@@ -162,10 +162,11 @@ package final class TLSServerSession {
     fileprivate func writeOutgoing(_ bytes: UnsafeRawBufferPointer) { outgoing.append(bytes) }
 }
 
-/// A BIO over the buffers of a session (BIO_meth_new(3)): OpenSSL's own memory BIO would keep the memory of the largest
-/// thing that ever passed.
+/// A BIO over the buffers of a session (BIO_meth_new(3)): OpenSSL's own memory BIO would keep as much memory as it ever
+/// held at once.
 private enum SessionBIO {
-    /// Never freed: there is one. (Unsafe in name only: it is set up here and read from then on.)
+    /// One for the whole process, never freed. (`nonisolated(unsafe)` is safe here: it is only read after this
+    /// initialiser.)
     nonisolated(unsafe) static let method: OpaquePointer? = {
         let number = BIO_get_new_index()
         guard number > 0, let method = BIO_meth_new(number | BIO_TYPE_SOURCE_SINK, "session") else { return nil }

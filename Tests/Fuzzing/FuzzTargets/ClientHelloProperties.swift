@@ -3,7 +3,7 @@ import ProxyCore
 
 /// The first message of a TLS client.
 enum ClientHelloProperties {
-    /// However the bytes come, the outcome is the same; it never changes afterwards; and the name is in its normal form.
+    /// However the bytes come, the outcome is the same; it never changes afterwards; and the name is in normal form.
     static func hellos(_ bytes: [UInt8]) throws(FuzzFinding) {
         let whole = outcome(bytes, pieceSize: max(1, bytes.count))
         for size in [1, 2 + bytes.count % 40] where outcome(bytes, pieceSize: size) != whole {
