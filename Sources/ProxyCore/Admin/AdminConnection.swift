@@ -1,10 +1,10 @@
 import HTTPCore
 import IOCore
 
-/// One connection of the admin listener: HTTP/1.1, one request after the other. Requests are few and answers small.
+/// A connection of the admin listener: HTTP/1.1, one request after the other. Requests are few and responses small.
 final class AdminConnection: EventHandler {
     private unowned let server: AdminServer
-    /// By which the server finds it when an answer is there.
+    /// Identifies the connection when a response is ready on another thread.
     let number: Int
     private var socket: StreamSocket
     private let isUnix: Bool
@@ -20,11 +20,11 @@ final class AdminConnection: EventHandler {
 
     private enum Phase {
         case reading
-        /// The answer is being made on another thread; no request is looked at before it is there.
+        /// The response is being made on another thread; the next request is read after that.
         case waiting
-        /// The client does not take its answer fast enough; no request is looked at before it has.
+        /// The client reads its response too slowly; the next request is read after that.
         case writing
-        /// All is said; what still comes is dropped, so that the answer is not lost to a reset.
+        /// Everything has been written. Input is dropped, because a reset would make the client lose the response.
         case lingering
         case closed
     }
@@ -155,7 +155,7 @@ final class AdminConnection: EventHandler {
         return true
     }
 
-    /// The answer that was waited for.
+    /// The response from the other thread is ready.
     private func respond(_ document: String) {
         guard phase == .waiting else { return }
         write(document, contentType: "application/json")

@@ -1,7 +1,7 @@
 import HTTPCore
 import IOCore
 
-/// What a request to the admin listener asks for, judged by its head alone.
+/// The kind of a request to the admin listener, decided by its head alone.
 enum AdminRequest {
     case live
     case ready
@@ -9,15 +9,15 @@ enum AdminRequest {
     case cache(CacheRequest)
     case refused(Problem)
 
-    /// What is asked of the cache.
+    /// A request about the cache.
     typealias CacheRequest = CacheAdministration.Request
 
     /// - Parameters:
-    ///   - isOwnName: whether the request names this listener in Host.
-    ///   - isLocal: whether it comes from this machine.
+    ///   - isOwnName: whether Host names this listener.
+    ///   - isLocal: whether the client is on this machine.
     init(_ head: borrowing RequestHead, isOwnName: Bool, isLocal: Bool) {
         guard isOwnName else {
-            // Invariant 16: a page of the web must not make a browser read this by a name of its own.
+            // Invariant 16: a web page must not be able to make a browser read this under a name of the page's own.
             self = .refused(
                 Problem(
                     .misdirectedRequest,
@@ -59,7 +59,7 @@ enum AdminRequest {
         }
     }
 
-    /// What the parser refused.
+    /// Makes the refusal for a fault of the parser.
     init(_ fault: RequestFault) {
         self = .refused(fault == .methodTrace ? Self.methodRefusal : Problem(fault))
     }
@@ -79,7 +79,7 @@ enum AdminRequest {
                 )
             )
         }
-        // No page of the web, whatever it is called, has a browser throw the cache away.
+        // A web page must not be able to make a browser purge the cache, under any name.
         if isPurge, head.fields.first(named: originName.bytes) != nil || head.fields.first(named: siteName.bytes) != nil
         {
             return .refused(

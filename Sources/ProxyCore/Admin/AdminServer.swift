@@ -1,11 +1,10 @@
 import HTTPCore
 import IOCore
 
-/// The admin listener, with a loop and a thread of its own: it answers when the workers have much to do, and when one of
-/// them is stuck.
+/// The admin listener, with a loop and a thread of its own: it responds even when the workers are busy or stuck.
 ///
-/// `@unchecked Sendable`: `loop`, `socket`, `configuration` and `source` are immutable; `thread` is its owner's, who alone
-/// calls `start` and `stop`; all else is touched by the loop's thread.
+/// `@unchecked Sendable`: `loop`, `socket`, `configuration` and `source` are immutable; `thread` belongs to the owner,
+/// which alone calls `start` and `stop`; everything else is touched by the loop's thread.
 final class AdminServer: @unchecked Sendable {
     let loop: EventLoop
     let socket: ListeningSocket
@@ -13,13 +12,13 @@ final class AdminServer: @unchecked Sendable {
     let source: AdminSource
     private var thread: LoopThread?
 
-    // The loop's.
+    // State of the loop's thread.
     private var acceptor: AdminAcceptor?
-    /// In the order in which they came.
+    /// The connections, oldest first.
     private var connections: [AdminConnection] = []
     private var lastNumber = 0
-    /// A probe has few connections; with more, the oldest goes, so that nobody can keep a probe out. They come out of the
-    /// reserve, of which they leave half.
+    /// The limit of connections. When it is exceeded the oldest connection is closed, so that clients cannot keep a
+    /// probe out. The connections use at most half of the reserved descriptors.
     private let connectionBound: Int
 
     init(_ configuration: AdminConfiguration, socket: ListeningSocket, source: AdminSource) throws(IOFailure) {
@@ -34,7 +33,7 @@ final class AdminServer: @unchecked Sendable {
         thread = try LoopThread(name: "admin") { [loop] in loop.run() }
     }
 
-    /// Ends it, and waits for that.
+    /// Stops the listener, and waits for its thread.
     func stop() {
         loop.submit { [self] in
             acceptor?.stop()
@@ -56,18 +55,18 @@ final class AdminServer: @unchecked Sendable {
         connection.open()
     }
 
-    /// nil when it is closed.
+    /// The connection with that number; nil when it is closed.
     func connection(_ number: Int) -> AdminConnection? { connections.first { $0.number == number } }
 
     func forget(_ connection: AdminConnection) {
         connections.removeAll { $0 === connection }
     }
 
-    /// The value of Date now.
+    /// The current value of Date.
     var httpDate: [UInt8] { HTTPDate.format(unixSeconds: Int(loop.wallClock / 1_000_000)) }
 }
 
-/// Takes connections of the admin listener.
+/// Accepts connections of the admin listener.
 private final class AdminAcceptor: EventHandler {
     private unowned let server: AdminServer
     private var retry: LoopTimer!
@@ -93,7 +92,7 @@ private final class AdminAcceptor: EventHandler {
         case .connection(let descriptor, let address): server.adopt(descriptor, from: address)
         case .wouldBlock: break
         case .exhausted:
-            // It would be ready for ever: look again when descriptors may be free.
+            // The socket would stay ready: it is checked again when descriptors may be free.
             server.loop.unregister(server.socket.descriptor)
             server.loop.arm(retry, after: .milliseconds(100))
         }

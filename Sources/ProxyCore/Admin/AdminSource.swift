@@ -3,7 +3,7 @@ import HTTPCore
 import IOCore
 import SessionCore
 
-/// Where the admin listener's answers come from: what others have counted or said, so that no worker is waited for.
+/// The data for the admin listener's responses: it was collected by other threads, so no worker has to be waited for.
 struct AdminSource: Sendable {
     let build: ProgramBuild
     let workers: [WorkerCounters]
@@ -16,10 +16,10 @@ struct AdminSource: Sendable {
     /// Microseconds since 1970.
     let startTime = ProcessFigures.startTime()
 
-    /// False when a restart is the only thing that helps.
+    /// False when only a restart helps.
     var isAlive: Bool { watchdog.check() }
 
-    /// False when new clients should go elsewhere.
+    /// False when new clients should use another instance.
     var isReady: Bool { !status.current.isDraining }
 
     var metrics: MetricsPage {
@@ -40,12 +40,12 @@ struct AdminSource: Sendable {
         )
     }
 
-    /// Does what is asked of the cache.
+    /// Performs a request about the cache.
     ///
     /// - Parameters:
-    ///   - deliver: has the completion called where the caller wants it.
-    ///   - completion: gets the document that answers.
-    /// - Returns: false where there is no cache; then nothing is called.
+    ///   - deliver: calls the completion on the caller's thread.
+    ///   - completion: receives the document for the response.
+    /// - Returns: false without a cache; nothing is called then.
     func perform(
         _ request: CacheAdministration.Request,
         deliver: @escaping Delivery,
@@ -66,7 +66,7 @@ struct AdminSource: Sendable {
         return true
     }
 
-    /// One after the other.
+    /// Removes one after the other.
     private static func purge(
         _ purges: ArraySlice<Purge>,
         in store: CacheStore,

@@ -3,18 +3,18 @@ import HTTPCore
 import IOCore
 import ServerTrust
 
-/// What an operator asks of the cache, and how it is told: JSON documents of one line.
+/// Requests of an operator about the cache, and their responses: JSON documents of one line.
 enum CacheAdministration {
     enum Request {
-        /// What it has done and holds.
+        /// The cache's counts and contents.
         case figures
-        /// What is stored, the latest first.
+        /// The stored responses, latest first.
         case entries(host: Host?, limit: Int)
-        /// To be removed, all of them.
+        /// Removes all of these.
         case purge([Purge])
     }
 
-    /// How many entries are told of when nothing is said.
+    /// The number of entries listed when the request names no limit.
     static let usualLimit = 100
     static let largestLimit = 10_000
 
@@ -58,7 +58,7 @@ enum CacheAdministration {
         return String(copying: text.bytes)
     }
 
-    /// - Parameter log: masks what the task log masks.
+    /// - Parameter log: masks the same values as the task log.
     static func document(_ entries: [CacheListing], masking log: TaskLogLine) -> String {
         var text = ByteBuffer()
         text.append("{\"entries\":[")
@@ -88,7 +88,7 @@ enum CacheAdministration {
 // MARK: - Requests
 
 extension CacheAdministration.Request {
-    /// `?host=a.example&limit=20`, each if wanted.
+    /// Reads `?host=a.example&limit=20`; both parts are optional.
     static func entries(_ parameters: QueryParameters) throws(Problem) -> Self {
         var host: Host?
         var limit: Int?
@@ -106,7 +106,7 @@ extension CacheAdministration.Request {
         return .entries(host: host, limit: limit ?? CacheAdministration.usualLimit)
     }
 
-    /// One of `?url=…`, `?host=…`, `?tag=…` and `?all`.
+    /// Reads one of `?url=…`, `?host=…`, `?tag=…` and `?all`.
     static func purge(_ parameters: QueryParameters) throws(Problem) -> Self {
         guard parameters.all.count == 1, let (name, value) = parameters.all.first else {
             throw wrong("Name one thing to purge: url, host, tag or all.")
@@ -124,7 +124,7 @@ extension CacheAdministration.Request {
         }
     }
 
-    /// The URL; with http also what it is upgraded to, under which the answer is stored then.
+    /// The keys of a URL. An http URL may be upgraded, and its response is stored under https then.
     private static func keys(_ text: String) throws(Problem) -> [CacheKey] {
         guard let url = AbsoluteURL(text) else {
             throw wrong("The url is no http or https URL. Write all of it, as in https://api.example.com/v1/items.")
@@ -161,7 +161,7 @@ extension ByteBuffer {
         append(jsonString: Timestamp.text(unixSeconds: Int64(time)))
     }
 
-    /// Nothing where there are none.
+    /// Appends nothing for an empty list.
     fileprivate mutating func append(member name: StaticString, texts: [String]) {
         guard !texts.isEmpty else { return }
         begin(name)

@@ -1,8 +1,7 @@
-/// Metrics as Prometheus reads them: its text format, version 0.0.4
-/// (prometheus.io/docs/instrumenting/exposition_formats).
+/// Metrics in Prometheus' text format, version 0.0.4 (prometheus.io/docs/instrumenting/exposition_formats).
 ///
-/// A value: what it is told is written in that order. Metric and label names are those of the program; label values may
-/// hold anything.
+/// A value that is written in the order of the calls. Metric and label names are constants of the program; label values
+/// may hold anything.
 struct ExpositionText {
     static let contentType: StaticString = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -17,7 +16,7 @@ struct ExpositionText {
     private(set) var text = ""
     private var name: StaticString = ""
 
-    /// Begins a metric; the samples behind it are its own.
+    /// Begins a metric; the following samples belong to it.
     mutating func begin(_ name: StaticString, _ kind: Kind, _ help: String) {
         self.name = name
         text += "# HELP \(name) \(Self.escaped(help))\n# TYPE \(name) \(kind.rawValue)\n"
@@ -27,7 +26,7 @@ struct ExpositionText {
         write("", labels, "\(value)")
     }
 
-    /// A time, told in seconds.
+    /// Adds a sample of a time, in seconds.
     mutating func sample(microseconds: Int, _ labels: Label...) {
         write("", labels, Self.seconds(microseconds))
     }
@@ -36,18 +35,18 @@ struct ExpositionText {
         write("", labels, flag ? "1" : "0")
     }
 
-    /// A metric that has one sample.
+    /// Adds a metric with one sample.
     mutating func add(_ name: StaticString, _ kind: Kind, _ help: String, _ value: Int) {
         begin(name, kind, help)
         sample(value)
     }
 
-    /// The samples of a histogram of times.
+    /// Adds the samples of a histogram of times.
     ///
     /// - Parameters:
     ///   - bounds: upper bounds in microseconds, ascending.
-    ///   - counts: observations by the first bound that takes them in, then those beyond the last.
-    ///   - sum: of all that was observed, in microseconds.
+    ///   - counts: observations by the first bound that includes them, then those beyond the last bound.
+    ///   - sum: the sum of all observations, in microseconds.
     mutating func histogram(bounds: [Int64], counts: [Int], sum: Int) {
         var total = 0
         for (bound, count) in zip(bounds, counts) {

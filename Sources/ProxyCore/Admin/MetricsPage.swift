@@ -4,16 +4,16 @@ import IOCore
 import ServerTrust
 import SessionCore
 
-/// What `GET /metrics` tells (`docs/operations.md` lists it): the numbers of one moment, as a value.
+/// The page of `GET /metrics` (`docs/operations.md` lists it): the numbers of one moment, as a value.
 ///
-/// Labels have few values: status classes, stable codes, verdicts, and the domains of the pin files. What a client or an
-/// origin chooses never becomes one.
+/// Labels have few values: status classes, stable codes, verdicts, and the domains of the pin files. Values that
+/// clients or origins choose are never labels.
 struct MetricsPage {
     var build: ProgramBuild
     var workers: Int
     /// The sums of all workers.
     var work: WorkerCounters.Reading
-    /// Client connections that are open.
+    /// The number of open client connections.
     var connections: Int
     var status: ServerStatus.Values
     var verdicts: [PinUsage.Verdicts]

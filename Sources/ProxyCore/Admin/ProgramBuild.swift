@@ -1,8 +1,8 @@
-/// Which program this is, for the metrics.
+/// The program's version, for the metrics.
 package struct ProgramBuild: Sendable {
-    /// By semver.org.
+    /// The version, in the form of semver.org.
     package var version: String
-    /// The version of OpenSSL that it runs on, as that names itself.
+    /// The version of OpenSSL, as OpenSSL reports it.
     package var openSSL: String
 
     package init(version: String, openSSL: String) {

@@ -5,7 +5,7 @@ import IOCore
 struct QueryParameters {
     private(set) var all: [(name: String, value: String)] = []
 
-    /// - Returns: nil where something is not percent-encoded UTF-8.
+    /// - Returns: nil when something is not percent-encoded UTF-8.
     init?(of target: borrowing Span<UInt8>) {
         guard let mark = target.firstIndex(of: UInt8(ascii: "?")) else { return }
         var start = mark + 1

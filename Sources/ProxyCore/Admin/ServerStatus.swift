@@ -1,12 +1,12 @@
 import IOCore
 
-/// What is known of the proxy as a whole, for whoever asks: its policy, whether it drains, what came of its reloads.
+/// The state of the whole proxy: its policy, whether it drains, and the results of its reloads.
 ///
-/// `@unchecked Sendable`: `values` is touched behind `lock` alone. No worker's loop comes here.
+/// `@unchecked Sendable`: `values` is touched behind `lock` alone. Workers do not use it.
 final class ServerStatus: @unchecked Sendable {
     struct Values: Sendable {
         var snapshot: PolicySnapshot
-        /// The end has begun: it takes nothing new.
+        /// The proxy is stopping, and takes no new clients.
         var isDraining = false
         var reloads = ReloadAccount()
     }
@@ -24,30 +24,30 @@ final class ServerStatus: @unchecked Sendable {
     func change(_ body: (inout Values) -> Void) { lock.withLock { body(&values) } }
 }
 
-/// Why a reload changed nothing. The names stand in the metrics.
+/// The reason why a reload changed nothing. The names appear in the metrics.
 package enum ReloadFailure: String, CaseIterable, Sendable {
     /// The configuration, or a file that it names, has an error.
     case configuration
-    /// Changed files would drop pins, and nobody has asked for it with SIGHUP.
+    /// Changed files would drop pins, which only SIGHUP allows.
     case pins
     /// The task log cannot be opened.
     case log
-    /// The system has refused something.
+    /// A system call has failed.
     case system
 }
 
-/// What came of the reloads since the start.
+/// The results of reloads since the start.
 struct ReloadAccount: Equatable, Sendable {
-    /// Those that took effect.
+    /// The number of reloads that took effect.
     var applied = 0
-    /// By the order of `ReloadFailure`.
+    /// The numbers of failed reloads, in the order of `ReloadFailure`.
     var failures = Array(repeating: 0, count: ReloadFailure.allCases.count)
     var hasLastFailed = false
-    /// When the present policy was loaded, in seconds since 1970.
+    /// The time when the current policy was loaded, in seconds since 1970.
     var lastLoad: Int64 = 0
-    /// Hosts that were protected more before a reload than after.
+    /// The number of hosts that were protected more before a reload than after.
     var droppedPins = 0
-    /// What of the last configuration waits for a restart.
+    /// The parts of the last configuration that need a restart.
     var restartNeeds: [RestartNeed] = []
 
     mutating func noteReload(at time: Int64, needs: [RestartNeed]) {

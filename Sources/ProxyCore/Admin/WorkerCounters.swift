@@ -2,12 +2,12 @@ import IOCore
 import ServerTrust
 import SessionCore
 
-/// What one worker has done since the start, in numbers. The worker's loop counts, the admin listener's thread reads:
-/// neither waits for the other.
+/// The counters of one worker since the start. The worker's loop writes, the admin listener's thread reads, and neither
+/// waits for the other.
 final class WorkerCounters: Sendable {
     private let table = CounterTable(count: Slot.count)
 
-    /// Where each number stands in the table.
+    /// The positions of the numbers in the table.
     private enum Slot {
         static let tasks = 0
         static let errors = tasks + Reading.statusClasses.count
@@ -27,16 +27,16 @@ final class WorkerCounters: Sendable {
 
     // MARK: The worker's loop
 
-    /// A client was let in.
+    /// Counts an accepted client connection.
     func noteConnection() { table.add(1, at: Slot.clientConnections) }
 
-    /// A client was one too many.
+    /// Counts a client connection that was refused because of the limit.
     func noteRefusedConnection() { table.add(1, at: Slot.refusedConnections) }
 
-    /// A task is over, as its log line tells it.
+    /// Counts a request that is over, with the values of its log line.
     ///
     /// - Parameters:
-    ///   - status: of the answer; nil when the client got none.
+    ///   - status: the status of the response; nil when the client got none.
     ///   - duration: in microseconds.
     func noteTask(
         status: Int?,
@@ -53,7 +53,7 @@ final class WorkerCounters: Sendable {
         table.add(Int(duration), at: Slot.durationSum)
     }
 
-    /// What a task has had to do with origins.
+    /// Counts a transaction of a task with an origin.
     func note(_ transaction: borrowing TransactionMetrics) {
         guard transaction.requestStart != TransactionMetrics.absent else { return }
         let isKept = transaction.isReusedConnection
@@ -70,21 +70,21 @@ final class WorkerCounters: Sendable {
         note(task.metrics.transaction)
     }
 
-    /// A TLS handshake with an origin has come to its verdict.
+    /// Counts a TLS handshake with an origin by its verdict.
     func noteHandshake(_ verdict: TrustEvaluation.Verdict) {
         if let index = Reading.verdicts.firstIndex(of: verdict) { table.add(1, at: Slot.verdicts + index) }
     }
 
     // MARK: Any thread
 
-    /// The numbers at this moment. Those of one task may be in it in part.
+    /// The current numbers. A task may be counted in some of them and not yet in others.
     var reading: Reading {
         var reading = Reading()
         add(to: &reading)
         return reading
     }
 
-    /// Adds this worker's numbers to those of others.
+    /// Adds this worker's numbers to a sum.
     func add(to reading: inout Reading) {
         func add(_ start: Int, to numbers: inout [Int]) {
             for index in numbers.indices { numbers[index] += table.value(at: start + index) }
@@ -108,13 +108,14 @@ final class WorkerCounters: Sendable {
 extension WorkerCounters {
     /// The numbers of one worker, or the sums of several.
     struct Reading: Equatable, Sendable {
-        /// By `statusClasses`.
+        /// In the order of `statusClasses`.
         var tasks = Array(repeating: 0, count: statusClasses.count)
-        /// By `codes`.
+        /// In the order of `codes`.
         var errors = Array(repeating: 0, count: codes.count)
-        /// By `verdicts`.
+        /// In the order of `verdicts`.
         var handshakes = Array(repeating: 0, count: verdicts.count)
-        /// Tasks by the first of `durationBounds` that they kept to; the last is of those that kept to none.
+        /// Tasks by the first of `durationBounds` that is not exceeded; the last number counts those beyond every
+        /// bound.
         var durations = Array(repeating: 0, count: durationBounds.count + 1)
         /// Microseconds.
         var durationSum = 0
@@ -126,14 +127,14 @@ extension WorkerCounters {
         var requestsOnKeptConnections = 0
         /// Heads and bodies of requests.
         var bytesToOrigins = 0
-        /// Heads and bodies of answers.
+        /// Heads and bodies of responses.
         var bytesFromOrigins = 0
 
-        /// By the first digit of the status; 0 is no answer at all.
+        /// The first digit of the status; the first class means no response at all.
         static let statusClasses = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"]
         static let codes = Problem.Code.allCases
         static let verdicts = TrustEvaluation.Verdict.allCases
-        /// Microseconds, from an answer on loopback to the default of `timeouts.firstByte`.
+        /// Microseconds, from a response on loopback to the default of `timeouts.firstByte`.
         static let durationBounds: [Int64] = [
             1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000,
             10_000_000, 30_000_000, 60_000_000,

@@ -1,10 +1,10 @@
 import HTTPCaching
 
-/// What a cache has done and holds, in numbers of one moment.
+/// The counts and contents of a cache at one moment.
 struct CacheFigures: Sendable {
     var isShared: Bool
     var counts: ResponseCache.Counts
-    /// Requests that wait for another one's answer.
+    /// Requests that wait for another request's response.
     var waiting: Int
     var memory: MemoryStore.Statistics
     /// In bytes.
@@ -28,7 +28,7 @@ struct CacheFigures: Sendable {
         disk = cache.store.disk.map { Disk(path: $0.path, statistics: $0.statistics, capacity: $0.capacity) }
     }
 
-    /// Requests by what became of them, under the words of the task log.
+    /// Requests by outcome, in the words of the task log.
     var requests: [(outcome: CacheOutcome, count: Int)] {
         [
             (.hit, counts.hits), (.stale, counts.stale), (.revalidated, counts.revalidated), (.miss, counts.misses),

@@ -1,9 +1,9 @@
 import HTTPCaching
 import IOCore
 
-/// The cache that is in use now, for threads that only ask after it: a reload may put another one in its place.
+/// The current cache for threads that read its state: a reload may replace it.
 ///
-/// `@unchecked Sendable`: `held` is touched behind `lock` alone. No worker's loop comes here for a request.
+/// `@unchecked Sendable`: `held` is touched behind `lock` alone. Workers do not use it for requests.
 final class CacheHolder: @unchecked Sendable {
     private let lock = PosixLock()
     private var held: ResponseCache?

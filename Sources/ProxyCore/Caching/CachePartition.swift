@@ -4,14 +4,15 @@ import ServerTrust
 
 /// The part of a private cache that a request may use.
 enum CachePartition {
-    /// A cache that is not shared is one user's. Where nobody has to prove who it is, those of one credential are one user,
-    /// and those without any: what is private to the one is not for the others.
+    /// The user whose stored responses a private cache may use. Without authentication the request's credentials stand
+    /// for the user, and requests without credentials share a partition. No partition sees the private responses of
+    /// another.
     static func bytes(of user: [UInt8]?, _ fields: HTTPFields) -> [UInt8] {
         if let user { return user }
         guard fields.containsAny(of: credentials) else { return [] }
         var bytes: [UInt8] = []
         for index in 0..<fields.count where credentials.contains(fields.id(at: index)) {
-            // Each with its length, so that no two lists read alike.
+            // Each value is preceded by its length, so that different lists never give the same bytes.
             bytes.append(fields.id(at: index) == .authorization ? 1 : 2)
             withUnsafeBytes(of: fields.value(at: index).count) { bytes += $0 }
             bytes.append(fields.value(at: index))

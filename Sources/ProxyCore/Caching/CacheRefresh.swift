@@ -3,28 +3,28 @@ import HTTPCore
 import IOCore
 import SessionCore
 
-/// A stored answer that is made fresh in the background, after a client got it stale (`stale-while-revalidate`, RFC 5861).
+/// A background refresh of a stored response that a client received stale (`stale-while-revalidate`, RFC 5861).
 ///
-/// Each request of it goes out under the policy of that moment, if that is the one that the stored answer is bound to; else
-/// the refresh is given up. It has a line in the task log.
+/// Each of its requests is sent under the current policy, if the stored response is bound to that policy; otherwise the
+/// refresh is given up. It has a line in the task log.
 final class CacheRefresh: LoopTaskDelegate {
     let transaction: CacheTransaction
     let logPrefix: [UInt8]
     private let worker: Worker
     private let listener: WorkerListener
-    /// What the configuration has put into the request.
+    /// The fields that the configuration adds to the request.
     private let headers: FieldChanges
-    /// A rule for redirects may have put something into it, too.
+    /// The request follows a redirect, whose rule may have added fields too.
     private let isHop: Bool
     private var request: SessionRequest
-    /// Under which the endpoint of the request was found.
+    /// The generation that the request's endpoint was found in.
     private var generation: Generation
     private let startedWall: Int64
     private var phase = Phase.asking
     private(set) var status = 0
     private(set) var bytesReceived = 0
     private(set) var error: SessionError?
-    /// How often a reload has ended its request before that went out.
+    /// The number of reloads that ended the request before it was sent.
     private var restarts = 0
 
     private enum Phase {
@@ -34,7 +34,7 @@ final class CacheRefresh: LoopTaskDelegate {
 
     private static let restartLimit = 4
 
-    /// The exchange's part of a refresh: where the stale response is served.
+    /// The circumstances under which the stale response is served.
     struct Setting {
         let worker: Worker
         let listener: WorkerListener
@@ -44,7 +44,7 @@ final class CacheRefresh: LoopTaskDelegate {
         let isHop: Bool
     }
 
-    /// Asks the origin, unless another one does already.
+    /// Sends a request to the origin, unless another refresh is under way.
     static func start(_ served: CacheTransaction, like request: SessionRequest, _ setting: Setting) {
         var request = request
         request.method = .get
@@ -73,11 +73,11 @@ final class CacheRefresh: LoopTaskDelegate {
         super.init()
     }
 
-    /// Where the request went, and when.
+    /// The target and the start time of the request.
     var target: [UInt8] { request.target }
     var startTime: Int64 { startedWall }
 
-    /// Where it goes under the policy of this moment; nil when it is not to go on.
+    /// The endpoint under the current policy; nil when the refresh must be given up.
     private func endpoint() -> Endpoint? {
         if generation === worker.generation { return request.endpoint }
         guard !isHop else { return nil }
@@ -114,7 +114,7 @@ final class CacheRefresh: LoopTaskDelegate {
             switch step {
             case .relay: if transaction.isStoring { phase = .storing }
             case .again(let fields): phase = .again(fields)
-            // What was stored is fresh again, or stays as it is.
+            // The stored response is fresh again, or unchanged.
             case .answer, .gatewayTimeout: break
             }
         }
@@ -126,7 +126,7 @@ final class CacheRefresh: LoopTaskDelegate {
         switch phase {
         case .storing:
             transaction.didReceiveBody(data)
-            // There is no client for what is not stored, and it may have no end.
+            // Without storing, the body has no receiver, and it may have no end.
             if !transaction.isStoring { task.cancel() }
         case .dropping, .again:
             if bytesReceived > UnwantedBody.limit { task.cancel() }
@@ -140,11 +140,11 @@ final class CacheRefresh: LoopTaskDelegate {
         if sendsAgain(error) {
             request.isRepetition = task.wasRepeated
             if let endpoint = endpoint() {
-                // A task that a retired session has given back has asked nobody.
+                // A task that a retired session gives back has sent nothing.
                 if error == nil { worker.log(self, task) }
                 return send(to: endpoint)
             }
-            // The log says it of the request that was the last.
+            // The log line of the last request holds the reason.
             self.error = SessionError(
                 .cancelled,
                 "The refresh was given up: a reload has changed the policy for the stored answer."
@@ -153,7 +153,7 @@ final class CacheRefresh: LoopTaskDelegate {
         worker.log(self, task)
         switch phase {
         case .asking:
-            // One that was given up says nothing of the server.
+            // A refresh that was given up shows nothing about the server.
             if let error = self.error, error.code != .cancelled, error.code != .sessionInvalidated {
                 transaction.originDidFail(error.originFailure) { _ in }
             }
@@ -180,6 +180,6 @@ final class CacheRefresh: LoopTaskDelegate {
 }
 
 extension Route {
-    /// What the configuration puts into requests.
+    /// The fields that the configuration adds to requests.
     fileprivate var requestHeaders: FieldChanges { hooks?.headers.request ?? FieldChanges() }
 }

@@ -3,43 +3,43 @@ import HTTPCore
 import IOCore
 import SessionCore
 
-/// What the cache has to do with one exchange; there is none where nothing is cached.
+/// State of the cache for one exchange; there is none when nothing is cached.
 final class ExchangeCache {
-    /// What becomes of what the origin sends.
+    /// The state of the origin's response.
     enum Phase {
-        /// No head has come yet.
+        /// No head has arrived yet.
         case asking
-        /// The head has come, and the cache is still finding out what it means: a stored body is being opened.
+        /// The head has arrived, and the cache has not decided yet: a stored body is being opened.
         case deciding
-        /// The origin's answer goes to the client, and into the cache if it may.
+        /// The origin's response goes to the client, and into the cache if that is allowed.
         case relaying
-        /// It is dropped: this takes its place.
+        /// The origin's response is dropped, and this step replaces it.
         case replacing(CacheTransaction.HeadStep)
-        /// A stored answer goes to the client.
+        /// A stored response is sent to the client.
         case serving
     }
 
-    /// Of the request under way: each hop has one of its own.
+    /// The transaction of the current request: each hop has its own.
     private(set) var transaction: CacheTransaction
-    /// That request, without what the cache adds to it.
+    /// The current request, without the fields that the cache adds.
     private(set) var request: SessionRequest
     var phase = Phase.asking
-    /// What Cache-Status says of the answer.
+    /// The value of Cache-Status for the response.
     var status: CacheStatus?
 
-    /// The value of Age, of a stored answer.
+    /// The value of Age for a stored response.
     var storedAge: Int?
 
-    /// The origin's head and the beginning of its body, while the cache decides.
+    /// The origin's head and the beginning of its body, until the cache has decided.
     var heldHead = ResponseHead()
     var held = ByteBuffer()
     var heldTrailers: HTTPFields?
-    /// The origin's answer has ended meanwhile, well or not.
+    /// The result of the origin's response, if it has ended before the cache decided.
     var heldEnd: SessionError??
-    /// The body of an origin's response that is replaced.
+    /// The origin's response while it is being dropped.
     private var unwanted = UnwantedBody()
 
-    /// What is left of a stored body.
+    /// The unsent part of a stored body.
     var stored = CachedBytes()
     private var waiting: (timer: LoopTimer, loop: EventLoop)?
 
@@ -48,7 +48,7 @@ final class ExchangeCache {
         self.request = request
     }
 
-    /// A hop of its own.
+    /// Prepares for the request of another hop.
     func prepare(for transaction: CacheTransaction, _ request: SessionRequest) {
         self.transaction = transaction
         self.request = request
@@ -60,18 +60,18 @@ final class ExchangeCache {
         stored = CachedBytes()
     }
 
-    /// What Cache-Status says of an answer of this program's own.
+    /// The value of Cache-Status for a response of the proxy's own.
     var statusOfRefusal: CacheStatus { status ?? transaction.forwarded }
 
-    /// What the log says.
+    /// The outcome for the log.
     var outcome: CacheOutcome { transaction.outcome }
 
-    /// Whether the rest of an answer that is replaced is read.
+    /// Whether the rest of a dropped response is read to its end.
     func drops(_ response: borrowing ResponseHead) -> Bool {
         UnwantedBody.isWorthReading(response.framing)
     }
 
-    /// Takes bytes that nobody gets; false when there are too many.
+    /// Counts bytes of a dropped response; false when there are too many.
     func drop(_ count: Int) -> Bool {
         unwanted.didReceive(count)
     }
@@ -82,8 +82,8 @@ final class ExchangeCache {
         transaction.cancel()
     }
 
-    /// Whoever takes a stored body has no room, and no origin's clock runs; or an answer is dropped that may be long in
-    /// coming: this clock runs in its place.
+    /// Limits a wait that no timeout of an origin limits: for a receiver without room, or for the rest of a dropped
+    /// response.
     func wait(for patience: TimeSpan, on loop: EventLoop, _ isOver: @escaping () -> Void) {
         stopWaiting()
         let timer = LoopTimer(isOver)
@@ -101,10 +101,10 @@ final class ExchangeCache {
 struct CachedBytes {
     var source = CacheTransaction.Body.memory([])
     var range = 0..<0
-    /// The disk is being asked.
+    /// A read from the disk is under way.
     var isReading = false
-    /// Bytes are being handed on.
+    /// Bytes are being passed on.
     var isPumping = false
-    /// Whoever takes them wants no more for now.
+    /// The receiver has no room at the moment.
     var isPaused = false
 }

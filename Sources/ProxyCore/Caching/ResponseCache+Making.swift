@@ -2,8 +2,8 @@ import HTTPCaching
 import IOCore
 
 extension ResponseCache {
-    /// The cache that a configuration asks for; nil where it asks for none. A disk that cannot be used is told of, and
-    /// memory serves alone.
+    /// Makes the cache of a configuration; nil when it has none. If the disk cannot be used, a warning is logged and
+    /// the cache uses memory alone.
     static func make(_ configuration: Configuration) -> ResponseCache? {
         guard let settings = configuration.cache else { return nil }
         // RFC 9213, section 3: CDN-Cache-Control is for caches that act for the origin, as gateways do.

@@ -1,22 +1,22 @@
 package import HTTPCore
 import IOCore
 
-/// What a TLS client says first (RFC 8446, section 4.1.2), as far as a tunnel looks at it.
+/// The parts of a TLS client's first message (RFC 8446, section 4.1.2) that a tunnel checks.
 package struct ClientHello: Hashable, Sendable {
     /// The host of the server_name extension (RFC 6066, section 3), in its normal form; nil without one.
     package var serverName: Host?
-    /// The hello holds another one, encrypted (encrypted_client_hello), or makes as if: nobody on the way can tell. What
-    /// the inner one asks for is not seen here; `serverName` is the outer one's.
+    /// The hello contains an encrypted one (encrypted_client_hello), or only pretends to: both look the same on the
+    /// way. The inner hello's server name is not visible here; `serverName` is the outer one's.
     package var hasEncryptedHello = false
 }
 
-/// Why bytes are no client hello.
+/// The reason why bytes are no client hello.
 package enum ClientHelloFault: Error, Hashable, Sendable {
     /// The first byte is not that of a handshake record.
     case notTLS
-    /// More than any client says.
+    /// Larger than any client's hello.
     case tooLarge
-    /// Broken, and where.
+    /// Broken; the value describes where.
     case malformed(String)
 
     package var message: String {
@@ -28,10 +28,10 @@ package enum ClientHelloFault: Error, Hashable, Sendable {
     }
 }
 
-/// Reads the hello of a TLS client from bytes in any pieces: records, and the message over one or several of them.
+/// Reads the hello of a TLS client from bytes in any pieces: records, and the message in one or several of them.
 ///
-/// A value: bytes go in, what they are comes out. Strict, because what it says of a hello must be what any server would
-/// say of it; bounded by `limit`.
+/// A value: bytes go in, an outcome comes out. It is strict, because every server has to read the same from a hello
+/// that it accepts; `limit` bounds it.
 package struct ClientHelloReader: Sendable {
     package enum Outcome: Equatable, Sendable {
         case needMore
@@ -44,9 +44,9 @@ package struct ClientHelloReader: Sendable {
     private static let recordLimit = 16 << 10
     private static let extensionLimit = 256
 
-    /// The five bytes of a record's header, as far as they have come.
+    /// The received part of a record's five-byte header.
     private var header: [UInt8] = []
-    /// Of the record under way.
+    /// The missing bytes of the current record.
     private var recordLeft = 0
     private var message: [UInt8] = []
     private var consumed = 0
@@ -54,7 +54,7 @@ package struct ClientHelloReader: Sendable {
 
     package init() {}
 
-    /// Takes the next bytes. After the first outcome that is not `needMore`, it stays at that, whatever comes.
+    /// Processes the next bytes. After the first outcome other than `needMore`, the outcome stays the same.
     package mutating func consume(_ bytes: borrowing Span<UInt8>) -> Outcome {
         var position = 0
         while outcome == .needMore, position < bytes.count {
@@ -75,7 +75,7 @@ package struct ClientHelloReader: Sendable {
         return outcome
     }
 
-    /// Looks at a record's header (RFC 8446, section 5.1), as soon as each byte is there.
+    /// Checks a record's header (RFC 8446, section 5.1) byte by byte.
     private mutating func checkHeader() -> ClientHelloFault? {
         switch header.count {
         case 1:
@@ -96,7 +96,7 @@ package struct ClientHelloReader: Sendable {
         return nil
     }
 
-    /// The message's own header, then the message when it is whole (RFC 8446, section 4).
+    /// Evaluates the message's header, then the message when it is complete (RFC 8446, section 4).
     private mutating func evaluateMessage() {
         if message[0] != 1 {
             outcome = .failed(.malformed("the first message is not a client hello"))
@@ -108,7 +108,7 @@ package struct ClientHelloReader: Sendable {
             outcome = .failed(.tooLarge)
             return
         }
-        // The whole record counts, however much of it has come: pieces make no difference.
+        // The whole record counts, however much of it has arrived, so that the outcome does not depend on the pieces.
         let end = 4 + length
         if message.count + recordLeft > end {
             outcome = .failed(.malformed("more than the hello in its record"))
@@ -164,7 +164,7 @@ package struct ClientHelloReader: Sendable {
         }
     }
 
-    /// One name, and a name of a host: a list with more is refused, since servers might take another of them.
+    /// Reads one host name. A list with more is refused, because servers might choose different ones.
     private static func serverName(_ content: borrowing Span<UInt8>) throws(ClientHelloFault) -> Host {
         var outer = VectorReader()
         let range = try outer.vector(2, of: content)
@@ -196,7 +196,7 @@ private struct VectorReader {
         return position..<(position + count)
     }
 
-    /// A vector behind a length of so many bytes.
+    /// Reads a vector whose length has that many bytes.
     mutating func vector(_ lengthBytes: Int, of bytes: borrowing Span<UInt8>) throws(ClientHelloFault) -> Range<Int> {
         var length = 0
         for index in try fixed(lengthBytes, of: bytes) { length = length << 8 | Int(bytes[index]) }

@@ -3,11 +3,12 @@ import IOCore
 import ServerTrust
 import SessionCore
 
-/// A CONNECT whose TLS ends here: the requests in it go the way of all others, to the host that the CONNECT has named.
+/// A CONNECT whose TLS ends in the proxy: the requests in it are treated like all others, and go to the host of the
+/// CONNECT.
 ///
-/// The origin comes first: it is dialled and held to its pins on a connection of this CONNECT's own, before the client is
-/// told anything. (That connection carries nothing and is given up: each request is judged again on the one that carries it,
-/// which belongs to the session.) A client never completes a handshake for an origin that does not pass.
+/// The origin is dialled and its pins are checked on a connection for this CONNECT alone, before the client gets a
+/// response. (That connection carries no request and is closed: each request is evaluated again on the session's
+/// connection that carries it.) A client never completes a handshake for an origin that fails the policy.
 final class Interception: Relay {
     private let context: TLSServerContext
     private let authority: InterceptedAuthority
@@ -33,12 +34,12 @@ final class Interception: Relay {
     }
 }
 
-/// The host and port of a CONNECT: what every request in it has to be for.
+/// The host and port of a CONNECT; every request in it has to be for them.
 struct InterceptedAuthority {
     let host: Host
     let port: UInt16
 
-    /// Whether a request's Host, or its URL, names it.
+    /// Whether a request's Host, or its URL, names this host and port.
     func isNamed(by head: borrowing RequestHead) -> Bool {
         guard head.hostKind != nil, head.hostBytes.equals(host.bytes.span) else { return false }
         switch head.form {

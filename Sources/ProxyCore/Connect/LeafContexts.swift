@@ -1,10 +1,10 @@
 import HTTPCore
 import ServerTrust
 
-/// What one worker shows to its clients in the place of intercepted origins: a certificate for each host, signed by the local
-/// CA when it is first needed, and again before it ends.
+/// One worker's TLS contexts for intercepted hosts: each has a certificate that the local CA signs when it is first
+/// needed, and again before it expires.
 final class LeafContexts {
-    /// Why there is none for a host.
+    /// The reason why a host has no certificate.
     struct Refusal: Error {
         var reason: String
     }
@@ -15,11 +15,11 @@ final class LeafContexts {
         var until: Int64
     }
 
-    /// Clocks differ: it begins a little in the past.
+    /// The certificate's validity begins in the past, because clocks differ.
     private static let backdating: Int64 = 3600
-    /// With the backdating less than the seven days after which a certificate counts as more than short-lived.
+    /// Together with the backdating less than seven days: longer certificates do not count as short-lived.
     private static let lifetime: Int64 = 6 * 86_400
-    /// What is left of a certificate for a client that begins to use it now.
+    /// The least validity that is left when a client begins to use a certificate.
     private static let margin: Int64 = 86_400
     private static let bound = 1024
 
@@ -44,7 +44,7 @@ final class LeafContexts {
             var settings = TLSServerContext.Settings()
             settings.host = host
             let context = try TLSServerContext(ServerIdentity(leaf), settings)
-            // Clients choose the names.
+            // Clients choose the names, so the table is bounded.
             if entries.count >= Self.bound { entries = [:] }
             entries[host] = Entry(context: context, until: until)
             return context

@@ -2,21 +2,21 @@ import HTTPCore
 import IOCore
 import SessionCore
 
-/// A request that asks to speak another protocol behind it (RFC 9110, section 7.8): sent to the origin on a connection
-/// of its own, and when the origin agrees, the client's connection and that one are relayed.
+/// A request that offers to switch to another protocol (RFC 9110, section 7.8). It is sent on an origin connection of
+/// its own, and if the origin agrees, that connection and the client's are relayed.
 ///
-/// Until then the client's connection is HTTP's, and bytes that the client has sent beyond its request wait there.
+/// Until then the client's connection is HTTP's, and bytes that the client has sent behind its request wait there.
 final class ProtocolUpgrade: Relay {
     private let offer: UpgradeOffer
     private var request: ByteBuffer
     private var response = ResponseReader()
-    /// Of the answer: what is not used yet.
+    /// Unprocessed bytes of the response.
     private var pending = ByteBuffer()
 
-    /// More of a head line than this is no head.
+    /// The limit of a line of the response head.
     private static let lineLimit = 64 << 10
 
-    /// - Parameter request: the head as it goes to the origin.
+    /// - Parameter request: the head in the form for the origin.
     init(
         _ exchange: Exchange,
         _ clientStream: ExchangeStream,
@@ -55,7 +55,7 @@ final class ProtocolUpgrade: Relay {
         pending.append(bytes)
         readHead(task)
         guard phase == .dialling else {
-            // It is the client's already.
+            // The bytes were already delivered to the client.
             return .proceed
         }
         guard response.hasHead, !pending.isEmpty else { return .proceed }
@@ -84,7 +84,7 @@ final class ProtocolUpgrade: Relay {
         }
     }
 
-    /// The final head.
+    /// The final head has arrived.
     private func didReceiveHead(_ task: LoopStreamTask) {
         disarm()
         task.noteResponse(status: response.head.status)
@@ -133,7 +133,7 @@ final class ProtocolUpgrade: Relay {
         return flow
     }
 
-    /// Another answer than 101, whole.
+    /// A response other than 101 is complete.
     private func complete() {
         phase = .closed
         if response.trailers.count > 0 { exchange.task(stream.task, didReceiveTrailers: response.trailers) }

@@ -1,18 +1,19 @@
 import IOCore
 import SessionCore
 
-/// A client's connection and a stream to an origin, whose bytes go from one to the other as they are, until both have
-/// said all. A class to inherit from: `Tunnel` says what comes before.
+/// A client's connection and a stream to an origin, whose bytes are relayed in both directions until both have ended. A
+/// base class: `Tunnel` defines the steps before that.
 ///
-/// The stream is there first, while the client's connection still speaks HTTP; `begin` takes that over.
+/// The stream is established first, while the client's connection is still HTTP's; `takeOverConnection` takes that
+/// over.
 class Relay: LoopStreamTaskDelegate {
     enum Phase {
-        /// The origin is dialled; the client's connection is HTTP's.
+        /// The origin is being dialled; the client's connection is HTTP's.
         case dialling
-        /// The client's connection is the relay's; what comes first is looked at.
+        /// The client's connection is the relay's; its first bytes are checked.
         case opening
         case relaying
-        /// The stream is over; the client still gets what waits for it.
+        /// The stream is over; the client still receives the waiting output.
         case finishing
         case closed
     }
@@ -24,22 +25,22 @@ class Relay: LoopStreamTaskDelegate {
     final var output = ByteBuffer()
     private let clientStream: ExchangeStream
     final let endpoint: Endpoint
-    /// From the client, before it was the relay's.
+    /// Bytes that the client sent before its connection was the relay's.
     final var input = ByteBuffer()
     private(set) final var stream: LoopStreamTask!
     private var timer: LoopTimer!
     private var clientHasEnded = false
     private var originHasEnded = false
     private var hasSentEnd = false
-    /// The origin is held back because the client does not keep up.
+    /// The origin is paused because the client reads too slowly.
     private var isHeldBack = false
-    /// Why the stream ended.
+    /// The error that ended the stream.
     private var failure: SessionError?
 
-    /// More waiting bytes than this, in either direction, hold the other side back.
+    /// More waiting bytes than this, in either direction, pause the other side.
     private static let highWater = 256 << 10
     private static let lowWater = 64 << 10
-    /// At most that much is read from a client in a turn: others wait.
+    /// The limit of bytes read from a client in one turn, so that other connections are served.
     private static let turnLimit = 1 << 20
 
     init(_ exchange: Exchange, _ clientStream: ExchangeStream, to endpoint: Endpoint) {
@@ -57,10 +58,10 @@ class Relay: LoopStreamTaskDelegate {
         stream.resume()
     }
 
-    /// For the log.
+    /// The task for the log.
     final var task: LoopTask? { stream?.task }
 
-    /// The client's connection stops speaking HTTP.
+    /// Takes the client's connection over from HTTP.
     final func takeOverConnection(_ phase: Phase) {
         self.phase = phase
         clientStream.handOver(to: self)
@@ -72,20 +73,20 @@ class Relay: LoopStreamTaskDelegate {
             output.append(self.output.bytes)
             swap(&self.output, &output)
         }
-        // Its end may have been seen already.
+        // The end of the input may have been noticed already.
         transport.isReadable = true
         transport.flushLater()
     }
 
     // MARK: From the client
 
-    /// Bytes that come before the relaying; returns false when it is over with it.
+    /// Processes bytes before the relaying begins.
     func open(_ bytes: borrowing Span<UInt8>) { preconditionFailure("who opens takes bytes") }
 
-    /// The client has said all before the relaying began.
+    /// The client has ended its input before the relaying began.
     func endedWhileOpening() { close() }
 
-    /// The time of `arm` is over.
+    /// The time set with `arm` is over.
     func timeIsUp() { close() }
 
     final func arm(after span: TimeSpan) { worker.loop.arm(timer, after: span) }
@@ -99,7 +100,7 @@ class Relay: LoopStreamTaskDelegate {
         }
     }
 
-    /// Reads while there is something to read and the origin takes it.
+    /// Reads while there is input and the origin takes it.
     final func pump() {
         if !input.isEmpty, wantsInput {
             var waiting = ByteBuffer()
@@ -148,7 +149,7 @@ class Relay: LoopStreamTaskDelegate {
 
     // MARK: To the client
 
-    /// Bytes of the origin.
+    /// Delivers bytes of the origin to the client.
     final func deliver(_ bytes: borrowing Span<UInt8>) -> BodyFlow {
         exchange.countRelayedBytes(toClient: bytes.count)
         if transport.isWriteBlocked {
@@ -157,14 +158,14 @@ class Relay: LoopStreamTaskDelegate {
             close()
             return .pause
         }
-        // After a short write the kernel has not said that it is full, and would not tell of room.
+        // After a short write the kernel has not reported that it is full, and would not report room.
         if !output.isEmpty, !transport.isWriteBlocked { transport.flushLater() }
         guard output.count >= Self.highWater else { return .proceed }
         isHeldBack = true
         return .pause
     }
 
-    /// Writes what waits, and says the end behind it.
+    /// Writes the waiting output, and then the end.
     final func flush() {
         guard phase != .closed, phase != .dialling, !transport.isWriteBlocked else { return }
         loop: while !output.isEmpty {
@@ -212,8 +213,8 @@ class Relay: LoopStreamTaskDelegate {
         case .opening, .relaying:
             failure = error
             phase = .finishing
-            // A client that does not read what is left would hold the connection for ever. This is the connection's time and
-            // not the request's: that of the policy of this moment.
+            // A client that does not read the rest would hold the connection for ever. This is a time of the connection
+            // and not of the request, so it comes from the current policy.
             worker.loop.arm(timer, after: worker.generation.idleTime)
             transport.flushLater()
         case .finishing: break
@@ -222,9 +223,9 @@ class Relay: LoopStreamTaskDelegate {
 
     // MARK: The end
 
-    /// The client has all that there is for it.
+    /// The client has received everything.
     private func finishDelivered() {
-        // Of an end that was none the client must not think that it was.
+        // The client must not take a broken connection for a complete one.
         if failure != nil { transport.resetOnClose() }
         finish(failure.map { Problem($0) })
     }
@@ -236,14 +237,15 @@ class Relay: LoopStreamTaskDelegate {
         if worker.isDraining {
             finish(Problem(.cancelled, "The connection was ended because pinproxy stops."))
         } else if clientHasEnded || originHasEnded && output.isEmpty {
-            // Most clients end so: they do not wait for the origin's farewell when they have said all, or have it all.
+            // Most clients close like this: they do not wait for the origin to close when they have sent everything, or
+            // received everything.
             finish(nil)
         } else {
             finish(Problem(.clientClosed, "The client broke off the connection."))
         }
     }
 
-    /// The log line, and the client's connection closes. What is left of the stream is cancelled.
+    /// Writes the log line, closes the client's connection, and cancels the stream.
     final func finish(_ problem: Problem?) {
         phase = .closed
         exchange.relayDidEnd(problem)
@@ -253,7 +255,7 @@ class Relay: LoopStreamTaskDelegate {
         letGo()
     }
 
-    /// The stream holds its delegate, which is this.
+    /// Releases the stream, which holds this object as its delegate.
     final func letGo() {
         worker.loop.remove(timer)
         stream = nil

@@ -2,11 +2,11 @@ import HTTPCore
 import IOCore
 import SessionCore
 
-/// What a CONNECT gets: the bytes of a connection to the host it names, as they are, behind a hello that asks for that
-/// host.
+/// A CONNECT tunnel: a connection to the host of the CONNECT, whose bytes are relayed unchanged after a TLS hello for
+/// that host.
 ///
-/// The origin is dialled first, under the address rules; then the client is told that the tunnel stands; then its hello
-/// is looked at. Nothing reaches the origin before.
+/// The origin is dialled first, under the address rules; then the client gets the response to the CONNECT; then its
+/// hello is checked. Nothing reaches the origin before that.
 final class Tunnel: Relay {
     private let headTime: TimeSpan
     private let authority: Host
@@ -20,7 +20,7 @@ final class Tunnel: Relay {
     }
 
     override func streamTaskDidConnect(_ task: LoopStreamTask) {
-        // A TLS server does not speak first, and of another the client shall hear nothing.
+        // A TLS server does not send first, and the client must not receive bytes of any other server.
         task.pauseReceiving()
         exchange.writeConnectionEstablished(&output)
         arm(after: headTime)
@@ -56,10 +56,10 @@ final class Tunnel: Relay {
         )
     }
 
-    /// The tunnel ends before a byte has gone to the origin.
+    /// Ends the tunnel before a byte was sent to the origin.
     private func refuse(_ refusal: TunnelRule.Refusal) {
         if let alert = refusal.alert {
-            // A fatal alert in a record of its own (RFC 8446, section 6): the client learns what is wrong, in TLS's words.
+            // A fatal alert in a record of its own (RFC 8446, section 6) shows the client the reason.
             output.append([21, 3, 3, 0, 2, 2, alert])
             flush()
             transport.shutdownWrite()

@@ -1,19 +1,19 @@
 package import HTTPCore
 
-/// What the hello of a tunnel's client has to say, so that the tunnel leads where it was asked to lead.
+/// The requirements for the hello of a tunnel's client, so that the tunnel reaches the host it was requested for.
 package enum TunnelRule {
     package struct Refusal: Hashable, Sendable {
-        /// For the log.
+        /// The reason for the log.
         package var reason: String
-        /// What the client is told: an alert's description (RFC 8446, section 6); nil for a client without TLS.
+        /// The description of the TLS alert for the client (RFC 8446, section 6); nil for a client without TLS.
         package var alert: UInt8?
     }
 
     /// - Parameter authority: the host of the CONNECT.
-    /// - Returns: nil when the hello may go to the origin.
+    /// - Returns: nil when the hello may be sent to the origin.
     package static func refusal(_ hello: ClientHello, authority: Host) -> Refusal? {
         guard let name = hello.serverName else {
-            // A server that is asked for by its address is asked for no name (RFC 6066, section 3).
+            // A hello for an IP address contains no server name (RFC 6066, section 3).
             if authority.kind != .name { return nil }
             return Refusal(
                 reason: "the client names no server (SNI), and the tunnel is for \(authority)",

@@ -1,13 +1,14 @@
 import HTTPCore
 import IOCore
 
-/// The protocols that a client offers to switch to, those of this hop alone aside: `h2c` would be spoken with this
-/// proxy, and TLS is already there.
+/// The protocols that a client offers to switch to, except those for this hop alone: `h2c` would be used with this
+/// proxy, and TLS is already in use.
 struct UpgradeOffer {
-    /// As they go into the origin's Upgrade field: `websocket`.
+    /// The members of the origin's Upgrade field, for example `websocket`.
     let protocols: [[UInt8]]
 
-    /// Nil when nothing is offered that can be handed on (rule 52: without the Connection token Upgrade means nothing).
+    /// Nil when no protocol is offered that can be forwarded (rule 52: without the Connection token Upgrade has no
+    /// meaning).
     init?(_ head: borrowing RequestHead) {
         guard head.wantsUpgrade, !head.framing.hasBody, head.method != .connect else { return nil }
         var protocols: [[UInt8]] = []
@@ -26,7 +27,7 @@ struct UpgradeOffer {
         self.protocols = protocols
     }
 
-    /// A name, and perhaps a version behind a slash.
+    /// Whether a member is a name, with an optional version after a slash.
     private static func isProtocol(_ member: borrowing Span<UInt8>) -> Bool {
         for index in 0..<member.count where !ASCII.isToken(member[index]) && member[index] != UInt8(ascii: "/") {
             return false
@@ -39,7 +40,7 @@ struct UpgradeOffer {
             || member.hasPrefixIgnoringCase("http/")
     }
 
-    /// Whether a 101 switches to something that was offered, and says so as it has to (RFC 9110, section 15.2.2).
+    /// Whether a 101 names an offered protocol in the way that RFC 9110, section 15.2.2, requires.
     func isAccepted(by response: borrowing ResponseHead) -> Bool {
         guard response.connection.upgrade else { return false }
         var hasAny = false
@@ -62,7 +63,7 @@ struct UpgradeOffer {
         return false
     }
 
-    /// The request's head as it goes to the origin on a connection of its own.
+    /// Makes the request's head for an origin connection of its own.
     ///
     /// - Parameter fields: end-to-end fields and Via, as `OriginFields` makes them.
     func request(_ head: borrowing RequestHead, authority: String, fields: borrowing HTTPFields) -> ByteBuffer {

@@ -2,48 +2,48 @@ import HTTP2Core
 import HTTPCore
 import IOCore
 
-/// One client's connection, as HTTP/1.1: reads requests from it, hands each to an exchange, and writes the answers in
-/// order.
+/// A client's HTTP/1.1 connection: reads requests, gives each to an exchange, and writes the responses in order.
 ///
-/// The next request is not looked at before the answer to this one is written, so that pipelined requests wait in the
-/// kernel's buffer. An idle connection holds no buffers.
+/// The next request is read only after the response to the current one has been written, so pipelined requests wait in
+/// the kernel's buffer. An idle connection holds no buffers.
 final class ClientConnection: ExchangeStream {
     private let clientTransport: ClientTransport
-    /// What was read beyond the request under way.
+    /// Bytes that were read beyond the current request.
     private var input = ByteBuffer()
     private var exchange: Exchange?
     private var timer: LoopTimer!
 
     private var phase = Phase.head
-    /// `feed` is on the stack and goes on with the next request by itself.
+    /// `feed` is on the stack and continues with the next request by itself.
     private var isFeeding = false
     private var lingered = 0
-    /// The client may speak HTTP/2 here, and has said nothing else yet.
+    /// The client may use HTTP/2 here, and has sent at most a part of its preface.
     private var mayBeHTTP2: Bool
-    /// What it has said so far, when that is the beginning of HTTP/2's preface.
+    /// The bytes received so far, while they are the beginning of HTTP/2's preface.
     private var preface: [UInt8] = []
-    /// How much of the request body there was when it was looked at last, and of the output written since.
+    /// Bytes of the request body at the last check of the client's pace, and bytes of output written since.
     private var bodyMark = 0
     private var flushedSinceMark = 0
-    /// Bytes of the read under way that come behind the head.
+    /// Bytes of the current read that follow the head.
     private var bytesBehindHead = 0
 
     private enum Phase {
         /// Between requests, or inside a head.
         case head
-        /// A request's body comes, or its answer goes.
+        /// A request body is being received, or a response is being sent.
         case exchange
-        /// All is said; what the client still sends is read and dropped, so that the answer is not lost to a reset.
+        /// Everything has been written. Input is read and dropped, because a reset would make the client lose the
+        /// response.
         case lingering
         case closed
     }
 
-    /// More waiting output than this holds the origin back.
+    /// The origin is paused while more output than this is waiting.
     private static let highWater = 256 << 10
     private static let lowWater = 64 << 10
     private static let lingerTime = TimeSpan.seconds(2)
     private static let lingerBytes = 1 << 20
-    /// A client that moves less than this in the time that it has is not served on.
+    /// A client that transfers less than this in `timeouts.body` is disconnected.
     private static let leastProgress = 1 << 10
 
     init(_ transport: ClientTransport) {
@@ -71,10 +71,10 @@ final class ClientConnection: ExchangeStream {
         }
     }
 
-    /// Whether another head may be taken: a client that asks without reading the answers is not served any further.
+    /// Whether another head may be read: a client that sends requests and reads no responses is not served any further.
     private var mayBegin: Bool { exchange != nil || hasRoom }
 
-    /// Reads while there is something to read and somebody to read it.
+    /// Reads while there is input and the connection can use it.
     func pump() {
         if phase == .head, !isFeeding, !input.isEmpty { feedWaitingInput() }
         let transport = clientTransport
@@ -92,7 +92,7 @@ final class ClientConnection: ExchangeStream {
         }
     }
 
-    /// Takes bytes from the client, whatever they are part of.
+    /// Processes input of any kind: preface, head, body, or bytes to drop.
     private func feed(_ bytes: borrowing Span<UInt8>) {
         guard phase != .closed else { return }
         if mayBeHTTP2 { return feedPreface(bytes) }
@@ -176,10 +176,10 @@ final class ClientConnection: ExchangeStream {
     private func inputEnded() {
         switch phase {
         case .head:
-            // Nothing was asked: a connection that ends inside a head has nothing to be answered.
+            // A connection that ends before or inside a head gets no response.
             close()
         case .exchange:
-            // A half-close: what was asked is still answered, but a body that lacks its end never will have one.
+            // The client has half-closed: its request still gets a response, but a body without its end never gets one.
             exchange?.inputEnded()
         case .lingering:
             close()
@@ -209,7 +209,8 @@ final class ClientConnection: ExchangeStream {
         }
     }
 
-    /// A body may be slow because the origin is, or because the client was told to wait; else it has to come on.
+    /// Checks that the request body makes progress. It may be slow because the origin is slow or because the client
+    /// waits for 100 (Continue).
     private func checkBodyPace() {
         guard let exchange, !exchange.body.isComplete, !exchange.clientResponse.hasBegun else { return }
         let isWaitedFor =
@@ -242,13 +243,13 @@ final class ClientConnection: ExchangeStream {
 
     override func flushLater() { clientTransport.flushLater() }
 
-    /// Writes what waits; tells the exchange when there is room again.
+    /// Writes the waiting output; notifies the exchange when there is room again.
     func flush() {
         guard phase != .closed, !clientTransport.isWriteBlocked else { return }
         while !output.isEmpty {
             switch clientTransport.write(from: &output) {
             case .bytes(let count):
-                // A slow reader is no idle one, unless it hardly reads at all.
+                // A client that reads slowly is not idle, unless it reads hardly anything.
                 flushedSinceMark += count
                 if exchange == nil, flushedSinceMark >= Self.leastProgress || output.isEmpty {
                     flushedSinceMark = 0
@@ -293,7 +294,7 @@ final class ClientConnection: ExchangeStream {
         // The client may send one more request where the response had begun without Connection: close.
         if !persists {
             phase = .lingering
-            // What waits here would keep the rest from being read, and the close would become a reset.
+            // Waiting input would stop the connection from being read, and closing it would then send a reset.
             input.release()
             worker.loop.arm(timer, after: worker.generation.idleTime)
             flush()
@@ -307,10 +308,10 @@ final class ClientConnection: ExchangeStream {
         if !isFeeding { resumeReading() }
     }
 
-    /// Takes up the requests that wait.
+    /// Continues with requests that are waiting.
     private func resumeReading() {
         feedWaitingInput()
-        // What else the client has sent is read in a turn of its own: another connection may be waiting.
+        // Unread input is read in a later turn, so that other connections are served in between.
         if clientTransport.isReadable, wantsInput { worker.pumpLater(clientTransport) }
     }
 
@@ -331,7 +332,7 @@ final class ClientConnection: ExchangeStream {
         if clientTransport.isReadable, wantsInput { worker.pumpLater(clientTransport) }
     }
 
-    /// Says that no more comes and waits a little for the client to have read it.
+    /// Closes the sending side, and gives the client a little time to read the response.
     private func startLingering() {
         clientTransport.shutdownWrite()
         worker.loop.arm(timer, after: Self.lingerTime)
@@ -352,11 +353,11 @@ final class ClientConnection: ExchangeStream {
         worker.pumpLater(clientTransport)
     }
 
-    /// Closes at once; what is under way is cancelled.
+    /// Closes at once, and cancels the current request.
     func close() {
         guard phase != .closed else { return }
         phase = .closed
-        // A clean end would make what has been written look like all of it.
+        // After a clean end the client would take the bytes it has for the whole response.
         if !output.isEmpty || exchange?.clientResponse.endsWithConnection == true { clientTransport.resetOnClose() }
         worker.loop.remove(timer)
         if let exchange {
@@ -369,15 +370,15 @@ final class ClientConnection: ExchangeStream {
         clientTransport.close()
     }
 
-    /// The answer to the next request will be the last one. A client that asks nothing has a little time left: its request
-    /// may be on its way.
+    /// The response to the next request will be the last one. A client without a request gets a little time, because
+    /// its request may be on its way.
     func drain() {
         pump()
         guard exchange == nil, phase == .head else { return }
         worker.loop.arm(timer, after: worker.idleTime)
     }
 
-    /// Closes if nothing is under way, and nothing has come that was not looked at yet.
+    /// Closes the connection if no request is being served and no input is waiting.
     private func closeIfIdle() {
         clientTransport.isReadable = true
         pump()
@@ -385,7 +386,7 @@ final class ClientConnection: ExchangeStream {
         if let exchange, exchange.isInsideHead {
             if !timer.isArmed { worker.loop.arm(timer, after: worker.generation.headTime) }
         } else if worker.isDraining, !output.isEmpty || clientTransport.isWriteBlocked {
-            // A slow client still reads its last answer.
+            // A slow client still reads its last response.
             input.release()
             phase = .lingering
             worker.loop.arm(timer, after: worker.generation.idleTime)

@@ -1,8 +1,8 @@
 import IOCore
 
-/// A client's connection while its TLS handshake is under way.
+/// A client's connection during its TLS handshake.
 ///
-/// A client that is refused, or breaks the protocol, gets an alert and no word of HTTP.
+/// A refused client, or one that violates the protocol, gets a TLS alert and no HTTP response.
 final class ClientHandshake {
     private let transport: ClientTransport
     /// Takes the connection over when the handshake is complete.
@@ -21,7 +21,7 @@ final class ClientHandshake {
         resume()
     }
 
-    /// Goes as far as it can with what has come.
+    /// Continues the handshake as far as the received bytes allow.
     func resume() {
         guard !isOver else { return }
         switch transport.shakeHands() {

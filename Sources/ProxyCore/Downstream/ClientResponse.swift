@@ -3,34 +3,34 @@ import HTTPCore
 import IOCore
 import SessionCore
 
-/// What decides how an answer is written for the client.
+/// Everything besides the origin's response that decides how the response is written for the client.
 struct ResponseContext {
     let route: Route
     let listener: WorkerListener
     let worker: Worker
-    /// The request's, which may be of an older policy than the worker's.
+    /// The router of the request, whose policy may be older than the worker's.
     let router: Router
     /// Host and port as the client wrote them in Host.
     let clientAuthority: [UInt8]
-    /// The request body has been taken whole: else the connection cannot be used again.
+    /// The request body has been received completely; otherwise the connection cannot be reused.
     let requestIsWhole: Bool
-    /// Where the answer comes from, when redirects were followed to it: what is relative in it is relative to that.
+    /// The URL that the response came from when redirects were followed: relative URLs in it are relative to this one.
     var base: AbsoluteURL?
-    /// What the cache has done; nil where nothing is cached.
+    /// The result of the cache for Cache-Status; nil when nothing is cached.
     var cacheStatus: CacheStatus?
-    /// Of an answer out of the cache: the value of Age, which is not among its fields, and neither is Content-Length.
+    /// The value of Age for a stored response. Its fields contain neither Age nor Content-Length.
     var storedAge: Int?
 }
 
-/// The answer to one request as it goes to the client: its head, the framing of its body, its end.
+/// The response to one request as it is sent to the client: its head, the framing of its body, its end.
 ///
-/// A value: it is told what comes from the origin and writes bytes for the client.
+/// A value: the origin's response goes in, bytes for the client come out.
 struct ClientResponse {
     private enum Framing {
-        /// The bytes as they are: a length was announced, or there is no body.
+        /// The body's bytes as they are: the length is known, or there is no body.
         case plain
         case chunked
-        /// HTTP/1.0, and the length is not known: the end of the connection is the end of the body.
+        /// HTTP/1.0 with unknown length: the end of the connection ends the body.
         case untilClose
     }
 
@@ -38,7 +38,7 @@ struct ClientResponse {
     private(set) var trailers: HTTPFields?
     private(set) var hasBegun = false
     private(set) var status = 0
-    /// Whether the connection can carry another request after this answer.
+    /// Whether the connection can be used for another request after this response.
     private(set) var persists = true
 
     /// Writes the head for the client: end-to-end fields, Via, Date, and the framing that this hop has.
@@ -57,7 +57,7 @@ struct ClientResponse {
         for index in 0..<response.fields.count {
             let id = response.fields.id(at: index)
             if id == .date { hasDate = true }
-            // RFC 9110, section 8.6: none with 204; a client might wait for that many bytes.
+            // RFC 9110, section 8.6: a 204 has no Content-Length; a client might wait for that many bytes.
             if id == .contentLength, response.status == 204 { continue }
             if response.fields.isHopByHop(at: index, response.connection) { continue }
             if rewriter.rewrite(id, at: index, of: response.fields, to: &output) { continue }
@@ -102,7 +102,7 @@ struct ClientResponse {
         output.append("\r\n")
     }
 
-    /// A 1xx head, but not to HTTP/1.0, which knows none (rule 49).
+    /// Writes a 1xx head. HTTP/1.0 does not have these, so such a client gets none (rule 49).
     func writeInformational(
         _ informational: borrowing ResponseHead,
         to request: borrowing RequestHead,
@@ -122,12 +122,12 @@ struct ClientResponse {
         output.append("\r\n")
     }
 
-    /// What precedes a piece of the body.
+    /// Writes the framing that precedes a piece of the body.
     func writePieceHead(_ count: Int, output: inout ByteBuffer) {
         if case .chunked = framing { output.appendChunkHead(size: count) }
     }
 
-    /// What follows it.
+    /// Writes the framing that follows a piece of the body.
     func writePieceEnd(output: inout ByteBuffer) {
         if case .chunked = framing { output.appendChunkEnd() }
     }
@@ -136,19 +136,19 @@ struct ClientResponse {
         trailers = copy fields
     }
 
-    /// Whether the client takes the connection's end for the body's: an answer that breaks off must not end so.
+    /// Whether the end of the connection ends the body for the client: a truncated response must not end like that.
     var endsWithConnection: Bool {
         if case .untilClose = framing { return hasBegun }
         return false
     }
 
-    /// What follows the body.
+    /// Writes the framing that follows the body.
     func writeEnd(output: inout ByteBuffer) {
         guard case .chunked = framing else { return }
         if let trailers { output.appendLastChunk(trailers: trailers) } else { output.appendLastChunk() }
     }
 
-    /// The origin switches protocols: its head, with the fields of this hop, and nothing of HTTP behind it.
+    /// Writes the head of a 101 response with the fields of this hop. The bytes behind it are no longer HTTP.
     mutating func writeSwitchingProtocols(
         _ response: borrowing ResponseHead,
         context: borrowing ResponseContext,
@@ -173,7 +173,7 @@ struct ClientResponse {
         output.append("Connection: Upgrade\r\n\r\n")
     }
 
-    /// A tunnel stands: no framing fields, no body, and nothing of HTTP behind it (rule 50).
+    /// Writes the response to a successful CONNECT: no framing fields, no body, and no HTTP behind it (rule 50).
     mutating func writeConnected(to output: inout ByteBuffer, date: [UInt8]) {
         hasBegun = true
         status = 200
@@ -184,7 +184,7 @@ struct ClientResponse {
         output.append("\r\n\r\n")
     }
 
-    /// What this proxy itself allows: the methods that it forwards.
+    /// Writes the response to OPTIONS: the methods that this proxy forwards.
     mutating func writeOptions(keepAlive: Bool, to output: inout ByteBuffer, date: [UInt8]) {
         hasBegun = true
         status = 200
@@ -196,7 +196,7 @@ struct ClientResponse {
         output.append(keepAlive ? "\r\n" : "Connection: close\r\n\r\n")
     }
 
-    /// An answer whose body went to a file instead.
+    /// Writes the response that replaces one whose body was saved to a file.
     mutating func writeDownload(
         _ outcome: ResponseDownload.Outcome,
         keepAlive: Bool,
@@ -226,7 +226,7 @@ struct ClientResponse {
         output.append(body.bytes)
     }
 
-    /// An answer of our own.
+    /// Writes an error response of the proxy's own.
     mutating func writeError(
         _ problem: Problem,
         head: borrowing RequestHead,

@@ -2,15 +2,15 @@ import HTTPCore
 import IOCore
 import ServerTrust
 
-/// A client's connection below HTTP: its socket, and what is known of its readiness.
+/// A client's connection below HTTP: its socket, the socket's readiness, and TLS.
 ///
-/// What is spoken on it is its user's matter, and the user may change on the way.
+/// The current user of the transport decides which protocol is used. The user may change during the connection's life.
 final class ClientTransport: EventHandler {
-    /// Who speaks on it.
+    /// The object that reads and writes on the connection.
     enum User {
-        /// Nobody yet, or no more: the transport is closed.
+        /// The transport is not open yet, or closed.
         case none
-        /// TLS begins; what is spoken inside of it comes after.
+        /// A TLS handshake; the protocol inside of it begins afterwards.
         case handshake(ClientHandshake)
         case http1(ClientConnection)
         case http2(HTTP2Connection)
@@ -23,29 +23,31 @@ final class ClientTransport: EventHandler {
     let address: SocketAddress
     /// `127.0.0.1:53211`, for the log.
     let addressText: [UInt8]
-    /// Its place in the worker's table.
+    /// The position in the worker's table.
     var slot = -1
 
     private var socket: StreamSocket
     private var user = User.none
-    /// Set where the client speaks TLS to this proxy.
+    /// TLS of a client that uses it towards this proxy.
     private var tls: TLSLayer?
-    /// Who the client has proved to be, for all that is asked on this connection: by its certificate, as a process at a
-    /// Unix socket, or with the request that opened a tunnel.
+    /// The authenticated user for all requests on this connection: from the client certificate, from the process at the
+    /// other end of a Unix socket, or from the request that opened a tunnel.
     private(set) var clientName: [UInt8]?
-    /// The credentials under which that was found out; nil for a certificate, which the handshake has verified.
+    /// The credentials that `clientName` was authenticated with; nil for a certificate, which the handshake has
+    /// verified.
     private var clientCredentials: ClientCredentials?
-    /// Set once TLS within a CONNECT has been taken up: what every request is for.
+    /// The host and port that every request on this connection must be for: set when TLS inside a CONNECT is
+    /// intercepted.
     private(set) var intercepted: InterceptedAuthority?
-    /// There may be bytes to read: events come once, when that becomes so.
+    /// There may be bytes to read. The kernel reports readiness only when it changes.
     var isReadable = false
-    /// The client has said all it will say.
+    /// The client has closed its sending side.
     private(set) var peerHasEnded = false
-    /// The last write found no room; `writable` tells the user when there is some again.
+    /// The last write found no room; the `writable` event notifies the user when there is room again.
     private(set) var isWriteBlocked = false
     private var isFlushPlanned = false
     private var isClosed = false
-    /// Nothing follows what still waits to be written.
+    /// Nothing will be written after the output that is waiting now.
     private var isEnding = false
 
     init(descriptor: Int32, address: SocketAddress, listener: WorkerListener, worker: Worker) {
@@ -59,7 +61,7 @@ final class ClientTransport: EventHandler {
         super.init()
     }
 
-    /// Begins to serve HTTP; false when the system refuses.
+    /// Starts to serve HTTP; false when the system refuses.
     func open() -> Bool {
         if address.family != .unix { socket.setNoDelay() }
         do {
@@ -89,7 +91,7 @@ final class ClientTransport: EventHandler {
         clientCredentials = credentials
     }
 
-    /// Whether the client is still who it was, after a reload perhaps.
+    /// Whether `clientName` is still valid under these credentials, which a reload may have replaced.
     func isStillKnown(under credentials: ClientCredentials) -> Bool {
         guard let former = clientCredentials, former !== credentials else { return true }
         guard intercepted != nil, let clientName else {
@@ -102,12 +104,12 @@ final class ClientTransport: EventHandler {
         return true
     }
 
-    /// Takes up the TLS that a client speaks behind its CONNECT.
+    /// Starts TLS inside the tunnel of a CONNECT.
     ///
     /// - Parameters:
-    ///   - user: who has sent the CONNECT, and the credentials under which that was found out.
-    ///   - early: what the client has sent behind it.
-    ///   - pending: the answer to it, as far as it has not been written.
+    ///   - user: the user of the CONNECT, and the credentials that it was authenticated with.
+    ///   - early: bytes that the client has sent behind the CONNECT.
+    ///   - pending: the unwritten part of the response to the CONNECT.
     func intercept(
         _ authority: InterceptedAuthority,
         user: (name: [UInt8], credentials: ClientCredentials)?,
@@ -130,12 +132,12 @@ final class ClientTransport: EventHandler {
         if worker.isDraining { connection.drain() }
     }
 
-    /// Speaks TLS from now on, inside of what is spoken already.
+    /// Starts TLS inside of the current protocol.
     ///
     /// - Parameters:
-    ///   - early: what has been read of the handshake.
-    ///   - pending: what is still to be written before it.
-    ///   - next: called when the handshake is complete; has the connection taken over.
+    ///   - early: bytes of the handshake that were already read.
+    ///   - pending: bytes that have to be written before the handshake.
+    ///   - next: called when the handshake is complete; hands the connection to its next user.
     private func startTLS(
         _ context: TLSServerContext,
         early: inout ByteBuffer,
@@ -153,7 +155,7 @@ final class ClientTransport: EventHandler {
         handshake.open()
     }
 
-    /// Goes on with the handshake: `.bytes` when it is complete.
+    /// Continues the handshake: `.bytes` when it is complete.
     func shakeHands() -> TransferCount {
         guard let tls else { return .end }
         let outcome = tls.shakeHands(over: socket)
@@ -179,21 +181,21 @@ final class ClientTransport: EventHandler {
             .write(.debug, at: level)
     }
 
-    /// A client certificate, which the handshake has verified, says who it is.
+    /// Takes the user's name from the client certificate, which the handshake has verified.
     private func identifyClient() {
         guard let certificate = tls?.session.clientCertificate else { return }
         clientName = Array(certificate.subject.utf8)
         clientCredentials = nil
     }
 
-    /// The protocol that the client has chosen in its handshake.
+    /// The protocol that was selected in the client's handshake.
     var applicationProtocol: String { tls?.session.applicationProtocol ?? "" }
 
-    /// Turns a connection away that is one too many: says so, and closes.
+    /// Refuses a connection beyond the limit: writes the error response and closes.
     func refuseForLimit() {
-        // Without a handshake nothing can be said.
+        // No response can be written before a TLS handshake.
         if case .none = listener.security.tls {} else { return }
-        // With unread bytes the close would be a reset, which may overtake the answer.
+        // Closing with unread bytes would send a reset, which may arrive before the response.
         worker.scratch.removeAll()
         _ = socket.read(into: &worker.scratch, upTo: Worker.readSize)
         var output = ByteBuffer()
@@ -211,12 +213,12 @@ final class ClientTransport: EventHandler {
         socket.shutdownWrite()
     }
 
-    /// Another user takes the connection over. What the former has read and not used is for the caller to hand on.
+    /// Hands the connection to another user. The caller passes on bytes that the former user has read and not used.
     func handOver(to next: User) {
         user = next
     }
 
-    /// The local end's address, for a gateway's Host rule.
+    /// The address of the local end, for a gateway's Host rule.
     var localAddress: SocketAddress? { socket.localAddress }
 
     // MARK: Events
@@ -239,9 +241,9 @@ final class ClientTransport: EventHandler {
         }
     }
 
-    /// Has TLS write what it has made already.
+    /// Writes ciphertext that TLS has already produced.
     ///
-    /// - Returns: false when that failed, and everything is closed.
+    /// - Returns: false when that failed and the connection is closed.
     private func drain(_ tls: TLSLayer) -> Bool {
         switch tls.drain(to: socket) {
         case .bytes: if isEnding { socket.shutdownWrite() }
@@ -253,7 +255,7 @@ final class ClientTransport: EventHandler {
         return true
     }
 
-    /// The kernel takes more.
+    /// Notifies the user that the kernel has room for output.
     private func notifyRoom() {
         switch user {
         case .none: break
@@ -264,12 +266,12 @@ final class ClientTransport: EventHandler {
         }
     }
 
-    /// Whether an end of both directions is one that both sides have said, with bytes that may still be read.
+    /// Whether both sides have closed their sending sides, so that bytes may still be read.
     private var endsByHalves: Bool {
         if case .relay = user { true } else { false }
     }
 
-    /// Has the user read.
+    /// Makes the user read.
     func pump() {
         switch user {
         case .none: break
@@ -280,7 +282,7 @@ final class ClientTransport: EventHandler {
         }
     }
 
-    /// Has the user write what it has, at the end of the turn.
+    /// Makes the user write its output at the end of the turn.
     func flushLater() {
         guard !isFlushPlanned else { return }
         isFlushPlanned = true
@@ -297,7 +299,7 @@ final class ClientTransport: EventHandler {
         }
     }
 
-    /// Has the user close at once.
+    /// Makes the user close at once.
     func cancel() {
         switch user {
         case .none: break
@@ -308,7 +310,7 @@ final class ClientTransport: EventHandler {
         }
     }
 
-    /// Has the user end when what is under way is over: a clean stop.
+    /// Makes the user close after the current request: a clean stop.
     func drain() {
         isReadable = true
         switch user {
@@ -320,7 +322,7 @@ final class ClientTransport: EventHandler {
 
     // MARK: Bytes
 
-    /// Reads what fits into one turn's buffer, and keeps account of whether there may be more.
+    /// Reads as much as fits into the buffer of one turn, and updates `isReadable`.
     @inline(__always)
     func read(into buffer: inout ByteBuffer) -> TransferCount {
         if let tls { return read(tls, into: &buffer) }
@@ -335,7 +337,7 @@ final class ClientTransport: EventHandler {
         return outcome
     }
 
-    /// Writes as much of `buffer` as goes, and takes that out of it.
+    /// Writes as much of `buffer` as the socket takes, and removes that from it.
     @inline(__always)
     func write(from buffer: inout ByteBuffer) -> TransferCount {
         let outcome = tls?.write(from: &buffer, to: socket) ?? socket.write(from: &buffer)
@@ -343,7 +345,7 @@ final class ClientTransport: EventHandler {
         return outcome
     }
 
-    /// Writes `buffer`, then `tail`; what of `tail` did not go is put at the end of `buffer`.
+    /// Writes `buffer`, then `tail`; the unwritten rest of `tail` is appended to `buffer`.
     @inline(__always)
     func write(from buffer: inout ByteBuffer, followedBy tail: borrowing Span<UInt8>) -> TransferCount {
         if let tls { return write(tls, from: &buffer, followedBy: tail) }
@@ -358,7 +360,7 @@ final class ClientTransport: EventHandler {
         case .bytes, .failed: break
         case .wouldBlock, .end: isReadable = false
         }
-        // What the session itself had to say.
+        // Records of the session itself, such as alerts.
         if tls.isHoldingBack, case .wouldBlock = tls.drain(to: socket) { isWriteBlocked = true }
         return outcome
     }
@@ -368,7 +370,7 @@ final class ClientTransport: EventHandler {
         from buffer: inout ByteBuffer,
         followedBy tail: borrowing Span<UInt8>
     ) -> TransferCount {
-        // A record costs as much as the copy into it: there is nothing to be saved by taking two pieces.
+        // Making a record costs as much as the copy, so writing two pieces would save nothing.
         buffer.append(tail)
         let outcome = tls.write(from: &buffer, to: socket)
         if outcome == .wouldBlock { isWriteBlocked = true }
@@ -377,7 +379,7 @@ final class ClientTransport: EventHandler {
 
     // MARK: The end
 
-    /// Says that nothing more will be written.
+    /// Closes the sending side.
     func shutdownWrite() {
         guard let tls else { return socket.shutdownWrite() }
         isEnding = true
@@ -388,10 +390,10 @@ final class ClientTransport: EventHandler {
         }
     }
 
-    /// Makes the close to come a reset: what the client has been given is not the whole.
+    /// Makes the coming close a reset, because the client did not get the complete response.
     func resetOnClose() { socket.resetOnClose() }
 
-    /// Ends the connection; its user has let go of everything.
+    /// Closes the connection. Its user holds nothing of it any more.
     func close() {
         guard !isClosed else { return }
         isClosed = true

@@ -3,12 +3,12 @@ import HTTPCore
 import IOCore
 import ServerTrust
 
-/// Writes the answer for a problem: status, `Proxy-Status` (RFC 9209) and a problem document (RFC 9457).
+/// Writes the response for a problem: status, `Proxy-Status` (RFC 9209) and a problem document (RFC 9457).
 enum ErrorResponse {
     /// - Parameters:
-    ///   - isHead: the answer to HEAD has the same fields and no body.
-    ///   - keepAlive: whether the connection lives on.
-    ///   - cacheStatus: what the cache has done; nil where nothing is cached.
+    ///   - isHead: the response to HEAD has the same fields and no body.
+    ///   - keepAlive: whether the connection stays open.
+    ///   - cacheStatus: the result of the cache; nil when nothing is cached.
     ///   - writeFields: writes further fields of the head.
     static func write(
         _ problem: Problem,
@@ -38,7 +38,7 @@ enum ErrorResponse {
         }
         cacheStatus?.writeField(to: &output)
         writeFields(&output)
-        // A place may be free any moment.
+        // A place may become free at any moment.
         if problem.status == 503 { output.append("Retry-After: 1\r\n") }
         // RFC 7617, section 2.1: user and password are UTF-8.
         if problem.challenges.contains(.basic) {
@@ -64,7 +64,8 @@ enum ErrorResponse {
         body.append("}\n")
     }
 
-    /// What the server offered and what the pin file expects: what an operator needs to judge a mismatch.
+    /// Writes the keys that the server presented and the pins of the pin file: an operator needs both to decide about a
+    /// mismatch.
     private static func writePins(_ evaluation: TrustEvaluation, to body: inout ByteBuffer) {
         body.append(",\"host\":")
         body.append(jsonString: evaluation.host.description)

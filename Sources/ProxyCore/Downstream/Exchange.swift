@@ -4,64 +4,64 @@ import IOCore
 import ServerTrust
 import SessionCore
 
-/// One request of a client and its answer: the delegate of the task that carries it to the origin.
+/// One request of a client and its response; the delegate of the task that sends the request to the origin.
 ///
-/// Used again for one request after another; what it holds between them is memory, nothing else.
+/// An exchange is reused for later requests to save memory; it keeps nothing else from one request to the next.
 final class Exchange: LoopTaskDelegate {
     private var parser: RequestParser
     private(set) var head = RequestHead()
     private(set) var body = RequestBody()
     private(set) var clientResponse = ClientResponse()
     private var task: LoopTask?
-    /// Of a request whose connection carries something else than HTTP in the end.
+    /// The relay of a CONNECT or an upgrade.
     private var relay: Relay?
     private(set) var route: Route?
     private(set) var problem: Problem?
-    /// Body bytes taken from the client, and delivered to it.
+    /// Body bytes received from the client, and sent to it.
     private(set) var bytesFromClient = 0
     private(set) var bytesToClient = 0
     private(set) var startedAt: UInt64 = 0
     private(set) var startedWall: Int64 = 0
-    /// Who the client has proved to be, where it has to.
+    /// The authenticated user; nil when the listener does not authenticate clients.
     private(set) var user: [UInt8]?
-    /// The credentials under which this request has proved it; nil where its connection has.
+    /// The credentials that this request was authenticated with; nil when its connection was.
     private var credentials: ClientCredentials?
-    /// Counts requests and their restarts, so that a late result is not taken for another request's.
+    /// Counts requests and restarts, so that a late result is not used for another request.
     private var number: UInt64 = 0
-    /// Set while it serves one.
+    /// The client's side; nil while the exchange is unused.
     private var stream: ExchangeStream!
     private let worker: Worker
-    /// The policy that the request is under: the one of its last beginning. What goes out goes out under this one.
+    /// The policy generation of the request's latest start. Everything sent to an origin is sent under this one.
     private var generation: Generation?
-    /// How often a reload has had it begin anew.
+    /// How often a reload has restarted the request.
     private var restarts = 0
     private var isOver = true
-    /// What the configuration has done beyond forwarding; nil for most hosts.
+    /// State of the host's hooks for this request; nil for most hosts.
     private(set) var hooks: ExchangeHooks?
-    /// What the cache has to do with it; nil where nothing is cached.
+    /// State of the cache for this request; nil when nothing is cached.
     private(set) var cache: ExchangeCache?
-    /// The origin was paused because the client does not keep up.
+    /// The origin is paused because the client reads too slowly.
     private var isHeldBack = false
-    /// The client's `Expect: 100-continue` went to the origin, which says whether the body is wanted. Over HTTP/2 servers
-    /// hardly ever do, and it is said here.
+    /// The client's `Expect: 100-continue` was sent to the origin, which decides whether it wants the body. HTTP/2
+    /// servers hardly ever send 100 (Continue), so the proxy sends it then.
     private var forwardsExpectationToOrigin = false
-    /// A client waits for 100 (Continue).
+    /// The client waits for 100 (Continue).
     private var owesContinue = false
     private var hasSentContinue = false
-    /// Body bytes that were taken from the client for a task that has not sent them.
+    /// Body bytes that a former task received and did not send.
     private var carried = ByteBuffer()
-    /// What follows the body; nil as long as its end has not been said.
+    /// The trailers of the request; nil until its body has ended.
     private var trailers: HTTPFields?
-    /// It was sent once already, to no effect.
+    /// The request was sent before, without effect.
     private var isRepetition = false
-    /// The latest task that has not sent it, for the log.
+    /// The latest task, of which nothing was sent; for the log.
     private var unsent: LoopTask?
 
-    /// This much of the request body waits for the origin before the client is held back.
+    /// The client is paused while more of the request body than this waits for the origin.
     private static let uploadHighWater = 128 << 10
-    /// Less than this is gathered before it is written: a copy costs less than a system call.
+    /// Smaller pieces are collected before they are written: a copy costs less than a system call.
     private static let directWrite = 30 << 10
-    /// More reloads than that, one after the other, end a request that still waits for something.
+    /// A request that is still waiting after this many reloads in a row fails.
     private static let restartLimit = 16
 
     init(worker: Worker, stream: ExchangeStream) {
@@ -70,13 +70,13 @@ final class Exchange: LoopTaskDelegate {
         parser = RequestParser(limits: worker.generation.headLimits)
     }
 
-    /// Takes it up for a connection, or a stream of one.
+    /// Prepares the exchange for a connection, or for a stream of one.
     func attach(_ stream: ExchangeStream) {
         self.stream = stream
         parser = RequestParser(limits: worker.generation.headLimits)
     }
 
-    /// Lets go of it.
+    /// Releases everything that belongs to the connection or stream.
     func detach() {
         stream = nil
         generation = nil
@@ -118,7 +118,7 @@ final class Exchange: LoopTaskDelegate {
         section.conclude(isForOrigin: isForOrigin, endsStream: endsStream, into: &head)
     }
 
-    /// The head is there: find out where it goes, and send it.
+    /// The head is complete: routes the request and sends it.
     func didReceiveHead() {
         reset()
         if let problem = body.begin(head.framing, limit: worker.generation.requestBodyLimit) {
@@ -130,21 +130,21 @@ final class Exchange: LoopTaskDelegate {
 
     // MARK: Under which policy
 
-    /// Whether a step that was put off may be taken as it was meant to be. Everything that waits for something asks this
-    /// when it goes on: for a password's verification, for the cache, for another request, for the end of a redirect.
+    /// Whether a delayed step may still be carried out. Every step that had to wait checks this first: for a password's
+    /// verification, for the cache, for another request, for the end of a redirect.
     ///
-    /// Where a reload has come in between it may not. Then the request begins anew under the policy that holds now: who
-    /// asks, whether that may be asked, where it goes, what is stored of it. Nothing of it has gone to an origin, or what
-    /// has is over.
+    /// After a reload it may not. The request then restarts under the current policy: user, access, route and stored
+    /// responses are determined again. At this point nothing of it has been sent to an origin, or that exchange with
+    /// the origin is over.
     private func canContinue() -> Bool {
         if generation === worker.generation { return true }
         restart()
         return false
     }
 
-    /// Begins anew, from the question who asks on; a request that follows a redirect, from its latest hop on.
+    /// Restarts the request from authentication; a request that follows a redirect restarts from its latest hop.
     ///
-    /// - Parameter unsent: the task that was to carry it, of which nothing has been sent.
+    /// - Parameter unsent: the task that was going to send it, and has sent nothing.
     private func restart(after unsent: LoopTask? = nil) {
         number &+= 1
         restarts += 1
@@ -171,20 +171,20 @@ final class Exchange: LoopTaskDelegate {
         if number == beginning, !isOver { stream.exchangeNeedsBody() }
     }
 
-    /// What a task was given of the body, and has not sent, goes to the next one.
+    /// Keeps the part of the body that a task received and did not send, for the next task.
     private func recoverUnsentBody(_ unsent: LoopTask) {
         isRepetition = isRepetition || unsent.wasRepeated
         self.unsent = unsent
         task = nil
         var bytes = ByteBuffer()
         unsent.takeUnsentBody(into: &bytes)
-        // A body that is kept for redirects is sent again from the kept copy.
+        // A body that is kept for redirects is sent from the replay buffer.
         if let hooks, hooks.isFollowing, let replayBuffer = hooks.replayBuffer, !replayBuffer.isLost { return }
         if let end = hooks?.replayBuffer?.removeEnd() { bytes.append(end.span) }
         swap(&carried, &bytes)
     }
 
-    /// Finds out who asks.
+    /// Determines the client's user.
     private func identify() {
         generation = worker.generation
         user = stream.transport.clientName
@@ -197,7 +197,7 @@ final class Exchange: LoopTaskDelegate {
         }
     }
 
-    /// The client may ask: find out for what.
+    /// The client may use the proxy: determines where the request goes.
     private func routeRequest() {
         if let hooks, hooks.isFollowing { return routeHop(hooks) }
         guard let generation else { return }
@@ -233,11 +233,11 @@ final class Exchange: LoopTaskDelegate {
         }
     }
 
-    /// The client may still ask: find out whether for this, and whether the redirect is still to be followed.
+    /// The client may still use the proxy: determines whether the redirect may still be followed.
     private func routeHop(_ hooks: ExchangeHooks) {
         switch stream.listener.route(for: head, on: stream.transport, worker: worker) {
         case .refused(let problem, _): fail(problem)
-        // It never was on its way to an origin.
+        // A request to the proxy itself is never sent to an origin.
         case .own: fail(Problem(.internal, "A request to the proxy itself has followed a redirect."))
         case .route(let route):
             self.route = route
@@ -245,19 +245,19 @@ final class Exchange: LoopTaskDelegate {
         }
     }
 
-    /// Refuses a client, or a request of its, before anything went out; a hop's request is over with it.
+    /// Refuses a request of which nothing was sent. A request that follows a redirect fails.
     private func refuseUnsent(_ problem: Problem) {
         if hooks?.isFollowing == true { fail(problem) } else { refuse(problem, keepAlive: canPersist) }
     }
 
-    /// Whether an answer of this proxy's own leaves the connection to the next request.
+    /// Whether the connection stays open for the next request after a response of the proxy's own.
     private var canPersist: Bool {
         guard head.keepAlive, body.isComplete, !worker.isDraining else { return false }
-        // What comes behind a CONNECT or an offer to switch may be of the other protocol.
+        // Bytes behind a CONNECT or an Upgrade may belong to the other protocol.
         return !((head.method == .connect || head.wantsUpgrade) && stream.hasMoreInput)
     }
 
-    /// OPTIONS of the proxy itself, or that may go no further: the answer is this proxy's own (RFC 9110, section 7.6.2).
+    /// Responds to OPTIONS that is for the proxy itself or may not be forwarded (RFC 9110, section 7.6.2).
     private func respondToOptions() {
         let keepAlive = canPersist
         clientResponse.writeOptions(keepAlive: keepAlive, to: &stream.output, date: worker.httpDate)
@@ -266,7 +266,7 @@ final class Exchange: LoopTaskDelegate {
         stream.finished(self, persists: keepAlive, isWhole: true)
     }
 
-    /// The answer has become a file: the client is told where.
+    /// The body was saved to a file: sends the client the file's location.
     private func respondWithDownload(_ outcome: ResponseDownload.Outcome) {
         let keepAlive = canPersist
         clientResponse.writeDownload(outcome, keepAlive: keepAlive, to: &stream.output, date: worker.httpDate)
@@ -308,7 +308,8 @@ final class Exchange: LoopTaskDelegate {
             fields: fields,
             bodyLength: bodyLength
         )
-        // A stream of HTTP/2 may go on in both directions; a client of HTTP/1.1 rarely listens before it has said all.
+        // A stream of HTTP/2 may transfer in both directions at once. An HTTP/1.1 client rarely reads before it has
+        // sent all.
         request.isBidirectional = head.majorVersion == 2 && bodyLength == .unknown
         if restarts > 0, let total = endpoint.timeouts.total {
             let spent = worker.loop.now &- startedAt
@@ -341,13 +342,13 @@ final class Exchange: LoopTaskDelegate {
         task.resume()
     }
 
-    /// Gives a task what its predecessor has not sent.
+    /// Gives a task the body bytes that its predecessor did not send.
     private func sendCarried(_ task: LoopTask) {
         sendBody(carried.bytes, to: task)
         carried.release()
     }
 
-    /// Bytes of the body that were taken from the client and are not on their way.
+    /// Body bytes that were received from the client and not sent yet.
     var waitingBodyBytes: Int { carried.count + (task?.pendingBodyBytes ?? 0) }
 
     private var via: [UInt8] {
@@ -355,14 +356,14 @@ final class Exchange: LoopTaskDelegate {
         return head.minorVersion == 0 ? worker.viaOfVersion10 : worker.viaOfVersion11
     }
 
-    /// The fields of the client's request that go to an origin.
+    /// The fields of the client's request that are sent to an origin.
     private func clientFields(keepsExpectation: Bool = false) -> HTTPFields {
         OriginFields.make(from: head, via: via, keepsExpectation: keepsExpectation)
     }
 
-    /// Another origin is asked in the place of the one before.
+    /// Decides about `Expect: 100-continue` for another origin, after a redirect.
     ///
-    /// - Returns: whether it is to say that the body is wanted.
+    /// - Returns: whether the field is sent to it.
     private func forwardsExpectation(to endpoint: Endpoint, keepsBody: Bool) -> Bool {
         if !keepsBody { owesContinue = false }
         forwardsExpectationToOrigin = owesContinue && bytesFromClient == 0 && endpoint.httpVersion == .http1
@@ -377,17 +378,17 @@ final class Exchange: LoopTaskDelegate {
         }
     }
 
-    /// Whether more of the request body can be taken now.
+    /// Whether more of the request body can be processed now.
     var wantsBody: Bool {
         guard let task, !body.isComplete else { return false }
         if let hooks, holdsBodyBack(hooks) { return false }
         return task.pendingBodyBytes < Self.uploadHighWater
     }
 
-    /// Whether the body has somewhere to go: not before it is known who asks.
+    /// Whether there is a receiver for the body: not before the client is authenticated.
     var acceptsBody: Bool { task != nil || isOver }
 
-    /// Takes bytes of the request body; returns how many.
+    /// Processes bytes of the request body; returns how many.
     func feedBody(_ bytes: borrowing Span<UInt8>) -> Int {
         var position = 0
         while position < bytes.count, !body.isComplete, let task {
@@ -405,12 +406,12 @@ final class Exchange: LoopTaskDelegate {
                 return bytes.count
             }
         }
-        // A stream that has brought all bytes of its length may still bring trailers.
+        // After a body of known length an HTTP/2 stream may still bring trailers.
         if body.isComplete, head.majorVersion == 1 { finishSending(trailers: body.trailers) }
         return position
     }
 
-    /// The stream that brings the request has ended (HTTP/2).
+    /// The client's HTTP/2 stream has ended.
     func streamEnded(trailers: HTTPFields?) {
         guard !isOver else { return }
         body.streamEnded()
@@ -423,13 +424,13 @@ final class Exchange: LoopTaskDelegate {
         task?.finishSending(trailers: trailers ?? HTTPFields())
     }
 
-    /// Whether it has begun and not ended.
+    /// Whether the exchange has begun and not ended.
     var isUnderWay: Bool { !isOver }
 
-    /// The client waits for a word of ours, or of the origin's, before it sends its body.
+    /// The client waits for 100 (Continue) before it sends its body.
     var holdsClientBack: Bool { owesContinue && bytesFromClient == 0 }
 
-    /// Hardly anything of the body came for that long, and nobody but the client was waited for.
+    /// The client has sent hardly anything of its body within the limit, although nothing else delayed it.
     func bodyIsTooSlow(_ limit: TimeSpan) {
         fail(
             Problem(
@@ -445,13 +446,13 @@ final class Exchange: LoopTaskDelegate {
         fail(Problem(.requestInvalid, "The connection ended before the request body did. Send all of it."))
     }
 
-    /// The client is gone altogether: nobody waits for the answer.
+    /// The client has closed the connection or the stream: the response has no receiver.
     func clientGone() {
         guard !isOver else { return }
         finish(Problem(.clientClosed, "The client closed the connection before the answer was complete."))
     }
 
-    /// The client reads again.
+    /// The client can take output again.
     func outputHasRoom() {
         guard isHeldBack else { return }
         isHeldBack = false
@@ -461,7 +462,7 @@ final class Exchange: LoopTaskDelegate {
 
     // MARK: Problems
 
-    /// Answers in the origin's place, before anything was sent to it.
+    /// Sends an error response before anything was sent to an origin.
     func refuse(_ problem: Problem, keepAlive: Bool) {
         if isOver { reset() }
         refuse(problem, keepAlive)
@@ -481,7 +482,7 @@ final class Exchange: LoopTaskDelegate {
         )
     }
 
-    /// Gives up a request that is under way; the task is cancelled.
+    /// Ends the request with an error, and cancels its task.
     private func fail(_ problem: Problem) {
         let canRespond = !clientResponse.hasBegun
         if canRespond {
@@ -492,7 +493,7 @@ final class Exchange: LoopTaskDelegate {
         stream.finished(self, persists: false, isWhole: canRespond)
     }
 
-    /// The bookkeeping of the end: the task goes, the log line is written.
+    /// Ends the request: releases the task and writes the log line.
     private func finish(_ problem: Problem?) {
         isOver = true
         self.problem = problem
@@ -511,7 +512,7 @@ final class Exchange: LoopTaskDelegate {
         if !isOver, !forwardsExpectationToOrigin { sendContinue() }
     }
 
-    /// Tells a client that waits for it to send its body (RFC 9110, section 10.1.1), once.
+    /// Sends 100 (Continue), once, to a client that waits for it (RFC 9110, section 10.1.1).
     private func sendContinue() {
         guard owesContinue, !body.isComplete, bytesFromClient == 0 else { return }
         owesContinue = false
@@ -533,9 +534,9 @@ final class Exchange: LoopTaskDelegate {
             if forwardsExpectationToOrigin { sendContinue() }
             return
         }
-        // 101 is not to be had without Upgrade, which is not forwarded.
+        // 101 comes only after Upgrade, which is not forwarded here.
         guard informational.status != 101 else { return }
-        // Of an answer that may not be the client's.
+        // The final response may lead to a redirect, and then does not reach the client.
         if let hooks, hooks.rules.keepsBodies { return }
         clientResponse.writeInformational(informational, to: head, output: &stream.output, pseudonym: worker.pseudonym)
         stream.headIsWritten(informational.status)
@@ -551,7 +552,7 @@ final class Exchange: LoopTaskDelegate {
         return didReceiveResponseHead(response)
     }
 
-    /// Takes the final head of an answer, from the origin or out of the cache.
+    /// Processes the final head of a response, from the origin or from the cache.
     private func didReceiveResponseHead(_ response: borrowing ResponseHead) -> ResponseDisposition {
         guard let context else { return .cancel }
         if unsent != nil { unsent = nil }
@@ -567,7 +568,7 @@ final class Exchange: LoopTaskDelegate {
     private func deliver(_ response: borrowing ResponseHead, _ context: borrowing ResponseContext) {
         clientResponse.writeHead(response, to: head, context: context, output: &stream.output)
         stream.headIsWritten(clientResponse.status)
-        // The body may be long in coming; what comes of it in this turn goes along.
+        // The body may take long; pieces that arrive in this turn are written together with the head.
         stream.flushLater()
     }
 
@@ -577,10 +578,10 @@ final class Exchange: LoopTaskDelegate {
             route: route,
             listener: stream.listener,
             worker: worker,
-            // The client's next request, for which fields are rewritten, comes under the policy of this moment.
+            // Fields are rewritten for the client's next request, which is under the current policy.
             router: worker.generation.router,
             clientAuthority: stream.listener.isGateway ? clientAuthority : [],
-            // Behind an offer to switch protocols bytes of the other one may be under way.
+            // After an Upgrade, bytes of the other protocol may be on their way.
             requestIsWhole: body.isComplete && relay == nil,
             base: hooks?.base,
             cacheStatus: cache?.status,
@@ -601,7 +602,7 @@ final class Exchange: LoopTaskDelegate {
         return didReceiveResponseBody(data)
     }
 
-    /// Takes a piece of an answer's body, from the origin or out of the cache.
+    /// Processes a piece of a response body, from the origin or from the cache.
     private func didReceiveResponseBody(_ data: borrowing Span<UInt8>) -> BodyFlow {
         if let hooks, let flow = hooksDidReceiveBody(data, hooks) { return flow }
         bytesToClient += data.count
@@ -634,7 +635,7 @@ final class Exchange: LoopTaskDelegate {
         responseDidEnd(task, error)
     }
 
-    /// The answer has ended, well or not: the origin's, or one out of the cache.
+    /// The response has ended, successfully or not: the origin's, or a stored one.
     private func responseDidEnd(_ task: LoopTask?, _ error: SessionError?) {
         if let hooks, hooksDidEnd(hooks, after: task, error: error) { return }
         if let error {
@@ -646,7 +647,7 @@ final class Exchange: LoopTaskDelegate {
         stream.finished(self, persists: clientResponse.persists && body.isComplete, isWhole: true)
     }
 
-    /// A stall is the client's when it is the client's body that does not come.
+    /// A stall is reported as the client's when its request body is the part that is missing.
     private func problem(for error: SessionError) -> Problem {
         if error.code == .stalled, !body.isComplete, let task, task.pendingBodyBytes == 0 {
             return Problem(.requestTimeout, "The request body stopped coming. Send it faster, or raise timeouts.stall.")
@@ -656,13 +657,13 @@ final class Exchange: LoopTaskDelegate {
 
     // MARK: - Authentication of the client
 
-    /// Finds out who asks, before anything is done for it.
+    /// Authenticates the client before anything else is done for it.
     private func authenticate(_ credentials: ClientCredentials) {
         if user != nil {
             if stream.transport.isStillKnown(under: credentials) { return routeRequest() }
             user = nil
             if stream.transport.intercepted != nil {
-                // What was proved with the CONNECT cannot be proved here.
+                // The credentials of the CONNECT cannot be presented again here.
                 return fail(
                     Problem(
                         .authenticationRequired,
@@ -684,8 +685,8 @@ final class Exchange: LoopTaskDelegate {
         if let verdict { conclude(verdict, credentials) }
     }
 
-    /// Whether a refusal holds whatever policy came in between. It is not verified again then: a client that guesses would
-    /// have it done once for each reload.
+    /// Whether a refusal stays valid across a reload. It is not verified again then: otherwise a client that guesses
+    /// passwords would cause one verification for each reload.
     private func isRefused(
         _ presented: PresentedCredentials,
         _ verdict: ClientAuthenticator.Verdict,
@@ -712,7 +713,7 @@ final class Exchange: LoopTaskDelegate {
         }
     }
 
-    /// The user that this request has proved to be, and the credentials under which it was proved.
+    /// The user that this request has authenticated, with the credentials for it.
     var proven: (name: [UInt8], credentials: ClientCredentials)? {
         guard let user, let credentials else { return nil }
         return (user, credentials)
@@ -722,9 +723,9 @@ final class Exchange: LoopTaskDelegate {
 
     // MARK: Before the origin
 
-    /// Looks for a stored answer, and asks the origin where there is none.
+    /// Looks for a stored response, and sends the request to the origin when there is none.
     ///
-    /// - Parameter givesCredentials: whether the configuration puts some in.
+    /// - Parameter givesCredentials: whether the configuration adds credentials to the request.
     private func lookUpInCache(
         _ responses: ResponseCache,
         _ terms: CacheTerms,
@@ -779,9 +780,9 @@ final class Exchange: LoopTaskDelegate {
 
     // MARK: The origin's answer
 
-    /// The final head of the origin's answer is there.
+    /// The final head of the origin's response has arrived.
     ///
-    /// - Returns: what becomes of it; nil when it goes on to the client.
+    /// - Returns: the response's disposition; nil when the response goes to the client.
     private func cacheDidReceiveHead(_ response: borrowing ResponseHead, _ task: LoopTask, _ cache: ExchangeCache)
         -> ResponseDisposition?
     {
@@ -822,12 +823,12 @@ final class Exchange: LoopTaskDelegate {
         }
     }
 
-    /// The rest of an answer that is dropped is not worth much of the client's time.
+    /// Limits the time for reading the rest of a dropped response.
     private func waitForEnd(_ cache: ExchangeCache) {
         cache.wait(for: Self.dropTime, on: worker.loop) { [unowned self] in task?.cancel() }
     }
 
-    /// The cache knows what to do, later than the head came.
+    /// The cache has decided after the head arrived.
     private func cacheDidDecide(_ step: CacheTransaction.HeadStep, _ cache: ExchangeCache) {
         let end = cache.heldEnd
         cache.heldEnd = nil
@@ -860,9 +861,9 @@ final class Exchange: LoopTaskDelegate {
         if let end { endRelaying(end, cache) } else { task?.resumeReceiving() }
     }
 
-    /// Takes a piece of the origin's body.
+    /// Processes a piece of the origin's body.
     ///
-    /// - Returns: nil when it goes on to the client.
+    /// - Returns: nil when the piece goes to the client.
     private func cacheDidReceiveBody(_ data: borrowing Span<UInt8>, _ cache: ExchangeCache) -> BodyFlow? {
         switch cache.phase {
         case .deciding:
@@ -878,9 +879,9 @@ final class Exchange: LoopTaskDelegate {
         }
     }
 
-    /// Takes what follows the origin's body.
+    /// Processes the trailers of the origin's response.
     ///
-    /// - Returns: false when it goes on to the client.
+    /// - Returns: false when they go to the client.
     private func cacheDidReceiveTrailers(_ trailers: borrowing HTTPFields, _ cache: ExchangeCache) -> Bool {
         switch cache.phase {
         case .deciding:
@@ -891,9 +892,9 @@ final class Exchange: LoopTaskDelegate {
         }
     }
 
-    /// The origin's answer is over, or there was none.
+    /// The origin's response is over, or there was none.
     ///
-    /// - Returns: false when that ends the exchange as any other does.
+    /// - Returns: false when the exchange ends in the ordinary way.
     private func cacheDidEnd(_ cache: ExchangeCache, error: SessionError?) -> Bool {
         switch cache.phase {
         case .asking:
@@ -921,22 +922,22 @@ final class Exchange: LoopTaskDelegate {
         responseDidEnd(task, error)
     }
 
-    /// Something takes the place of what the origin sent, or failed to send. What the origin sent is over; what takes its
-    /// place is stored under the policy of the request, or asked for once more.
+    /// Replaces the origin's response, or its failure. The origin's response is over; the replacement is a stored
+    /// response under the policy of the request, or another request.
     private func deliverReplacement(_ step: CacheTransaction.HeadStep, _ cache: ExchangeCache) {
         guard canContinue() else { return }
         switch step {
         case .answer(let stored): serve(stored, cache)
         case .again(let fields): sendToOrigin(fields, cache)
         case .gatewayTimeout(let status): refuseNotStored(status, cache)
-        // What is relayed is in the origin's own place.
+        // A relayed response is not replaced.
         case .relay: fail(Problem(.internal, "The cache relays an answer that is over."))
         }
     }
 
     // MARK: A stored answer
 
-    /// Answers out of the cache: the head takes the way of an origin's.
+    /// Sends a stored response. Its head is processed like an origin's.
     private func serve(_ stored: CacheTransaction.Response, _ cache: ExchangeCache) {
         if stored.refreshes { refresh(cache) }
         cache.phase = .serving
@@ -949,7 +950,7 @@ final class Exchange: LoopTaskDelegate {
             contentLength: stored.head.contentLength,
             hasBody: !stored.head.body.isEmpty
         )
-        // An answer that is not delivered needs no body: it leads on, or is refused.
+        // A response that is not delivered needs no body: it is a redirect, or refused.
         if didReceiveResponseHead(head) == .cancel { cache.stored.range = 0..<0 }
         if !isOver { sendStoredBody(cache) }
     }
@@ -970,7 +971,7 @@ final class Exchange: LoopTaskDelegate {
         )
     }
 
-    /// Hands on what there is room for, and ends the answer behind the last byte.
+    /// Sends as much of the stored body as there is room for, and ends the response after the last byte.
     private func sendStoredBody(_ cache: ExchangeCache) {
         guard !cache.stored.isPumping, !cache.stored.isReading, case .serving = cache.phase else { return }
         cache.stored.isPumping = true
@@ -1037,7 +1038,7 @@ final class Exchange: LoopTaskDelegate {
         Problem(.fileFailed, "The stored body could not be read from the disk. Ask again: the origin is asked then.")
     }
 
-    /// Whoever takes the answer has room again.
+    /// The receiver of the response has room again.
     private func resumeReceiving() {
         task?.resumeReceiving()
         if let cache, cache.stored.isPaused {
@@ -1051,7 +1052,7 @@ final class Exchange: LoopTaskDelegate {
 
     // MARK: The request
 
-    /// Makes ready for the request that is about to go out.
+    /// Prepares the hooks for the request that is about to be sent.
     private func prepareHooks(_ rules: HostHooks, on route: Route, to endpoint: Endpoint, _ fields: inout HTTPFields) {
         let deadline = endpoint.timeouts.total.map { startedAt &+ $0.nanoseconds }
         let hooks = ExchangeHooks(rules, route: route, deadline: deadline)
@@ -1074,7 +1075,7 @@ final class Exchange: LoopTaskDelegate {
         )
     }
 
-    /// There is room for more, all that was kept has been sent again, or the end of the body need not wait any longer.
+    /// There is room for more, the replay is complete, or the end of the body need not wait any longer.
     private func replayBufferDidAdvance() {
         guard !isOver, let replayBuffer = hooks?.replayBuffer, !replayBuffer.holdsBack else { return }
         if let end = replayBuffer.releaseEnd() { task?.send(end.span) }
@@ -1084,7 +1085,7 @@ final class Exchange: LoopTaskDelegate {
         if let trailers { task?.finishSending(trailers: trailers) }
     }
 
-    /// Sends a piece of the client's body on, and keeps it where redirects are followed with bodies.
+    /// Sends a piece of the client's body, and keeps it when redirects are followed with bodies.
     private func sendBody(_ bytes: borrowing Span<UInt8>, to task: LoopTask) {
         if let replayBuffer = hooks?.replayBuffer {
             replayBuffer.append(bytes)
@@ -1093,17 +1094,17 @@ final class Exchange: LoopTaskDelegate {
         task.send(bytes)
     }
 
-    /// The client's body has ended; false when what was kept of it has to be sent first, or is being written.
+    /// The client's body has ended. Returns false when the replay buffer has to be sent or written first.
     private func canEndBody(_ hooks: ExchangeHooks) -> Bool {
         guard let replayBuffer = hooks.replayBuffer else { return true }
         let nothing: [UInt8] = []
         return !replayBuffer.isReplaying && !replayBuffer.holdEnd(nothing.span)
     }
 
-    /// Whether the client has to wait with its body.
+    /// Whether the client has to pause its body.
     private func holdsBodyBack(_ hooks: ExchangeHooks) -> Bool { hooks.replayBuffer?.holdsBack ?? false }
 
-    /// The transfer has room for more of the body; true when it gets what was kept.
+    /// The transfer has room for more of the body; true when the replay buffer provides it.
     private func continueReplay(_ hooks: ExchangeHooks) -> Bool {
         guard let replayBuffer = hooks.replayBuffer, replayBuffer.isReplaying else { return false }
         replayBuffer.sendMore()
@@ -1112,12 +1113,12 @@ final class Exchange: LoopTaskDelegate {
 
     // MARK: The answer
 
-    /// Judges the final head of an answer.
+    /// Applies the hooks to the final head of a response.
     ///
-    /// - Returns: what becomes of it; nil when it goes to the client.
+    /// - Returns: the response's disposition; nil when the response goes to the client.
     private func evaluate(_ response: borrowing ResponseHead, _ hooks: ExchangeHooks) -> ResponseDisposition? {
-        // Of the policy of this moment: a request that a redirect leads to is made under that, or under a later one, which
-        // judges again.
+        // The current policy: a redirected request is made under it or under a later one, which evaluates the redirect
+        // again.
         let router = worker.generation.router
         switch hooks.decide(response, to: head, body: repeatableBody(hooks), router: router) {
         case .deliver: break
@@ -1149,7 +1150,7 @@ final class Exchange: LoopTaskDelegate {
         return .kept
     }
 
-    /// Takes a piece of an answer's body.
+    /// Applies the hooks to a piece of a response body.
     ///
     /// - Returns: whether more may come; nil when the piece goes to the client.
     private func hooksDidReceiveBody(_ data: borrowing Span<UInt8>, _ hooks: ExchangeHooks) -> BodyFlow? {
@@ -1166,7 +1167,7 @@ final class Exchange: LoopTaskDelegate {
 
     /// The task is over.
     ///
-    /// - Returns: false when it ends the exchange as any other does.
+    /// - Returns: false when the exchange ends in the ordinary way.
     private func hooksDidEnd(_ hooks: ExchangeHooks, after task: LoopTask?, error: SessionError?) -> Bool {
         if let failure = hooks.failure {
             fail(failure)
@@ -1192,9 +1193,9 @@ final class Exchange: LoopTaskDelegate {
 
     // MARK: The next hop
 
-    /// A reload has come between a redirect and the request that it leads to: it is judged again.
+    /// Evaluates a redirect again after a reload that came before the redirected request.
     ///
-    /// - Parameter rules: those of the host that the client asked for, by now.
+    /// - Parameter rules: the current hooks of the host that the client requested.
     private func followAgain(_ hooks: ExchangeHooks, under rules: HostHooks?) {
         guard let generation else { return }
         switch hooks.decideAgain(under: rules, body: repeatableBody(hooks), router: generation.router) {
@@ -1210,7 +1211,7 @@ final class Exchange: LoopTaskDelegate {
         }
     }
 
-    /// Sends the request on to where a redirect leads.
+    /// Sends the request to the target of a redirect.
     private func follow(_ plan: RedirectHook.Plan, _ hooks: ExchangeHooks) {
         guard let generation else { return }
         let hop = plan.hop
@@ -1255,7 +1256,7 @@ final class Exchange: LoopTaskDelegate {
         }
     }
 
-    /// Gives the request of a hop what was kept of the client's body; a hop without one has let go of that.
+    /// Gives the task of a hop the kept body; a hop without a body has no replay buffer.
     private func sendAgain(_ hooks: ExchangeHooks, to task: LoopTask) {
         hooks.replayBuffer?.replay(to: task)
         if body.isComplete, hooks.replayBuffer?.isReplaying != true {
@@ -1267,7 +1268,7 @@ final class Exchange: LoopTaskDelegate {
         var fields = hooks.fields ?? clientFields()
         RedirectMachine.prune(&fields, for: plan.hop, leavesTLS: plan.leavesTLS)
         plan.changes?.removeNames(from: &fields)
-        // What follows is for this host alone.
+        // The fields below are for this host alone.
         hooks.fields = fields
         plan.changes?.addValues(to: &fields)
         route.hooks?.headers.request.apply(to: &fields)
@@ -1330,7 +1331,7 @@ final class Exchange: LoopTaskDelegate {
         }
     }
 
-    /// Whether a CONNECT is one that can be had; it is refused otherwise.
+    /// Whether a CONNECT is possible; otherwise it is refused.
     private func mayConnect() -> Bool {
         guard !head.framing.hasBody else {
             refuse(Problem(.requestInvalid, "A CONNECT has no body."), keepAlive: false)
@@ -1355,12 +1356,12 @@ final class Exchange: LoopTaskDelegate {
 
     // MARK: From the relay
 
-    /// The relay's connection stands, and the client's is the relay's from now on.
+    /// The relay's connection is established. The client's connection belongs to the relay from now on.
     func writeConnectionEstablished(_ output: inout ByteBuffer) {
         clientResponse.writeConnected(to: &output, date: worker.httpDate)
     }
 
-    /// The origin switches protocols, and the client's connection is the relay's from now on.
+    /// The origin switches protocols. The client's connection belongs to the relay from now on.
     func writeProtocolSwitch(_ response: borrowing ResponseHead, _ output: inout ByteBuffer) {
         guard let context, let route else { return }
         guard let rules = route.hooks else {
@@ -1370,10 +1371,10 @@ final class Exchange: LoopTaskDelegate {
         clientResponse.writeSwitchingProtocols(changed, context: context, output: &output)
     }
 
-    /// The origin answers an offer to switch protocols like any request. The host's rules for answers hold, but for what
-    /// follows and keeps: a redirect is the client's to follow, and no file is made.
+    /// The origin responds to an Upgrade like to any other request. The host's response rules apply, except that no
+    /// redirect is followed and no file is written.
     ///
-    /// - Returns: why the client gets an error instead.
+    /// - Returns: the error that the client gets instead.
     func deliverUnswitched(_ response: borrowing ResponseHead) -> Problem? {
         guard !isOver, let context, let route else { return nil }
         guard let rules = route.hooks else {
@@ -1397,7 +1398,7 @@ final class Exchange: LoopTaskDelegate {
         return nil
     }
 
-    /// The relay's connection has carried an ordinary answer, whole.
+    /// The relay's connection has carried a complete ordinary response.
     func relayDidCompleteResponse() {
         guard !isOver else { return }
         clientResponse.writeEnd(output: &stream.output)
@@ -1410,22 +1411,22 @@ final class Exchange: LoopTaskDelegate {
         bytesToClient += toClient
     }
 
-    /// The relay did not come about: the client still speaks HTTP.
+    /// The relay could not be established; the client's connection is still HTTP.
     func relayDidFail(_ error: SessionError, at endpoint: Endpoint) {
-        // A server that was refused puts the origin in doubt, whatever the request was.
+        // A refused server puts the origin's stored responses in doubt, whatever the request was.
         if error.originFailure == .untrusted { worker.cache?.doubt(endpoint.origin) }
         guard !isOver else { return }
         if error.code == .sessionInvalidated { return restart() }
         if clientResponse.hasBegun { fail(Problem(error)) } else { refuse(Problem(error), keepAlive: canPersist) }
     }
 
-    /// The same, for a reason of our own.
+    /// The relay was refused by the proxy itself.
     func relayDidRefuse(_ problem: Problem) {
         guard !isOver else { return }
         refuse(problem, keepAlive: false)
     }
 
-    /// The relay is over. The exchange is free for another request then.
+    /// The relay is over; the exchange can be reused.
     func relayDidEnd(_ problem: Problem?) {
         guard !isOver else { return }
         finish(problem)
@@ -1434,9 +1435,10 @@ final class Exchange: LoopTaskDelegate {
 }
 
 extension Exchange {
-    /// A piece of a stored body that is being read for an exchange, which may have gone on to another request meanwhile.
+    /// A read of a stored body for an exchange, which may serve another request by the time the read completes.
     ///
-    /// `@unchecked Sendable`: made and called on the loop of the exchange's worker; the store's thread only hands it back.
+    /// `@unchecked Sendable`: made and called on the loop of the exchange's worker; the store's thread only passes it
+    /// back.
     private final class StoredRead: @unchecked Sendable {
         private let exchange: Exchange
         private let number: UInt64

@@ -1,11 +1,11 @@
 import HTTPCore
 import IOCore
 
-/// What an exchange's messages travel on: a connection of HTTP/1.1, or one stream of HTTP/2. A class to inherit from.
+/// The client's side of an exchange: an HTTP/1.1 connection, or one stream of HTTP/2. A base class.
 class ExchangeStream {
     final let worker: Worker
     final let listener: WorkerListener
-    /// What is to be written; `Exchange` appends to it.
+    /// Output that `Exchange` appends to and the subclass writes.
     final var output = ByteBuffer()
 
     init(worker: Worker, listener: WorkerListener) {
@@ -13,19 +13,19 @@ class ExchangeStream {
         self.listener = listener
     }
 
-    /// Whose connection it is.
+    /// The transport of the client's connection.
     var transport: ClientTransport { preconditionFailure("a subclass overrides this") }
 
-    /// How the answer's bytes go on: false when the origin should hold back.
+    /// Whether there is room for more output; false when the origin should be paused.
     var hasRoom: Bool { preconditionFailure("a subclass overrides this") }
 
-    /// A whole head stands in `output`, with nothing before it but what belongs to it, and perhaps its body behind it.
+    /// `output` holds a complete head, possibly with the beginning of its body.
     func headIsWritten(_ status: Int) {}
 
-    /// Writes a large piece of a body, with what waits before it, without copying it first.
+    /// Writes a large piece of a body after the waiting output, without copying it first.
     func write(_ bytes: borrowing Span<UInt8>) { preconditionFailure("a subclass overrides this") }
 
-    /// Writes what is there at the end of the turn, together with what still comes in it.
+    /// Writes the output at the end of the turn, together with output that is added until then.
     func flushLater() { preconditionFailure("a subclass overrides this") }
 
     /// The exchange can take more of the request body.
@@ -34,18 +34,18 @@ class ExchangeStream {
     /// Whether the client's connection can be given to a relay.
     var canHandOver: Bool { false }
 
-    /// Gives the client's connection to a relay, with what waits in either direction.
+    /// Hands the client's connection to a relay, with the waiting bytes of both directions.
     func handOver(to relay: Relay) { preconditionFailure("a subclass overrides this") }
 
-    /// Whether the client has sent more than the request under way: after a CONNECT that is refused that may be meant for
-    /// somebody else, and is no next request.
+    /// Whether the client has sent more than the current request. Bytes behind a refused CONNECT may be for the tunnel,
+    /// and are then not a next request.
     var hasMoreInput: Bool { false }
 
-    /// The answer is written out to `output`, or given up.
+    /// The response is completely in `output`, or was given up.
     ///
     /// - Parameters:
-    ///   - persists: whether the connection can carry another request.
-    ///   - isWhole: false when the client must be able to tell that the answer broke off.
+    ///   - persists: whether the connection can be used for another request.
+    ///   - isWhole: false when the client must notice that the response is incomplete.
     func finished(_ exchange: Exchange, persists: Bool, isWhole: Bool) {
         preconditionFailure("a subclass overrides this")
     }

@@ -3,9 +3,9 @@ import IOCore
 package import ServerTrust
 package import SessionCore
 
-/// Why the proxy answers in the origin's place: the table of errors that clients, logs and metrics share.
+/// An error that the proxy responds with in the origin's place: the table of errors for clients, logs and metrics.
 package struct Problem: Error, Sendable {
-    /// The stable codes. Raw values are what log and problem document hold.
+    /// The stable codes. The raw values appear in the log and in problem documents.
     package enum Code: String, Sendable, CaseIterable {
         case pinMismatch = "pin_mismatch"
         case pinSetExpired = "pin_set_expired"
@@ -49,12 +49,12 @@ package struct Problem: Error, Sendable {
 
     package let code: Code
     package let status: Int
-    /// What happened and what to do about it, for people.
+    /// The cause and the remedy, for people.
     package let details: String
-    /// The methods that are allowed, with 405.
+    /// The allowed methods, for 405.
     package let allow: StaticString?
     package let evaluation: TrustEvaluation?
-    /// How a client can say who it is, with 407.
+    /// The authentication schemes that the client can use, for 407.
     package let challenges: ProxyChallenges
 
     package init(
@@ -73,7 +73,7 @@ package struct Problem: Error, Sendable {
         self.challenges = challenges
     }
 
-    /// What ended a task.
+    /// Makes the problem for the error that ended a task.
     package init(_ error: SessionError) {
         self.init(
             Code(rawValue: error.code.rawValue) ?? .internal,
@@ -82,8 +82,8 @@ package struct Problem: Error, Sendable {
         )
     }
 
-    /// A client that has not proved who it is. Where it could not do so by another request either, it is denied rather than
-    /// asked (rule 56).
+    /// Makes the problem for an unauthenticated client. If no other request could authenticate it, the status is 403
+    /// instead of 407 (rule 56).
     static func unauthenticated(_ credentials: ClientCredentials) -> Problem {
         let challenges = credentials.challenges
         if challenges.isEmpty {
@@ -100,7 +100,7 @@ package struct Problem: Error, Sendable {
         )
     }
 
-    /// What the parser refused.
+    /// Makes the problem for a request that the parser refused.
     init(_ fault: RequestFault) {
         self.init(
             .requestInvalid,
@@ -110,10 +110,10 @@ package struct Problem: Error, Sendable {
         )
     }
 
-    /// Of the known methods, those that go on to origins.
+    /// The known methods that are forwarded to origins.
     static let forwardedMethods: StaticString = "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH"
 
-    /// PURGE is what caches understand; this one, and those behind it, are not their clients' to empty.
+    /// Refuses PURGE, which many caches support: the clients of this cache may not empty it.
     static var purgeOnProxyPort: Problem {
         Problem(
             .requestInvalid,
@@ -125,7 +125,7 @@ package struct Problem: Error, Sendable {
 }
 
 extension Problem.Code {
-    /// The usual status; faults of the request bring their own.
+    /// The usual status of the code; faults of the request have their own.
     var status: Int {
         switch self {
         case .dnsTimeout, .connectTimeout, .responseTimeout, .stalled, .notStored: 504
@@ -172,7 +172,7 @@ extension Problem.Code {
         }
     }
 
-    /// The title of the problem document: the same for every occurrence.
+    /// The title of the problem document: the same for every occurrence of the code.
     var title: StaticString {
         switch self {
         case .pinMismatch: "The server's key is none of the pinned ones"

@@ -1,27 +1,27 @@
 import HTTPCore
 
-/// The body of a client's request as it comes in: where it ends, and whether it may go on.
+/// The body of a client's request as it is received: its end, and its limit.
 ///
-/// A value: bytes go in, what they are comes out.
+/// A value: bytes go in, events come out.
 struct RequestBody {
     private enum State {
         case complete
         case length(remaining: Int)
         case chunked
-        /// To the end of an HTTP/2 stream.
+        /// Ends with the HTTP/2 stream.
         case untilEnd
         case failed
     }
 
     enum Step {
-        /// These of the given bytes are body.
+        /// The range of the given bytes that belongs to the body.
         case data(Range<Int>, consumed: Int)
         case needMore(consumed: Int)
         case end(consumed: Int)
         case failed(Problem)
     }
 
-    /// What may be passed on of the fields behind a chunked body, once that is complete.
+    /// The trailers of a chunked body that may be forwarded; complete when the body is.
     private(set) var trailers = HTTPFields()
 
     private var state = State.complete
@@ -36,7 +36,7 @@ struct RequestBody {
 
     /// Begins a body.
     ///
-    /// - Returns: a problem when it is known to be too large.
+    /// - Returns: a problem when the body is known to be too large.
     mutating func begin(_ framing: BodyFraming, limit: Int?) -> Problem? {
         received = 0
         if trailers.count > 0 { trailers = HTTPFields() }
@@ -56,9 +56,9 @@ struct RequestBody {
         return nil
     }
 
-    /// Holds what is left of it to another limit.
+    /// Applies another limit to the rest of the body.
     ///
-    /// - Returns: a problem when it is known to be too large.
+    /// - Returns: a problem when the body is known to be too large.
     mutating func hold(to limit: Int?, _ framing: BodyFraming) -> Problem? {
         self.limit = limit ?? Int.max
         if case .length(let count) = framing, count > self.limit { return tooLarge }
@@ -72,7 +72,7 @@ struct RequestBody {
         )
     }
 
-    /// The stream has ended that brings it: the end of a body of unknown length.
+    /// The HTTP/2 stream of the request has ended, and with it a body of unknown length.
     mutating func streamEnded() {
         if case .untilEnd = state { state = .complete }
     }

@@ -2,15 +2,15 @@ import Glibc
 import IOCore
 import ServerTrust
 
-/// TLS on a client's connection: a session, and what its ciphertext travels on, which is the socket or, where a client
-/// speaks TLS to an origin within TLS to this proxy, another session.
+/// TLS on a client's connection: a session, and the layer that carries its ciphertext. That is the socket or, for a
+/// client that uses TLS to an origin within TLS to this proxy, another session.
 final class TLSLayer {
     let session: TLSServerSession
     let below: TLSLayer?
-    /// The kernel may have bytes for the session at the bottom.
+    /// The kernel may have bytes for the bottom session.
     private var isReadable = true
     private var peerHasEnded = false
-    /// What ended the session before its time.
+    /// The fault that ended the session early.
     private(set) var fault: OpenSSLError?
 
     init(_ session: TLSServerSession, over below: TLSLayer?) {
@@ -18,14 +18,14 @@ final class TLSLayer {
         self.below = below
     }
 
-    /// More waiting ciphertext than this, and no more is made: what waits besides is the user's to bound.
+    /// No more ciphertext is produced while more than this is waiting; the user limits its own output.
     private static let outgoingLimit = 64 << 10
-    /// What is read from the socket at a time: two of the largest records.
+    /// The size of one read from the socket: two of the largest records.
     private static let readSize = 34 << 10
 
     /// Decrypts up to `limit` bytes to the end of `buffer`.
     ///
-    /// - Returns: `.end` only when the client has said so itself; a connection that ends without that has failed.
+    /// - Returns: `.end` only after close_notify; a connection that ends without it has failed.
     func read(into buffer: inout ByteBuffer, upTo limit: Int, from socket: borrowing StreamSocket) -> TransferCount {
         while true {
             switch session.read(into: &buffer, upTo: limit) {
@@ -45,7 +45,7 @@ final class TLSLayer {
         }
     }
 
-    /// Goes on with the handshake.
+    /// Continues the handshake.
     ///
     /// - Returns: `.bytes` when it is complete.
     func shakeHands(over socket: borrowing StreamSocket) -> TransferCount {
@@ -67,7 +67,7 @@ final class TLSLayer {
         }
     }
 
-    /// Takes what has come for this session.
+    /// Reads ciphertext for this session.
     private func fill(from socket: borrowing StreamSocket) -> TransferCount {
         if let below { return below.read(into: &session.incoming, upTo: Self.readSize, from: socket) }
         guard isReadable else { return .wouldBlock }
@@ -77,7 +77,7 @@ final class TLSLayer {
         return outcome
     }
 
-    /// The socket may have more, and perhaps its end.
+    /// The socket may have more bytes, and perhaps its end.
     func noteReadable(peerHasEnded: Bool) {
         if let below { return below.noteReadable(peerHasEnded: peerHasEnded) }
         isReadable = true
@@ -86,14 +86,14 @@ final class TLSLayer {
 
     private func fail(_ fault: OpenSSLError?, _ socket: borrowing StreamSocket) -> TransferCount {
         self.fault = fault
-        // The alert, if there is one.
+        // Sends the alert, if there is one.
         _ = drain(to: socket)
         return .failed(IOFailure(code: ECONNABORTED, during: "TLS"))
     }
 
-    /// Encrypts from the front of `buffer` what the socket takes, and little more.
+    /// Encrypts as much from the front of `buffer` as the socket takes, and little more.
     ///
-    /// - Returns: `.wouldBlock` as long as something made before still waits, even if all of `buffer` was taken.
+    /// - Returns: `.wouldBlock` while earlier ciphertext is waiting, even if all of `buffer` was encrypted.
     func write(from buffer: inout ByteBuffer, to socket: borrowing StreamSocket) -> TransferCount {
         var written = 0
         while true {
@@ -104,16 +104,16 @@ final class TLSLayer {
             }
             switch drain(to: socket) {
             case .bytes: if buffer.isEmpty { return .bytes(written) }
-            // What of the buffer has not gone is tried again and finds no room: so the progress is seen.
+            // The rest of the buffer is tried again and finds no room, so the caller sees the progress.
             case .wouldBlock, .end: return written > 0 && !buffer.isEmpty ? .bytes(written) : .wouldBlock
             case .failed(let failure): return .failed(failure)
             }
         }
     }
 
-    /// Has what is encrypted go on its way.
+    /// Writes ciphertext to the layer below.
     ///
-    /// - Returns: `.bytes` when nothing of it waits any more.
+    /// - Returns: `.bytes` when none is waiting any more.
     func drain(to socket: borrowing StreamSocket) -> TransferCount {
         if let below {
             if session.outgoing.isEmpty { return below.drain(to: socket) }
@@ -131,7 +131,7 @@ final class TLSLayer {
         return .bytes(0)
     }
 
-    /// Says on every level that nothing more follows.
+    /// Ends every layer's sending side.
     func end(to socket: borrowing StreamSocket) -> TransferCount {
         session.sendCloseNotify()
         let outcome = drain(to: socket)
@@ -139,6 +139,6 @@ final class TLSLayer {
         return below.end(to: socket)
     }
 
-    /// Whether bytes wait that the client has not been given.
+    /// Whether ciphertext is waiting that the client has not received.
     var isHoldingBack: Bool { !session.outgoing.isEmpty || below?.isHoldingBack ?? false }
 }

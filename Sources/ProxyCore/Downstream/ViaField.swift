@@ -3,7 +3,7 @@ import IOCore
 
 /// The Via field of this proxy (RFC 9110, section 7.6.3): protocol version and pseudonym.
 enum ViaField {
-    /// `1.1 pinproxy-k3v9qz`: what is added to a request from a client.
+    /// The value added to a request from a client, for example `1.1 pinproxy-k3v9qz`.
     static func value(majorVersion: UInt8 = 1, minorVersion: UInt8, pseudonym: [UInt8]) -> [UInt8] {
         var value: [UInt8] = []
         value.reserveCapacity(4 + pseudonym.count)
@@ -15,7 +15,7 @@ enum ViaField {
         return value
     }
 
-    /// The whole field line of an answer.
+    /// Writes the whole field line for a response.
     static func write(of response: borrowing ResponseHead, pseudonym: [UInt8], to output: inout ByteBuffer) {
         output.append("Via: ")
         output.append(UInt8(ascii: "0") + response.majorVersion)
@@ -28,7 +28,7 @@ enum ViaField {
         output.append("\r\n")
     }
 
-    /// A name of this process: two proxies in a row are told apart.
+    /// A name for this process, which distinguishes two proxies in a row.
     static func makePseudonym() -> [UInt8] {
         let letters = Array("abcdefghijklmnopqrstuvwxyz0123456789".utf8)
         return Array("pinproxy-".utf8) + (0..<8).map { _ in letters.randomElement() ?? letters[0] }

@@ -1,11 +1,11 @@
 import Glibc
 import IOCore
 
-/// The folders that answers go to, each with what it holds: no answer makes one hold more than its rule's quota.
+/// The folders that responses are saved to, with their sizes: no response makes a folder exceed the quota of its rule.
 ///
-/// For the thread for files alone: it waits for the disk.
+/// Used on the thread for files alone, because it waits for the disk.
 final class DownloadFolders {
-    /// The same folder under whatever path.
+    /// Identifies a folder independently of its path.
     private struct Identity: Hashable {
         var device: UInt
         var inode: UInt
@@ -13,7 +13,7 @@ final class DownloadFolders {
 
     private var folders: [Identity: DownloadFolder] = [:]
 
-    /// The folder at that path.
+    /// The folder at a path.
     func folder(at path: String) throws(IOFailure) -> DownloadFolder {
         var status = stat()
         guard stat(path, &status) == 0 else { throw IOFailure(code: errno, during: "stat") }
@@ -25,26 +25,27 @@ final class DownloadFolders {
     }
 }
 
-/// What one folder holds: the files in it, counted when that may have changed, and what is on its way into it.
+/// One folder: the sizes of its files, counted again when they may have changed, and the space reserved for downloads.
 final class DownloadFolder {
     private let path: String
-    /// Bytes of the files that had a name when they were counted, and of those that got one since.
+    /// Bytes of the files at the last count, and of files published since.
     private var held = 0
-    /// Bytes that answers on their way will have, as far as that is known, or have by now.
+    /// Bytes reserved for downloads: their length if it is known, else their size by now.
     private var promised = 0
     private var counted: (at: UInt64, change: timespec)?
 
-    /// Files that others let grow change nothing of the folder itself.
+    /// The age after which a count is repeated, because files that other programs extend do not change the folder
+    /// itself.
     private static let validity: UInt64 = 10_000_000_000
 
     init(path: String) {
         self.path = path
     }
 
-    /// Sets room apart for an answer.
+    /// Reserves space for a download.
     ///
-    /// - Returns: false when the folder would hold more than the quota; then nothing is set apart.
-    /// - Throws: when what is there cannot be counted.
+    /// - Returns: false when the folder would exceed the quota; nothing is reserved then.
+    /// - Throws: when the files cannot be counted.
     func reserve(_ bytes: Int, quota: Int) throws(IOFailure) -> Bool {
         if counted.map({ Clock.monotonic &- $0.at > Self.validity }) ?? true { try count() }
         if !hasRoom(bytes, quota), try hasChanged() { try count() }
@@ -53,10 +54,10 @@ final class DownloadFolder {
         return true
     }
 
-    /// An answer on its way comes to nothing.
+    /// A download was given up.
     func release(_ bytes: Int) { promised -= bytes }
 
-    /// An answer on its way has become a file of that size.
+    /// A download has become a file of that size.
     func publish(_ size: Int, reserved: Int) {
         promised -= reserved
         held += size
@@ -67,7 +68,7 @@ final class DownloadFolder {
         return !overflows && sum <= quota
     }
 
-    /// Whether a file has come or gone since the count.
+    /// Whether files were added or removed since the count.
     private func hasChanged() throws(IOFailure) -> Bool {
         guard let change = counted?.change else { return true }
         let now = try lastChange()
@@ -80,9 +81,9 @@ final class DownloadFolder {
         return status.st_mtim
     }
 
-    /// Adds up the regular files that stand in the folder itself.
+    /// Adds up the regular files directly in the folder.
     private func count() throws(IOFailure) {
-        // First: what comes while it is counted is seen as a change afterwards.
+        // Read first, so that changes during the count are noticed afterwards.
         let change = try lastChange()
         guard let stream = opendir(path) else { throw IOFailure(code: errno, during: "opendir") }
         defer { closedir(stream) }
@@ -94,7 +95,7 @@ final class DownloadFolder {
                     fstatat(dirfd(stream), $0, &status, AT_SYMLINK_NOFOLLOW) == 0
                 }
             }
-            // Another program may take a file away at any time.
+            // Another program may remove a file at any time.
             guard isThere, status.st_mode & S_IFMT == S_IFREG else { continue }
             let (next, overflows) = sum.addingReportingOverflow(Int(status.st_size))
             sum = overflows ? Int.max / 2 : min(next, Int.max / 2)

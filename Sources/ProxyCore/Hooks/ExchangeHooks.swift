@@ -3,50 +3,50 @@ import IOCore
 import ServerTrust
 import SessionCore
 
-/// What the hooks of a host know of one exchange. There is none for hosts without hooks.
+/// State of the hooks for one exchange. Hosts without hooks have none.
 final class ExchangeHooks {
-    /// Those of the host that the client asked for.
+    /// The hooks of the host that the client requested.
     private(set) var rules: HostHooks
-    /// Of the request under way; the client's own until a redirect is followed.
+    /// The route of the current request; the client's own until a redirect is followed.
     private(set) var route: Route
-    /// The requests before the one under way, each answered by a redirect.
+    /// The earlier requests, each of which got a redirect as response.
     private(set) var earlier: [EarlierTransaction] = []
-    /// When the whole exchange has to be over, in nanoseconds of the loop's clock.
+    /// The end of the whole exchange's time, in nanoseconds of the loop's clock.
     private let deadline: UInt64?
 
-    // Of the request under way, once there was a redirect.
+    // State of the current request after the first redirect.
     private(set) var redirects: RedirectHook?
     private(set) var url: AbsoluteURL?
     private(set) var method = HTTPMethod.get
-    /// The client's fields as far as they have come along: without what hosts are given by the configuration.
+    /// The client's fields that are still sent, without the fields that the configuration adds for a host.
     var fields: HTTPFields?
 
     var replayBuffer: ReplayBuffer?
-    /// The hop that is made when the answer under way is over.
+    /// The hop that follows when the current response is over.
     var next: RedirectHook.Plan?
-    /// The latest redirect that is followed, so that it can be judged again.
+    /// The latest followed redirect, kept so that it can be evaluated again.
     private var followed: Redirect?
-    /// The body of that response.
+    /// The received bytes of the redirect response.
     private var unwanted = UnwantedBody()
-    /// Why the client gets an error instead of the answer.
+    /// The error that the client gets instead of the response.
     var failure: Problem?
     var download: ResponseDownload?
-    /// The file that the answer went to.
+    /// The file that the response was saved to.
     var downloaded: ResponseDownload.Outcome?
-    /// Bytes of the answer's body that are handed on at most, and how many have come.
+    /// The limit of response body bytes, and the bytes received.
     private(set) var limit = Int.max
     private var received = 0
 
-    /// A redirect, and all as it was when it came.
+    /// A redirect, with the state in which it was received.
     private struct Redirect {
         let head: ResponseHead
         let url: AbsoluteURL
         let method: HTTPMethod
         let before: RedirectHook
         let fields: HTTPFields?
-        /// That brought it; nil when the cache had it.
+        /// The task that received the redirect; nil when it came from the cache.
         var task: LoopTask?
-        /// The request that it leads to has been made, perhaps under an earlier policy.
+        /// The redirected request was made, perhaps under an earlier policy.
         var isMade = false
     }
 
@@ -60,7 +60,7 @@ final class ExchangeHooks {
 
     // MARK: Redirects
 
-    /// Judges an answer, after the host's own rules for the client's request have been made ready.
+    /// Evaluates a response that may be a redirect.
     func decide(
         _ response: borrowing ResponseHead,
         to head: borrowing RequestHead,
@@ -79,19 +79,19 @@ final class ExchangeHooks {
         return decision
     }
 
-    /// Whether a redirect is being followed: the request under way is not the client's own any more.
+    /// Whether a redirect is being followed: the current request is no longer the client's own.
     var isFollowing: Bool { followed != nil }
 
-    /// Where the latest redirect came from.
+    /// The origin of the latest redirect.
     var redirectedFrom: Origin? { followed?.url.origin }
 
-    /// The answer that leads on is over.
+    /// The redirect response is over.
     func leave(_ task: LoopTask?) { followed?.task = task }
 
-    /// Judges the latest redirect under another policy, as if it came now.
+    /// Evaluates the latest redirect again under another policy, as if it had arrived now.
     ///
-    /// - Parameter rules: those of the host that the client asked for; nil when that has none any more, and its redirects
-    ///   are the client's to follow.
+    /// - Parameter rules: the hooks of the host that the client requested; nil when the host has none any more, so that
+    ///   redirects go to the client.
     func decideAgain(
         under rules: HostHooks?,
         body: RedirectHook.Body,
@@ -112,7 +112,7 @@ final class ExchangeHooks {
         return decision
     }
 
-    /// Where the request under way went; nil where there is nothing to be judged.
+    /// The URL of the current request; nil when there is nothing to evaluate.
     private func makeReady(for head: borrowing RequestHead) -> AbsoluteURL? {
         if let url { return url }
         guard case .origin(let endpoint) = route.destination else { return nil }
@@ -123,21 +123,21 @@ final class ExchangeHooks {
         return first
     }
 
-    /// The answer under way leads on: it is dropped.
+    /// The current response is a redirect that is followed, so it is dropped.
     ///
-    /// - Returns: whether what comes of it is read to the end.
+    /// - Returns: whether it is read to its end.
     func follow(_ plan: RedirectHook.Plan, after framing: BodyFraming, requestIsWhole: Bool) -> Bool {
         next = plan
         unwanted = UnwantedBody()
         return requestIsWhole && UnwantedBody.isWorthReading(framing)
     }
 
-    /// Takes bytes of an answer that leads on; false when there are too many.
+    /// Counts bytes of a redirect response; false when there are too many.
     func drop(_ count: Int) -> Bool {
         unwanted.didReceive(count)
     }
 
-    /// The next request goes out.
+    /// Prepares for the request of the next hop.
     func prepare(for hop: RedirectMachine.Hop, on route: Route) {
         if let followed, !followed.isMade {
             earlier.append(EarlierTransaction(url: followed.url, route: self.route, followed.task))
@@ -153,9 +153,9 @@ final class ExchangeHooks {
         }
     }
 
-    /// The limits of a hop's task: the whole exchange has no more time than the host that was asked gives it.
+    /// The timeouts of a hop's task: the whole exchange has the total time of the requested host.
     ///
-    /// - Returns: nil when it is over.
+    /// - Returns: nil when that time is over.
     func timeouts(of endpoint: Endpoint, now: UInt64) -> TaskTimeouts? {
         var timeouts = endpoint.timeouts
         guard let deadline else { return timeouts }
@@ -173,16 +173,16 @@ final class ExchangeHooks {
         received = 0
     }
 
-    /// Counts bytes of the answer's body; false when there are too many.
+    /// Counts bytes of the response body; false when there are too many.
     func takes(_ count: Int) -> Bool {
         received += count
         return received <= limit
     }
 
-    /// Where the answer comes from, when that is not what the client asked for.
+    /// The URL that the response came from, if redirects were followed.
     var base: AbsoluteURL? { hasFollowed ? url : nil }
 
-    /// The head as the configuration wants it.
+    /// Applies the configured changes to a response head.
     func changed(_ response: borrowing ResponseHead) -> ResponseHead {
         var head = copy response
         let crosses = earlier.first.map { $0.origin != url?.origin } ?? false
@@ -195,7 +195,7 @@ final class ExchangeHooks {
         return head
     }
 
-    /// What a host says of itself to its clients: to this client it would seem to be said by the host that it asked.
+    /// Removes fields that a host sends about itself: this client would apply them to the host that it requested.
     private static func removeSelfStatements(from fields: inout HTTPFields) {
         fields.removeAll { fields, index in
             switch fields.id(at: index) {
@@ -208,22 +208,22 @@ final class ExchangeHooks {
         }
     }
 
-    /// The exchange is over, well or not.
+    /// The exchange is over, successfully or not.
     func end() {
         replayBuffer?.end()
         download?.end()
     }
 }
 
-/// A request that a redirect has answered, for the log.
+/// A request whose response was a redirect, for the log.
 struct EarlierTransaction {
     let origin: Origin
     let prefix: [UInt8]
     let target: [UInt8]
-    /// nil when the cache had the redirect.
+    /// nil when the redirect came from the cache.
     let metrics: TransactionMetrics?
     let evaluation: TrustEvaluation?
-    /// Microseconds since 1970: what the metrics' times count from.
+    /// The start of the metrics' times, in microseconds since 1970.
     let fetchStart: Int64
 
     init(url: AbsoluteURL, route: Route, _ task: LoopTask?) {

@@ -1,20 +1,20 @@
 import IOCore
 
-/// The one thread that waits for the disk in place of the workers: for bodies that are kept for a redirect, and for
-/// answers that become files. It starts with its first work.
+/// The thread that waits for the disk instead of the workers: for replay buffers, and for responses that become files.
+/// It starts with its first work.
 ///
 /// `@unchecked Sendable`: `loop`, `thread` and `isStopped` are behind `lock`; `folders` is touched by its work alone.
 final class FileThread: @unchecked Sendable {
-    /// For its work alone.
+    /// Used by work on this thread alone.
     let folders = DownloadFolders()
     private let lock = PosixLock()
     private var loop: EventLoop?
     private var thread: LoopThread?
     private var isStopped = false
 
-    /// Has work done, in the order of the calls.
+    /// Runs work on this thread, in the order of the calls.
     ///
-    /// - Returns: false when there is no such thread, nor can be one: then the work is dropped.
+    /// - Returns: false when there is no thread and none can be started; the work is dropped then.
     @discardableResult
     func submit(_ work: @escaping @Sendable () -> Void) -> Bool {
         guard let loop = started() else { return false }
@@ -35,7 +35,7 @@ final class FileThread: @unchecked Sendable {
         }
     }
 
-    /// Waits for what is under way; what was not begun is dropped.
+    /// Waits for the current work, and drops work that has not begun.
     func stop() {
         let running: (EventLoop?, LoopThread?) = lock.withLock {
             isStopped = true

@@ -1,20 +1,21 @@
 import HTTPCore
 
-/// What is done to the requests for a host and to its answers beyond forwarding them. A host for which the configuration
-/// says nothing of the kind has none, and its requests pay for a look at a nil.
+/// Changes to the requests and responses of a host, beyond forwarding. A host without such configuration has none, and
+/// its requests only pay for a nil check.
 final class HostHooks: Sendable {
     let redirects: RedirectRules
     let responses: ResponseRules
     let headers: HeaderRules
-    /// Where they stand, for messages: `hosts/api.example.com`, or `defaults`.
+    /// The place in the configuration, for messages: `hosts/api.example.com`, or `defaults`.
     let owner: String
 
     /// Whether a redirect may be followed with the request's body.
     let keepsBodies: Bool
-    /// Whether requests get something that belongs to somebody: to a cache they count as ones with `Authorization`.
+    /// Whether the configuration adds credentials to requests: the cache treats such requests like ones with
+    /// `Authorization`.
     let givesCredentials: Bool
 
-    /// - Returns: nil when there is nothing to be done.
+    /// - Returns: nil when the configuration changes nothing.
     init?(_ configuration: HostConfiguration) {
         let headers = configuration.headers
         guard

@@ -3,31 +3,31 @@ import IOCore
 import ServerTrust
 import SessionCore
 
-/// The hook that `taskWillPerformHTTPRedirection` is in a session, driven by rules: what becomes of the redirects that
-/// one request meets.
+/// The rules' decision about the redirects of one request: the counterpart of a session's
+/// `taskWillPerformHTTPRedirection`.
 ///
-/// A value without a socket. What a redirect is, and what its next request looks like, `RedirectMachine` says; here
-/// stand the rules of the configuration, and what no rule lets by: leaving TLS, leaving pins, going in circles.
+/// A value without a socket. `RedirectMachine` recognises redirects and makes the next request. This type has the rules
+/// of the configuration, and the checks that no rule can switch off: leaving TLS, leaving pins, redirect loops.
 struct RedirectHook {
-    /// A hop that is to be made.
+    /// A hop to be made.
     struct Plan {
         var hop: RedirectMachine.Hop
         var leavesTLS: Bool
-        /// What a rule changes in the request's fields.
+        /// The changes of a rule to the request's fields.
         var changes: FieldChanges?
     }
 
     enum Decision {
-        /// The answer goes to the client: it is no redirect, or one that is not for us to follow.
+        /// The response goes to the client: it is no redirect, or the proxy does not follow it.
         case deliver
         case follow(Plan)
         case refuse(Problem)
     }
 
-    /// What has become of the request's body.
+    /// The state of the request's body.
     enum Body {
         case none
-        /// All that has come of it is at hand.
+        /// The received part of the body is in the replay buffer.
         case kept
         case lost
     }
@@ -43,15 +43,15 @@ struct RedirectHook {
     private var visits: Set<Visit>
 
     /// - Parameters:
-    ///   - hooks: those of the host that the client asked for: they hold for all hops of its request.
-    ///   - url: where the request went first.
+    ///   - hooks: the hooks of the host that the client requested; they apply to all hops of its request.
+    ///   - url: the URL of the first request.
     init(_ hooks: HostHooks, url: AbsoluteURL, method: HTTPMethod) {
         self.hooks = hooks
         machine = RedirectMachine(limit: hooks.redirects.max)
         visits = [Visit(method: method, origin: url.origin, target: url.target)]
     }
 
-    /// The same request under other rules for its host: what it has met so far counts.
+    /// The same request with other rules for its host: the redirects so far still count.
     func under(_ hooks: HostHooks) -> RedirectHook {
         var changed = self
         changed.hooks = hooks
@@ -59,16 +59,16 @@ struct RedirectHook {
         return changed
     }
 
-    /// How many hops were made.
+    /// The number of hops so far.
     var count: Int { machine.count }
 
-    /// Judges the answer to the latest request.
+    /// Evaluates the response to the latest request.
     ///
     /// - Parameters:
-    ///   - url: where that request went.
-    ///   - method: what it asked.
-    ///   - router: by the policy of this moment, under which the next request would be made.
-    ///   - now: seconds since 1970: pin sets expire.
+    ///   - url: the URL of that request.
+    ///   - method: the method of that request.
+    ///   - router: the router of the current policy, under which the next request would be made.
+    ///   - now: seconds since 1970; pin sets expire.
     mutating func decide(
         _ head: borrowing ResponseHead,
         url: AbsoluteURL,
@@ -90,7 +90,7 @@ struct RedirectHook {
         var changes: FieldChanges?
         switch action {
         case .return: return .deliver
-        // `refusal` has found it.
+        // `refusal` handles this case.
         case .deny: return .refuse(denied(url, hop.url.origin, hooks.owner, rule))
         case .follow: break
         case .rewrite(let rewrite):
@@ -112,7 +112,7 @@ struct RedirectHook {
         _ now: Int64
     ) -> Decision {
         let target = hop.url.origin
-        // Both as they are in themselves, so that a rule that waives one does not waive the other.
+        // Both checks are independent, so that a rule that waives one does not waive the other.
         let hasPins = router.hasPins(url.origin)
         if RedirectMachine.denial(from: (url.origin.scheme, false), to: (target.scheme, false)) != nil,
             rule?.namesPlainHTTP != true
@@ -135,7 +135,7 @@ struct RedirectHook {
 
     // MARK: What is not followed
 
-    /// The rules of the host that the client asked for, and those of the host that redirects: deny wins.
+    /// Applies the rules of the host that the client requested and those of the redirecting host: deny wins.
     private func refusal(
         of target: AbsoluteURL,
         status: Int,
@@ -152,7 +152,8 @@ struct RedirectHook {
         return nil
     }
 
-    /// What cannot be judged is handed on where everything is, and refused where something is refused or followed.
+    /// Handles a redirect that cannot be evaluated: it is delivered where every redirect is, and refused where any is
+    /// refused or followed.
     private func isIllegible(_ url: AbsoluteURL, own: HostHooks?) -> Decision {
         guard applies(own, where: { $0.isEvaluated }) else { return .deliver }
         return .refuse(
@@ -163,7 +164,7 @@ struct RedirectHook {
         )
     }
 
-    /// To `mailto:` or an application's own scheme: for the client, if for anybody.
+    /// Handles a redirect to `mailto:` or an application's own scheme, which only the client can follow.
     private func leadsOutOfHTTP(_ url: AbsoluteURL, own: HostHooks?) -> Decision {
         guard applies(own, where: { $0.policy == .deny }) else { return .deliver }
         return .refuse(
@@ -177,11 +178,11 @@ struct RedirectHook {
     private func applies(_ own: HostHooks?, where condition: (RedirectRules) -> Bool) -> Bool {
         if condition(hooks.redirects) { return true }
         guard let own else { return false }
-        // Another host's wish to follow is not ours.
+        // Another host's rule to follow redirects does not apply here.
         return own !== hooks && own.redirects.policy != .follow && condition(own.redirects)
     }
 
-    // Origins alone: a query may hold what the log must not.
+    // Messages hold origins only: a query may contain values that must not be logged.
 
     private func denied(_ from: AbsoluteURL, _ to: Origin, _ owner: String, _ rule: Int?) -> Problem {
         let place = rule.map { "redirects/rules/\($0)" } ?? "redirects/policy"
@@ -221,7 +222,8 @@ struct RedirectHook {
 }
 
 extension Router {
-    /// Where a URL leads: plain http to a host that is upgraded is TLS, port 80 becomes 443 (rule 8).
+    /// The URL that a request is really sent to: plain http to an upgraded host becomes TLS, and port 80 becomes 443
+    /// (rule 8).
     func upgraded(_ url: AbsoluteURL) -> AbsoluteURL {
         let origin = url.origin
         guard origin.scheme == .http, wouldUpgrade(origin.host) else { return url }
@@ -231,14 +233,14 @@ extension Router {
         )
     }
 
-    /// Whether there are pins for that place, held to now or not: what came for such a host does not leave to a host
-    /// without pins. Pins that lapse, or are only reported on, do not open that way.
+    /// Whether there are pins for that origin, even expired or report-only ones: a request for such a host is not
+    /// redirected to a host without pins.
     func hasPins(_ origin: Origin) -> Bool {
         guard origin.scheme == .https else { return false }
         return snapshot.pinnedDomains.policy(host: origin.host, port: origin.port)?.hasPins ?? false
     }
 
-    /// Whether pins decide now who may serve there (invariant 6).
+    /// Whether pins decide at this time which server is accepted (invariant 6).
     func isHeldToPins(_ origin: Origin, at now: Int64) -> Bool {
         origin.scheme == .https && snapshot.pinnedDomains.isHeldToPins(host: origin.host, port: origin.port, at: now)
     }

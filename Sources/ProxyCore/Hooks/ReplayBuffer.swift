@@ -3,35 +3,35 @@ import HTTPCore
 import IOCore
 import SessionCore
 
-/// The body of a request as far as it has come, so that it can be sent again to where a redirect leads. Small ones stay
-/// in memory, larger ones go to a file without a name; beyond the limit nothing is kept.
+/// The received part of a request body, kept so that it can be sent again after a redirect. Small bodies stay in
+/// memory, larger ones go to a file without a name; a body beyond the limit is not kept.
 ///
-/// `@unchecked Sendable`: it is handed to the loop's work by way of the thread for files, and touched on the loop alone.
+/// `@unchecked Sendable`: it is passed to the loop's work through the thread for files, and touched on the loop alone.
 final class ReplayBuffer: @unchecked Sendable {
     private let limit: Int
     private let files: FileThread
     private let loop: EventLoop
-    /// Called when there is room again, or when the replay has caught up.
+    /// Called when there is room again, or when the replay is complete.
     private let resume: () -> Void
-    /// Called when what was kept cannot be sent again after all.
+    /// Called when the kept body cannot be sent again after all.
     private let fail: () -> Void
 
-    /// All of it as long as there is no file, else what was not handed to it yet.
+    /// The whole body while there is no file, else the part that was not passed to the file yet.
     private var memory: [UInt8] = []
     private var spool: SpooledBody?
     private var flow = WriteFlow()
     private(set) var count = 0
     private(set) var isLost = false
     private var isEnded = false
-    /// The last bytes of the body, which the origin does not get yet.
+    /// The last bytes of the body, which are held back from the origin.
     private var heldEnd: [UInt8]?
 
-    /// Who gets what was kept, and how much of it has gone.
+    /// The task that the kept body is sent to, and the bytes sent so far.
     private var replay: (task: LoopTask, position: Int)?
     private var isReading = false
     private var replays = 0
 
-    /// So much stays in memory.
+    /// Larger bodies go to a file.
     static let memoryLimit = 64 << 10
     private static let readSize = 64 << 10
 
@@ -66,30 +66,31 @@ final class ReplayBuffer: @unchecked Sendable {
         }
     }
 
-    /// The body ends with these bytes, which were taken already. As long as they are held back no origin has all of the
-    /// body: it answers when it is known whether all could be kept, and so whether a redirect of its can be followed.
+    /// Holds back the last bytes of the body, which were already appended. Without these bytes an origin does not
+    /// respond, so it responds when it is known whether the whole body was kept and whether its redirect can be
+    /// followed.
     ///
-    /// - Returns: whether they are held back; then `releaseEnd` gives them when `resume` is called.
+    /// - Returns: whether the bytes are held back; `releaseEnd` then returns them after `resume` was called.
     func holdEnd(_ bytes: borrowing Span<UInt8>) -> Bool {
         guard !isWritten, replay == nil, heldEnd == nil else { return holdsEnd }
         heldEnd = Array(copying: bytes)
         return true
     }
 
-    /// The bytes that were held back, once, when nothing is waited for any more.
+    /// Returns the held bytes once, when no write is pending any more.
     func releaseEnd() -> [UInt8]? {
         guard isWritten else { return nil }
         defer { heldEnd = nil }
         return heldEnd
     }
 
-    /// The bytes that are held back, for another task.
+    /// Returns the held bytes, for another task.
     func removeEnd() -> [UInt8]? {
         defer { heldEnd = nil }
         return heldEnd
     }
 
-    /// Whether no write is under way whose end could change what is known.
+    /// Whether no pending write can still fail.
     private var isWritten: Bool {
         isLost || isEnded || spool == nil || (flow.pending == 0 && flow.inFlight == 0)
     }
@@ -120,7 +121,7 @@ final class ReplayBuffer: @unchecked Sendable {
         if step.resumes || (holdsEnd && isWritten) { resume() }
     }
 
-    /// Too long, or no room: it goes through once, and is not kept.
+    /// Gives up keeping the body, which is too long or has no room: it can be sent once only.
     private func lose() {
         isLost = true
         memory = []
@@ -129,18 +130,18 @@ final class ReplayBuffer: @unchecked Sendable {
 
     // MARK: Sending again
 
-    /// Sends what is kept. Until that is done nothing else is to be sent.
+    /// Sends the kept body. Nothing else may be sent before that is complete.
     func replay(to task: LoopTask) {
         replay = nil
         guard count > 0 else { return }
-        // It is among what was kept.
+        // The held bytes are part of the kept body.
         heldEnd = nil
         guard spool != nil else {
             let all = memory
             task.send(all.span)
             return
         }
-        // What waits is written first, so that all of it is read from one place.
+        // Memory is written first, so that the whole body is read from the file.
         if !memory.isEmpty {
             flow.flush()
             handOver()
@@ -150,7 +151,7 @@ final class ReplayBuffer: @unchecked Sendable {
         sendMore()
     }
 
-    /// The task has room.
+    /// The task has room for more.
     func sendMore() {
         guard let replay, let spool, !isReading, replay.task.pendingBodyBytes < Self.readSize else { return }
         isReading = true
@@ -165,10 +166,10 @@ final class ReplayBuffer: @unchecked Sendable {
     private func didRead(_ bytes: [UInt8]?, for number: Int) {
         isReading = false
         guard !isEnded, let current = replay else { return }
-        // It was read for a task that has not come to send it.
+        // This read was for an earlier task.
         guard number == replays else { return sendMore() }
         guard let bytes, !bytes.isEmpty else {
-            // The request cannot be made whole: its end must not look like one.
+            // The request cannot be completed, and its end must not look like a complete one.
             lose()
             replay = nil
             fail()
@@ -185,7 +186,7 @@ final class ReplayBuffer: @unchecked Sendable {
         }
     }
 
-    /// Nothing is wanted any more.
+    /// The body is not needed any more.
     func end() {
         isEnded = true
         replay = nil
@@ -195,9 +196,9 @@ final class ReplayBuffer: @unchecked Sendable {
     }
 }
 
-/// The file of a kept body.
+/// The file of a replay buffer.
 ///
-/// `@unchecked Sendable`: `file` is touched by work on the thread for files alone, which also lets go of it.
+/// `@unchecked Sendable`: `file` is touched and released by work on the thread for files alone.
 private final class SpooledBody: @unchecked Sendable {
     private final class Contents: @unchecked Sendable {
         var file: UnnamedFile?
@@ -207,7 +208,7 @@ private final class SpooledBody: @unchecked Sendable {
     private let files: FileThread
     private let contents = Contents()
 
-    /// Where temporary files go.
+    /// The folder of temporary files.
     private static let folder = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
 
     init(files: FileThread) {
@@ -216,7 +217,7 @@ private final class SpooledBody: @unchecked Sendable {
 
     deinit {
         let contents = contents
-        // Giving a large file back takes the disk's time.
+        // Removing a large file takes the disk's time.
         files.submit { contents.file = nil }
     }
 
@@ -238,7 +239,7 @@ private final class SpooledBody: @unchecked Sendable {
         }
     }
 
-    /// - Parameter then: nil when they cannot be read.
+    /// - Parameter then: receives nil when the bytes cannot be read.
     func read(at offset: Int, count: Int, then: @escaping @Sendable ([UInt8]?) -> Void) -> Bool {
         files.submit { [contents] in
             then(contents.hasFailed ? nil : try? contents.file?.read(at: offset, count: count))

@@ -3,19 +3,19 @@ import HTTPCore
 import IOCore
 import SessionCore
 
-/// An answer's body on its way into a file, which nobody sees before it is whole. The disk holds the origin back, not
-/// the loop.
+/// A response body that is being saved to a file. The file is invisible until it is complete. A slow disk pauses the
+/// origin, not the loop.
 ///
-/// `@unchecked Sendable`: it is handed to the loop's work by way of the thread for files, and touched on the loop alone.
+/// `@unchecked Sendable`: it is passed to the loop's work through the thread for files, and touched on the loop alone.
 final class ResponseDownload: @unchecked Sendable {
-    /// The file as it is told to the client.
+    /// The description of the file for the client.
     struct Outcome: Sendable {
         var path: String
         var count: Int
         /// SHA-256, in hexadecimal digits.
         var digest: String
 
-        /// As a file URL (RFC 8089).
+        /// The path as a file URL (RFC 8089).
         var url: String {
             let plain = Array("/-._~".utf8)
             let escaped = path.utf8.map { byte in
@@ -37,10 +37,10 @@ final class ResponseDownload: @unchecked Sendable {
     private var isEnded = false
 
     /// - Parameters:
-    ///   - directory: where the file will stand.
-    ///   - quota: how many bytes the files in that folder may have, this one among them.
-    ///   - length: of the body, if that is known.
-    ///   - name: what its name ends with.
+    ///   - directory: the folder of the file.
+    ///   - quota: the limit of the bytes of all files in that folder, including this one.
+    ///   - length: the length of the body, if it is known.
+    ///   - name: the end of the file's name.
     ///   - resume: called when the disk has caught up.
     ///   - fail: called once, when the file cannot be written.
     init(
@@ -64,7 +64,7 @@ final class ResponseDownload: @unchecked Sendable {
             name: String(decoding: name, as: UTF8.self),
             folders: files.folders
         )
-        // Before the body is waited for: there may be no room for it. Without a thread the first write tells so.
+        // Space is reserved before the body arrives, because there may be none. Without a thread the first write fails.
         files.submit { [self] in
             guard let failure = contents.open() else { return }
             loop.submit { self.didWrite(0, failure) }
@@ -72,7 +72,7 @@ final class ResponseDownload: @unchecked Sendable {
     }
 
     deinit {
-        // Giving a large file back takes the disk's time.
+        // Removing a large file takes the disk's time.
         let contents = contents
         files.submit { contents.discard() }
     }
@@ -108,9 +108,9 @@ final class ResponseDownload: @unchecked Sendable {
         if step.resumes { resume() }
     }
 
-    /// The body is whole: writes what is left, and publishes the file.
+    /// The body is complete: writes the rest, and publishes the file.
     ///
-    /// - Parameter then: called on the loop, unless `end` comes first: then the file is taken away again.
+    /// - Parameter then: called on the loop. If `end` is called first, it is not called and the file is removed.
     func finish(then: @escaping (Result<Outcome, Problem>) -> Void) {
         let piece = pending
         pending = []
@@ -129,10 +129,10 @@ final class ResponseDownload: @unchecked Sendable {
         if !isAccepted { then(.failure(Self.noThread)) }
     }
 
-    /// Nobody wants it any more.
+    /// The file is not needed any more.
     func end() { isEnded = true }
 
-    /// Carried through the thread for files and called on the loop: it holds what belongs there.
+    /// A callback that is passed through the thread for files and called on the loop, to which its contents belong.
     private final class Callback: @unchecked Sendable {
         let call: (Result<Outcome, Problem>) -> Void
         init(_ call: @escaping (Result<Outcome, Problem>) -> Void) { self.call = call }
@@ -161,7 +161,7 @@ final class ResponseDownload: @unchecked Sendable {
             self.folders = folders
         }
 
-        /// - Returns: why there can be no file.
+        /// - Returns: the reason why the file cannot be made.
         func open() -> Problem? {
             guard file == nil else { return nil }
             do throws(IOFailure) {
@@ -176,7 +176,7 @@ final class ResponseDownload: @unchecked Sendable {
             }
         }
 
-        /// - Returns: why it could not be written.
+        /// - Returns: the reason why the bytes could not be written.
         func append(_ bytes: [UInt8]) -> Problem? {
             if let problem = open() { return problem }
             guard let file, let folder else { return problem(IOFailure(code: EBADF, during: "write")) }
@@ -207,7 +207,7 @@ final class ResponseDownload: @unchecked Sendable {
 
         func publish() -> Result<Outcome, Problem> {
             guard let file, let folder else { return .failure(problem(IOFailure(code: EBADF, during: "open"))) }
-            // Nobody guesses such a name, and whoever takes it nevertheless makes this one fail.
+            // Such a name cannot be guessed, and if it exists nevertheless, this download fails.
             let path = "\(directory)/\(String(UInt64.random(in: 0 ... .max), radix: 36))-\(name)"
             do throws(IOFailure) {
                 try file.publish(as: path)
@@ -222,7 +222,7 @@ final class ResponseDownload: @unchecked Sendable {
             }
         }
 
-        /// Gives back what it has of the disk and of the quota.
+        /// Releases the file and its part of the quota.
         func discard() {
             file = nil
             folder?.release(reserved)
@@ -239,7 +239,7 @@ final class ResponseDownload: @unchecked Sendable {
 }
 
 extension ResponseDownload {
-    /// What a file's name ends with, after the path that was asked for: letters, digits and `._-` alone, at most 100.
+    /// The end of a file's name, from the requested path: letters, digits and `._-` alone, at most 100.
     static func name(of target: borrowing Span<UInt8>) -> [UInt8] {
         var end = 0
         while end < target.count, target[end] != UInt8(ascii: "?"), target[end] != UInt8(ascii: "#") { end += 1 }

@@ -1,19 +1,19 @@
 import HTTPCore
 import IOCore
 
-/// The hook that `dataTaskDidReceiveResponse` is in a session, driven by rules: what becomes of an answer whose head is
-/// there. A value without a socket.
+/// The rules' decision about a response whose head has arrived: the counterpart of a session's
+/// `dataTaskDidReceiveResponse`. A value without a socket.
 struct ResponseHook {
     enum Decision {
-        /// - Parameter limit: bytes of the body that are handed on at most.
+        /// - Parameter limit: the largest number of body bytes that are delivered.
         case allow(limit: Int)
         case cancel(Problem)
         case becomeDownload(directory: String, quota: Int, limit: Int)
     }
 
     /// - Parameters:
-    ///   - hooks: those of the host that the client asked for.
-    ///   - own: those of the host that answers, when that is another: what it does not let by is refused.
+    ///   - hooks: the hooks of the host that the client requested.
+    ///   - own: the hooks of the responding host, if that is another one: a response that it refuses is refused.
     static func decide(_ head: borrowing ResponseHead, _ hooks: HostHooks, own: HostHooks? = nil) -> Decision {
         let decision = decide(head, hooks.responses, hooks.owner)
         guard let own, own !== hooks else { return decision }
@@ -82,7 +82,7 @@ struct ResponseHook {
         if let statuses = rule.statuses, !statuses.contains(head.status) { return false }
         if let types = rule.contentTypes, !types.matchAny(head.fields) { return false }
         if rule.minBytes != nil || rule.maxBytes != nil {
-            // What Content-Length says to HEAD counts as to GET.
+            // For HEAD, Content-Length counts as for GET.
             guard let count = head.contentLength else { return false }
             if let minimum = rule.minBytes, count < minimum { return false }
             if let maximum = rule.maxBytes, count > maximum { return false }
@@ -91,7 +91,7 @@ struct ResponseHook {
         return true
     }
 
-    /// Whether the body is a whole file: not without one, not a part of one, not an error's text.
+    /// Whether the body is a complete file: not a missing body, a part, or the text of an error.
     private static func canBeStored(_ head: borrowing ResponseHead) -> Bool {
         head.framing != .none && (200..<300).contains(head.status) && head.status != 206
     }

@@ -1,13 +1,13 @@
 import HTTPCore
 import IOCore
 
-/// Keeps a client that knows only the proxy with the proxy: in the answer to an upgraded request, or through a
-/// gateway, what would lead the client to TLS of its own is changed.
+/// Keeps a client that only knows the proxy with the proxy: in the response to an upgraded request, or through a
+/// gateway, everything that would make the client use TLS of its own is changed.
 ///
-/// URLs in `Location`, `Content-Location`, `Refresh` and `Link` that point to https on a host that would be upgraded too
-/// become http (or the gateway's own), `Strict-Transport-Security` and `Alt-Svc` go, and cookies lose what a client that
-/// speaks plain HTTP, to another name perhaps, would not take them with. After redirects that the proxy has followed,
-/// relative URLs become whole ones, because the client would put them to another place.
+/// URLs in `Location`, `Content-Location`, `Refresh` and `Link` that point to https on a host that would be upgraded
+/// too become http (or the gateway's own). `Strict-Transport-Security` and `Alt-Svc` are removed. Cookies lose
+/// attributes that a client would reject over plain HTTP, or from the gateway's name. After redirects that the proxy
+/// has followed, relative URLs become absolute, because the client would resolve them against another URL.
 struct ResponseRewriter {
     private let mode: URLRewriter.Mode
     private let urls: URLRewriter
@@ -25,7 +25,7 @@ struct ResponseRewriter {
 
     /// Writes the field in its changed form, or drops it.
     ///
-    /// - Returns: false when the field is to be written as it is.
+    /// - Returns: false when the field is unchanged and still has to be written.
     func rewrite(
         _ id: FieldName,
         at index: Int,
@@ -56,8 +56,8 @@ struct ResponseRewriter {
         }
     }
 
-    /// A gateway's upstream, where the client calls the gateway by another name: cookies for the one are none for the
-    /// other.
+    /// The upstream of a gateway that the client knows by another name: cookies for the upstream are not valid for that
+    /// name.
     private var foreignUpstream: Host? {
         guard let upstream = context.listener.configuration.upstream else { return nil }
         let authority = context.clientAuthority

@@ -1,15 +1,16 @@
 import HTTPCore
 import IOCore
 
-/// Changes URLs in an answer so that a client that follows them comes through the proxy again.
+/// Changes URLs in a response so that a client that follows them uses the proxy again.
 ///
-/// A URL is changed only where everyone reads its authority the same way; what stands behind that is kept byte by byte.
+/// A URL is changed only if its authority has a single interpretation; everything after the authority stays byte for
+/// byte.
 struct URLRewriter {
     enum Mode {
         case off
         /// https becomes http, which the proxy upgrades again.
         case upgraded
-        /// The upstream becomes the gateway, under the name by which the client called it.
+        /// The upstream becomes the gateway, under the name that the client used for it.
         case gateway
     }
 
@@ -17,7 +18,7 @@ struct URLRewriter {
     private let router: Router
     private let upstream: ListenerConfiguration.Upstream?
     private let clientAuthority: [UInt8]
-    /// Whether clients speak TLS to the gateway.
+    /// Whether clients use TLS to the gateway.
     private let isTLS: Bool
     private let base: AbsoluteURL?
 
@@ -48,14 +49,14 @@ struct URLRewriter {
         self.base = base
     }
 
-    /// A URL reference as the client should see it; nil when it stays as it is.
+    /// A URL reference in the form for the client; nil when it stays unchanged.
     func rewritten(_ reference: borrowing Span<UInt8>) -> [UInt8]? {
         if let parts = Parts(reference) {
             let scheme = parts.scheme ?? base?.origin.scheme
             let origin = Origin(scheme: scheme ?? .https, host: parts.host, port: parts.port)
             let rest = Array(copying: reference.extracting(parts.rest))
             if let changed = changed(origin, isWhole: scheme != nil, parts.userinfo, rest) { return changed }
-            // Where the client stands, another scheme may hold.
+            // The client may resolve this reference with another scheme.
             guard parts.scheme == nil, base != nil else { return nil }
             return text(origin.scheme.text, parts.userinfo, authority(origin), rest)
         }
@@ -64,20 +65,20 @@ struct URLRewriter {
             ?? text(resolved.origin.scheme.text, [], authority(resolved.origin), resolved.rest)
     }
 
-    /// - Parameter isWhole: false for a URL without a scheme, which has that of the page: the client's.
+    /// - Parameter isWhole: false for a URL without a scheme, which gets the scheme of the client's page.
     private func changed(_ origin: Origin, isWhole: Bool, _ userinfo: [UInt8], _ rest: [UInt8]) -> [UInt8]? {
         switch mode {
         case .off:
             return nil
         case .upgraded:
-            // Port 80 over TLS has no http spelling: http on port 80 means https on 443.
+            // Port 80 over TLS has no http form: http on port 80 means https on 443.
             guard isWhole, origin.scheme == .https, origin.port != 80, router.wouldUpgrade(origin.host) else {
                 return nil
             }
             let port = origin.port == 443 ? "" : ":\(origin.port)"
             return text("http", userinfo, Array("\(origin.host.authorityText)\(port)".utf8), rest)
         case .gateway:
-            // The client of a gateway has no proxy: http to the upstream would go out in the clear.
+            // A gateway's client uses no proxy, so http to the upstream would be sent without TLS.
             let port = origin.scheme == .http && origin.port == 80 ? 443 : origin.port
             guard let upstream, origin.host == upstream.host, port == upstream.port else { return nil }
             return text(isTLS ? "https" : "http", userinfo, clientAuthority, rest)
@@ -99,7 +100,7 @@ struct URLRewriter {
         return bytes
     }
 
-    /// Spaces and what is not ASCII, percent-encoded: what browsers make of them.
+    /// Percent-encodes spaces and bytes that are not ASCII, as browsers do.
     private static func escaped(_ reference: borrowing Span<UInt8>) -> [UInt8] {
         var bytes: [UInt8] = []
         for index in 0..<reference.count {
@@ -115,15 +116,15 @@ struct URLRewriter {
 
     /// The parts of a reference that begins with an authority.
     private struct Parts {
-        /// nil where the reference begins with `//`.
+        /// nil when the reference begins with `//`.
         var scheme: RequestHead.Scheme?
         var host: Host
         var port: UInt16?
-        /// With its `@`.
+        /// The user information with its `@`.
         var userinfo: [UInt8]
         var rest: Range<Int>
 
-        /// - Returns: nil for other references, and where the authority could be read in two ways.
+        /// - Returns: nil for other references, and for an authority with two interpretations.
         init?(_ reference: borrowing Span<UInt8>) {
             var start = 0
             if reference.hasPrefixIgnoringCase("https://") {
@@ -143,7 +144,7 @@ struct URLRewriter {
                 reference[end] != UInt8(ascii: "#")
             {
                 if reference[end] == UInt8(ascii: "@") {
-                    // A second one is read in two ways.
+                    // A second `@` has two interpretations.
                     guard at == nil else { return nil }
                     at = end
                 }
@@ -162,7 +163,7 @@ struct URLRewriter {
 }
 
 extension URLRewriter {
-    /// `5; url=https://…` (HTML, section 4.2.5.3, which is where this field is described).
+    /// Changes a value like `5; url=https://…` (HTML, section 4.2.5.3, describes this field).
     func rewritten(refresh value: borrowing Span<UInt8>) -> [UInt8]? {
         guard let place = Self.url(inRefresh: value), let url = rewritten(value.extracting(place)) else { return nil }
         return Array(copying: value.extracting(0..<place.lowerBound)) + url
@@ -200,7 +201,8 @@ extension URLRewriter {
         return index..<value.count
     }
 
-    /// The targets of links (RFC 8288, section 3): `<https://…>; rel="next"`. Programs page through an interface by them.
+    /// Changes the targets of links (RFC 8288, section 3): `<https://…>; rel="next"`. API clients find the next page
+    /// with them.
     func rewritten(link value: borrowing Span<UInt8>) -> [UInt8]? {
         var result: [UInt8] = []
         var copied = 0
@@ -229,17 +231,17 @@ extension URLRewriter {
     }
 }
 
-/// Takes out of a cookie what would keep a client that speaks plain HTTP to the proxy from taking it (RFC 6265 and its
-/// successor, `draft-ietf-httpbis-rfc6265bis`): `Secure`, and what is nothing without it.
+/// Removes attributes of a cookie that make a plain-HTTP client reject it (RFC 6265 and its successor,
+/// `draft-ietf-httpbis-rfc6265bis`): `Secure`, and the attributes that require it.
 struct CookieRewriter {
     /// The host behind a gateway that clients know by another name; nil elsewhere.
     let gateway: Host?
-    /// The client speaks TLS to the gateway, and takes cookies as they are but for their domain.
+    /// The client uses TLS to the gateway, and its cookies change only in their domain.
     var keepsSecure = false
 
-    /// - Returns: nil when it stays as it is.
+    /// - Returns: nil when the cookie stays unchanged.
     func rewritten(_ cookie: borrowing Span<UInt8>) -> [UInt8]? {
-        // Without Secure nobody takes these; with it, clients that trust loopback do.
+        // Without Secure every client rejects these; with it, clients that trust loopback accept them.
         if cookie.hasPrefixIgnoringCase("__Secure-") || cookie.hasPrefixIgnoringCase("__Host-") { return nil }
         let isSecure = !keepsSecure && hasAttribute(cookie, "Secure")
         var result: [UInt8] = []
@@ -271,7 +273,7 @@ struct CookieRewriter {
         return name.equalsIgnoringCase("Domain") && isDomainOfUpstream(value)
     }
 
-    /// Whether the domain takes in the upstream's host (RFC 6265, section 5.1.3), and so not the gateway's name.
+    /// Whether the domain includes the upstream's host (RFC 6265, section 5.1.3), and so not the gateway's name.
     private func isDomainOfUpstream(_ value: borrowing Span<UInt8>) -> Bool {
         guard let gateway, value.count > 0 else { return false }
         let domain =

@@ -2,12 +2,12 @@ import HTTPCore
 import IOCore
 import SessionCore
 
-/// One generation of the policy as one worker serves under it: the snapshot, the routes that it gives, and a session
-/// of its own, so that no connection and no TLS session goes over to another generation (invariant 4).
+/// One generation of the policy in one worker: the snapshot, its router, and a session of its own, so that no
+/// connection and no TLS session is used by another generation (invariant 4).
 ///
-/// A request that has gone out ends in its generation, whatever is loaded meanwhile. One that is replaced is retired: it
-/// takes nothing new, gives back what has not gone out, closes the connections that carry nothing, and is gone when its
-/// last request is.
+/// A request that was sent ends in its generation, whatever is loaded meanwhile. A replaced generation is retired: it
+/// starts no new requests, gives back requests that were not sent, closes idle connections, and is freed with its last
+/// request.
 ///
 /// `@unchecked Sendable` because it is made by the thread that reloads, handed over through `EventLoop.submit`, and
 /// from then on touched by that loop's thread alone.
@@ -20,13 +20,13 @@ final class Generation: @unchecked Sendable {
     let bodyTime: TimeSpan
     let idleTime: TimeSpan
     let requestBodyLimit: Int?
-    /// What intercepted clients are shown; nil without a local CA.
+    /// The certificates for intercepted clients; nil without a local CA.
     let leaves: LeafContexts?
 
     /// - Parameters:
-    ///   - loop: the worker's; the session is of use on its thread only.
-    ///   - workers: the limits are for the whole process, and each worker has its share.
-    ///   - descriptors: what connections may have.
+    ///   - loop: the worker's loop; the session is used on its thread only.
+    ///   - workers: the number of workers, which share the limits of the process.
+    ///   - descriptors: the descriptors that connections may use.
     init(
         _ snapshot: PolicySnapshot,
         loop: EventLoop,
@@ -51,7 +51,8 @@ final class Generation: @unchecked Sendable {
         leaves = snapshot.parts.authority.map { LeafContexts($0) }
     }
 
-    /// Takes nothing new from now on. Requests that have not gone out begin anew at once, under the worker's generation.
+    /// Starts no new requests from now on. Requests that were not sent restart at once under the worker's current
+    /// generation.
     func retire() {
         manager.retire()
     }

@@ -1,9 +1,9 @@
 package import ServerTrust
 
-/// A listener's `tls`, loaded.
+/// The loaded files of a listener's `tls`.
 package final class TLSMaterial: Sendable {
     let identity: ServerIdentity
-    /// Whose certificates clients have to show; empty when none is asked for.
+    /// The authorities of client certificates; empty when clients need none.
     let clientAuthorities: [Certificate]
 
     package init(identity: ServerIdentity, clientAuthorities: [Certificate] = []) {
@@ -11,35 +11,35 @@ package final class TLSMaterial: Sendable {
         self.clientAuthorities = clientAuthorities
     }
 
-    /// A context for the clients of a listener.
+    /// Makes a TLS context for the clients of a listener.
     ///
     /// - Parameters:
-    ///   - open: the ways to authenticate that its clients have.
-    ///   - http2: whether they may speak HTTP/2.
+    ///   - open: the ways in which its clients can authenticate.
+    ///   - http2: whether HTTP/2 is offered.
     func context(for open: AuthenticationConfiguration?, http2: Bool) throws(OpenSSLError) -> TLSServerContext {
         var settings = TLSServerContext.Settings()
         if http2 { settings.applicationProtocols.insert("h2", at: 0) }
         settings.clientAuthorities = clientAuthorities
-        // Where another way suffices, a client may go without a certificate.
+        // A client certificate is optional when there is another way to authenticate.
         let hasOtherWays = open.map { $0.takesSecrets || $0.peers != nil } ?? false
         settings.requiresClientCertificate = !(open?.clientCertificates == true && hasOtherWays)
         return try TLSServerContext(identity, settings)
     }
 }
 
-/// What one listener demands of its clients, under one snapshot.
+/// The requirements of one listener for its clients, under one snapshot.
 package final class ListenerSecurity: Sendable {
     package enum TLS: Sendable {
         case none
         case context(TLSServerContext)
-        /// It was to be spoken, and cannot be: nobody is served.
+        /// TLS is configured and its files could not be loaded: every client is refused.
         case unusable
     }
 
     package enum Authentication: Sendable {
         case none
         case credentials(ClientCredentials)
-        /// It was demanded, and its files are not there: nobody is served.
+        /// Authentication is configured and its files could not be loaded: every client is refused.
         case unusable
     }
 

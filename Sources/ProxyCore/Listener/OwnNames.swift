@@ -1,9 +1,9 @@
 import HTTPCore
 import IOCore
 
-/// The names that a listener answers to (invariant 16): a name that an attacker's DNS leads here is none of them.
+/// The names of a listener (invariant 16). A name that an attacker's DNS resolves to this machine is not one of them.
 struct OwnNames {
-    /// Beside `localhost` and the address that the client has connected to.
+    /// Further names besides `localhost` and the address that the client has connected to.
     let hosts: [Host]
 
     func contains(_ head: borrowing RequestHead, localAddress: @autoclosure () -> SocketAddress?) -> Bool {

@@ -4,9 +4,9 @@ package import IOCore
 import SessionCore
 import Synchronization
 
-/// The whole proxy: its listeners, its worker threads, its log. Used by the thread that made it.
+/// The whole proxy: its listeners, worker threads and log. Used by the thread that made it.
 package final class ProxyServer {
-    /// What requests are served under that begin now.
+    /// The policy of requests that begin now.
     package private(set) var snapshot: PolicySnapshot
     private let state: ServerState
     private let monitor: PinMonitor
@@ -25,9 +25,9 @@ package final class ProxyServer {
     private let clock: LoopClock
     private var isStopped = false
 
-    /// Why a proxy could not be started.
+    /// The reason why a proxy could not be started.
     package enum StartFailure: Error {
-        /// A listener's address is taken or not ours.
+        /// The address of a listener is in use or not available.
         case bind(listener: String, IOFailure)
         case log(path: String, IOFailure)
         case reports(path: String, IOFailure)
@@ -37,11 +37,11 @@ package final class ProxyServer {
     /// Binds all listeners and starts the workers.
     ///
     /// - Parameters:
-    ///   - log: overrides `log.tasks` of the configuration; the demo reads the lines itself.
-    ///   - monitoring: how reports are made and warnings told.
-    ///   - build: what the metrics say of the program.
-    ///   - clock: with `.byHand` there is one worker without a thread: `turn` and `advance` are what moves it. So has
-    ///     `monitoring` to say, then.
+    ///   - log: replaces `log.tasks` of the configuration; the demo reads the lines itself.
+    ///   - monitoring: settings of reports and warnings.
+    ///   - build: the program's version for the metrics.
+    ///   - clock: with `.byHand` there is one worker without a thread, which only `turn` and `advance` move.
+    ///     `monitoring` must then have the same clock.
     package init(
         snapshot: PolicySnapshot,
         log: LogWriter? = nil,
@@ -90,7 +90,7 @@ package final class ProxyServer {
         return configuration.workers > 0 ? configuration.workers : SystemProcessors.count
     }
 
-    /// Before workers are made: what they and the admin listener will open is added.
+    /// Reserves descriptors for the workers and the admin listener before these are made.
     private static func shareDescriptors(workers: Int) -> DescriptorShares {
         let figures = ProcessFigures.read()
         let limit = figures.maximalDescriptors > 0 ? figures.maximalDescriptors : .max
@@ -101,12 +101,13 @@ package final class ProxyServer {
         )
     }
 
-    /// Its loop's, and those of libcurl's handle for two generations.
+    /// Descriptors of the loop, and of libcurl's handle for two generations.
     private static let descriptorsOfWorker = 6
-    /// The admin listener's loop, signals, watched folders, the cache.
+    /// Descriptors of the admin listener's loop, signals, watched folders and the cache.
     private static let descriptorsOfOthers = 8
 
-    /// How many client connections are let in, and what the system allows; nil when it allows as many as are configured.
+    /// The number of client connections that the system's limit of descriptors allows; nil when it allows as many as
+    /// are configured.
     package var descriptorShortage: (connections: Int, shares: DescriptorShares)? {
         let shares = state.descriptors
         return shares.clients < snapshot.configuration.limits.connections ? (shares.clients, shares) : nil
@@ -120,7 +121,7 @@ package final class ProxyServer {
         }
     }
 
-    /// The same policy, with the addresses that this program has: they are never dialled.
+    /// Adds the addresses of this program's listeners to the policy: they are never dialled.
     private static func placed(_ snapshot: PolicySnapshot, at sockets: [ListeningSocket]) -> PolicySnapshot {
         snapshot.changed {
             $0.ownListeners = sockets.compactMap { AddressAndPort($0.address) }
@@ -181,21 +182,21 @@ package final class ProxyServer {
         self.admin = try AdminServer(admin, socket: adminSocket, source: source)
     }
 
-    /// Whether the workers do anything at all; who wants to know must ask again and again. False when a restart is the only
-    /// thing that helps.
+    /// Whether all workers respond. Stuck workers are noticed by repeated calls. False when only a restart helps.
     package var isAlive: Bool { watchdog.check() }
 
-    /// Where the admin listener is; nil without one.
+    /// The address of the admin listener; nil without one.
     package var adminAddress: SocketAddress? { adminSocket?.address }
 
-    /// Where it listens, in the order of the configuration; port 0 is replaced by the one that the kernel chose.
+    /// The addresses of the listeners, in the order of the configuration; port 0 is replaced by the port that the
+    /// kernel chose.
     package var listening: [(configuration: ListenerConfiguration, address: SocketAddress)] {
         zip(snapshot.configuration.listeners, sockets).map { ($0, $1.address) }
     }
 
     // MARK: By hand
 
-    /// One turn of the only worker's loop.
+    /// Runs one turn of the only worker's loop.
     ///
     /// - Returns: whether anything happened in it.
     package func turn(waitingAtMost limit: TimeSpan = TimeSpan(nanoseconds: 0)) -> Bool {
@@ -203,7 +204,7 @@ package final class ProxyServer {
         return workers[0].loop.turn(waitingAtMost: limit)
     }
 
-    /// Tells, also after the server has gone, whether its worker is still there: something holds it then.
+    /// A closure that tells, even after the server was freed, whether its worker still exists: something holds it then.
     package var workerIsAlive: () -> Bool {
         { [weak worker = workers[0]] in worker != nil }
     }
@@ -211,21 +212,21 @@ package final class ProxyServer {
     /// Moves the only worker's clock forward.
     package func advance(by span: TimeSpan) { workers[0].loop.advance(by: span) }
 
-    /// What the only worker holds; empty when nothing is under way, and its clock has gone on long enough for all that is
-    /// kept for a while.
+    /// Descriptions of everything that the only worker holds; empty when nothing is under way and the clock has passed
+    /// the end of all temporary storage.
     package var leftovers: [String] { workers[0].leftovers }
 
     // MARK: Reload
 
-    /// Puts another policy in the place of this one, and returns when no request begins under the former any more.
-    /// Those under way finish under it.
+    /// Replaces the policy, and returns when no request can begin under the former one. Requests that were sent finish
+    /// under it.
     ///
-    /// What belongs to the start stays: `workers`, `listeners` and `admin`, whose values in the new snapshot are replaced. Blocking:
-    /// never on a loop.
+    /// `workers`, `listeners` and `admin` belong to the start: their values in the new snapshot are replaced by the
+    /// present ones. This call blocks and must not be made on a loop.
     ///
-    /// - Parameter reopensLog: a log that is a file is opened anew, also where its path is the same.
-    /// - Returns: what of the new configuration is taken in with a restart only.
-    /// - Throws: when the task log cannot be opened or memory is short: then all is as it was.
+    /// - Parameter reopensLog: reopens a log that is a file, even when its path is the same.
+    /// - Returns: the parts of the new configuration that need a restart.
+    /// - Throws: when the task log cannot be opened or memory is short; nothing has changed then.
     @discardableResult
     package func reload(
         _ next: PolicySnapshot,
@@ -247,7 +248,7 @@ package final class ProxyServer {
             if opensLog { log?.close() }
             throw error
         }
-        // Before the first handshake of the new generation can fail: its reports go where the new files say.
+        // This comes first, so that reports of the new generation's handshakes go where the new files say.
         monitor.replace(placed)
         let responses = replaceCache(from: current, to: placed.configuration)
         onWorkers { index, worker in worker.adopt(generations[index], log: log, cache: responses) }
@@ -260,8 +261,8 @@ package final class ProxyServer {
         return needs
     }
 
-    /// What is stored stays where the configuration of the cache does. Else the former gives up its folder first; requests
-    /// that are under way find and store nothing in it any more.
+    /// Keeps the cache if its configuration has not changed. Otherwise the former cache gives up its folder first;
+    /// requests under way neither find nor store anything in it any more.
     private func replaceCache(from current: Configuration, to next: Configuration) -> ResponseCache? {
         guard current.cache != next.cache else { return cache.current }
         let former = cache.current
@@ -271,13 +272,13 @@ package final class ProxyServer {
         return cache.current
     }
 
-    /// For the metrics: a reload that came to nothing.
+    /// Counts a failed reload for the metrics.
     package func noteReload(_ failure: ReloadFailure) { status.change { $0.reloads.note(failure) } }
 
-    /// For the metrics: domains whose pins a reload has given up.
+    /// Counts, for the metrics, domains whose pins a reload has dropped.
     package func noteDroppedPins(_ count: Int) { status.change { $0.reloads.droppedPins += count } }
 
-    /// One for each worker, or none.
+    /// Makes one generation for each worker, or none at all.
     private func makeGenerations(_ snapshot: PolicySnapshot) throws(StartFailure) -> [Generation] {
         var made: [Generation] = []
         for worker in workers {
@@ -286,7 +287,7 @@ package final class ProxyServer {
                 let shares = state.descriptors
                 made.append(try Generation(snapshot, loop: loop, workers: workers.count, descriptors: shares))
             } catch {
-                // Their threads let go of them.
+                // The generations are released on their workers' threads.
                 for (worker, generation) in zip(workers, made) { worker.loop.submit { generation.retire() } }
                 throw .system("\(error)")
             }
@@ -294,7 +295,7 @@ package final class ProxyServer {
         return made
     }
 
-    /// Opens a task log that is a file, and the file of reports, anew: they have been moved away to begin others.
+    /// Reopens a task log that is a file, and the file of reports, after they were moved away.
     package func reopenLogs() throws(StartFailure) {
         monitor.reopenReportFile()
         guard !isLogGiven, snapshot.configuration.log.tasks.isFile else { return }
@@ -305,12 +306,12 @@ package final class ProxyServer {
 
     private func changeLog(_ next: LogWriter?) {
         guard next !== log else { return }
-        // No worker has it any more.
+        // No worker uses it any more.
         log?.close()
         log = next
     }
 
-    /// Has each worker do something on its thread, and waits for the last.
+    /// Runs a closure on each worker's thread, and waits for the last.
     private func onWorkers(_ body: @escaping @Sendable (Int, Worker) -> Void) {
         guard !isStopped else { return }
         if clock == .byHand {
@@ -329,27 +330,27 @@ package final class ProxyServer {
 
     // MARK: The end
 
-    /// Client connections that are open.
+    /// The number of open client connections.
     package var connections: Int { state.connections }
 
-    /// Is not ready any more, stops accepting and lets what is under way finish; `isDrained` becomes true in time.
+    /// Reports not ready, stops accepting, and lets current requests finish; `isDrained` becomes true in time.
     ///
-    /// - Parameter grace: how long connections stay on which nothing is asked: a client may have sent its next request when
-    ///   this begins, or send it before it could be told.
+    /// - Parameter grace: how long idle connections stay open: a client may have sent its next request already, or send
+    ///   it before it can know about the end.
     package func drain(grace: TimeSpan = TimeSpan(nanoseconds: 0)) {
         status.change { $0.isDraining = true }
         for worker in workers { worker.loop.submit { worker.drain(grace: grace) } }
     }
 
-    /// Whether nothing is left of what `drain` waits for.
+    /// Whether everything that `drain` waits for is over.
     package var isDrained: Bool { state.drainingWorkers == workers.count && state.connections == 0 }
 
-    /// Ends all that is left and waits for the threads. The server cannot be used afterwards.
+    /// Ends everything that is left and waits for the threads. The server cannot be used afterwards.
     package func stop() {
         isStopped = true
         for worker in workers { worker.loop.submit { worker.stop() } }
         for thread in threads { thread.join() }
-        // Nothing waits: it returns when the work has been done.
+        // The loop returns when its work is done, because it has nothing to wait for.
         if clock == .byHand { for worker in workers { worker.loop.run() } }
         state.files.stop()
         passwords.stop()

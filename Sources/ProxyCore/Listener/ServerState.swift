@@ -1,19 +1,20 @@
 import IOCore
 import Synchronization
 
-/// What the workers share: how many client connections there are, how many of them drain, and a thread that waits for the disk.
+/// State that the workers share: the number of client connections, the number of draining workers, and the thread for
+/// files.
 final class ServerState: Sendable {
     private let count = Atomic<Int>(0)
     private let drains = Atomic<Int>(0)
     let files = FileThread()
-    /// How many descriptors connections may have, and which.
+    /// The descriptors that connections may use.
     let descriptors: DescriptorShares
 
     init(descriptors: DescriptorShares) {
         self.descriptors = descriptors
     }
 
-    /// Counts a connection in, unless the limit is reached, or the one that the descriptors set.
+    /// Counts a new connection, unless the limit or the number of descriptors is reached.
     func admit(limit: Int) -> Bool {
         let limit = min(limit, descriptors.clients)
         if count.wrappingAdd(1, ordering: .relaxed).newValue <= limit { return true }
@@ -27,9 +28,9 @@ final class ServerState: Sendable {
 
     var connections: Int { count.load(ordering: .relaxed) }
 
-    /// A worker takes no new connections any more, and has counted in what waited for it.
+    /// A worker has stopped accepting, and has counted the connections that were waiting for it.
     func noteDrain() { drains.wrappingAdd(1, ordering: .releasing) }
 
-    /// Workers that take no new connections.
+    /// The number of workers that have stopped accepting.
     var drainingWorkers: Int { drains.load(ordering: .acquiring) }
 }

@@ -4,32 +4,32 @@ import IOCore
 import ServerTrust
 import SessionCore
 
-/// One loop's share of the proxy: the connections it has accepted, their exchanges, its session, its log lines.
+/// One loop's share of the proxy: the connections that it has accepted, their exchanges, its session, its log lines.
 ///
 /// `@unchecked Sendable` because a worker is made before its thread starts and is from then on touched by that thread
 /// alone: other threads reach it through `EventLoop.submit` only.
 final class Worker: @unchecked Sendable {
     let loop: EventLoop
-    /// What new requests are served under. Older ones live as long as the exchanges that hold them.
+    /// The generation for new requests. Older ones live as long as the exchanges that hold them.
     private(set) var generation: Generation
     let pseudonym: [UInt8]
-    /// What is added to Via of a request of that minor version.
+    /// The value added to Via, by the minor version of the request.
     let viaOfVersion10: [UInt8]
     let viaOfVersion11: [UInt8]
     let viaOfVersion2: [UInt8]
-    /// nil: nothing is cached.
+    /// nil when nothing is cached.
     private(set) var cache: ResponseCache?
     private(set) var isDraining = false
-    /// The time an idle client has during the drain: it may not know yet that its connection is to end.
+    /// How long an idle client is served while draining: it may not know yet that its connection will end.
     private var drainGrace = TimeSpan.seconds(0)
     private var isStopped = false
 
-    /// What is read from a client lands here first: an idle connection needs no buffer of its own.
+    /// The buffer that client bytes are read into, so that an idle connection needs no buffer of its own.
     var scratch = ByteBuffer()
     static let readSize = 64 << 10
     private static let restTime = TimeSpan.seconds(2)
 
-    /// For the metrics.
+    /// Counters for the metrics.
     let counters = WorkerCounters()
     let authenticator: ClientAuthenticator
     private let server: ServerState
@@ -72,7 +72,7 @@ final class Worker: @unchecked Sendable {
         restTimer = LoopTimer { [unowned self] in rest() }
     }
 
-    /// Accepts from a listener from now on.
+    /// Starts to accept connections of a listener.
     func listen(_ socket: ListeningSocket, _ configuration: ListenerConfiguration) throws(IOFailure) {
         let listener = WorkerListener(
             socket: socket,
@@ -84,7 +84,7 @@ final class Worker: @unchecked Sendable {
         listeners.append(listener)
     }
 
-    /// Where what waits for the disk is done.
+    /// The thread for file operations.
     var files: FileThread { server.files }
 
     // MARK: Connections
@@ -130,11 +130,11 @@ final class Worker: @unchecked Sendable {
     func returnExchange(_ exchange: Exchange) {
         exchange.detach()
         if idleExchanges.count < 256 { idleExchanges.append(exchange) }
-        // Puts it off while requests come: a store.
+        // Each request postpones the rest, which costs one store.
         loop.arm(restTimer, after: Self.restTime)
     }
 
-    /// No request has ended for a while: memory that load took is given back to the system.
+    /// Gives unused memory back to the system when no request has ended for a while.
     private func rest() {
         idleExchanges = []
         SystemMemory.release()
@@ -178,7 +178,7 @@ final class Worker: @unchecked Sendable {
 
     // MARK: Dates and log
 
-    /// The Date of this second (RFC 9110, section 6.6.1).
+    /// The value of Date for the current second (RFC 9110, section 6.6.1).
     var httpDate: [UInt8] {
         let second = loop.wallClock / 1_000_000
         if second != dateSecond {
@@ -206,7 +206,7 @@ final class Worker: @unchecked Sendable {
         }
     }
 
-    /// The origin was asked in the background.
+    /// Counts and logs a request of a background refresh.
     func log(_ refresh: CacheRefresh, _ task: LoopTask) {
         counters.note(task.metrics.transaction)
         logBuffer?.line { logLine.write(refresh, task, to: &$0) }
@@ -214,7 +214,8 @@ final class Worker: @unchecked Sendable {
 
     // MARK: Reload
 
-    /// Serves what begins or goes on from now on under another policy. Requests that have gone out finish under theirs.
+    /// Uses another policy for everything that begins or continues from now on. Requests that were sent finish under
+    /// theirs.
     func adopt(_ next: Generation, log: LogWriter?, cache: ResponseCache?) {
         guard !isStopped else { return }
         self.cache = cache
@@ -223,10 +224,10 @@ final class Worker: @unchecked Sendable {
         observer.observe(next.manager)
         for listener in listeners { listener.adopt(next) }
         let settings = next.snapshot.configuration.log
-        // What is to be masked is masked from now on, also for requests under way.
+        // The new masking also applies to requests that are under way.
         logLine = TaskLogLine(redacting: settings.redact)
         logTo(log)
-        // Last: what it gives back begins anew.
+        // This comes last, because the requests that it gives back restart at once.
         former.retire()
     }
 
@@ -250,7 +251,7 @@ final class Worker: @unchecked Sendable {
     /// How long a client's connection may be idle now.
     var idleTime: TimeSpan { isDraining ? min(drainGrace, generation.idleTime) : generation.idleTime }
 
-    /// Takes no new connections. Each client is told with its next answer that its connection ends; what was asked before is
+    /// Stops accepting. Each client learns with its next response that its connection ends; earlier requests are
     /// served.
     ///
     /// - Parameter grace: how long a connection may be idle from now on.
@@ -271,7 +272,7 @@ final class Worker: @unchecked Sendable {
         // Older generations have lost their last tasks with the connections.
         generation.manager.invalidateSession(cancelingTasks: true)
         observer.stop()
-        // Each of them holds the worker.
+        // Each idle exchange holds the worker.
         idleExchanges = []
         listeners = []
         logBuffer?.flush()

@@ -2,12 +2,12 @@ import HTTPCore
 import IOCore
 import SessionCore
 
-/// One listener as one worker serves it: accepts its connections and finds the routes of their requests.
+/// One listener in one worker: accepts its connections and finds the routes of their requests.
 final class WorkerListener: EventHandler {
     let configuration: ListenerConfiguration
-    /// Its place in the configuration.
+    /// The position of the listener in the configuration.
     private let index: Int
-    /// What it demands of its clients.
+    /// The listener's requirements for its clients.
     private(set) var security: ListenerSecurity
     private let socket: ListeningSocket
     private let worker: Worker
@@ -18,13 +18,13 @@ final class WorkerListener: EventHandler {
     private var retry: LoopTimer!
     private var isStopped = false
 
-    /// A loop takes a few at a time, so that a burst spreads over the loops.
+    /// The number of connections accepted in one turn: a small number spreads a burst over the loops.
     private static let acceptsATurn = 16
 
-    /// What becomes of a request's authority.
+    /// The result of routing a request.
     enum Decision {
         case route(Route)
-        /// The proxy itself is asked.
+        /// The request is for the proxy itself.
         case own
         case refused(Problem, Route?)
     }
@@ -41,7 +41,7 @@ final class WorkerListener: EventHandler {
         adopt(worker.generation)
     }
 
-    /// Finds the routes anew, under another policy.
+    /// Uses another policy for the routes from now on.
     func adopt(_ generation: Generation) {
         security = generation.snapshot.security[index]
         routes = RouteCache()
@@ -60,13 +60,13 @@ final class WorkerListener: EventHandler {
         try worker.loop.register(socket.descriptor, [.readable, .exclusive], self)
     }
 
-    /// Takes what waits in the kernel's queue, and nothing more.
+    /// Accepts the connections in the kernel's queue, and no later ones.
     func stop() {
         guard !isStopped else { return }
         isStopped = true
         acceptWaiting(atMost: Int.max)
         socket.refuse()
-        // A Unix socket's queue outlives that.
+        // The queue of a Unix socket would stay otherwise.
         acceptWaiting(atMost: Int.max)
         worker.loop.unregister(socket.descriptor)
         worker.loop.remove(retry)
@@ -84,7 +84,7 @@ final class WorkerListener: EventHandler {
             case .wouldBlock:
                 return
             case .exhausted:
-                // Out of descriptors: the listener would be ready for ever. Look again when some may be free.
+                // Without free descriptors the listener would stay ready. It is checked again when some may be free.
                 guard !isStopped else { return }
                 worker.loop.unregister(socket.descriptor)
                 worker.loop.arm(retry, after: .milliseconds(100))
@@ -100,11 +100,11 @@ final class WorkerListener: EventHandler {
         if let authority = connection.intercepted { return inside(authority, head) }
         if head.method == .connect { return connect(head) }
         if isGateway { return gateway(head, connection) }
-        // RFC 9110, section 9.3.7. A gateway stands for its upstream, of which the client asks this.
+        // RFC 9110, section 9.3.7. For a gateway the request is meant for its upstream.
         return head.form == .asterisk ? .own : forward(head)
     }
 
-    /// A request behind a CONNECT: it goes where the CONNECT was to go, or nowhere.
+    /// Routes a request inside a CONNECT: it may only go to the host and port of the CONNECT.
     private func inside(_ authority: InterceptedAuthority, _ head: borrowing RequestHead) -> Decision {
         if head.method == .connect {
             return .refused(Problem(.connectDenied, "A CONNECT inside of a CONNECT leads nowhere."), nil)
@@ -157,7 +157,7 @@ final class WorkerListener: EventHandler {
         return decision(route)
     }
 
-    /// The route of a request that a redirect leads to: under the same rules as one of a client, and each time anew.
+    /// Routes a request that follows a redirect: under the same rules as a client's request, evaluated each time.
     func route(toHop origin: Origin, under router: Router) -> Route {
         if isGateway, let upstream = configuration.upstream, origin.scheme == .https, origin.host == upstream.host,
             origin.port == upstream.port

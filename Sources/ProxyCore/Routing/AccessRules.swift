@@ -1,13 +1,13 @@
 package import HTTPCore
 
-/// The `access` rules, compiled: which names may be asked for, and which addresses may be dialled. Deny wins over
-/// allow (invariant 14).
+/// The compiled `access` rules: which hosts may be requested, and which addresses may be dialled. Deny wins over allow
+/// (invariant 14).
 package struct AccessRules: Sendable {
     package enum HostVerdict: Hashable, Sendable {
         case allowed
-        /// By the entry of `denyHosts` at this index.
+        /// Denied by the entry of `denyHosts` at this index.
         case denied(rule: Int)
-        /// No entry of `allowHosts` takes the host in.
+        /// No entry of `allowHosts` matches the host.
         case notAllowed
     }
 
@@ -21,13 +21,14 @@ package struct AccessRules: Sendable {
         addresses = AddressRules(denying: configuration.denyAddresses, ownListeners: ownListeners)
     }
 
-    /// Whether `host` may be asked for at all. An IP literal's address is judged too, before anything is dialled.
+    /// Decides whether `host` may be requested. The address of an IP literal is evaluated here as well, before anything
+    /// is dialled.
     package func evaluate(_ host: Host) -> HostVerdict {
         if let rule = denyHosts.match(host) { return .denied(rule: rule) }
         return allowHosts.contains(host) ? .allowed : .notAllowed
     }
 
-    /// Whether `address` may be dialled; see `AddressRules.judge`.
+    /// Decides whether `address` may be dialled; see `AddressRules.evaluate`.
     package func evaluate(
         _ address: IPAddress,
         port: UInt16,
@@ -36,7 +37,7 @@ package struct AccessRules: Sendable {
         addresses.evaluate(address, port: port, exempting: exemption)
     }
 
-    /// For error answers and the log: which rule it was, and where it stands.
+    /// Names the rule of a verdict and its place in the configuration, for error responses and the log.
     package func describe(_ verdict: HostVerdict) -> String {
         switch verdict {
         case .allowed: "allowed"

@@ -3,18 +3,18 @@ package import IOCore
 
 /// A named set of addresses that a rule can deny as one.
 package enum AddressGroup: String, CaseIterable, Sendable {
-    /// Whatever addresses the machine has at that moment: the kernel is asked.
+    /// All addresses of this machine at that moment, as the kernel reports them.
     case own = "self"
     case loopback
     case linkLocal = "link-local"
-    /// Where cloud machines find their credentials.
+    /// The addresses where cloud machines get their credentials.
     case metadata
     case multicast
     case unspecified
     case `private`
     case cgnat
 
-    /// What `denyAddresses` is when a configuration does not say.
+    /// The value of `denyAddresses` when a configuration has none.
     package static var deniedByDefault: [AddressGroup] {
         [.own, .loopback, .linkLocal, .metadata, .multicast, .unspecified]
     }
@@ -49,9 +49,10 @@ package struct AddressBlock: Hashable, Sendable {
     package enum Fault: Error, Hashable, Sendable {
         case notAnAddress
         case prefixInvalid
-        /// Bits are set behind the prefix: a slip of the hand more often than a wish. The block that was perhaps meant.
+        /// Bits are set behind the prefix, which is rather a mistake than an intention. The value is the block that was
+        /// probably meant.
         case hostBitsSet(String)
-        /// A v4-mapped block: addresses of that kind are IPv4 addresses.
+        /// A block of v4-mapped addresses: such addresses count as IPv4 addresses.
         case mappedIPv4
     }
 
@@ -60,7 +61,7 @@ package struct AddressBlock: Hashable, Sendable {
         let bytes = text.utf8
         let slash = bytes.firstIndex(of: UInt8(ascii: "/"))
         guard let address = IPAddress(String(text[..<(slash ?? text.endIndex)])) else { throw .notAnAddress }
-        // The prefix length would be counted in the bits of the other family.
+        // The prefix length would count the bits of the other family.
         if address.isIPv4, bytes.contains(UInt8(ascii: ":")) { throw .mappedIPv4 }
         let width = address.isIPv4 ? 32 : 128
         var prefixLength = width
@@ -104,15 +105,15 @@ package enum AddressRule: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Which addresses may be dialled. Judging an address compares integers and allocates nothing; where the machine's own
-/// addresses matter, the kernel is asked.
+/// Decides which addresses may be dialled. An evaluation compares integers and allocates nothing; only for the
+/// machine's own addresses the kernel is queried.
 ///
-/// An address that embeds an IPv4 address (`IPAddress.embedsIPv4`) is judged as itself and as that IPv4 address: what
-/// either is denied, it is denied.
+/// An address that embeds an IPv4 address (`IPAddress.embedsIPv4`) is evaluated as itself and as that IPv4 address: it
+/// is denied if either is.
 package struct AddressRules: Sendable {
     package enum Verdict: Equatable, Sendable {
         case allowed
-        /// By the entry of `denyAddresses` at this index; `rules` has its text.
+        /// Denied by the entry of `denyAddresses` at this index; `rules` has its text.
         case denied(rule: Int)
         /// The address is one of this program's own listeners.
         case deniedOwnListener
@@ -122,18 +123,19 @@ package struct AddressRules: Sendable {
 
     /// The entries of `denyAddresses`.
     package let rules: [AddressRule]
-    /// Where this program listens. A wildcard address stands for every address that this machine has when one is dialled.
+    /// The addresses of this program's listeners. A wildcard address stands for all addresses that this machine has at
+    /// the time of dialling.
     package let ownListeners: [AddressAndPort]
 
     private let blocks: [CompiledBlock]
-    /// The place of the group `self` in `rules`.
+    /// The index of the group `self` in `rules`.
     private let ownRule: Int?
     private let destination: Destination
 
-    /// Where the kernel sends packets to an address.
+    /// Looks up the kernel's route to an address.
     package typealias Destination = @Sendable (IPAddress) -> RouteLookup.Destination
 
-    /// - Parameter destination: in place of the kernel, for tests.
+    /// - Parameter destination: replaces the kernel's answer in tests.
     package init(
         denying rules: [AddressRule],
         ownListeners: [AddressAndPort] = [],
@@ -148,10 +150,10 @@ package struct AddressRules: Sendable {
         ownRule = rules.firstIndex(of: .group(.own))
     }
 
-    /// Whether a connection to `address` may be opened.
+    /// Decides whether a connection to `address` may be opened.
     ///
     /// `exemption` is the exact address and port of the request's own `resolve`, or of the IP literal in its gateway's
-    /// `upstream`; it goes before every rule but the one on our own listeners.
+    /// `upstream`. It has precedence over every rule except the one for this program's listeners.
     package func evaluate(_ address: IPAddress, port: UInt16, exempting exemption: AddressAndPort? = nil) -> Verdict {
         if let verdict = evaluateOwnListeners(address, port) { return verdict }
         if let exemption, exemption.port == port, exemption.address == address { return .allowed }
@@ -170,7 +172,7 @@ package struct AddressRules: Sendable {
         for index in ownListeners.indices where ownListeners[index].port == port {
             let listener = ownListeners[index].address
             func isListener(_ address: IPAddress) -> Bool {
-                // Dialling the unspecified address reaches this machine, where a listener on loopback hears it.
+                // A connection to the unspecified address reaches this machine, and so a listener on loopback.
                 listener == address || address.isUnspecified || (listener.isUnspecified && address.isLoopback)
             }
             if isListener(address) || address.embedsIPv4(where: isListener) { return .deniedOwnListener }
@@ -179,7 +181,7 @@ package struct AddressRules: Sendable {
         return isWildcardPort ? evaluateOwnAddress(address) { .deniedOwnListener } : nil
     }
 
-    /// The verdict on an address if it, or one that it embeds, is this machine's; nil for other addresses.
+    /// The verdict on an address that is, or embeds, an address of this machine; nil for other addresses.
     private func evaluateOwnAddress(_ address: IPAddress, _ verdict: () -> Verdict) -> Verdict? {
         var failure: IOFailure?
         func isOwn(_ address: IPAddress) -> Bool {
@@ -197,7 +199,7 @@ package struct AddressRules: Sendable {
 
     private struct CompiledBlock: Sendable {
         var block: AddressBlock
-        /// Its place in `rules`.
+        /// The index in `rules`.
         var rule: Int32
     }
 }

@@ -17,10 +17,10 @@ extension HostPattern: CustomStringConvertible {
     }
 }
 
-/// Patterns compiled for the request path: the cost of a look-up depends on the labels of the host, not on the number
-/// of patterns, and nothing is allocated.
+/// Compiled patterns for the request path: the cost of a lookup depends on the labels of the host, not on the number of
+/// patterns, and nothing is allocated.
 package struct HostPatternSet: Equatable, Sendable {
-    /// As written, in order.
+    /// The patterns as written, in order.
     package let patterns: [HostPattern]
     private let anyIndex: Int?
     private var exact = HostTable<Int>()
@@ -30,7 +30,7 @@ package struct HostPatternSet: Equatable, Sendable {
         self.patterns = patterns
         anyIndex = patterns.firstIndex(of: .any)
         for (index, pattern) in patterns.enumerated() {
-            // A pattern that stands twice is found by its first place.
+            // A pattern that occurs twice is found at its first index.
             switch pattern {
             case .any: break
             case .exactly(let host): _ = exact.insert(host, includeSubdomains: false, index)
@@ -44,15 +44,15 @@ package struct HostPatternSet: Equatable, Sendable {
 
     package var isEmpty: Bool { patterns.isEmpty }
 
-    /// The rest is compiled from the patterns.
+    /// Compares the patterns alone, because the rest is compiled from them.
     package static func == (left: HostPatternSet, right: HostPatternSet) -> Bool { left.patterns == right.patterns }
 
-    /// The index of a pattern that takes in `host`, or nil.
+    /// The index of a pattern that matches `host`, or nil.
     package func match(_ host: Host) -> Int? {
         if let anyIndex { return anyIndex }
         if let index = exact.lookup(host) { return index }
         guard host.kind == .name else { return nil }
-        // What lies below a name is what has that name, or one below it, as its parent.
+        // A host below a name has that name, or one below it, as its parent.
         let bytes = host.bytes.span
         var place = 0
         while place < bytes.count, bytes[place] != UInt8(ascii: ".") { place += 1 }

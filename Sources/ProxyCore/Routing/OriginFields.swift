@@ -1,12 +1,13 @@
 import HTTPCore
 
-/// The fields of a client's request as they go to the origin.
+/// The fields of a client's request in the form for the origin.
 enum OriginFields {
-    /// End-to-end fields in their order, then Via (RFC 9110, section 7.6). Host and framing are the session's to make.
+    /// Copies the end-to-end fields in their order, then adds Via (RFC 9110, section 7.6). The session adds Host and
+    /// framing.
     ///
     /// - Parameters:
     ///   - via: this proxy's own member, as `ViaField.value` makes it.
-    ///   - keepsExpectation: the origin is to say whether the body may come.
+    ///   - keepsExpectation: whether the origin decides about the body (`Expect: 100-continue`).
     static func make(
         from head: borrowing RequestHead,
         via: [UInt8],
@@ -19,7 +20,7 @@ enum OriginFields {
             case .host, .contentLength: continue
             case .expect where !keepsExpectation: continue
             case .maxForwards where head.method == .options:
-                // RFC 9110, section 7.6.2; the one that arrives with 0 goes no further than here.
+                // RFC 9110, section 7.6.2. A request that arrives with 0 is not forwarded.
                 if let left = head.maxForwards, left > 0 {
                     fields.append(.maxForwards, decimal: left - 1)
                     continue
@@ -29,7 +30,8 @@ enum OriginFields {
             if head.fields.isHopByHop(at: index, head.connection) { continue }
             fields.append(contentsOf: head.fields, at: index)
         }
-        // Trailers go on to HTTP/1.1 clients; TE is for one connection, and made anew (RFC 9110, section 10.1.4).
+        // Trailers are forwarded to HTTP/1.1 clients. TE belongs to one connection and is made for each (RFC 9110,
+        // section 10.1.4).
         if head.minorVersion >= 1, head.fields.acceptsTrailers {
             fields.append(.te, "trailers")
             fields.append(.connection, "TE")

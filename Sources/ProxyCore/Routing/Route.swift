@@ -1,28 +1,28 @@
 import HTTPCore
 import SessionCore
 
-/// Where the requests for one authority go, found once and used for all of them until the policy changes.
+/// The destination of the requests for one authority, found once and used until the policy changes.
 final class Route {
-    /// What a route leads to.
+    /// The kind of destination.
     enum Destination {
         case origin(Endpoint)
-        /// CONNECT: the bytes of a connection to that host and port, as they are.
+        /// CONNECT: a connection to that host and port, whose bytes are relayed unchanged.
         case tunnel(Endpoint)
-        /// CONNECT: TLS that ends here, and requests in it to that origin.
+        /// CONNECT: TLS that ends in the proxy, with requests to that origin inside.
         case intercept(Endpoint)
         case refused(Problem)
     }
 
     let destination: Destination
-    /// The client asked for http, the origin is reached over https.
+    /// The client requested http, and the origin is reached over https.
     let isUpgraded: Bool
-    /// Whether answers are rewritten so that an upgraded client stays with the proxy.
+    /// Whether responses are rewritten so that an upgraded client stays with the proxy.
     let rewritesUpgraded: Bool
-    /// How the log names the origin: `https://api.example.com`.
+    /// The origin in the log's form: `https://api.example.com`.
     let logPrefix: [UInt8]
-    /// What is done to requests and answers beyond forwarding them; nil for most hosts.
+    /// Changes to requests and responses beyond forwarding; nil for most hosts.
     let hooks: HostHooks?
-    /// How the cache is used; nil without one.
+    /// The terms of the cache; nil without a cache.
     let cache: CacheTerms?
 
     init(
@@ -44,7 +44,8 @@ final class Route {
 
 /// Routes by scheme, host and port, looked up by bytes: no allocation for a known one.
 ///
-/// Bounded: clients choose the names, so it is emptied when it has grown too large, and fills again with what is used.
+/// The size is limited, because clients choose the names: a full cache is emptied, and fills again with the routes in
+/// use.
 struct RouteCache {
     private struct Entry {
         var hash: UInt64
@@ -75,7 +76,8 @@ struct RouteCache {
         return nil
     }
 
-    /// Keeps a route. One that was refused for its address is not kept: the addresses of this machine change.
+    /// Stores a route. A route that was refused for its address is not stored, because the addresses of this machine
+    /// change.
     mutating func insert(_ route: Route, isHTTPS: Bool, host: borrowing Span<UInt8>, port: UInt16) {
         if case .refused(let problem) = route.destination, problem.code == .addressDenied { return }
         if count >= Self.bound {
@@ -108,7 +110,7 @@ struct RouteCache {
         for entry in old { if let entry { place(entry) } }
     }
 
-    /// FNV-1a, started from a number of this process: a client cannot choose names that collide.
+    /// FNV-1a that starts from a random number of this process, so that a client cannot choose names that collide.
     private static func hash(_ host: borrowing Span<UInt8>, _ port: UInt16, _ isHTTPS: Bool) -> UInt64 {
         var hash = seed ^ UInt64(port) << 1 ^ (isHTTPS ? 1 : 0)
         for index in host.indices {

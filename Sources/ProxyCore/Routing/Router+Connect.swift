@@ -2,11 +2,12 @@ import HTTPCore
 import ServerTrust
 import SessionCore
 
-/// CONNECT: where a tunnel may lead, and why most may not.
+/// CONNECT: the destinations that a tunnel may have.
 extension Router {
-    /// The route of a CONNECT: `.tunnel`, `.intercept`, or a refusal. Access rules come first, then the policy for the host.
+    /// Finds the route of a CONNECT: `.tunnel`, `.intercept`, or a refusal. Access rules come first, then the policy
+    /// for the host.
     ///
-    /// - Parameter allowHosts: the listener's own rule, beside those of `access`.
+    /// - Parameter allowHosts: the listener's own rule, in addition to those of `access`.
     func connectRoute(host: Host, port: UInt16, allowHosts: HostPatternSet) -> Route {
         let place = Array("\(host.authorityText):\(port)".utf8)
         func refused(_ problem: Problem) -> Route {
@@ -14,7 +15,8 @@ extension Router {
         }
         if let refusal = hostRefusal(host, allowHosts) { return refused(refusal) }
         let settings = snapshot.policy(for: host).configuration
-        // Invariant 8, whatever the configuration says: not on another port, not when only reporting.
+        // Invariant 8, whatever the configuration says: pinned hosts have no tunnels, not on another port and not with
+        // report-only pins.
         if snapshot.isNamed(host), settings.connect == .tunnel {
             return refused(
                 Problem(
@@ -78,7 +80,7 @@ extension Router {
         return Route(destination: .tunnel(endpoint), isUpgraded: false, rewritesUpgraded: false, logPrefix: place)
     }
 
-    /// What to do instead of a CONNECT.
+    /// Describes the alternatives to a CONNECT.
     static func alternatives(_ host: Host) -> String {
         "Send https:// requests in absolute form, ask for http://\(host.authorityText)/ (a pinned host, or one with "
             + "\"upgrade\": true, is reached over TLS), or use a gateway listener."

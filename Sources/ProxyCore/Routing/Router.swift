@@ -3,13 +3,13 @@ import IOCore
 import ServerTrust
 package import SessionCore
 
-/// Finds out where an authority leads under one policy snapshot, or why it may not be reached.
+/// Finds the destination of an authority under one policy snapshot, or the reason why it may not be reached.
 package struct Router: Sendable {
     let snapshot: PolicySnapshot
 
-    /// In place of those of the hosts' entries.
+    /// Replaces the timeouts of the hosts' entries.
     let timeouts: TaskTimeouts?
-    /// Limits are for the whole process; each worker has its share.
+    /// The number of workers, which share the limits of the process.
     let workers: Int
 
     package init(snapshot: PolicySnapshot, timeouts: TaskTimeouts? = nil, workers: Int = 1) {
@@ -18,7 +18,7 @@ package struct Router: Sendable {
         self.workers = workers
     }
 
-    /// Where a request of the proxy's own goes, by the rules that hold for its clients' requests.
+    /// The endpoint for a request of the proxy's own, under the rules for its clients' requests.
     package func endpoint(_ origin: Origin) -> Result<Endpoint, Problem> {
         let isHTTPS = origin.scheme == .https
         switch route(isHTTPS: isHTTPS, host: origin.host, port: origin.port, allowHosts: .any).destination {
@@ -27,7 +27,7 @@ package struct Router: Sendable {
         }
     }
 
-    /// Where a TLS connection to that place goes, as the proxy makes it, or why it makes none.
+    /// The endpoint for a TLS connection to a host and port, or the reason why the proxy makes none.
     package func endpoint(host: Host, port: UInt16) -> Result<Endpoint, Problem> {
         switch route(isHTTPS: true, host: host, port: port, allowHosts: .any).destination {
         case .origin(let endpoint), .tunnel(let endpoint), .intercept(let endpoint): .success(endpoint)
@@ -35,17 +35,17 @@ package struct Router: Sendable {
         }
     }
 
-    /// The route of a forward listener's request.
+    /// Finds the route of a forward listener's request.
     ///
     /// - Parameters:
-    ///   - isHTTPS: the scheme that the client wrote.
-    ///   - allowHosts: the listener's own rule, beside those of `access`.
+    ///   - isHTTPS: the scheme in the client's request.
+    ///   - allowHosts: the listener's own rule, in addition to those of `access`.
     func route(isHTTPS: Bool, host: Host, port: UInt16, allowHosts: HostPatternSet) -> Route {
         if let refusal = hostRefusal(host, allowHosts) {
             return refused(refusal, isHTTPS: isHTTPS, host: host, port: port)
         }
         let settings = snapshot.policy(for: host).configuration
-        // Rule 8: a host that a pin file names is never reached without TLS, on whatever port.
+        // Rule 8: a host in a pin file is never reached without TLS, on any port.
         let isUpgraded = !isHTTPS && wouldUpgrade(host)
         let secure = isHTTPS || isUpgraded
         let originPort = isUpgraded && port == 80 ? 443 : port
@@ -113,7 +113,7 @@ package struct Router: Sendable {
         )
     }
 
-    /// The refusal of a host that no pin file names, or that one names for other ports alone.
+    /// The refusal of a host that no pin file names, or that one names for other ports only.
     func unpinnedRefusal(_ host: Host, _ port: UInt16) -> Problem? {
         guard snapshot.configuration.unpinnedHosts == .deny,
             !snapshot.pinnedDomains.covers(host: host, port: port)
@@ -132,7 +132,7 @@ package struct Router: Sendable {
         )
     }
 
-    /// A literal is judged when its route is found as well: a pooled connection is not dialled again.
+    /// Evaluates the address of an IP literal when its route is found: a pooled connection is not dialled again.
     func literalRefusal(
         _ host: Host,
         _ port: UInt16,
@@ -149,8 +149,8 @@ package struct Router: Sendable {
         )
     }
 
-    /// The address rules as a session asks them. Behind a proxy the address that is dialled is the proxy's, and the only
-    /// one that is exempt is that which the configuration gives it.
+    /// The address rules in the form for a session. Behind an upstream proxy the dialled address is the proxy's, and
+    /// only the address in the configuration is exempt.
     func dialRule(
         _ settings: HostConfiguration,
         exempting exemption: AddressAndPort?
@@ -208,7 +208,7 @@ extension TaskTimeouts {
 }
 
 extension Router {
-    /// Whether plain http to that host would go out over TLS.
+    /// Whether plain http requests for that host are sent over TLS.
     func wouldUpgrade(_ host: Host) -> Bool {
         snapshot.isNamed(host) || snapshot.policy(for: host).configuration.upgrade
     }

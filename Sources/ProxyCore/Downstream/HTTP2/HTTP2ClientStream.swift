@@ -3,7 +3,7 @@ import HTTPCore
 import IOCore
 import SessionCore
 
-/// A client's stream: makes a request of what comes, and gives credit as it goes on.
+/// A client's stream: makes a request of the received frames, and gives flow-control credit as the body is sent on.
 final class HTTP2ClientStream: HTTP2Stream {
     private let connection: HTTP2Connection
     private var exchange: Exchange?
@@ -11,18 +11,18 @@ final class HTTP2ClientStream: HTTP2Stream {
     private var section: RequestSection
     private var trailers: TrailerSection?
     private var hasHead = false
-    /// One was too large to be handed on.
+    /// A field was too large to be passed on.
     private var isFieldMissing = false
-    /// Bytes of the body that have come and for which no credit was given.
+    /// Received body bytes without credit.
     private var uncredited = 0
-    /// What came of the body while it was not known yet whether the client may ask; the window bounds it.
+    /// Body bytes that arrived before the client was authenticated; the stream's window limits them.
     private var early = ByteBuffer()
-    /// The end of the stream has come behind that.
+    /// The stream ended after the early bytes.
     private var endIsEarly = false
-    /// How much of the body there was when it was looked at last, and when that was.
+    /// The body bytes at the last check of the client's pace, and the time of that check.
     private var bodyMark = 0
     private var markedAt: UInt64 = 0
-    /// Ended by us, for a reason of our own.
+    /// This proxy has reset the stream for a reason of its own.
     private var isGivenUp = false
 
     init(on connection: HTTP2Connection) {
@@ -52,7 +52,7 @@ final class HTTP2ClientStream: HTTP2Stream {
     }
 
     override func didReceiveHead(endsStream: Bool) -> Bool {
-        // Trailers: what they say is for the end.
+        // Trailers are processed at the end of the stream.
         if hasHead { return endsStream && !isFieldMissing }
         hasHead = true
         connection.headIsOver()
@@ -75,11 +75,11 @@ final class HTTP2ClientStream: HTTP2Stream {
 
     // MARK: Pace
 
-    /// A client that moves less than this in the time that it has is not served on.
+    /// A client that transfers less than this in `timeouts.body` is disconnected.
     private static let leastProgress = 1 << 10
 
-    /// Whether a body of announced length comes in. One without may be a conversation, in which nobody has to speak
-    /// (timeouts.stall is its bound).
+    /// Whether a body of known length is being received. A body of unknown length may be a conversation in which the
+    /// client may pause (`timeouts.stall` limits it).
     var bodyIsAwaited: Bool {
         guard let exchange, exchange.isUnderWay, !exchange.body.isComplete, !exchange.clientResponse.hasBegun,
             case .length = exchange.head.framing
@@ -87,7 +87,8 @@ final class HTTP2ClientStream: HTTP2Stream {
         return true
     }
 
-    /// A body may be slow because the origin is, or because the client was told to wait; else it has to come on.
+    /// Checks that the request body makes progress. It may be slow because the origin is slow or because the client
+    /// waits for 100 (Continue).
     func checkBodyPace(at now: UInt64, limit: TimeSpan) {
         guard let exchange, now &- markedAt >= limit.nanoseconds else { return }
         if exchange.wantsBody, !exchange.holdsClientBack, exchange.bytesFromClient - bodyMark < Self.leastProgress {
@@ -110,7 +111,7 @@ final class HTTP2ClientStream: HTTP2Stream {
         if early.isEmpty { exchange?.streamEnded(trailers: trailers?.fields) } else { endIsEarly = true }
     }
 
-    /// The exchange can take of the body: what has waited goes on.
+    /// The exchange can take more of the body: passes on the early bytes.
     func resumeBody() {
         if !early.isEmpty, let exchange, exchange.acceptsBody {
             var bytes = ByteBuffer()
@@ -126,7 +127,7 @@ final class HTTP2ClientStream: HTTP2Stream {
         if !peerHasEnded { exchange?.inputEnded() }
     }
 
-    /// Credit for what does not wait here any more.
+    /// Gives credit for bytes that no longer wait here.
     func giveCredit() {
         let waiting = exchange == nil ? 0 : early.count + (exchange?.waitingBodyBytes ?? 0)
         let count = uncredited - waiting
@@ -174,15 +175,15 @@ final class HTTP2ClientStream: HTTP2Stream {
     }
 }
 
-/// What an exchange's answer goes out on: one stream.
+/// The sending side of one HTTP/2 stream.
 ///
-/// The exchange writes heads as HTTP/1.1 has them, and bodies behind them. Heads are taken apart into fields here; they
-/// are our own work, so that nothing needs to be judged again.
+/// The exchange writes heads in the form of HTTP/1.1, followed by bodies. This class converts the heads into fields.
+/// They were written by this proxy, so they need no further checks.
 final class HTTP2ExchangeStream: ExchangeStream {
     private unowned let stream: HTTP2ClientStream
     private unowned let connection: HTTP2Connection
     private let peer: ClientTransport
-    /// The final head, until it is known whether anything follows.
+    /// The final head, until it is known whether a body follows.
     private var head = ByteBuffer()
     private var status = 0
     private var isHeadWaiting = false
@@ -212,7 +213,7 @@ final class HTTP2ExchangeStream: ExchangeStream {
             isHeadWaiting = true
             var text = ByteBuffer()
             swap(&text, &output)
-            // What follows the head is the beginning of the body.
+            // The bytes behind the head are the beginning of the body.
             let end = HTTP2FieldBlock.endOfHead(text.bytes)
             if end < text.count { output.append(text.bytes.extracting(end..<text.count)) }
             swap(&head, &text)
@@ -240,7 +241,7 @@ final class HTTP2ExchangeStream: ExchangeStream {
         if output.count > 0 || stream.output.count > 0 { stream.session?.resume(stream) }
     }
 
-    /// Hands the session what was written.
+    /// Passes the output to the session.
     private func submit(endsStream: Bool) {
         if isHeadWaiting {
             isHeadWaiting = false
@@ -274,7 +275,7 @@ final class HTTP2ExchangeStream: ExchangeStream {
                 submit(endsStream: isHeadAlone)
                 if !isHeadAlone { stream.session?.endBody(stream, trailers: trailers) }
             } else {
-                // The client must be able to tell that it is not all (rule 55).
+                // The client must notice that the response is incomplete (rule 55).
                 stream.giveUp(.internalError)
             }
         }

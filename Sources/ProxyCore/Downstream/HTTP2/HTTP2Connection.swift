@@ -2,57 +2,58 @@ import HTTP2Core
 import HTTPCore
 import IOCore
 
-/// One client's connection, as HTTP/2: each stream is an exchange of its own.
+/// A client's HTTP/2 connection: each stream has an exchange of its own.
 ///
-/// Credit for bodies is given as they go on to the origin, and no more of an answer is taken from the origin than the
-/// client has room for, so that a connection's memory is bounded by its windows.
+/// Flow-control credit for request bodies is given as they are sent to the origin, and a response is read from the
+/// origin only as far as the client has room. So the windows limit the connection's memory.
 final class HTTP2Connection: HTTP2SessionDelegate {
     let transport: ClientTransport
     let worker: Worker
     let listener: WorkerListener
     private var session: HTTP2Session!
     private var phase = Phase.open
-    /// Idle, final GOAWAY and lingering: one at a time.
+    /// The idle time, the time after the final GOAWAY, or the lingering time: one at a time.
     private var timer: LoopTimer!
-    /// A head has begun and is not complete.
+    /// Runs while a head is incomplete.
     private var headTimer: LoopTimer!
-    /// Armed while bodies of announced length come in.
+    /// Runs while bodies of known length are being received.
     private var paceTimer: LoopTimer!
     private var streamsInHead = 0
-    /// Streams whose exchange is under way.
+    /// The number of streams with an unfinished exchange.
     private var busyStreams = 0
-    /// Those that have something for the session at the end of the turn.
+    /// The streams with output for the session at the end of the turn.
     private var toFlush: [HTTP2ExchangeStream] = []
     private var isTakingBytes = false
     private var lingered = 0
 
     /// The budget for frames that bring no request or response forward.
     private var burden: FrameRateLimiter
-    /// Streams that the client has broken off, or had broken off.
+    /// The budget for streams that the client resets, or causes to be reset.
     private var breaks: FrameRateLimiter
-    /// Credit that the client has given, and requests that it has made: the one has to be in some proportion to the other
-    /// and to what was sent.
+    /// WINDOW_UPDATE frames and requests of the client. The number of the former is limited by the number of the latter
+    /// and by the bytes sent.
     private var windowUpdates = 0
     private var requests = 0
 
     private enum Phase {
         case open
-        /// The end is announced; requests that were on their way are still taken.
+        /// The end is announced; requests that were on their way are still served.
         case announced
-        /// No new request is taken.
+        /// New requests are refused.
         case goingAway
-        /// All is said; what the client still sends is read and dropped, so that the last words are not lost to a reset.
+        /// Everything has been written. Input is read and dropped, because a reset would make the client lose the last
+        /// frames.
         case lingering
         case closed
     }
 
-    /// So much waits for the socket at a time.
+    /// The limit of output that waits for the socket.
     private static let outputLimit = 64 << 10
-    /// Others wait to be read.
+    /// The limit of bytes read in one turn, so that other connections are served.
     private static let turnLimit = 256 << 10
     private static let lingerTime = TimeSpan.seconds(2)
     private static let lingerBytes = 1 << 20
-    /// A request that left before the client knew of the end has arrived by then.
+    /// The time in which requests arrive that were sent before the client knew about the end.
     private static let announcementTime = TimeSpan.seconds(1)
 
     init(_ transport: ClientTransport) {
@@ -65,7 +66,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         super.init()
         let settings = HTTP2Settings(
             streamWindow: 64 << 10,
-            // Streams whose origins take nothing leave room for others.
+            // Streams whose origins take nothing leave room for other streams.
             connectionWindow: 4 << 20,
             headerListBytes: UInt32(clamping: worker.generation.headLimits.headBytes)
         )
@@ -76,7 +77,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         paceTimer = LoopTimer { [unowned self] in checkBodyPace() }
     }
 
-    /// Takes over a connection whose first bytes are those.
+    /// Starts the connection with the bytes that were already read.
     func open(_ bytes: borrowing Span<UInt8>) {
         armIdle()
         didReceive(bytes)
@@ -124,7 +125,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         if !isWell, phase != .closed { linger() }
     }
 
-    /// The client has half-closed: what was asked is still answered.
+    /// The client has half-closed: its requests still get responses.
     private func inputEnded() {
         for stream in session.streams { (stream as? HTTP2ClientStream)?.connectionEnded() }
         guard phase != .closed else { return }
@@ -133,13 +134,13 @@ final class HTTP2Connection: HTTP2SessionDelegate {
 
     // MARK: Output
 
-    /// Hands on at the end of the turn what a stream has to say by then.
+    /// Passes a stream's output to the session at the end of the turn.
     func flushLater(_ stream: HTTP2ExchangeStream) {
         toFlush.append(stream)
         transport.flushLater()
     }
 
-    /// Writes what there is to say, as far as the socket takes it.
+    /// Writes as much output as the socket takes.
     func flush() {
         guard phase != .closed else { return }
         submitPlanned()
@@ -155,7 +156,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
             }
             switch transport.write(from: &session.output) {
             case .bytes, .end:
-                // A slow reader is no idle one.
+                // A client that reads slowly is not idle.
                 if busyStreams == 0, phase != .lingering, phase != .announced { armIdle() }
             case .wouldBlock: return
             case .failed: return close()
@@ -181,7 +182,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
 
     // MARK: Streams
 
-    /// How much of a stream's answer may wait here: all streams share a bound.
+    /// The share of one stream in the limit of waiting output.
     var shareOfOutput: Int { max(16 << 10, min(128 << 10, (2 << 20) / max(1, session.streams.count))) }
 
     override func sessionDidBeginStream(_ session: HTTP2Session) -> HTTP2Stream? {
@@ -194,13 +195,13 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         return HTTP2ClientStream(on: self)
     }
 
-    /// A stream's head is complete, or will not be.
+    /// A stream's head is complete, or will never be.
     func headIsOver() {
         streamsInHead -= 1
         if streamsInHead == 0 { worker.loop.disarm(headTimer) }
     }
 
-    /// A stream brings a body of a length that it has announced: that has to come on.
+    /// A stream brings a body of known length, whose pace is checked.
     func awaitsBody() {
         if !paceTimer.isArmed { worker.loop.arm(paceTimer, after: worker.generation.bodyTime) }
     }
@@ -215,21 +216,21 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         transport.flushLater()
     }
 
-    /// A stream's exchange is over; its answer may still be on its way.
+    /// A stream's exchange is over; its response may still be waiting for the client.
     func exchangeIsOver() {
         busyStreams -= 1
         if busyStreams == 0, phase == .open || phase == .goingAway { armIdle() }
         transport.flushLater()
     }
 
-    /// - Parameter isBroken: the client has broken it off, or made us do so.
+    /// - Parameter isBroken: the client has reset the stream, or caused the reset.
     func streamClosed(isBroken: Bool) {
-        // A client may ask and break off for ever, and each time somebody has worked for it (CVE-2023-44487).
+        // A client may open and reset streams for ever, and each costs work (CVE-2023-44487).
         if isBroken, !breaks.consume(at: worker.loop.now) { terminate(.enhanceYourCalm) }
         transport.flushLater()
     }
 
-    /// Bytes that no stream has any more.
+    /// Gives connection credit for bytes that belong to no stream any more.
     func consumeRest(_ count: Int) { session.consumeOfConnection(count) }
 
     override func sessionDidReceiveWindowUpdate(_ session: HTTP2Session) {
@@ -248,7 +249,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
     private func timeIsUp() {
         switch phase {
         case .open:
-            // One that does not read its last answers, or one that asks for nothing.
+            // Either the client does not read its last responses, or it sends no requests.
             if session.streams.isEmpty { goAway() } else { close() }
         case .announced: goAway()
         case .goingAway, .lingering: close()
@@ -256,13 +257,14 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         }
     }
 
-    /// Ends the connection when nothing is under way any more, and takes what is on its way until the client knows.
+    /// Ends the connection after the current requests. Requests that were sent before the client knew about the end are
+    /// still served.
     func drain() {
         guard phase == .open else { return }
         phase = .announced
         worker.loop.arm(timer, after: Self.announcementTime)
         session.announceEnd()
-        // Its answer comes behind everything that was sent before the client heard of the end.
+        // The response to the PING arrives behind everything that the client sent before it knew about the end.
         session.ping()
         transport.flushLater()
     }
@@ -275,12 +277,12 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         guard phase == .open || phase == .announced else { return }
         phase = .goingAway
         session.goAway()
-        // Only for a client that leaves the last words unread; exchanges have limits of their own.
+        // This time is only for a client that does not read the last frames; exchanges have limits of their own.
         if busyStreams == 0 { armIdle() } else { worker.loop.disarm(timer) }
         transport.flushLater()
     }
 
-    /// Says why, and serves the client no further.
+    /// Sends the reason, and ends the connection.
     private func terminate(_ code: HTTP2ErrorCode) {
         guard phase == .open || phase == .announced || phase == .goingAway else { return }
         phase = .lingering
@@ -289,7 +291,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         transport.flushLater()
     }
 
-    /// Nothing more will be said but what is there.
+    /// Ends the connection after the output that is waiting now.
     private func linger() {
         phase = .lingering
         worker.loop.arm(timer, after: Self.lingerTime)
@@ -313,7 +315,7 @@ final class HTTP2Connection: HTTP2SessionDelegate {
         worker.pumpLater(transport)
     }
 
-    /// Closes at once; what is under way is cancelled.
+    /// Closes at once, and cancels the current requests.
     func close() {
         guard phase != .closed else { return }
         phase = .closed
