@@ -68,7 +68,7 @@ final class HTTP2Callbacks: @unchecked Sendable {
             let session = HTTP2Callbacks.session(user)
             if let stream = session.stream(identifier) {
                 // The client may have sent more before it receives the reset.
-                if !stream.peerHasEnded, !stream.wasResetByPeer { session.input.ledger.wasReset(identifier) }
+                if !stream.peerHasEnded, !stream.wasResetByPeer { session.didResetStream(identifier) }
                 session.close(stream, HTTP2ErrorCode(onWire: code), byPeer: stream.wasResetByPeer)
             }
             return 0
@@ -83,11 +83,11 @@ final class HTTP2Callbacks: @unchecked Sendable {
             frame.pointee.headers.cat == NGHTTP2_HCAT_REQUEST
         else { return 0 }
         let identifier = frame.pointee.hd.stream_id
-        session.input.ledger.opened(identifier)
+        session.didOpenStream(identifier)
         guard session.streams.count < session.streamLimit,
             let stream = session.delegate.sessionDidBeginStream(session)
         else {
-            session.input.ledger.wasReset(identifier)
+            session.didResetStream(identifier)
             session.burden(HTTP2Burden.frame)
             nghttp2_submit_rst_stream(
                 session.session,
@@ -113,7 +113,7 @@ final class HTTP2Callbacks: @unchecked Sendable {
         case NGHTTP2_HEADERS.rawValue:
             guard let stream = session.stream(head.stream_id), !stream.isMalformed else { return 0 }
             let ends = head.flags & endStream != 0
-            if session.input.hasOmitted { stream.didOmitField() }
+            if session.hasOmittedFields { stream.didOmitField() }
             if !stream.didReceiveHead(endsStream: ends) {
                 refuse(stream, session)
             } else if ends, !stream.isClosed {

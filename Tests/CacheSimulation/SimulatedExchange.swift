@@ -122,7 +122,7 @@ extension ModelFields {
 extension Simulation {
     static func outcome(_ step: CacheTransaction.Step) -> SimulatedExchange.Outcome {
         switch step {
-        case .answer(let given): .answer(answer(given), refreshes: given.refreshes)
+        case .respond(let given): .answer(answer(given), refreshes: given.refreshes)
         case .forward(let fields): .forward(ModelFields(fields).comparable)
         case .gatewayTimeout: .timeout
         }
@@ -130,7 +130,7 @@ extension Simulation {
 
     static func outcome(_ step: CacheTransaction.HeadStep) -> SimulatedExchange.Outcome {
         switch step {
-        case .answer(let given): .answer(answer(given), refreshes: given.refreshes)
+        case .respond(let given): .answer(answer(given), refreshes: given.refreshes)
         case .again(let fields): .forward(ModelFields(fields).comparable)
         case .gatewayTimeout: .timeout
         case .relay(let status): .relay(isStored: status.isStored)

@@ -49,7 +49,7 @@ extension Simulation {
         drain()
         take(reply, exchange, mayStore: mayStore)
         try require(exchange, given.map { Self.outcome($0) } ?? .nothing, exchange.expected)
-        if case .answer(let answer)? = given {
+        if case .respond(let answer)? = given {
             try finishAnswer(exchange, answer)
         } else if exchange.phase == .over {
             exchange.transaction.didEnd(isWhole: true)

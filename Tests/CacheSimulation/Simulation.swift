@@ -220,7 +220,7 @@ package final class Simulation {
     func compare(_ exchange: SimulatedExchange) throws {
         try require(exchange, exchange.given.map { Self.outcome($0) } ?? .nothing, exchange.expected)
         exchange.hasWaited = exchange.phase == .waiting
-        guard case .answer(let answer)? = exchange.given else {
+        guard case .respond(let answer)? = exchange.given else {
             if exchange.phase == .over { end(exchange) }
             return
         }

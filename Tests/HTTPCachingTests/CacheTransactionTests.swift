@@ -54,7 +54,7 @@ struct CacheTransactionTests {
     }
 
     private func answered(_ transaction: CacheTransaction) throws -> CacheTransaction.Response {
-        guard case .answer(let answer) = try result({ transaction.begin($0) }) else { throw TimedOut("an answer") }
+        guard case .respond(let answer) = try result({ transaction.begin($0) }) else { throw TimedOut("an answer") }
         return answer
     }
 
@@ -137,7 +137,7 @@ struct CacheTransactionTests {
         let first = try transaction()
         #expect(try forwarded(first).value(for: "If-None-Match") == "\"a\"")
         let step = try origin(first, 304, [("ETag", "\"a\""), ("Cache-Control", "max-age=0"), ("X-New", "1")])
-        guard case .answer(let answer) = step else { throw TimedOut("an answer") }
+        guard case .respond(let answer) = step else { throw TimedOut("an answer") }
         #expect(bytes(answer) == [1, 2, 3] && answer.head.fields.value(for: "X-New") == "1")
         #expect(answer.status.text == "pinproxy; fwd=stale; fwd-status=304; ttl=0")
         #expect(first.outcome == .revalidated)
@@ -157,7 +157,7 @@ struct CacheTransactionTests {
         try store([5], [("Cache-Control", "max-age=0"), ("ETag", "\"a\"")])
         let first = try transaction()
         _ = try forwarded(first)
-        guard case .answer(let answer) = try origin(first, 304, [("ETag", "\"a\""), ("Cache-Control", control)]) else {
+        guard case .respond(let answer) = try origin(first, 304, [("ETag", "\"a\""), ("Cache-Control", control)]) else {
             throw TimedOut("an answer")
         }
         #expect(bytes(answer) == [5])
@@ -170,7 +170,7 @@ struct CacheTransactionTests {
         let first = try transaction()
         _ = try forwarded(first)
         let update = [("ETag", "\"a\""), ("Cache-Control", "max-age=60"), ("Set-Cookie", "a=b")]
-        guard case .answer(let answer) = try origin(first, 304, update) else { throw TimedOut("an answer") }
+        guard case .respond(let answer) = try origin(first, 304, update) else { throw TimedOut("an answer") }
         #expect(answer.head.fields.value(for: "Set-Cookie") == "a=b")
         #expect(try answered(try transaction()).head.fields.value(for: "Set-Cookie") == nil)
     }
@@ -181,7 +181,7 @@ struct CacheTransactionTests {
         let first = try transaction("http://a.example/", [("Authorization", "x")])
         _ = try forwarded(first)
         let update = [("ETag", "\"a\""), ("Cache-Control", "max-age=60"), ("X-User", "1")]
-        guard case .answer(let answer) = try origin(first, 304, update) else { throw TimedOut("an answer") }
+        guard case .respond(let answer) = try origin(first, 304, update) else { throw TimedOut("an answer") }
         #expect(answer.head.fields.value(for: "X-User") == "1")
         let second = try transaction()
         #expect(try forwarded(second).contains(.ifNoneMatch))
@@ -209,7 +209,7 @@ struct CacheTransactionTests {
         try store([1], [("Cache-Control", "max-age=0"), ("ETag", "\"a\"")])
         let stale = try transaction("http://a.example/", [("If-None-Match", "\"a\"")])
         _ = try forwarded(stale)
-        guard case .answer(let answer) = try origin(stale, 304, [("ETag", "\"a\"")]) else {
+        guard case .respond(let answer) = try origin(stale, 304, [("ETag", "\"a\"")]) else {
             throw TimedOut("an answer")
         }
         #expect(answer.head.status == 304)
@@ -258,7 +258,7 @@ struct CacheTransactionTests {
         try store([7], [("Cache-Control", "max-age=0, stale-if-error=60")])
         let broken = try transaction()
         _ = try forwarded(broken)
-        guard case .answer(let answer) = try origin(broken, 503, []) else { throw TimedOut("an answer") }
+        guard case .respond(let answer) = try origin(broken, 503, []) else { throw TimedOut("an answer") }
         #expect(bytes(answer) == [7] && broken.outcome == .stale)
         #expect(answer.status.forwardStatus == 503)
         for failure in [OriginFailure.unreachable, .untrusted] {
@@ -266,7 +266,7 @@ struct CacheTransactionTests {
             _ = try forwarded(transaction)
             let step: DiskStoreStage.Box<Bool> = try result { done in
                 transaction.originDidFail(failure) { step in
-                    if case .answer? = step { done(.init(true)) } else { done(.init(false)) }
+                    if case .respond? = step { done(.init(true)) } else { done(.init(false)) }
                 }
             }
             #expect(step.value == (failure == .unreachable))
@@ -276,7 +276,7 @@ struct CacheTransactionTests {
     private func fail(_ transaction: CacheTransaction, _ failure: OriginFailure) throws -> Bool {
         let step: DiskStoreStage.Box<Bool> = try result { done in
             transaction.originDidFail(failure) { step in
-                if case .answer? = step { done(.init(true)) } else { done(.init(false)) }
+                if case .respond? = step { done(.init(true)) } else { done(.init(false)) }
             }
         }
         return step.value
@@ -450,7 +450,7 @@ struct CacheTransactionTests {
         var answers: [String] = []
         for follower in followers {
             follower.begin { step in
-                if case .answer(let answer) = step { answers.append(answer.status.text) }
+                if case .respond(let answer) = step { answers.append(answer.status.text) }
             }
         }
         #expect(answers.isEmpty && cache.waitingCount == 499)
@@ -488,7 +488,7 @@ struct CacheTransactionTests {
         leader.didReceiveBody([7].span)
         leader.didEnd(isWhole: true)
         for _ in 0..<100 where steps.isEmpty { loop.turn(waitingAtMost: .milliseconds(100)) }
-        guard case .answer(let answer)? = steps.first else {
+        guard case .respond(let answer)? = steps.first else {
             Issue.record("the origin is asked a second time")
             return
         }

@@ -53,7 +53,7 @@ struct CacheUpdateTests {
             length: nil,
             mayStore: true
         ) { step in
-            if case .answer(let given) = step { answer = given }
+            if case .respond(let given) = step { answer = given }
         }
         second.cancel()
         let key = try Stage.key("http://a.example/")

@@ -62,7 +62,7 @@ struct CacheWaitingTests {
         for _ in 0..<count {
             try transaction().begin { step in
                 switch step {
-                case .answer: steps.answers += 1
+                case .respond: steps.answers += 1
                 case .forward: steps.forwards += 1
                 case .gatewayTimeout: break
                 }

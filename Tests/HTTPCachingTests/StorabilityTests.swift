@@ -121,7 +121,7 @@ struct StorabilityTests {
         let request = CacheRequest(method: .get, fields: HTTPFields(), hasInjectedCredentials: true)
         let response = try HTTPFields("Cache-Control", "max-age=60")
         func judge(_ options: CacheOptions) -> Storability {
-            Storability.judge(request, status: 200, response: response, options)
+            Storability.evaluate(request, status: 200, response: response, options)
         }
         #expect(judge(CacheOptions()) == .notStorable(.authorization))
         #expect(judge(CacheOptions(isShared: false)) == .storable)
@@ -132,7 +132,7 @@ struct StorabilityTests {
         let request = CacheRequest(method: .get, fields: HTTPFields(), hasBody: true)
         let response = try HTTPFields("Cache-Control", "max-age=60")
         #expect(
-            Storability.judge(request, status: 200, response: response, CacheOptions()) == .notStorable(.requestBody)
+            Storability.evaluate(request, status: 200, response: response, CacheOptions()) == .notStorable(.requestBody)
         )
     }
 
@@ -163,7 +163,8 @@ struct StorabilityTests {
         let response = try CachingStage.fields([("ETag", "\"a\""), ("ETag", "\"b\""), ("Cache-Control", "max-age=9")])
         let request = try CachingStage.request()
         #expect(
-            Storability.judge(request, status: 200, response: response, CacheOptions()) == .notStorable(.contradiction)
+            Storability.evaluate(request, status: 200, response: response, CacheOptions())
+                == .notStorable(.contradiction)
         )
     }
 

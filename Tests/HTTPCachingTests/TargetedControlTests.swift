@@ -15,7 +15,7 @@ struct TargetedControlTests {
     }
 
     private func judge(_ pairs: Stage.Pairs, _ options: CacheOptions = Stage.shared) throws -> Storability {
-        Storability.judge(try Stage.request(), status: 200, response: try Stage.fields(pairs), options)
+        Storability.evaluate(try Stage.request(), status: 200, response: try Stage.fields(pairs), options)
     }
 
     @Test("9213 2.1: a dictionary is read as cache directives; parameters and unknown ones count for nothing")

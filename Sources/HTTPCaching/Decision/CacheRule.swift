@@ -126,7 +126,7 @@ public enum StoreVerdict: Sendable {
             lifetime = ruleLifetime
             maximumBytes = rule.maximumBytes
         }
-        let verdict = Storability.judge(
+        let verdict = Storability.evaluate(
             request,
             status: status,
             response: fields,

@@ -58,7 +58,7 @@ public enum Storability: Hashable, Sendable {
         response: HTTPFields,
         isShared: Bool
     ) -> Storability {
-        judge(
+        evaluate(
             CacheRequest(method: method, fields: request),
             status: status,
             response: response,
@@ -67,7 +67,7 @@ public enum Storability: Hashable, Sendable {
     }
 
     /// - Parameter hasRuleLifetime: whether a rule of the configuration gives the lifetime.
-    public static func judge(
+    public static func evaluate(
         _ request: CacheRequest,
         status: Int,
         response: HTTPFields,

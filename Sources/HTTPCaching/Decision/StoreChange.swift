@@ -12,7 +12,7 @@ extension StoreVerdict {
     /// what was allowed. They cannot allow what was forbidden, because the hook is not called then.
     func revised(_ fields: HTTPFields, _ request: CacheRequest, status: Int, _ options: CacheOptions) -> StoreVerdict {
         guard case .store(_, let lifetime, let maximumBytes) = self else { return self }
-        let verdict = Storability.judge(
+        let verdict = Storability.evaluate(
             request,
             status: status,
             response: fields,

@@ -26,7 +26,7 @@ package final class CacheTransaction: @unchecked Sendable {
     }
 
     package enum Step {
-        case answer(Response)
+        case respond(Response)
         /// Send the request to the origin with these fields.
         case forward(HTTPFields)
         /// Respond with 504, without the origin.
@@ -35,7 +35,7 @@ package final class CacheTransaction: @unchecked Sendable {
 
     package enum HeadStep {
         /// Drop the origin's response, and use this one.
-        case answer(Response)
+        case respond(Response)
         /// Relay the origin's response to the client, and pass its body to `didReceiveBody`. A background revalidation
         /// has no client, and needs the body only if `isStoring`.
         case relay(CacheStatus)
@@ -54,36 +54,36 @@ package final class CacheTransaction: @unchecked Sendable {
     package let key: CacheKey
     let loop: EventLoop
     package let cache: ResponseCache
-    let url: AbsoluteURL
-    let request: CacheRequest
-    let rules: [CacheRule]
+    private let url: AbsoluteURL
+    private let request: CacheRequest
+    private let rules: [CacheRule]
     package let digest: PolicyDigest
     /// The outcome for the log; final when the response head is known.
-    package internal(set) var outcome = CacheOutcome.bypass
+    package private(set) var outcome = CacheOutcome.bypass
     /// A hook that is called before a response is stored, with the fields to be stored, and again after a validation.
     /// Nil: every storable response is stored.
     package var willStore: ((_ status: Int, _ fields: HTTPFields) -> StoreChange)?
 
-    var completion: ((Step) -> Void)?
-    var found = CacheStore.Found()
-    var reason = ForwardReason.bypass
-    var epoch: UInt64 = 0
-    var requestTime = 0
+    private var completion: ((Step) -> Void)?
+    private var found = CacheStore.Found()
+    private var reason = ForwardReason.bypass
+    private var epoch: UInt64 = 0
+    private var requestTime = 0
     /// Whether the request to the origin has validators of stored responses.
-    var validates = false
-    var isLeader = false
+    private var validates = false
+    private var isLeader = false
     /// The cache's `storedFlightCount` before the lookup.
-    var flightsBeforeLookup: UInt64 = 0
-    var isCollapsed = false
+    private var flightsBeforeLookup: UInt64 = 0
+    private var isCollapsed = false
     /// Whether a truncated body of the origin can be recognised.
-    var endIsSure = true
+    private var endIsSure = true
     /// Whether this is a background revalidation, without a client.
-    var isBackground = false
-    var insertion: CacheInsertion?
-    var timer: LoopTimer?
+    private var isBackground = false
+    private var insertion: CacheInsertion?
+    private var timer: LoopTimer?
     /// Set while a response waits for the disk.
     private var removalTimer: LoopTimer?
-    var isOver = false
+    private var isOver = false
 
     /// - Parameters:
     ///   - url: the URL of the request to the origin.
@@ -116,7 +116,7 @@ package final class CacheTransaction: @unchecked Sendable {
     package var forwarded: CacheStatus { CacheStatus(.forward(reason)) }
 
     /// Seconds since 1970.
-    var now: Int { Int(loop.wallClock / 1_000_000) }
+    private var now: Int { Int(loop.wallClock / 1_000_000) }
 
     // MARK: - Before the origin
 
@@ -132,7 +132,7 @@ package final class CacheTransaction: @unchecked Sendable {
         lookUp(mayWait: true)
     }
 
-    func lookUp(mayWait: Bool) {
+    private func lookUp(mayWait: Bool) {
         let loop = loop
         flightsBeforeLookup = cache.storedFlightCount
         let lookup = cache.store.find(
@@ -145,22 +145,22 @@ package final class CacheTransaction: @unchecked Sendable {
         if case .found(let found) = lookup { lookedUp(found, mayWait: mayWait) }
     }
 
-    func lookedUp(_ found: CacheStore.Found, mayWait: Bool) {
+    private func lookedUp(_ found: CacheStore.Found, mayWait: Bool) {
         guard !isOver else { return }
         self.found = found
         decide(mayWait: mayWait)
     }
 
-    func decide(mayWait: Bool) {
+    private func decide(mayWait: Bool) {
         switch ReuseDecision.decide(request, found, now: now, isDoubted: cache.doubts(url.origin)) {
         case .reuse(let reuse):
-            makeResponse(reuse, isCollapsed ? .forward(reason) : .hit) { [self] answer in
-                guard let answer else { return decide(mayWait: mayWait) }
+            makeResponse(reuse, isCollapsed ? .forward(reason) : .hit) { [self] response in
+                guard let response else { return decide(mayWait: mayWait) }
                 outcome = reuse.freshness.isFresh ? .hit : .stale
                 cache.count(outcome)
                 if isCollapsed { cache.countCollapsed() }
                 release(.stored)
-                finish(.answer(answer))
+                finish(.respond(response))
             }
         case .gatewayTimeout:
             outcome = .miss
@@ -178,14 +178,22 @@ package final class CacheTransaction: @unchecked Sendable {
     /// Makes the response from the selected entry, and opens its body if it is a file.
     ///
     /// - Parameter completion: gets nil when the body is gone; the entry is deselected then.
-    func makeResponse(_ reuse: Reuse, _ told: CacheStatus.Outcome, _ completion: @escaping (Response?) -> Void) {
+    private func makeResponse(
+        _ reuse: Reuse,
+        _ outcome: CacheStatus.Outcome,
+        _ completion: @escaping (Response?) -> Void
+    ) {
         guard let entry = found.entry else { return completion(nil) }
-        if case .memory(let bytes) = entry.body { return completion(makeResponse(reuse, told, entry, .memory(bytes))) }
-        openBody { [self] body in completion(body.map { makeResponse(reuse, told, entry, $0) }) }
+        if case .memory(let bytes) = entry.body {
+            return completion(makeResponse(reuse, outcome, entry, .memory(bytes)))
+        }
+        openBody { [self] body in completion(body.map { makeResponse(reuse, outcome, entry, $0) }) }
     }
 
-    func makeResponse(_ reuse: Reuse, _ told: CacheStatus.Outcome, _ entry: CachedEntry, _ body: Body) -> Response {
-        var status = CacheStatus(told, timeToLive: reuse.timeToLive)
+    private func makeResponse(_ reuse: Reuse, _ outcome: CacheStatus.Outcome, _ entry: CachedEntry, _ body: Body)
+        -> Response
+    {
+        var status = CacheStatus(outcome, timeToLive: reuse.timeToLive)
         status.isCollapsed = isCollapsed
         let head = CacheResponse(entry.response, length: entry.body.count, to: request, age: reuse.freshness.age)
         return Response(head: head, body: body, status: status, refreshes: reuse.revalidates)
@@ -194,7 +202,7 @@ package final class CacheTransaction: @unchecked Sendable {
     /// Opens the body of the selected entry if it is a file.
     ///
     /// - Parameter completion: gets nil when the body is gone; the entry is deselected then.
-    func openBody(_ completion: @escaping (Body?) -> Void) {
+    private func openBody(_ completion: @escaping (Body?) -> Void) {
         guard let entry = found.entry else { return completion(nil) }
         switch entry.body {
         case .memory(let bytes): completion(.memory(bytes))
@@ -213,9 +221,9 @@ package final class CacheTransaction: @unchecked Sendable {
     }
 
     /// The continuation after the opening of a body.
-    var pending: ((StoredBody?) -> Void)?
+    private var pending: ((StoredBody?) -> Void)?
 
-    func opened(_ body: StoredBody?) {
+    private func opened(_ body: StoredBody?) {
         let waiting = pending
         pending = nil
         guard !isOver else { return }
@@ -227,7 +235,7 @@ package final class CacheTransaction: @unchecked Sendable {
         found.selected = nil
     }
 
-    func finish(_ step: Step) {
+    private func finish(_ step: Step) {
         let completion = completion
         self.completion = nil
         completion?(step)
@@ -292,19 +300,19 @@ package final class CacheTransaction: @unchecked Sendable {
     /// the process died between the two, the old response would be used again after its restart.
     ///
     /// - Parameter completion: is called once, perhaps before this returns, and not after `cancel`.
-    func remove(_ keys: [CacheKey], _ completion: @escaping () -> Void) {
+    private func remove(_ keys: [CacheKey], _ completion: @escaping () -> Void) {
         let loop = loop
         var isWaiting = true
-        let goOn = { [self] in
+        let resume = { [self] in
             guard isWaiting, !isOver else { return }
             isWaiting = false
             stopWaitingForDisk()
             completion()
         }
-        let pending = PendingRemoval(goOn)
+        let pending = PendingRemoval(resume)
         let isPending = cache.store.invalidate(keys, deliver: { loop.submit($0) }) { pending.finish() }
-        guard isPending else { return goOn() }
-        let timer = LoopTimer(goOn)
+        guard isPending else { return resume() }
+        let timer = LoopTimer(resume)
         removalTimer = timer
         loop.arm(timer, after: Self.patienceForDisk)
     }
@@ -316,21 +324,483 @@ package final class CacheTransaction: @unchecked Sendable {
 
     /// `@unchecked Sendable`: only the loop's thread makes and calls it; the store's thread only passes it back.
     private final class PendingRemoval: @unchecked Sendable {
-        private let goOn: () -> Void
-        init(_ goOn: @escaping () -> Void) { self.goOn = goOn }
-        func finish() { goOn() }
+        private let resume: () -> Void
+        init(_ resume: @escaping () -> Void) { self.resume = resume }
+        func finish() { resume() }
     }
 
-    func release(_ ending: ResponseCache.Ending) {
+    private func release(_ ending: ResponseCache.Ending) {
         guard isLeader else { return }
         isLeader = false
         cache.leaderDidEnd(self, ending, now: loop.now)
     }
 }
 
+/// Waiting for the response to another request.
+extension CacheTransaction {
+    private static let ownConditions: FieldNameSet = [.ifNoneMatch, .ifModifiedSince, .range, .ifRange]
+
+    /// Whether this request and others are likely to be able to share one response.
+    private var isCollapsible: Bool {
+        request.method == .get && request.policy == .useProtocolCachePolicy && !request.hasCredentials
+            && !request.control.noStore && request.control.noCache == nil
+            && !request.fields.containsAny(of: Self.ownConditions)
+    }
+
+    private func wait() {
+        switch cache.join(self, now: loop.now) {
+        case .lead:
+            isLeader = true
+            // Another request may have stored its response and ended since this one's lookup.
+            if cache.storedFlightCount == flightsBeforeLookup { forward() } else { lookUp(mayWait: false) }
+        case .goAlone:
+            forward()
+        case .wait(let until):
+            let timer = LoopTimer { [weak self] in
+                guard let self else { return }
+                cache.expire(key, now: max(loop.now, until))
+            }
+            self.timer = timer
+            loop.arm(timer, at: until)
+        }
+    }
+
+    func wake(_ wake: Wake) {
+        stopTimer()
+        guard !isOver else {
+            // It was cancelled meanwhile: the next one leads.
+            if wake == .lead { cache.leaderDidEnd(self, .abandoned, now: loop.now) }
+            return
+        }
+        switch wake {
+        case .goAlone: forward()
+        case .lead:
+            isLeader = true
+            forward()
+        case .lookUp:
+            isCollapsed = true
+            lookUp(mayWait: false)
+        }
+    }
+
+    private func stopTimer() {
+        if let timer { loop.remove(timer) }
+        timer = nil
+    }
+}
+
+/// The request to the origin, and the effects of its response on the cache.
+extension CacheTransaction {
+    private func forward() {
+        epoch = cache.store.epoch(of: key)
+        requestTime = now
+        isCollapsed = false
+        var fields = request.fields
+        if validates {
+            let conditional = Revalidation.fields(
+                of: request,
+                selected: found.selected,
+                variants: found.entries.map(\.response)
+            )
+            validates = conditional != nil
+            fields = conditional ?? fields
+        }
+        finish(.forward(fields))
+    }
+
+    /// Handles the origin's final response head.
+    ///
+    /// - Parameters:
+    ///   - length: the length of its body in bytes, if known.
+    ///   - mayStore: false if the evaluation of the server did not pass completely (a failed pin that was only
+    ///     reported).
+    ///   - endIsSure: false if a truncated body could not be recognised (RFC 9112 8): it is not stored.
+    ///   - completion: is called once, perhaps before this returns, and not after `cancel`.
+    package func didReceiveHead(
+        status: Int,
+        _ fields: HTTPFields,
+        length: Int?,
+        mayStore: Bool,
+        endIsSure: Bool = true,
+        _ completion: @escaping (HeadStep) -> Void
+    ) {
+        self.endIsSure = endIsSure
+        if mayStore { cache.trust(url.origin) }
+        if status == 304, validates { return notModified(fields, mayStore: mayStore, completion) }
+        if status >= 500, mayStore,
+            case .reuse(let reuse)? = ReuseDecision.decide(
+                afterFailure: .serverError(status),
+                request,
+                stored: found.entry?.response,
+                now: now,
+                cache.options
+            )
+        {
+            release(.failed)
+            return makeResponse(reuse, .forward(reason)) { [self] response in
+                guard let response else { return completion(.relay(relay(status, fields, length, mayStore: false))) }
+                outcome = .stale
+                cache.count(outcome)
+                var cacheStatus = response.status
+                cacheStatus.forwardStatus = status
+                let stale = Response(head: response.head, body: response.body, status: cacheStatus, refreshes: false)
+                completion(.respond(stale))
+            }
+        }
+        let cacheStatus = relay(status, fields, length, mayStore: mayStore)
+        let invalidated = Invalidation.keys(after: request.method, of: url, status: status, response: fields)
+        guard !invalidated.isEmpty else { return completion(.relay(cacheStatus)) }
+        remove(invalidated) { completion(.relay(cacheStatus)) }
+    }
+
+    /// Applies the effects of the origin's response, which goes to the client, on the cache.
+    private func relay(_ status: Int, _ fields: HTTPFields, _ length: Int?, mayStore: Bool) -> CacheStatus {
+        cache.count(outcome)
+        var cacheStatus = CacheStatus(.forward(reason))
+        if request.method == .head, mayStore { updateStored(status, fields) }
+        guard request.method == .get else { return cacheStatus }
+        guard mayStore, endIsSure else {
+            release(.notForOthers)
+            return cacheStatus
+        }
+        let target = url.target
+        var verdict = StoreVerdict(
+            request,
+            target: target.span,
+            status: status,
+            response: fields,
+            rules: rules,
+            cache.options
+        )
+        var inMemoryOnly = false
+        var isForOthers = false
+        var ending = ResponseCache.Ending.notForOthers
+        if let willStore, case .store(let kept, _, _) = verdict {
+            switch willStore(status, kept) {
+            case .skip: verdict = .skip(.rule)
+            case .store(let changed, let onlyThere):
+                verdict = verdict.revised(changed, request, status: status, cache.options)
+                inMemoryOnly = onlyThere
+            }
+        }
+        switch verdict {
+        case .skip(let reason):
+            cacheStatus.reason = reason
+        case .store(let kept, let ruleLifetime, let maximumBytes):
+            let response = StoredResponse(
+                status: status,
+                response: kept,
+                to: request,
+                requestTime: requestTime,
+                responseTime: now,
+                digest: digest,
+                ruleLifetime: ruleLifetime,
+                siblings: found.entries.map(\.response),
+                cache.options
+            )
+            guard isWorthKeeping(response) else {
+                cacheStatus.reason = .noLifetime
+                break
+            }
+            do throws(InsertionRefusal) {
+                insertion = try cache.store.beginning(
+                    for: key,
+                    response,
+                    epoch: epoch,
+                    tags: SurrogateKeys.tags(of: kept),
+                    length: length,
+                    maximumBytes: maximumBytes,
+                    // Vary may name a field that this program adds: a secret.
+                    inMemoryOnly: inMemoryOnly || (request.hasCredentials && !response.selecting.isEmpty)
+                )
+                isForOthers = isReusableForOthers(response)
+                cacheStatus.isStored = true
+            } catch {
+                cacheStatus.reason = error.reason
+                ending = error.ending
+            }
+            let freshness = response.freshness(now: now)
+            cacheStatus.timeToLive = freshness.lifetime - freshness.age
+        }
+        if !isForOthers { release(ending) }
+        return cacheStatus
+    }
+
+    /// Whether a stored response could ever be used under RFC 9111. In a shared cache a response without lifetime and
+    /// validator, like most responses of APIs, would only cost disk writes. A policy that accepts old responses, and a
+    /// private cache, may use it.
+    private func isWorthKeeping(_ response: StoredResponse) -> Bool {
+        guard cache.options.isShared, request.policy == .useProtocolCachePolicy, found.entries.isEmpty else {
+            return true
+        }
+        let terms = response.terms
+        return response.hasValidator || terms.lifetime > 0 || terms.staleWhileRevalidate > 0 || terms.staleIfError > 0
+            || cache.options.staleWhenDisconnected > 0
+    }
+
+    /// Whether other requests for the URI could use the response without validation. If not, they must not wait for the
+    /// end of its body, which may be an endless stream.
+    private func isReusableForOthers(_ response: StoredResponse) -> Bool {
+        let plain = CacheRequest(method: .get, fields: HTTPFields())
+        let use = ReuseDecision.decide(plain, stored: response, hasVariants: true, now: now, cache.options)
+        if case .reuse = use { return true }
+        return false
+    }
+
+    private func updateStored(_ status: Int, _ fields: HTTPFields) {
+        for index in found.entries.indices {
+            let entry = found.entries[index]
+            guard entry.response.matches(request, under: digest, cache.options) else { continue }
+            let update = HeadUpdate(
+                changedByRule(fields, of: entry),
+                status: status,
+                about: entry.response,
+                length: entry.body.count,
+                to: request,
+                requestTime: requestTime,
+                responseTime: now,
+                cache.options
+            )
+            switch update {
+            case .update(let response)?: _ = keep(response, in: &found.entries[index])
+            case .stale(let response)?: cache.store.update(entry, by: response)
+            case nil: break
+            }
+        }
+    }
+
+    /// Handles a request to the origin that failed without a response.
+    ///
+    /// - Parameter completion: gets nil when the failure itself is passed on.
+    package func originDidFail(_ failure: OriginFailure, _ completion: @escaping (HeadStep?) -> Void) {
+        release(.failed)
+        if failure == .untrusted { recordDoubt() }
+        let use = ReuseDecision.decide(
+            afterFailure: failure,
+            request,
+            stored: found.entry?.response,
+            now: now,
+            isDoubted: cache.doubts(url.origin),
+            cache.options
+        )
+        switch use {
+        case .reuse(let reuse)?:
+            makeResponse(reuse, .forward(reason)) { [self] response in
+                guard let response else { return completion(nil) }
+                outcome = .stale
+                cache.count(outcome)
+                completion(.respond(response))
+            }
+        case .gatewayTimeout?: completion(.gatewayTimeout(CacheStatus(.forward(reason))))
+        case .forward?, nil: completion(nil)
+        }
+    }
+
+    /// An impostor may respond instead of the origin: no stale response of the origin is used until an accepted server
+    /// has responded (`stale-while-revalidate` would hide the problem). The entry is also marked, which survives a
+    /// restart.
+    private func recordDoubt() {
+        cache.doubt(url.origin)
+        guard let entry = found.entry, !entry.response.freshness(now: now).isFresh, !entry.response.isMarkedStale else {
+            return
+        }
+        var stale = entry.response
+        stale.markStale()
+        cache.store.update(entry, by: stale)
+    }
+}
+
+/// Validation of stored responses by a 304.
+extension CacheTransaction {
+    private func notModified(
+        _ fields: HTTPFields,
+        mayStore: Bool,
+        _ completion: @escaping (HeadStep) -> Void
+    ) {
+        let outcome = Revalidation.outcome(
+            fields,
+            to: request,
+            selected: found.selected,
+            variants: found.entries.map(\.response)
+        )
+        switch outcome {
+        case .forClient:
+            completion(.relay(relay(304, fields, nil, mayStore: mayStore)))
+        case .askAgain:
+            askAgain(completion)
+        case .update(let indices):
+            guard mayStore else { return askAgain(completion) }
+            let received = now
+            if isBackground {
+                let mayStay = update(indices, by: fields, received)
+                self.outcome = .revalidated
+                cache.count(.revalidated)
+                release(mayStay ? .stored : .notForOthers)
+                return completion(.relay(CacheStatus(.forward(reason))))
+            }
+            found.selected = indices[0]
+            // The body is opened first, because an update that forbids storage removes its file; without the file there
+            // is nothing to update.
+            openBody { [self] body in
+                guard let body else { return askAgain(completion) }
+                let mayStay = update(indices, by: fields, received)
+                guard let entry = found.entry else { return askAgain(completion) }
+                self.outcome = .revalidated
+                cache.count(.revalidated)
+                release(mayStay && isReusableForOthers(entry.response) ? .stored : .notForOthers)
+                let reuse = Reuse(freshness: entry.response.freshness(now: now), revalidates: false)
+                let response = makeResponse(reuse, .forward(reason), entry, body)
+                var cacheStatus = response.status
+                cacheStatus.forwardStatus = 304
+                let head = addingCookies(of: fields, response.head)
+                completion(.respond(Response(head: head, body: body, status: cacheStatus, refreshes: false)))
+            }
+        }
+    }
+
+    /// - Returns: whether all of the entries stay stored.
+    private func update(_ indices: [Int], by fields: HTTPFields, _ received: Int) -> Bool {
+        var mayStay = true
+        for index in indices {
+            let entry = found.entries[index]
+            let response = entry.response.updated(
+                by: changedByRule(fields, of: entry),
+                to: request,
+                requestTime: requestTime,
+                responseTime: received,
+                cache.options
+            )
+            mayStay = keep(response, in: &found.entries[index]) && mayStay
+        }
+        return mayStay
+    }
+
+    /// Applies the changes of the rule under which a response was stored to the fields of its update.
+    private func changedByRule(_ fields: HTTPFields, of entry: CachedEntry) -> HTTPFields {
+        guard !rules.isEmpty else { return fields }
+        let target = url.target
+        let stored = entry.response
+        let rule = rules.first {
+            $0.fits(method: .get, target: target.span, status: stored.status, response: stored.fields)
+        }
+        return rule?.changed(fields) ?? fields
+    }
+
+    /// Replaces an entry by its updated response if that may still be stored. A response that forbids storage now
+    /// (`no-store`, `private`) removes the whole key; a reason that concerns only this request (its credentials) leaves
+    /// the store unchanged. In each case this request uses the updated entry.
+    ///
+    /// - Returns: whether the store has the entry.
+    private func keep(_ updated: StoredResponse, in entry: inout CachedEntry) -> Bool {
+        var response = updated
+        if let willStore {
+            switch willStore(updated.status, updated.fields) {
+            case .store(let fields, _): response = updated.with(fields, cache.options)
+            case .skip:
+                cache.store.invalidate(key)
+                entry = CachedEntry(key: key, response: updated, body: entry.body)
+                return false
+            }
+        }
+        // The client's directives neither remove stored responses of other clients nor keep a response that the origin
+        // forbids.
+        var fields = request.fields
+        fields.remove(.cacheControl)
+        let asked = CacheRequest(
+            method: .get,
+            fields: fields,
+            hasInjectedCredentials: request.hasCredentials
+        )
+        let verdict = Storability.evaluate(
+            asked,
+            status: response.status,
+            response: response.fields,
+            cache.options,
+            hasRuleLifetime: response.ruleLifetime != nil
+        )
+        switch verdict {
+        case .storable where request.control.noStore || request.control.isMalformed: break
+        case .storable:
+            entry = cache.store.update(entry, by: response)
+            return true
+        case .notStorable(.authorization): break
+        case .notStorable: cache.store.invalidate(key)
+        }
+        entry = CachedEntry(key: key, response: response, body: entry.body)
+        return false
+    }
+
+    /// A cookie in a 304 is for the client of this request; it replaces stored cookies in its response.
+    private func addingCookies(of notModified: HTTPFields, _ head: CacheResponse) -> CacheResponse {
+        guard notModified.contains(.setCookie) else { return head }
+        var head = head
+        head.keptFields.remove(.setCookie)
+        for index in 0..<notModified.count where notModified.id(at: index) == .setCookie {
+            head.keptFields.append(contentsOf: notModified, at: index)
+        }
+        return head
+    }
+
+    /// The 304 is for another response, or the entry is gone: requests the complete response from the origin.
+    private func askAgain(_ completion: (HeadStep) -> Void) {
+        validates = false
+        found.selected = nil
+        requestTime = now
+        epoch = cache.store.epoch(of: key)
+        completion(.again(request.fields))
+    }
+}
+
+/// Background revalidation.
+extension CacheTransaction {
+    /// The transaction of a background revalidation, after a response that `refreshes`; it has no client.
+    ///
+    /// - Parameter completion: gets the fields of the request.
+    /// - Returns: nil when another request goes to the origin already, or has done so since this one's lookup.
+    package func refresh(_ completion: (HTTPFields) -> Void) -> CacheTransaction? {
+        guard let entry = found.entry else { return nil }
+        let fields = Revalidation.backgroundFields(of: request, stored: entry.response)
+        var plain = fields
+        plain.remove(.ifNoneMatch)
+        plain.remove(.ifModifiedSince)
+        let refreshing = CacheTransaction(
+            cache,
+            url: url,
+            CacheRequest(method: .get, fields: plain, hasInjectedCredentials: request.hasCredentials),
+            partition: key.partition,
+            rules: rules,
+            digest: digest,
+            loop: loop
+        )
+        guard cache.leads(refreshing, now: loop.now) else { return nil }
+        refreshing.isLeader = true
+        if cache.storedFlightCount != flightsBeforeLookup, isFreshByNow {
+            refreshing.cancel()
+            return nil
+        }
+        refreshing.isBackground = true
+        refreshing.found = CacheStore.Found(entries: [entry], selected: 0)
+        refreshing.reason = .stale
+        refreshing.outcome = .miss
+        refreshing.validates = entry.response.hasValidator
+        refreshing.epoch = cache.store.epoch(of: key)
+        refreshing.requestTime = now
+        completion(fields)
+        return refreshing
+    }
+
+    /// Whether the entry in memory is fresh now, because another revalidation has ended since this one's lookup.
+    private var isFreshByNow: Bool {
+        let found = cache.store.inMemory(key, for: request, under: digest)
+        let use = ReuseDecision.decide(request, found, now: now, isDoubted: cache.doubts(url.origin))
+        guard case .reuse(let reuse) = use else { return false }
+        return !reuse.revalidates
+    }
+}
+
 extension InsertionRefusal {
     /// Its reason in Cache-Status.
-    var reason: Storability.Reason {
+    fileprivate var reason: Storability.Reason {
         switch self {
         case .tooLarge: .tooLarge
         case .noRoom: .noRoom
@@ -338,7 +808,7 @@ extension InsertionRefusal {
     }
 
     /// Its meaning for followers: a body that is too large will probably be so the next time.
-    var ending: ResponseCache.Ending {
+    fileprivate var ending: ResponseCache.Ending {
         switch self {
         case .tooLarge: .notForOthers
         case .noRoom: .failed

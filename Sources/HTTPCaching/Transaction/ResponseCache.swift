@@ -98,7 +98,7 @@ package final class ResponseCache: @unchecked Sendable {
 
     func leaderDidEnd(_ transaction: CacheTransaction, _ ending: Ending, now: UInt64) {
         if ending == .stored { storedFlights.wrappingAdd(1, ordering: .relaxed) }
-        let told = lock.withLock {
+        let wakeups = lock.withLock {
             let key = transaction.key
             let actions =
                 switch ending {
@@ -109,7 +109,7 @@ package final class ResponseCache: @unchecked Sendable {
                 }
             return removeWaiting(actions)
         }
-        notify(told)
+        notify(wakeups)
     }
 
     func leave(_ transaction: CacheTransaction) {
@@ -120,8 +120,8 @@ package final class ResponseCache: @unchecked Sendable {
     }
 
     func expire(_ key: CacheKey, now: UInt64) {
-        let told = lock.withLock { removeWaiting(collapsed.expire(key, now: now)) }
-        notify(told)
+        let wakeups = lock.withLock { removeWaiting(collapsed.expire(key, now: now)) }
+        notify(wakeups)
     }
 
     /// The number of requests that wait for the response to another one.
@@ -143,8 +143,8 @@ package final class ResponseCache: @unchecked Sendable {
         }
     }
 
-    private func notify(_ told: [Wakeup]) {
-        for (waiting, wake) in told { waiting.loop.submit { waiting.transaction.wake(wake) } }
+    private func notify(_ wakeups: [Wakeup]) {
+        for (waiting, wake) in wakeups { waiting.loop.submit { waiting.transaction.wake(wake) } }
     }
 
     // MARK: - Doubted origins

@@ -92,7 +92,7 @@ package final class ListeningSocket: Sendable {
         let probe = pinproxy_stream_socket(AF_UNIX)
         guard probe >= 0 else { throw IOFailure(code: -probe, during: "socket") }
         defer { close(probe) }
-        let answer = address.withSockaddr { connect(probe, $0, $1) == 0 ? 0 : errno }
-        if answer == ECONNREFUSED { unlink(address.path) } else { throw IOFailure(code: EADDRINUSE, during: "bind") }
+        let code = address.withSockaddr { connect(probe, $0, $1) == 0 ? 0 : errno }
+        if code == ECONNREFUSED { unlink(address.path) } else { throw IOFailure(code: EADDRINUSE, during: "bind") }
     }
 }

@@ -115,7 +115,7 @@ final class CacheRefresh: LoopTaskDelegate {
             case .relay: if transaction.isStoring { phase = .storing }
             case .again(let fields): phase = .again(fields)
             // The stored response is fresh again, or unchanged.
-            case .answer, .gatewayTimeout: break
+            case .respond, .gatewayTimeout: break
             }
         }
         return .allow

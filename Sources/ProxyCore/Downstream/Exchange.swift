@@ -755,7 +755,7 @@ final class Exchange: LoopTaskDelegate {
             guard canContinue() else { return }
             switch step {
             case .forward(let fields): sendToOrigin(fields, cache)
-            case .answer(let stored): serve(stored, cache)
+            case .respond(let stored): serve(stored, cache)
             case .gatewayTimeout(let status): refuseNotStored(status, cache)
             }
         }
@@ -927,7 +927,7 @@ final class Exchange: LoopTaskDelegate {
     private func deliverReplacement(_ step: CacheTransaction.HeadStep, _ cache: ExchangeCache) {
         guard canContinue() else { return }
         switch step {
-        case .answer(let stored): serve(stored, cache)
+        case .respond(let stored): serve(stored, cache)
         case .again(let fields): sendToOrigin(fields, cache)
         case .gatewayTimeout(let status): refuseNotStored(status, cache)
         // A relayed response is not replaced.

@@ -151,7 +151,7 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
     private func didLookUp(_ step: CacheTransaction.Step) {
         guard !isOver else { return }
         switch step {
-        case .answer(let answer): deliver(answer)
+        case .respond(let answer): deliver(answer)
         case .forward(let fields): ask(fields)
         case .gatewayTimeout: task.finish(.notStored)
         }
@@ -235,7 +235,7 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
         guard !isOver else { return }
         switch step {
         case .relay: relay()
-        case .answer(let answer): replace(.deliver(answer))
+        case .respond(let answer): replace(.deliver(answer))
         case .again(let fields): replace(.ask(fields))
         case .gatewayTimeout: replace(.fail)
         }
@@ -336,7 +336,7 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
     private func failed(_ error: SessionError) {
         transaction.originDidFail(error.originFailure) { [self] step in
             guard !isOver else { return }
-            if case .answer(let answer)? = step { deliver(answer) } else { task.finish(error) }
+            if case .respond(let answer)? = step { deliver(answer) } else { task.finish(error) }
         }
     }
 }

@@ -1,0 +1,42 @@
+/// The state of reading a peer's frames.
+struct HTTP2Input {
+    /// The bytes of an incomplete frame head.
+    var partialHead: [UInt8] = []
+    /// The remaining bytes of the frame's payload; initially those of the client's preface.
+    var payloadLeft: Int
+    /// Head and payload so far of a frame that is held until it is complete, because its field block has several
+    /// frames.
+    var gathered: [UInt8] = []
+    var isGathering = false
+    /// Present between HEADERS without END_HEADERS and the frame that has it.
+    var filter: FieldBlockFilter?
+    /// Bytes of the field block, as sent.
+    var blockBytes = 0
+    /// The size of the section, as RFC 9113, section 6.5.2 counts it.
+    var sectionBytes = 0
+    /// Whether a part of the section was removed because of its size.
+    var hasOmitted = false
+    /// Whether reading has stopped, because the end of the connection was announced.
+    var isOver = false
+    var ledger = StreamLedger()
+
+    init(_ role: HTTP2Session.Role) {
+        payloadLeft = role == .server ? ClientPreface.text.utf8CodeUnitCount : 0
+    }
+}
+
+/// The weights of frames that advance no request or response. A frame that needs a reply or a lookup weighs 1.
+enum HTTP2Burden {
+    static let frame = 1.0
+    /// DATA with fewer bytes than the smallest gRPC message, or for a stream that was reset.
+    static let smallData = 0.125
+    static let leastMessage = 5
+    /// CONTINUATION with fewer bytes than that.
+    static let leastContinuation = 32
+    /// The number of bytes of a field block beyond the limit that weigh 1.
+    static let excessBytes = 1024.0
+    /// The number of bytes of an ignored field block that weigh 1.
+    static let ignoredBytes = 64.0
+    /// A field beyond the limit of the section.
+    static let excessField = 1.0 / 32
+}
