@@ -1,8 +1,8 @@
 import HTTPSession
 
-/// What a session's serializers read of answers.
+/// The properties of a session's response serializers.
 enum AnswerProperties {
-    /// JSON is refused at a place within it, or says the same when it is written anew, however that is done.
+    /// JSON is refused with a place in the text, or has the same value after it is serialised, with any options.
     static func json(_ bytes: [UInt8]) throws(FuzzFinding) {
         let value: JSONValue
         do {

@@ -21,7 +21,8 @@ final class CertificateProperties {
         stapling = try SecurityPolicy(settings)
     }
 
-    /// What is read can be written and read again, is shown without control characters, and is trusted by nobody.
+    /// An accepted object can be serialised and parsed again, is printed without control characters, and is never
+    /// trusted.
     func certificates(_ bytes: [UInt8]) throws(FuzzFinding) {
         if let certificates = try? Certificate.certificates(in: bytes) {
             try queueIsClean("Certificate.certificates")
@@ -34,7 +35,7 @@ final class CertificateProperties {
                 anchors: anchors,
                 at: 1_800_000_000
             )
-            // A signature covers every bit that counts: whatever passes is the certificate itself.
+            // The signature covers every relevant bit: only the certificate itself passes.
             if report.isAccepted, !certificates[0].isSame(as: server.certificate) {
                 throw FuzzFinding("a certificate that nobody signed is trusted")
             }
@@ -58,7 +59,7 @@ final class CertificateProperties {
         try queueIsClean("RevocationLists")
     }
 
-    /// A key that belongs to the certificate is the one that was made for it.
+    /// A key that matches the certificate is the key that was made for it.
     func privateKey(_ bytes: [UInt8]) throws(FuzzFinding) {
         do {
             for key in try PublicKey.keys(in: bytes) { try text(key.subject + key.keyDescription) }
@@ -76,7 +77,7 @@ final class CertificateProperties {
         try queueIsClean("ClientIdentity")
     }
 
-    /// A staple is taken or refused with a reason on one line.
+    /// A staple is accepted, or refused with a reason on one line.
     func staple(_ bytes: [UInt8]) throws(FuzzFinding) {
         let report = stapling.evaluate(
             chain: server.chain,
@@ -106,13 +107,13 @@ final class CertificateProperties {
         else { throw FuzzFinding("a certificate that was read cannot be read again from its PEM") }
     }
 
-    /// An entry that is left behind would be taken for the cause of a later failure on this thread.
+    /// A remaining entry would be reported as the cause of a later failure on this thread.
     private func queueIsClean(_ place: String) throws(FuzzFinding) {
         guard ERR_peek_error() != 0 else { return }
         throw FuzzFinding("left in OpenSSL's error queue: \(OpenSSLError(draining: place))")
     }
 
-    /// What people read goes to terminals and into logs.
+    /// Texts go to terminals and logs.
     private func text(_ text: String) throws(FuzzFinding) {
         for scalar in text.unicodeScalars where scalar.disturbsLine {
             throw FuzzFinding("the character U+\(String(scalar.value, radix: 16)) in \(text.debugDescription)")

@@ -3,7 +3,8 @@ import ProxyCore
 
 /// The first message of a TLS client.
 enum ClientHelloProperties {
-    /// However the bytes come, the outcome is the same; it never changes afterwards; and the name is in normal form.
+    /// The outcome is independent of the division into pieces, never changes afterwards, and the name is in normal
+    /// form.
     static func hellos(_ bytes: [UInt8]) throws(FuzzFinding) {
         let whole = outcome(bytes, pieceSize: max(1, bytes.count))
         for size in [1, 2 + bytes.count % 40] where outcome(bytes, pieceSize: size) != whole {
@@ -13,7 +14,7 @@ enum ClientHelloProperties {
         if let name = hello.serverName, name.kind != .name || (try? Host(name.description)) != name {
             throw FuzzFinding("the server name \(name) is not in its normal form")
         }
-        // The same hello, each byte in a record of its own, says the same.
+        // The same hello with one byte in each record has the same outcome.
         var message: [UInt8] = []
         var position = 0
         while position + 5 <= bytes.count, message.count < 4 || message.count < length(message) {
@@ -28,7 +29,7 @@ enum ClientHelloProperties {
         }
     }
 
-    /// Of the message with its header.
+    /// The length of the message with its header.
     private static func length(_ message: [UInt8]) -> Int {
         4 + (Int(message[1]) << 16 | Int(message[2]) << 8 | Int(message[3]))
     }
@@ -40,7 +41,7 @@ enum ClientHelloProperties {
             let end = min(position + pieceSize, bytes.count)
             let outcome = reader.consume(bytes.span.extracting(position..<end))
             if outcome != .needMore {
-                // It stays at that.
+                // The outcome does not change.
                 return reader.consume([22, 3, 1].span) == outcome ? outcome : .needMore
             }
             position = end

@@ -5,7 +5,7 @@ import StrictJSON
 
 /// Configuration files: JSON, pin files, `config.json`.
 final class DocumentProperties {
-    /// The folder that documents stand in, with a few files that they may name.
+    /// The folder of the documents, with a few files that they may name.
     private let folder: String
     private let library = TrustAnchorLibrary()
 
@@ -13,7 +13,7 @@ final class DocumentProperties {
         self.folder = folder
     }
 
-    /// A text is refused with placed issues, or says the same when it is written anew.
+    /// A text is refused with placed issues, or has the same value after it is serialised.
     func json(_ bytes: [UInt8]) throws(FuzzFinding) {
         let document = JSONDocument(bytes: bytes, file: "f.json")
         try check(document.issues, placed: true)
@@ -26,8 +26,8 @@ final class DocumentProperties {
         }
     }
 
-    /// A pin file is refused whole, with issues that a person can act on, or every policy in it holds what the
-    /// invariants ask for and is found under its name.
+    /// A pin file is refused as a whole, with useful issues; or every policy in it meets the invariants and is found
+    /// under its name.
     func pinFile(_ bytes: [UInt8]) throws(FuzzFinding) {
         let file = folder + "/pins.json"
         let reader = DocumentReader(JSONDocument(bytes: bytes, file: file))
@@ -43,7 +43,7 @@ final class DocumentProperties {
         for domain in loaded.domains.domains { try check(domain, in: loaded.domains) }
     }
 
-    /// A configuration gives a snapshot or issues, never both and never neither.
+    /// A configuration yields either a snapshot or issues.
     func configuration(_ bytes: [UInt8]) throws(FuzzFinding) {
         let reader = DocumentReader(JSONDocument(bytes: bytes, file: folder + "/config.json"))
         let outcome = ConfigurationLoader.load(reader)
@@ -77,7 +77,7 @@ final class DocumentProperties {
         }
     }
 
-    /// Each issue says what is wrong and what to do, on one line, and where.
+    /// Each issue has a place, a message and a remedy, on one line.
     private func check(_ issues: [DocumentIssue], placed: Bool) throws(FuzzFinding) {
         for issue in issues {
             guard !issue.message.isEmpty, !issue.remedy.isEmpty else {
@@ -88,7 +88,7 @@ final class DocumentProperties {
                     throw FuzzFinding("an issue without a place: \(issue)")
                 }
             }
-            // Issues go to terminals and into logs.
+            // Issues go to terminals and logs.
             for scalar in issue.description.unicodeScalars where scalar.disturbsLine {
                 throw FuzzFinding("the character U+\(String(scalar.value, radix: 16)) in an issue: \(issue)")
             }

@@ -57,7 +57,7 @@ final class FuzzPKI {
         return seeds
     }
 
-    /// One that proves the server's certificate good, and some that do not.
+    /// A staple that proves the server's certificate good, and some that do not.
     func stapleSeeds() throws -> [[UInt8]] {
         let good = OCSPResponseBuilder(server.certificate, issuer: pki.intermediate, validity: TestPKI.validity)
         let another = try pki.server("b.example")

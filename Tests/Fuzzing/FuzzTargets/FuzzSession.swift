@@ -29,15 +29,15 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case names
     /// Challenges, cookies, resume data.
     case session
-    /// What a tunnel looks at of a TLS client's first message.
+    /// A TLS client's first message, as a tunnel parses it.
     case clientHello = "client-hello"
     /// A whole proxy between scripted clients and origins.
     case proxy
 }
 
-/// A target at work: what it needs beside the input is made once.
+/// The state of a target, which is made once and used for all inputs.
 ///
-/// A target holds its reader to properties; what crashes, hangs or leaks, libFuzzer and the sanitizers see by themselves.
+/// A target checks properties of its parser; libFuzzer and the sanitizers detect crashes, hangs and leaks.
 package final class FuzzSession {
     private let target: FuzzTarget
     private let pki: FuzzPKI
@@ -45,7 +45,8 @@ package final class FuzzSession {
     private let readCertificates: CertificateProperties
     private let drive: ProxyProperties?
 
-    /// - Parameter isAlone: nothing else runs in the process: then descriptors that are left open can be told.
+    /// - Parameter isAlone: whether nothing else runs in the process, so that descriptors that are left open can be
+    ///   detected.
     package init(_ target: FuzzTarget, isAlone: Bool = false) throws {
         self.target = target
         pki = try FuzzPKI()
@@ -57,12 +58,12 @@ package final class FuzzSession {
     /// A PEM file with one authority.
     package var authorityFile: String { pki.folder.path + "/root.pem" }
 
-    /// Reads one input.
+    /// Runs one input.
     ///
     /// - Throws: the property that it broke.
     package func run(_ bytes: [UInt8]) throws(FuzzFinding) {
-        // The queue is the thread's: libcurl leaves an error there when it closes a connection amid its handshake, and in
-        // the tests another target has run on the thread before.
+        // The error queue belongs to the thread: libcurl leaves an error there when it closes a connection during its
+        // handshake, and in the tests another target has used this thread before.
         ERR_clear_error()
         switch target {
         case .pinFile: try readDocuments.pinFile(bytes)
@@ -86,8 +87,8 @@ package final class FuzzSession {
         }
     }
 
-    /// Inputs that are made on the spot: certificates of many shapes, and private keys, of which the repository keeps
-    /// none. Empty for the targets whose corpus says all.
+    /// Generated inputs: certificates of many kinds, and private keys, which the repository must not contain. Empty for
+    /// targets with a sufficient corpus.
     package var seeds: [[UInt8]] {
         get throws {
             switch target {

@@ -3,10 +3,10 @@ import HTTPCore
 import IOCore
 import TestSupport
 
-/// Connections of HTTP/2 from clients: frames in any order, and the heads that are made of their fields.
+/// Client connections of HTTP/2: frames in any order, and the heads from their fields.
 enum HTTP2Properties {
-    /// However the bytes are divided, the same comes of them; a head that is accepted means to HTTP/1.1's parser, written
-    /// in that version, what it means here.
+    /// The result is independent of the division into pieces; an accepted head that is serialised for HTTP/1.1 has the
+    /// same meaning for that parser.
     static func connection(_ bytes: [UInt8]) throws(FuzzFinding) {
         for isForOrigin in [false, true] {
             let whole = Server(isForOrigin).read(bytes, pieceSize: max(1, bytes.count))
@@ -31,11 +31,11 @@ enum HTTP2Properties {
         else { throw FuzzFinding("a head of HTTP/2 speaks of the connection") }
     }
 
-    /// What came of a connection's bytes.
+    /// The result of a connection's bytes.
     struct Reading: Equatable {
         var heads: [RequestSummary] = []
         var faults: [RequestFault] = []
-        /// Of bodies that were whole: of one that is malformed more or less has come when that is seen.
+        /// The length of complete bodies only: a malformed body may be detected at different places.
         var bodyBytes = 0
         var trailers: [HTTPFields] = []
         var ends = 0

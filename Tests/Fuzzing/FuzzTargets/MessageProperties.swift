@@ -4,8 +4,8 @@ import TestSupport
 
 /// HTTP/1.1 messages: request heads, response heads, chunked bodies.
 enum MessageProperties {
-    /// Every division of a request stream gives the same result; what is accepted survives being written anew, and
-    /// holds what the rest of the program relies on.
+    /// Every division of a request stream gives the same result; an accepted head is equal after serialisation, and
+    /// meets the assumptions of the rest of the program.
     static func requests(_ bytes: [UInt8]) throws(FuzzFinding) {
         for limits in [HeadLimits(), HeadLimits(headBytes: 150, targetBytes: 12, methodBytes: 4, fieldCount: 3)] {
             let whole = RequestReading(bytes, pieceSize: max(1, bytes.count), limits: limits)
@@ -35,8 +35,8 @@ enum MessageProperties {
         try check(head.fields)
     }
 
-    /// A head that is accepted has one framing and no control character, whatever request it answers, and survives
-    /// being written anew.
+    /// An accepted head has one framing and no control character, for any request method, and is equal after
+    /// serialisation.
     static func responses(_ bytes: [UInt8]) throws(FuzzFinding) {
         for method in [HTTPMethod.get, .head, .connect] {
             var parser = ResponseHeadParser()
@@ -81,7 +81,7 @@ enum MessageProperties {
         else { throw FuzzFinding("written anew the head reads differently") }
     }
 
-    /// Every division of a chunk stream gives the same data, and what is accepted survives being coded anew.
+    /// Every division of a chunk stream gives the same data, which is equal after another encoding.
     static func chunks(_ bytes: [UInt8]) throws(FuzzFinding) {
         for limits in [ChunkLimits(), ChunkLimits(sizeLineBytes: 12, trailerBytes: 30, trailerCount: 2)] {
             let whole = ChunkReading(bytes, pieceSize: max(1, bytes.count), limits: limits)
@@ -106,7 +106,7 @@ enum MessageProperties {
         }
     }
 
-    /// The lines of a text, their ends included.
+    /// The lines of a text, including their ends.
     private static func lines(_ bytes: [UInt8]) -> [[UInt8]] {
         var lines: [[UInt8]] = []
         var line: [UInt8] = []

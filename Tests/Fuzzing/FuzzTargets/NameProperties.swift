@@ -2,7 +2,7 @@ import HTTPCore
 
 /// Hosts, addresses, URLs and dates.
 enum NameProperties {
-    /// What is read has one normal form, and reads the same from it.
+    /// An accepted value has one normal form, from which the same value is parsed.
     static func names(_ bytes: [UInt8]) throws(FuzzFinding) {
         if let host = try? Host(normalizing: bytes.span) {
             guard (try? Host(host.authorityText)) == host, (try? Host(host.description)) == host else {

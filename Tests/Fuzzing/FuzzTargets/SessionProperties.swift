@@ -1,7 +1,7 @@
 import HTTPCore
 import HTTPSession
 
-/// What sessions read: challenges, cookies, and what a download has left.
+/// The parsers of sessions: challenges, cookies, and resume data.
 enum SessionProperties {
     private static let url = AbsoluteURL("https://www.example.com/a/b")
     private static let now: Int64 = 1_700_000_000
@@ -12,7 +12,7 @@ enum SessionProperties {
         try resumeData(bytes)
     }
 
-    /// An answer to any challenge is a field, and names the realm and the nonce that were asked for.
+    /// The credentials for any challenge are a valid field value, with the realm and the nonce of the challenge.
     private static func challenges(_ bytes: [UInt8]) throws(FuzzFinding) {
         for challenge in HTTPChallenge.list(bytes) {
             guard let digest = DigestAuthentication(challenge),
@@ -34,20 +34,21 @@ enum SessionProperties {
         }
     }
 
-    /// A cookie that is taken goes back as a field, to hosts that its server may speak for alone, and ends in time.
+    /// An accepted cookie is sent as a valid field, only to hosts that its server may set cookies for, and expires in
+    /// time.
     private static func cookies(_ bytes: [UInt8]) throws(FuzzFinding) {
         guard let url, let cookie = Cookie(setCookie: bytes, from: url, at: now) else { return }
         guard HTTPFields.isValidValue(Array("\(cookie.name)=\(cookie.value)".utf8).span) else {
             throw FuzzFinding("the cookie is no field value: \(cookie)")
         }
         guard ["www.example.com", "example.com"].contains(cookie.domain.description), cookie.path.hasPrefix("/"),
-            // Bytes: to a String, U+037E is a semicolon too.
+            // The comparison uses bytes, because a String treats U+037E as a semicolon.
             !"\(cookie.name)\(cookie.value)".utf8.contains(UInt8(ascii: ";")),
             cookie.expires ?? 0 <= now + 400 * 86_400
         else { throw FuzzFinding("the cookie reaches too far: \(cookie)") }
     }
 
-    /// What is read is what would be written, and names a file of the session's folder.
+    /// Accepted data is equal after serialisation, and names a file in the session's folder.
     private static func resumeData(_ bytes: [UInt8]) throws(FuzzFinding) {
         guard let data = try? ResumeData(bytes) else { return }
         guard (try? ResumeData(data.bytes)) == data else { throw FuzzFinding("the resume data reads differently") }

@@ -6,10 +6,10 @@ import ServerTrust
 import SessionCore
 import TestSupport
 
-/// One host in many spellings: whatever a pin file, a rule and a request write, they mean the same host, and what is
-/// dialled is what the rules have judged.
+/// One host in many spellings: a pin file, a rule and a request in any spelling mean the same host, and the proxy
+/// connects to the address that the rules have checked.
 package enum SpellingProperties {
-    /// Makes a host of the first bytes, and spellings of it of the others.
+    /// Makes a host from the first bytes, and spellings of it from the others.
     package static func spellings(_ bytes: [UInt8]) throws(FuzzFinding) {
         var choices = Choices(bytes: bytes)
         let subject = Subject(&choices)
@@ -31,7 +31,7 @@ package enum SpellingProperties {
         try rules(ruled, asked, port)
     }
 
-    /// As the parser reads it out of a request.
+    /// The host from the parser's result for a request.
     private static func host(of spelling: String, _ port: UInt16) throws(FuzzFinding) -> Host {
         var parser = RequestParser()
         var head = RequestHead()
@@ -42,7 +42,8 @@ package enum SpellingProperties {
         return host
     }
 
-    /// The address that the system's own reader makes of a literal, the mapped form as the kernel dials it.
+    /// The address that inet_pton(3) makes from a literal; a mapped address becomes the IPv4 address that the kernel
+    /// uses.
     private static func address(_ spelling: String) -> IPAddress? {
         var four = in_addr()
         var six = in6_addr()
@@ -100,7 +101,7 @@ package enum SpellingProperties {
     }
 }
 
-/// Small numbers out of a fuzzer's input; zeros behind its end.
+/// Small numbers from a fuzzer's input; zeros after its end.
 private struct Choices {
     var bytes: [UInt8]
     private var position = 0
@@ -118,7 +119,7 @@ private struct Choices {
     mutating func flip() -> Bool { byte() & 1 == 1 }
 }
 
-/// A host, apart from how it is written.
+/// A host, independent of its spelling.
 private enum Subject {
     case ipv4(UInt32)
     case ipv6([UInt16])
@@ -128,9 +129,9 @@ private enum Subject {
         switch choices.next(3) {
         case 0: self = .ipv4(UInt32(choices.next(65_536)) << 16 | UInt32(choices.next(65_536)))
         case 1:
-            // Zeros are common in addresses, and where spellings differ most.
+            // Zeros are common in addresses, and allow the most different spellings.
             var groups = (0..<8).map { _ in choices.flip() ? UInt16(choices.next(65_536)) : 0 }
-            // What would be an IPv4 address has its own case.
+            // IPv4 addresses have their own case.
             if groups[..<5].allSatisfy({ $0 == 0 }), groups[5] == 0xFFFF { groups[0] = 1 }
             self = .ipv6(groups)
         default:
@@ -142,7 +143,7 @@ private enum Subject {
         }
     }
 
-    /// As an authority holds it, without a port.
+    /// The form in an authority, without a port.
     func spelling(_ choices: inout Choices) -> String {
         switch self {
         case .ipv4(let value):
@@ -172,7 +173,7 @@ private enum Subject {
         "\(value >> 24).\(value >> 16 & 255).\(value >> 8 & 255).\(value & 255)"
     }
 
-    /// RFC 4291, section 2.2: leading zeros or none, either case, one run of zeros left out or none, the end in dotted
+    /// RFC 4291, section 2.2: leading zeros or none, either case, one run of zeros omitted or none, the end in dotted
     /// decimal or not.
     private static func text(_ groups: [UInt16], _ choices: inout Choices) -> String {
         var words = groups.map { group in
@@ -185,7 +186,7 @@ private enum Subject {
         }
         let start = choices.next(8)
         var end = start
-        // A dotted end stays whole.
+        // A dotted end is not divided.
         while end < min(8, words.count == 8 ? 8 : 6), groups[end] == 0 { end += 1 }
         guard end > start, choices.next(4) != 0 else { return words.joined(separator: ":") }
         return words[..<start].joined(separator: ":") + "::" + words[end...].joined(separator: ":")

@@ -2,8 +2,8 @@ import CLibFuzzer
 import Foundation
 import FuzzTargets
 
-// `make fuzz`: libFuzzer over one target, which FUZZ_TARGET names; the arguments are libFuzzer's own. With
-// `--seeds FOLDER` it writes the seeds that are made and not kept, and ends.
+// `make fuzz`: libFuzzer over one target, which FUZZ_TARGET names; the arguments are those of libFuzzer. With `--seeds
+// FOLDER` it writes the generated seeds, and ends.
 
 nonisolated(unsafe) private var session: FuzzSession?
 
@@ -24,7 +24,7 @@ private func target() -> FuzzTarget {
     return target
 }
 
-/// What libFuzzer calls for each input. A finding ends the process, so that libFuzzer keeps the input.
+/// libFuzzer calls this for each input. A finding ends the process, so that libFuzzer keeps the input.
 private func take(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
     do {
         try session?.run(Array(UnsafeBufferPointer(start: data, count: count)))
@@ -37,7 +37,7 @@ private func take(_ data: UnsafePointer<UInt8>?, _ count: Int) -> Int32 {
 
 do {
     let made = try FuzzSession(target(), isAlone: true)
-    // One authority instead of the machine's hundred and forty, which would be parsed for each configuration.
+    // One authority instead of the machine's 140, which would be parsed for each configuration.
     setenv("SSL_CERT_FILE", made.authorityFile, 1)
     if CommandLine.arguments.count == 3, CommandLine.arguments[1] == "--seeds" {
         try made.writeSeeds(to: CommandLine.arguments[2])
@@ -47,7 +47,7 @@ do {
 } catch {
     fail("\(error)")
 }
-// The arguments belong to the C library as long as the process lives.
+// The arguments belong to the C library for the lifetime of the process.
 var count = CommandLine.argc
 var arguments: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>? = CommandLine.unsafeArgv
 exit(LLVMFuzzerRunDriver(&count, &arguments, take))

@@ -1,7 +1,7 @@
 import COpenSSL
 package import ServerTrust
 
-/// Makes OCSP responses (RFC 6960), good ones and odd ones.
+/// Makes OCSP responses (RFC 6960), valid and unusual ones.
 package struct OCSPResponseBuilder: Sendable {
     package enum Status: Sendable {
         case good
@@ -9,33 +9,33 @@ package struct OCSPResponseBuilder: Sendable {
         case unknown
     }
 
-    /// What is said of one certificate.
+    /// The status of one certificate.
     package struct SingleResponse: Sendable {
         package var leaf: Certificate
-        /// Whose name and key stand in the certificate's identifier.
+        /// The issuer whose name and key identify the certificate.
         package var issuer: Certificate
         package var status = Status.good
         /// Seconds since 1970.
         package var thisUpdate: Int64
         /// `nil` leaves it out.
         package var nextUpdate: Int64?
-        /// Of the identifier.
+        /// The digest of the identifier.
         package var digest = "SHA1"
         package var hasCriticalExtension = false
     }
 
     package var singleResponses: [SingleResponse]
-    /// Who signs; its certificate is in the response unless `sendsSigner` is false.
+    /// The signer; its certificate is in the response unless `sendsSigner` is false.
     package var signer: Identity
     package var sendsSigner = true
-    /// Certificates beside the signer's.
+    /// Further certificates, besides the signer's.
     package var others: [Certificate] = []
     package var signatureDigest = "SHA256"
-    /// 0 is successful; any other is the whole response (RFC 6960, section 4.2.1).
+    /// 0 means successful; a response with another status has no further content (RFC 6960, section 4.2.1).
     package var responseStatus: Int32 = 0
     package var hasCriticalExtension = false
 
-    /// A good answer about a server of a PKI, signed by its issuer.
+    /// A good response about a server of a PKI, signed by its issuer.
     ///
     /// - Parameter validity: from `thisUpdate` to `nextUpdate`, in seconds since 1970.
     package init(_ leaf: Certificate, issuer: Identity, validity: Range<Int64>) {
@@ -48,11 +48,11 @@ package struct OCSPResponseBuilder: Sendable {
             )
         ]
         signer = issuer
-        // As CAs do: who validates has the issuer's certificate.
+        // CAs do the same, because clients already have the issuer's certificate.
         sendsSigner = false
     }
 
-    /// A copy with one thing changed.
+    /// A copy with one change.
     package func with(_ change: (inout OCSPResponseBuilder) throws -> Void) rethrows -> OCSPResponseBuilder {
         var copy = self
         try change(&copy)
@@ -133,7 +133,7 @@ package struct OCSPResponseBuilder: Sendable {
         guard try body(pointer) == 1 else { throw Failure(call: "with \(certificate)") }
     }
 
-    /// A critical extension that nobody knows: an arc that is reserved for examples (2.999).
+    /// An unknown critical extension, under the arc that is reserved for examples (2.999).
     private static func withUnknownExtension(_ body: (OpaquePointer) throws -> Void) throws {
         let value = ASN1_OCTET_STRING_new()
         let object = OBJ_txt2obj("2.999.1", 1)

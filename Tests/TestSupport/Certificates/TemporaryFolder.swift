@@ -1,6 +1,6 @@
 import Foundation
 
-/// A folder of a test's own, gone with the object.
+/// A temporary folder of one test, removed with this object.
 package final class TemporaryFolder: Sendable {
     package let path: String
 
@@ -12,7 +12,7 @@ package final class TemporaryFolder: Sendable {
 
     deinit { try? FileManager.default.removeItem(atPath: path) }
 
-    /// Writes a file (mode 0600) and makes the folders on the way.
+    /// Writes a file (mode 0600) and creates its parent folders.
     ///
     /// - Returns: its path.
     @discardableResult

@@ -2,13 +2,13 @@ package import ServerTrust
 
 /// A small public key infrastructure for tests: a root, an intermediate, and servers below it.
 ///
-/// Validity is far around now, so that tests over real connections hold on any day; tests of dates judge at a time of
-/// their own.
+/// The validity period is long, so that tests over real connections pass on any day; tests of dates set the time of the
+/// evaluation.
 package struct TestPKI: Sendable {
     /// From 2020 to 2099, in seconds since 1970.
     package static let validity: Range<Int64> = 1_577_836_800..<4_070_908_800
 
-    /// One for all tests of a target: making it costs more than a request.
+    /// One shared PKI for all tests of a target, because making it takes longer than a request.
     package static let shared = try! TestPKI()
 
     package let root: Identity
@@ -34,7 +34,7 @@ package struct TestPKI: Sendable {
         return TestServer(identity: identity, chain: [identity.certificate, intermediate.certificate])
     }
 
-    /// A second certificate for the key of a server: what a renewal does.
+    /// A second certificate for the key of a server, as after a renewal.
     package func renewed(_ server: TestServer, hosts: String...) throws -> TestServer {
         let certificate = try CertificateBuilder.server(hosts: hosts, validity: Self.validity)
             .certificate(for: server.identity.key, issuer: intermediate)
@@ -45,10 +45,10 @@ package struct TestPKI: Sendable {
     }
 }
 
-/// What a TLS server of a test serves with.
+/// The identity of a TLS server in a test.
 package struct TestServer: Sendable {
     package var identity: Identity
-    /// As sent: the server's certificate, then the intermediates.
+    /// The chain as sent: the server's certificate, then the intermediates.
     package var chain: [Certificate]
 
     package init(identity: Identity, chain: [Certificate]) {
@@ -59,7 +59,7 @@ package struct TestServer: Sendable {
     package var certificate: Certificate { identity.certificate }
     package var pin: PublicKeyPin { identity.key.pin }
 
-    /// The chain as a server program's certificate file wants it.
+    /// The chain in PEM, for the certificate file of a server program.
     package var chainPEM: String { chain.map(\.pem).joined() }
     package var privateKeyPEM: String { identity.key.privateKeyPEM }
 
@@ -72,7 +72,7 @@ package struct TestServer: Sendable {
 }
 
 extension PublicKeyPin {
-    /// A pin that no key of a test has, for the place of the second pin.
+    /// A pin without a key, to be used as the second pin.
     package static func unrelated(_ number: UInt8 = 1) -> PublicKeyPin {
         PublicKeyPin(digest: [UInt8](repeating: number, count: 32))!
     }

@@ -1,15 +1,15 @@
 package import HTTPCore
 import IOCore
 
-/// What became of a chunked body.
+/// The result of decoding a chunked body.
 package struct ChunkReading: Equatable {
     package var data: [UInt8] = []
     package var fault: ChunkFault?
     package var isEnded = false
-    /// Bytes behind the end.
+    /// The bytes after the end.
     package var rest = 0
     package var trailers = HTTPFields()
-    /// Whether the decoder was at odds with itself about what it took: never, if it keeps its word.
+    /// Whether the decoder reported inconsistent numbers of consumed bytes, which would be a bug.
     package var miscounted = false
 
     /// Decodes `bytes`, fed in pieces of `pieceSize`, up to the end of the body.
@@ -44,7 +44,7 @@ package struct ChunkReading: Equatable {
         }
     }
 
-    /// The body coded anew, in one chunk.
+    /// The body encoded again, in one chunk.
     package var written: [UInt8] {
         var buffer = ByteBuffer()
         if !data.isEmpty {
@@ -58,7 +58,7 @@ package struct ChunkReading: Equatable {
         return bytes
     }
 
-    /// Whether both decoded the same; how much is left behind the end depends on the division into pieces.
+    /// Whether both results are equal, without the bytes after the end, which depend on the division into pieces.
     package func isSame(as other: ChunkReading) -> Bool {
         data == other.data && fault == other.fault && isEnded == other.isEnded && trailers == other.trailers
             && miscounted == other.miscounted

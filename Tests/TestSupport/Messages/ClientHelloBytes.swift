@@ -1,13 +1,13 @@
-/// A TLS client's hello as bytes, right or wrong.
+/// The bytes of a TLS client hello, valid or not.
 package struct ClientHelloBytes {
     package var serverNames: [String] = []
     /// Type and content.
     package var extensions: [(UInt16, [UInt8])] = [(43, [2, 3, 4])]
     package var cipherSuites: [UInt8] = [0x13, 0x01, 0x13, 0x02]
     package var sessionID: [UInt8] = []
-    /// At the end of the message, where nothing belongs.
+    /// Invalid bytes at the end of the message.
     package var tail: [UInt8] = []
-    /// How many bytes of the message each record takes.
+    /// The number of bytes of the message in each record.
     package var recordSize = 16 << 10
 
     package init(_ serverName: String? = nil) {
@@ -42,7 +42,7 @@ package struct ClientHelloBytes {
         }
     }
 
-    /// Content behind its length.
+    /// Content with a length prefix.
     package static func vector(_ lengthBytes: Int, _ content: [UInt8]) -> [UInt8] {
         (0..<lengthBytes).reversed().map { UInt8(truncatingIfNeeded: content.count >> ($0 * 8)) } + content
     }

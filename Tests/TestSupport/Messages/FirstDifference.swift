@@ -1,7 +1,7 @@
-/// Where two bodies differ, for people; nil where they do not.
+/// Describes the first difference between two bodies; nil for equal ones.
 ///
-/// For anything large in the place of `==`: the testing library works out a whole edit script for a comparison that fails,
-/// which takes minutes for megabytes.
+/// Use it instead of `==` for large bodies: the testing library computes an edit script for a failed comparison, which
+/// takes minutes for megabytes.
 package func firstDifference(_ one: [UInt8]?, _ other: [UInt8]) -> String? {
     guard let one else { return "there is none" }
     guard one != other else { return nil }

@@ -1,4 +1,4 @@
-/// A request or a response as a test's own eyes see it on the wire; nothing of the code under test reads it.
+/// A request or a response on the wire, parsed by the tests' own parser and not by the code under test.
 package struct HTTPMessage: Sendable {
     package struct Field: Sendable, Equatable {
         package var name: String
@@ -16,7 +16,7 @@ package struct HTTPMessage: Sendable {
 
     package init() {}
 
-    /// The values of a field, joined as HTTP allows; nil when it is not there.
+    /// The values of a field, joined as HTTP allows; nil when it is absent.
     package subscript(name: String) -> String? {
         let values = fields.filter { $0.name.lowercased() == name.lowercased() }.map(\.value)
         return values.isEmpty ? nil : values.joined(separator: ", ")
@@ -31,7 +31,7 @@ package struct HTTPMessage: Sendable {
         return index < words.count ? String(words[index]) : ""
     }
 
-    /// Of a response.
+    /// The status of a response.
     package var status: Int { Int(word(1)) ?? 0 }
     package var version: String { word(0) }
     /// Of a request.
@@ -39,7 +39,7 @@ package struct HTTPMessage: Sendable {
     package var target: String { word(1) }
 }
 
-/// Takes messages out of a stream of bytes.
+/// Parses messages from a stream of bytes.
 package struct MessageReader {
     package struct Malformed: Error, CustomStringConvertible {
         package let description: String
@@ -47,10 +47,10 @@ package struct MessageReader {
         package init(description: String) { self.description = description }
     }
 
-    /// Who sent what is read.
+    /// The sender of the messages.
     package enum Role {
         case request
-        /// The answer to that method.
+        /// The response to this method.
         case response(to: String)
     }
 
@@ -60,7 +60,7 @@ package struct MessageReader {
 
     package init() {}
 
-    /// Bytes that were read and belong to no message yet.
+    /// Bytes that were read, but not yet parsed.
     package var rest: [UInt8] { Array(buffer[position...]) }
 
     /// One whole message; nil when the stream ends before it begins.
@@ -84,7 +84,7 @@ package struct MessageReader {
         }
     }
 
-    /// Reads the body of a message whose head has been read alone.
+    /// Reads the body of a message after its head.
     package mutating func body(of message: inout HTTPMessage, _ role: Role, _ source: () throws -> [UInt8]) throws {
         var untilClose = false
         if case .response(let method) = role {

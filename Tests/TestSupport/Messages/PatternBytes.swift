@@ -1,4 +1,4 @@
-/// Bytes without a pattern that a lost or doubled piece would keep: the same on every run.
+/// Deterministic bytes without repetition, so that a lost or doubled piece is noticed.
 package func patternBytes(_ count: Int) -> [UInt8] {
     var state: UInt64 = 0x9E37_79B9_7F4A_7C15
     return (0..<count).map { _ in

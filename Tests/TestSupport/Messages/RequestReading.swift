@@ -1,16 +1,16 @@
 package import HTTPCore
 import IOCore
 
-/// What became of some bytes: the heads that were accepted, and the fault that ended it, if any.
+/// The result of parsing: the accepted heads, and the final fault, if any.
 package struct RequestReading: Equatable {
     package var heads: [RequestSummary] = []
     package var fault: RequestFault?
-    /// Whether a head was begun and not finished.
+    /// Whether a head is incomplete.
     package var isUnfinished = false
-    /// Whether the parser asked for more before it had taken all it was given: never, if it keeps its word.
+    /// Whether the parser asked for more before it had consumed its input, which would be a bug.
     package var leftBytesBehind = false
 
-    /// Feeds `bytes` in pieces of `pieceSize` and reads heads until all is consumed (as if every body were empty).
+    /// Parses `bytes` in pieces of `pieceSize`, as a sequence of heads without bodies.
     package init(_ bytes: [UInt8], pieceSize: Int, limits: HeadLimits = HeadLimits()) {
         var parser = RequestParser(limits: limits)
         var head = RequestHead()
@@ -35,7 +35,7 @@ package struct RequestReading: Equatable {
     }
 }
 
-/// Everything that a head says, in comparable form.
+/// The contents of a head, in comparable form.
 package struct RequestSummary: Equatable {
     package let method: HTTPMethod
     package let form: RequestHead.Form
@@ -71,7 +71,7 @@ package struct RequestSummary: Equatable {
         byteCount = head.byteCount
     }
 
-    /// The head written anew, field by field.
+    /// The head serialised again, field by field.
     package var written: [UInt8] {
         var buffer = ByteBuffer()
         method.append(to: &buffer)
@@ -85,7 +85,7 @@ package struct RequestSummary: Equatable {
         return bytes
     }
 
-    /// Whether both mean the same, however they were written.
+    /// Whether both have the same meaning, independent of their spelling.
     package func isSame(as other: RequestSummary) -> Bool {
         method == other.method && form == other.form && host == other.host && port == other.port
             && target == other.target && fields == other.fields && framing == other.framing

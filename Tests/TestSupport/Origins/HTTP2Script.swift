@@ -1,12 +1,12 @@
-/// The origin's part of an HTTP/2 connection, frame by frame (RFC 9113, section 4.1): for answers that no decent server
-/// gives, and to count what a client sends.
+/// The origin's side of an HTTP/2 connection, frame by frame (RFC 9113, section 4.1): for responses that real servers
+/// do not send, and to count a client's frames.
 package final class HTTP2Script {
     package struct Frame: Sendable {
         package enum Kind: UInt8, Sendable {
             case data, headers, priority, resetStream, settings, pushPromise, ping, goAway, windowUpdate, continuation
         }
 
-        /// Nil for one that the standard does not name.
+        /// Nil for a type that the standard does not define.
         package let kind: Kind?
         package let flags: UInt8
         package let stream: Int
@@ -20,7 +20,7 @@ package final class HTTP2Script {
     private var buffer: [UInt8] = []
     private static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
 
-    /// Reads the client's preface and gives the server's.
+    /// Reads the client's preface and sends the server's.
     package init(_ connection: OriginConnection) throws {
         self.connection = connection
         guard try take(Self.preface.count) == Self.preface else { throw OriginConnection.Gone() }
@@ -38,7 +38,7 @@ package final class HTTP2Script {
         return Array(buffer[..<count])
     }
 
-    /// The next frame that is not about the connection itself: SETTINGS and PING are answered here. Nil at the end.
+    /// The next frame of a stream; SETTINGS and PING are acknowledged here. Nil at the end.
     package func next() throws -> Frame? {
         while let head = try take(9) {
             let length = Int(head[0]) << 16 | Int(head[1]) << 8 | Int(head[2])
@@ -58,7 +58,7 @@ package final class HTTP2Script {
         return nil
     }
 
-    /// The head of the next request, skipping all else; nil at the end.
+    /// The head of the next request; other frames are skipped. Nil at the end.
     package func nextRequest() throws -> Frame? {
         while let frame = try next() { if frame.kind == .headers { return frame } }
         return nil
@@ -73,8 +73,8 @@ package final class HTTP2Script {
         try connection.write(head + payload)
     }
 
-    /// A head of nothing but its status and the fields given, which are literals without Huffman coding (RFC 7541,
-    /// section 6.2.2); names in lower case, below 127 bytes each.
+    /// A head with a status and fields, encoded as literals without Huffman coding (RFC 7541, section 6.2.2); names in
+    /// lower case, below 127 bytes each.
     package func head(_ status: Int, fields: [(String, String)] = [], stream: Int, ends: Bool = false) throws {
         func text(_ string: String) -> [UInt8] { [UInt8(string.utf8.count)] + Array(string.utf8) }
         // Entry 8 of the static table is :status.

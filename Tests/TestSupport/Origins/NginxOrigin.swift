@@ -1,11 +1,11 @@
 import Foundation
 import Glibc
 
-/// Debian's nginx as an origin over TLS, with a configuration and a folder of its own.
+/// nginx as an origin over TLS, with its own configuration and folder.
 ///
-/// `/echo/…` answers with the request's method and target, `/plain` with fixed text, `/redirect` leads to `/plain` on
-/// its own https, `/empty` answers 204, `/session` tells the TLS version, whether the session was resumed (`r`, else
-/// `.`) and the connection's number, and `/files/` serves the folder `files` and takes PUT.
+/// `/echo/…` responds with the request's method and target, `/plain` with fixed text, `/redirect` redirects to `/plain`
+/// over https, `/empty` responds with 204, `/session` with the TLS version, whether the session was resumed (`r`,
+/// otherwise `.`) and the connection's number, and `/files/` serves the folder `files` and takes PUT.
 package final class NginxOrigin: Sendable {
     package let port: UInt16
     package let folder: TemporaryFolder
@@ -14,7 +14,7 @@ package final class NginxOrigin: Sendable {
     /// - Parameters:
     ///   - directives: further ones of the server.
     ///   - files: served under `/files/`, by name.
-    ///   - staple: an OCSP response (DER) for clients that ask for one; nginx sends it as it is.
+    ///   - staple: an OCSP response (DER) for clients that request one; nginx sends it unchanged.
     package init(
         _ server: TestServer,
         http2: Bool = false,
@@ -30,7 +30,7 @@ package final class NginxOrigin: Sendable {
             .map { "ssl_stapling on; ssl_stapling_file \($0);" } ?? ""
         for (name, bytes) in files {
             try folder.write(bytes: bytes, as: "files/\(name)")
-            // Last-Modified is the same wherever and whenever the file is served.
+            // The value of Last-Modified is deterministic.
             try FileManager.default.setAttributes(
                 [.modificationDate: Date(timeIntervalSince1970: 1_700_000_000)],
                 ofItemAtPath: "\(folder.path)/files/\(name)"
@@ -38,8 +38,8 @@ package final class NginxOrigin: Sendable {
         }
         try FileManager.default.createDirectory(atPath: "\(folder.path)/files", withIntermediateDirectories: true)
         try FileManager.default.createDirectory(atPath: "\(folder.path)/temporary", withIntermediateDirectories: true)
-        // The socket is bound here and handed over as nginx hands it to its own successor (NGINX in the environment),
-        // so that no one can take the port in between.
+        // The socket is bound here and passed on in the way in which nginx passes it to its own successor (NGINX in the
+        // environment), so that no other process can take the port meanwhile.
         let listening = try TestSocket.listen()
         defer { close(listening.descriptor) }
         port = listening.port
@@ -75,10 +75,10 @@ package final class NginxOrigin: Sendable {
         }
     }
 
-    /// How many requests it has begun to handle, those of this question included.
+    /// The number of requests that it has begun to handle, including the one of this query.
     package func requestCount() throws -> Int { try status(2) }
 
-    /// How many connections it has accepted, those of this question included.
+    /// The number of connections that it has accepted, including the one of this query.
     package func connectionCount() throws -> Int { try status(0) }
 
     private func status(_ column: Int) throws -> Int {
@@ -94,12 +94,12 @@ package final class NginxOrigin: Sendable {
         return count
     }
 
-    /// What `/files/` holds under a name.
+    /// The contents of a file under `/files/`.
     package func file(_ name: String) throws -> [UInt8] {
         [UInt8](try Data(contentsOf: URL(fileURLWithPath: "\(folder.path)/files/\(name)")))
     }
 
-    /// A file of zeros that takes no room on the disk, served under `/files/`.
+    /// A sparse file of zeros, served under `/files/`.
     package func makeSparseFile(_ name: String, bytes: Int) throws {
         let path = "\(folder.path)/files/\(name)"
         guard FileManager.default.createFile(atPath: path, contents: nil), truncate(path, bytes) == 0 else {

@@ -1,13 +1,13 @@
 import ServerTrust
 
-/// `openssl s_server` as an origin: another TLS server than nginx, and one that prints what it receives.
+/// `openssl s_server` as an origin: a different TLS server than nginx, which can print its input.
 package final class OpenSSLServer: Sendable {
     package enum Mode: String {
-        /// Serves the files of its folder, answers included: `-HTTP`.
+        /// Serves files that contain complete responses: `-HTTP`.
         case files = "-HTTP"
-        /// Answers with a page on the connection: `-www`.
+        /// Responds with a page about the connection: `-www`.
         case status = "-www"
-        /// Prints what it receives and answers nothing.
+        /// Prints its input and never responds.
         case printing
     }
 
@@ -16,8 +16,8 @@ package final class OpenSSLServer: Sendable {
     private let process: ChildProcess
 
     /// - Parameters:
-    ///   - answers: files that hold a whole answer each, by name.
-    ///   - staple: an OCSP response (DER) for clients that ask for one.
+    ///   - answers: files with a complete response each, by name.
+    ///   - staple: an OCSP response (DER) for clients that request one.
     ///   - arguments: further ones of `s_server`.
     package init(
         _ server: TestServer,
@@ -47,10 +47,10 @@ package final class OpenSSLServer: Sendable {
         }
     }
 
-    /// All that it has printed.
+    /// Its whole output.
     package var output: String { process.output }
 
-    /// Waits until it has complained of a handshake: it prints what went wrong, and the connection is over.
+    /// Waits until it has printed the error of a failed handshake; the connection has ended then.
     package func waitForFailedHandshake() throws {
         _ = try process.waitForErrors("a failed handshake") { $0.contains("ERROR\n") ? true : nil }
     }

@@ -2,21 +2,21 @@ import COpenSSL
 import Foundation
 import Glibc
 
-/// One connection of a scripted origin, for the thread that plays the origin's part on it.
+/// One connection of a scripted origin, for the thread that runs the script on it.
 package final class OriginConnection {
-    /// The client went away, or did not do what the script waits for.
+    /// The client has disconnected, or did not do what the script expects.
     package struct Gone: Error {}
 
     package enum Ending {
-        /// With close_notify, as a decent server ends.
+        /// A proper end, with close_notify.
         case clean
-        /// The transport's end alone, as after a cut: no close_notify.
+        /// A truncation: the transport ends without close_notify.
         case cut
-        /// With a reset.
+        /// A reset.
         case reset
     }
 
-    /// From 0, in the order of acceptance.
+    /// The number of the connection, from 0, in the order of acceptance.
     package let number: Int
     private let descriptor: Int32
     private let tls: OpaquePointer?
@@ -37,7 +37,7 @@ package final class OriginConnection {
 
     // MARK: Reading
 
-    /// Some bytes of what the client sent; empty at its end. Counted in the record.
+    /// Reads some bytes from the client; empty at its end. They are counted in the record.
     package func read() -> [UInt8] {
         let room = 64 << 10
         let bytes = [UInt8](unsafeUninitializedCapacity: room) { buffer, count in
@@ -52,14 +52,14 @@ package final class OriginConnection {
         return bytes
     }
 
-    /// The next request, whole; nil when the client has ended.
+    /// The next complete request; nil when the client has ended.
     package func readRequest() throws -> HTTPMessage? {
         guard let request = try reader.message(.request, from: { read() }) else { return nil }
         record { $0.requests.append(request) }
         return request
     }
 
-    /// The head of the next request; the body is left to be read, or not.
+    /// The head of the next request; its body is not read.
     package func readRequestHead() throws -> HTTPMessage? {
         guard let head = try reader.message(.request, from: { read() }, withBody: false) else { return nil }
         record { $0.requests.append(head) }
@@ -83,7 +83,7 @@ package final class OriginConnection {
 
     package func write(_ text: String) throws { try write(Array(text.utf8)) }
 
-    /// Writes all of it, or finds the client gone. The record counts what the connection has taken.
+    /// Writes all bytes, or throws when the client has disconnected. The record counts the written bytes.
     package func write(_ bytes: [UInt8]) throws {
         var written = 0
         while written < bytes.count {
@@ -100,7 +100,7 @@ package final class OriginConnection {
         }
     }
 
-    /// A whole answer with Content-Length.
+    /// Writes a complete response with Content-Length.
     package func answer(
         _ body: String = "hello",
         status: String = "200 OK",
@@ -109,16 +109,16 @@ package final class OriginConnection {
         try write(OriginAnswer.text(body, status: status, fields: fields))
     }
 
-    /// Says that nothing more will be written: close_notify, or a FIN without TLS. The client can still be read.
+    /// Ends the sending side with close_notify, or with a FIN without TLS. The client's data can still be read.
     package func finishWriting() {
         ERR_clear_error()
         if let tls { SSL_shutdown(tls) } else { shutdown(descriptor, Int32(SHUT_WR)) }
     }
 
-    /// Whether the client has ended TLS properly, as far as has been read.
+    /// Whether the client has sent close_notify, in the data read so far.
     package var receivedCloseNotify: Bool { tls.map { SSL_get_shutdown($0) & SSL_RECEIVED_SHUTDOWN != 0 } ?? false }
 
-    /// Ends the connection; the script's end does so cleanly of itself.
+    /// Ends the connection; without this call, the end of the script ends it properly.
     package func close(_ ending: Ending = .clean) {
         guard !isClosed else { return }
         isClosed = true
@@ -127,7 +127,7 @@ package final class OriginConnection {
             if ending == .clean { SSL_shutdown(tls) }
             SSL_free(tls)
         }
-        // Under the lock, so that a stopping origin touches no descriptor that is another's by then.
+        // Under the lock, so that an origin that stops never uses a reused descriptor.
         record { record in
             record.descriptor = -1
             if ending == .reset { TestSocket.reset(descriptor) } else { Glibc.close(descriptor) }
@@ -136,7 +136,7 @@ package final class OriginConnection {
     }
 }
 
-/// Answers as bytes.
+/// Responses as bytes.
 package enum OriginAnswer {
     package static func text(
         _ body: String,

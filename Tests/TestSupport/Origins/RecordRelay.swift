@@ -1,10 +1,10 @@
 import Foundation
 import Glibc
 
-/// Stands between a client and a TLS origin and decides when which bytes of the origin's records arrive: what a
-/// network may do, done on purpose. It reads no more of TLS than the heads of records (RFC 8446, section 5.1).
+/// A relay between a client and a TLS origin that controls when and in which pieces the origin's bytes arrive, like a
+/// network. It parses only the heads of TLS records (RFC 8446, section 5.1).
 package final class RecordRelay: Sendable {
-    /// The origin's side of one connection, for the thread that shapes it.
+    /// The origin's side of one connection, for the thread that controls it.
     package final class Stream {
         package struct Gone: Error {}
 
@@ -26,7 +26,7 @@ package final class RecordRelay: Sendable {
             }
         }
 
-        /// The next record, whole, with its head; nil at the end.
+        /// The next complete record, with its head; nil at the end.
         package func nextRecord() -> [UInt8]? {
             while true {
                 if buffer.count >= 5 {
@@ -42,7 +42,7 @@ package final class RecordRelay: Sendable {
             }
         }
 
-        /// Whatever has come, cut anywhere; nil at the end.
+        /// The available bytes, without regard to records; nil at the end.
         package func nextBytes() -> [UInt8]? {
             if !buffer.isEmpty {
                 defer { buffer = [] }
@@ -52,12 +52,12 @@ package final class RecordRelay: Sendable {
             return bytes.isEmpty ? nil : bytes
         }
 
-        /// Passes on all that is left.
+        /// Passes on all remaining bytes.
         package func passRest() throws {
             while let bytes = nextBytes() { try deliver(bytes) }
         }
 
-        /// Gives bytes to the client in one piece.
+        /// Sends bytes to the client in one piece.
         package func deliver(_ bytes: [UInt8]) throws {
             var sent = 0
             while sent < bytes.count {
@@ -69,7 +69,7 @@ package final class RecordRelay: Sendable {
             }
         }
 
-        /// Waits until the client's system has all that was delivered: its next look at the socket will find it.
+        /// Waits until the client's kernel has received all delivered bytes, so that the client's next read finds them.
         package func waitUntilArrived() throws {
             try Patience.poll(for: "bytes to arrive", every: 0.001) {
                 var waiting: Int32 = 0
@@ -82,8 +82,7 @@ package final class RecordRelay: Sendable {
     private let listener: Int32
     private let open = Monitor<[Int32]>([])
 
-    /// - Parameter shape: given what the origin sends, on a thread of its own for each connection. Its end ends the
-    ///   connection.
+    /// - Parameter shape: gets the origin's bytes, on one thread for each connection. Its end ends the connection.
     package convenience init(to originPort: UInt16, shape: @escaping @Sendable (Stream) throws -> Void) throws {
         try self.init(choosing: { originPort }, shape: shape)
     }
@@ -133,7 +132,7 @@ package final class RecordRelay: Sendable {
                     shutdown(client, Int32(stream.endsWithReset ? SHUT_RD : SHUT_RDWR))
                     shutdown(origin, Int32(SHUT_RDWR))
                     try? upstreamEnded.pass()
-                    // Under the lock, so that no descriptor is touched that is another's by then.
+                    // Under the lock, so that a reused descriptor is never used.
                     open.with { all in
                         all.removeAll { $0 == client || $0 == origin }
                         close(client)

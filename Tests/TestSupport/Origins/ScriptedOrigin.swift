@@ -4,26 +4,27 @@ import Foundation
 import Glibc
 package import ServerTrust
 
-/// An origin that does what a test's script says, well or badly, and keeps a record of every connection: above all,
-/// how many bytes of application data it has received.
+/// An origin that runs a test's script, and records every connection: most important, the number of received bytes of
+/// application data.
 ///
-/// A thread of its own plays the script on each connection. TLS is OpenSSL's; without a server it speaks plain HTTP.
+/// Each connection has a thread that runs the script. OpenSSL provides TLS; without a server identity the origin uses
+/// plain HTTP.
 package final class ScriptedOrigin: Sendable {
     package typealias Script = @Sendable (OriginConnection) throws -> Void
 
-    /// What has happened on one connection so far.
+    /// The record of one connection.
     package struct Record: Sendable {
-        /// The handshake has come to a good end; true at once without TLS.
+        /// Whether the handshake has succeeded; always true without TLS.
         package internal(set) var isEstablished = false
-        /// Bytes of application data from the client: what TLS carried.
+        /// The number of bytes of application data from the client, inside TLS.
         package internal(set) var applicationBytes = 0
         package internal(set) var bytesWritten = 0
-        /// Frames of HTTP/2 that belong to a request: HEADERS, CONTINUATION and DATA (counted by `HTTP2Script`).
+        /// The number of HTTP/2 frames of requests: HEADERS, CONTINUATION and DATA (counted by `HTTP2Script`).
         package internal(set) var requestFrames = 0
         package internal(set) var requests: [HTTPMessage] = []
-        /// The connection is over.
+        /// Whether the connection has ended.
         package internal(set) var isClosed = false
-        /// The script found the client gone, or its request malformed.
+        /// Whether the client had disconnected, or sent a malformed request.
         package internal(set) var failure: String?
         var descriptor: Int32 = -1
     }
@@ -35,13 +36,13 @@ package final class ScriptedOrigin: Sendable {
     /// Starts an origin on a free port of 127.0.0.1.
     ///
     /// - Parameters:
-    ///   - server: what it serves TLS with; nil for plain HTTP.
-    ///   - successor: what it serves TLS with from the second connection on.
-    ///   - protocols: what it selects by ALPN, the best first.
+    ///   - server: the identity for TLS; nil for plain HTTP.
+    ///   - successor: the identity for TLS from the second connection on.
+    ///   - protocols: the protocols for ALPN, the preferred one first.
     ///   - maximum: the highest version of TLS.
-    ///   - staple: an OCSP response (DER) for clients that ask for one.
+    ///   - staple: an OCSP response (DER) for clients that request one.
     ///   - listening: a socket of `TestSocket.listen` to take over; nil makes one.
-    ///   - script: played on each connection; its end closes the connection cleanly.
+    ///   - script: runs on each connection; its end closes the connection properly.
     package init(
         _ server: TestServer?,
         successor: TestServer? = nil,
@@ -82,7 +83,7 @@ package final class ScriptedOrigin: Sendable {
         }
     }
 
-    /// An origin that answers every request with what the closure says, as long as the client stays.
+    /// Starts an origin that responds to every request with the closure's result.
     package convenience init(
         _ server: TestServer?,
         answering answer: @escaping @Sendable (HTTPMessage) -> String
@@ -116,7 +117,7 @@ package final class ScriptedOrigin: Sendable {
         }
         let connection = OriginConnection(number: number, descriptor: descriptor, tls: tls, ledger: ledger)
         guard isEstablished else {
-            // A server that was fooled would read on: whatever came is counted.
+            // The rest of the input is read as well, so that every byte is counted.
             connection.readToEnd()
             connection.close(.cut)
             return
@@ -142,7 +143,7 @@ package final class ScriptedOrigin: Sendable {
     /// Bytes of application data over all connections.
     package var applicationBytes: Int { connections.reduce(0) { $0 + $1.applicationBytes } }
 
-    /// Waits until the record is as wanted.
+    /// Waits until the record meets a condition.
     @discardableResult
     package func wait<Result>(
         for what: String,
@@ -152,7 +153,7 @@ package final class ScriptedOrigin: Sendable {
         try ledger.wait(for: what, seconds: seconds, until: body)
     }
 
-    /// Waits until every connection so far, and at least `count`, is over: nothing more can arrive then.
+    /// Waits until all connections so far, and at least `count`, have ended, so that no more bytes can arrive.
     @discardableResult
     package func waitForClosed(_ count: Int = 1) throws -> [Record] {
         try wait(for: "\(count) closed connections at the origin") { records in
@@ -163,10 +164,10 @@ package final class ScriptedOrigin: Sendable {
 
 /// An `SSL_CTX` for a scripted origin.
 ///
-/// `@unchecked Sendable` because it is not changed after `init`; making connections of it takes OpenSSL's own locks.
+/// `@unchecked Sendable` because it is immutable after `init`; SSL_new(3) takes OpenSSL's own locks.
 private final class ServerContext: @unchecked Sendable {
     let pointer: OpaquePointer
-    /// As ALPN has it: each name after its length.
+    /// The wire format of ALPN: each name with a length prefix.
     private let protocols: UnsafeMutableBufferPointer<UInt8>
     private let staple: ServedStaple?
 
@@ -180,7 +181,7 @@ private final class ServerContext: @unchecked Sendable {
         protocols = .allocate(capacity: wire.count + 1)
         protocols[0] = UInt8(wire.count)
         for (index, byte) in wire.enumerated() { protocols[index + 1] = byte }
-        // For weak keys to get as far as the client's judgement.
+        // Weak keys are allowed, so that the client evaluates them.
         SSL_CTX_set_security_level(pointer, 0)
         let folder = try TemporaryFolder()
         let files = try server.write(to: folder, name: "server")

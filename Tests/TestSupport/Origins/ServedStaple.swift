@@ -2,7 +2,7 @@ import COpenSSL
 import CShims
 import Glibc
 
-/// The OCSP response that an `SSL_CTX` of a server staples, whatever is in it; kept for as long as the context.
+/// The OCSP response that a server's `SSL_CTX` staples, valid or not. It lives as long as the context.
 package final class ServedStaple: Sendable {
     private let bytes: [UInt8]
 
@@ -18,7 +18,7 @@ package final class ServedStaple: Sendable {
     }
 
     private func give(to ssl: OpaquePointer) -> Int32 {
-        // OpenSSL frees it; an empty answer is one too.
+        // OpenSSL frees it; an empty response is possible too.
         guard let copy = CRYPTO_malloc(max(1, bytes.count), "staple", 0) else { return SSL_TLSEXT_ERR_ALERT_FATAL }
         bytes.withUnsafeBytes { _ = memcpy(copy, $0.baseAddress ?? UnsafeRawPointer(copy), $0.count) }
         SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_STATUS_REQ_OCSP_RESP, bytes.count, copy)

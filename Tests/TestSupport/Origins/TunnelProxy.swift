@@ -1,17 +1,17 @@
 import Foundation
 import Glibc
 
-/// A proxy that makes tunnels, all of them to one port, and notes what it was asked for.
+/// A proxy that tunnels all connections to one port, and records the requests.
 package final class TunnelProxy: Sendable {
     package let port: UInt16
     /// The head of each CONNECT; for SOCKS the name and port.
     package let asked = Monitor<[String]>([])
-    /// What has gone through the tunnels, in both directions.
+    /// The bytes through the tunnels, in both directions.
     package let seen = Monitor<[UInt8]>([])
     private let listener: Int32
 
     /// - Parameters:
-    ///   - answer: to each CONNECT; a tunnel is made when it is a 200.
+    ///   - answer: the response to each CONNECT; a tunnel is made when it is a 200.
     package init(to origin: UInt16, isSOCKS: Bool = false, answer: String = "HTTP/1.1 200 OK\r\nX-Proxy: a\r\n\r\n")
         throws
     {

@@ -1,8 +1,8 @@
 import Foundation
 import Glibc
 
-/// A program run by a test: its output is kept, every wait for it is bounded, and it is dead when the object is gone,
-/// however the test ends. It leads a process group of its own, so that its children end with it.
+/// A program that a test runs. Its output is kept, every wait has a limit, and it is killed with this object, however
+/// the test ends. It leads a process group, so that its children end with it.
 package final class ChildProcess: Sendable {
     package struct Failure: Error, CustomStringConvertible {
         package let description: String
@@ -13,24 +13,24 @@ package final class ChildProcess: Sendable {
     private struct State {
         var output: [UInt8] = []
         var errors: [UInt8] = []
-        /// Pipes that have not ended.
+        /// The number of pipes that have not ended.
         var openPipes = 2
-        /// As a shell says it: the exit code, or 128 and the signal.
+        /// The exit code, or 128 plus the signal, as in a shell.
         var exitCode: Int32?
     }
 
     package let identifier: Int32
     private let program: String
     private let state = Monitor(State())
-    /// Our end of its standard input, which says nothing and ends with the object.
+    /// The write end of its standard input, which stays empty and is closed with this object.
     private let input: Int32
 
     /// Starts a program.
     ///
     /// - Parameters:
     ///   - program: its path.
-    ///   - folder: its working folder; the tests' own when nil.
-    ///   - passing: descriptors that it gets as 3, 4 and so on. It gets no other of ours.
+    ///   - folder: its working folder; nil for that of the tests.
+    ///   - passing: descriptors that it gets as 3, 4 and so on. It inherits no other descriptors.
     package init(
         _ program: String,
         _ arguments: [String],
@@ -76,7 +76,7 @@ package final class ChildProcess: Sendable {
     package var errors: String { state.with { String(decoding: $0.errors, as: UTF8.self) } }
     package var exitCode: Int32? { state.with { $0.exitCode } }
 
-    /// Waits until its standard output is as wanted; fails at once when it ends before.
+    /// Waits until its standard output meets a condition; fails immediately when it ends before.
     package func waitForOutput<Result>(_ what: String, _ body: (String) throws -> Result?) throws -> Result {
         try waitFor(what, \.output, body)
     }
@@ -116,7 +116,7 @@ package final class ChildProcess: Sendable {
         }
     }
 
-    /// Sends a signal, unless it has ended: its number may be another's then.
+    /// Sends a signal, unless it has ended, because its number may be reused then.
     package func signal(_ number: Int32) {
         state.with { state in
             if state.exitCode == nil { kill(number == SIGKILL ? -identifier : identifier, number) }
@@ -146,7 +146,7 @@ package final class ChildProcess: Sendable {
         let identifier = identifier
         Thread.detachNewThread {
             var information = siginfo_t()
-            // It stays a zombie until the state says that it has ended, so that no signal reaches a stranger.
+            // It stays a zombie until its end is recorded, so that no signal reaches another process.
             while waitid(P_PID, id_t(identifier), &information, WEXITED | WNOWAIT) != 0, errno == EINTR {}
             state.with { state in
                 kill(-identifier, SIGKILL)
@@ -155,7 +155,7 @@ package final class ChildProcess: Sendable {
                 let signal = status & 0x7F
                 state.exitCode = signal == 0 ? status >> 8 & 0xFF : 128 + signal
                 if [SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGSEGV].contains(signal) {
-                    // Whatever the test then fails with, this is why.
+                    // This is the cause of the test's later failure.
                     let words = String(decoding: state.errors, as: UTF8.self)
                     FileHandle.standardError.write(Data("\(program) crashed (signal \(signal)): \(words)\n".utf8))
                 }
@@ -177,7 +177,7 @@ package final class ChildProcess: Sendable {
         _ folder: String?,
         _ descriptors: [Int32]
     ) throws -> pid_t {
-        // First out of the way of their own targets.
+        // The descriptors are first moved away from the target numbers.
         let parked = descriptors.map { fcntl($0, F_DUPFD_CLOEXEC, 64) }
         defer { for descriptor in parked { close(descriptor) } }
         var actions = posix_spawn_file_actions_t()
@@ -223,7 +223,7 @@ package final class ChildProcess: Sendable {
     }
 }
 
-/// glibc's additions to posix_spawn(3), which Swift's view of its headers leaves out.
+/// glibc's additions to posix_spawn(3), which Swift does not import.
 private enum SpawnExtensions {
     private typealias CloseFrom = @convention(c) (UnsafeMutableRawPointer, Int32) -> Int32
     private typealias ChangeFolder = @convention(c) (UnsafeMutableRawPointer, UnsafePointer<CChar>) -> Int32

@@ -7,9 +7,9 @@ package enum Programs {
         package let description: String
     }
 
-    /// Where a program is. Administrators' folders count too: Debian has nginx in one.
+    /// The path of a program, also in the folders for administrators, where Debian installs nginx.
     ///
-    /// - Throws: `Missing`, which says how to get it. A missing program fails a test and never skips it.
+    /// - Throws: `Missing`, with the name of its package. A missing program fails a test and never skips it.
     package static func path(of name: String) throws -> String {
         let search = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":").map(String.init)
         for folder in search + ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin"] {
@@ -22,7 +22,7 @@ package enum Programs {
         )
     }
 
-    /// A program that the build has made: it stands beside the tests' own executable.
+    /// The path of a program of this build, in the folder of the tests' executable.
     package static func built(_ name: String) throws -> String {
         let folder = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath().deletingLastPathComponent()
         let candidate = folder.appendingPathComponent(name).path
@@ -34,7 +34,7 @@ package enum Programs {
         return candidate
     }
 
-    /// Whether the tests, and so what is built with them, run under AddressSanitizer or ThreadSanitizer.
+    /// Whether this build uses AddressSanitizer or ThreadSanitizer.
     package static var isSanitized: Bool {
         dlsym(nil, "__asan_init") != nil || dlsym(nil, "__tsan_init") != nil
     }
@@ -46,7 +46,7 @@ package enum Programs {
 
     /// Runs a program to its end.
     ///
-    /// - Returns: its exit code and all that it wrote.
+    /// - Returns: its exit code and its output.
     package static func run(
         _ program: String,
         _ arguments: [String],
@@ -68,7 +68,7 @@ package enum Programs {
         return finished.output
     }
 
-    /// What a program that has ended leaves.
+    /// The result of a program.
     package struct Finished: Sendable {
         package let exitCode: Int32
         package let output: String

@@ -5,7 +5,7 @@ package struct LogLine {
     package let text: String
     package let members: [String: Any]
 
-    /// Nil when the text is no JSON object.
+    /// Nil when the text is not a JSON object.
     package init?(_ text: String) {
         guard let members = try? JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any] else {
             return nil
@@ -25,7 +25,7 @@ package struct LogLine {
 }
 
 extension HTTPMessage {
-    /// The members of a problem document; empty when the body is none.
+    /// The members of a problem document; empty for other bodies.
     package var problem: [String: Any] {
         guard self["Content-Type"] == "application/problem+json" else { return [:] }
         return (try? JSONSerialization.jsonObject(with: Data(body)) as? [String: Any]) ?? [:]

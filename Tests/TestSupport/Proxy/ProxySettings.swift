@@ -1,8 +1,8 @@
 import Foundation
 package import ServerTrust
 
-/// What a proxy under test is configured with, as the JSON of its files. The start: one forward listener on a free
-/// port, no pins, the test's own trust anchors and no others.
+/// The configuration of a proxy under test, as the JSON of its files. The defaults: one forward listener on a free
+/// port, no pins, and only the test's own trust anchors.
 package struct ProxySettings {
     package var listeners: [[String: Any]] = [["address": "127.0.0.1:0", "mode": "forward"]]
     package var hosts: [String: [String: Any]] = [:]
@@ -19,12 +19,12 @@ package struct ProxySettings {
 
     // MARK: Steps of many tests
 
-    /// Leads a host's connections to a port of this machine.
+    /// Directs a host's connections to a port of this machine.
     package mutating func resolve(_ host: String, to port: UInt16) {
         hosts[host, default: [:]]["resolve"] = "127.0.0.1:\(port)"
     }
 
-    /// Pins a host's key, beside a spare pin.
+    /// Pins a host's key, with a spare pin.
     package mutating func pin(_ host: String, to pin: PublicKeyPin, with members: [String: Any] = [:]) {
         let spare = PublicKeyPin.unrelated()
         pinnedDomains[host] =
@@ -45,7 +45,7 @@ package struct ProxySettings {
             ].merging(members) { $1 }
     }
 
-    /// A host at an origin of this machine, pinned to its key.
+    /// Adds a host with an origin on this machine, and pins its key.
     package mutating func serve(_ host: String, _ server: TestServer, at port: UInt16) {
         resolve(host, to: port)
         pin(host, to: server.pin)

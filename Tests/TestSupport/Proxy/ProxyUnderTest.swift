@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 
-/// The built `pinproxy run` with a configuration of its own; dead when the object is gone.
+/// The built `pinproxy run` with its own configuration; it is killed with this object.
 package final class ProxyUnderTest {
     package struct Listening: Sendable {
         package let mode: String
@@ -48,7 +48,7 @@ package final class ProxyUnderTest {
     }
 
     package var identifier: Int32 { process.identifier }
-    /// Of the first listener.
+    /// The port of the first listener.
     package var port: UInt16 { port(of: 0) }
 
     package func port(of listener: Int) -> UInt16 { listening[listener].port ?? 0 }
@@ -60,19 +60,19 @@ package final class ProxyUnderTest {
         return try TestClient(port: port(of: listener))
     }
 
-    /// Sends bytes on a connection of its own and reads one answer.
+    /// Sends bytes on a new connection and reads one response.
     package func exchange(_ request: String, method: String = "GET", on listener: Int = 0) throws -> HTTPMessage {
         let client = try connect(to: listener)
         try client.send(request)
         return try client.readResponse(to: method)
     }
 
-    /// GET of a URL in absolute form.
+    /// Sends a GET of a URL in absolute form.
     package func get(_ url: String, fields: [String] = []) throws -> HTTPMessage {
         try exchange(Self.request("GET", url, fields: fields))
     }
 
-    /// A request in absolute form, its Host made from the URL.
+    /// Makes a request in absolute form, with the Host from the URL.
     package static func request(
         _ method: String,
         _ url: String,
@@ -96,11 +96,11 @@ package final class ProxyUnderTest {
     }
 
     private static func events(_ errors: String) -> [LogLine] {
-        // The last piece may be half a line.
+        // The last piece may be an incomplete line.
         errors.split(separator: "\n", omittingEmptySubsequences: false).dropLast().compactMap { LogLine(String($0)) }
     }
 
-    /// Waits until there are events of that name that are as wanted.
+    /// Waits until the events of that name meet a condition.
     @discardableResult
     package func waitForEvent(
         _ name: String,
@@ -109,12 +109,12 @@ package final class ProxyUnderTest {
         try process.waitForErrors("the event \(name)") { Self.events(name, $0).last(where: isWanted) }
     }
 
-    /// Writes other files in the place of its own, without a word.
+    /// Replaces its files without a reload.
     package func rewrite(_ settings: ProxySettings) throws { _ = try settings.write(to: folder) }
 
-    /// Sends SIGHUP and waits until that reload is done, or has begun to say why it is not.
+    /// Sends SIGHUP and waits until the reload has succeeded, or has reported its first error.
     ///
-    /// - Returns: the event that tells of it; of several errors the first or a later one.
+    /// - Returns: the event of the reload; of several errors any one.
     @discardableResult
     package func hangUp() throws -> LogLine {
         let before = Self.hangUps(process.errors).count
@@ -131,14 +131,14 @@ package final class ProxyUnderTest {
         }
     }
 
-    /// Writes other files, and has them taken in by SIGHUP.
+    /// Replaces its files, and reloads them with SIGHUP.
     @discardableResult
     package func reload(_ settings: ProxySettings) throws -> LogLine {
         try rewrite(settings)
         return try hangUp()
     }
 
-    /// How many descriptors it has open.
+    /// The number of its open descriptors.
     package func descriptorCount() throws -> Int {
         try FileManager.default.contentsOfDirectory(atPath: "/proc/\(identifier)/fd").count
     }
@@ -152,12 +152,12 @@ package final class ProxyUnderTest {
     package var taskLines: [LogLine] { Self.taskLines(process.output) }
 
     private static func taskLines(_ output: String) -> [LogLine] {
-        // The last piece may be half a line.
+        // The last piece may be an incomplete line.
         output.split(separator: "\n", omittingEmptySubsequences: false).dropLast()
             .compactMap { LogLine(String($0)) }.filter { $0["event"] as? String == "task" }
     }
 
-    /// Waits for that many lines of the task log.
+    /// Waits for a number of lines in the task log.
     package func waitForTaskLines(_ count: Int) throws -> [LogLine] {
         try process.waitForOutput("\(count) task log lines") { output in
             let lines = Self.taskLines(output)
@@ -183,7 +183,7 @@ package final class ProxyUnderTest {
         try process.waitForExit(seconds: seconds)
     }
 
-    /// SIGTERM, and its end.
+    /// Sends SIGTERM, and waits for its end.
     @discardableResult
     package func terminate() throws -> Programs.Finished {
         signal(SIGTERM)

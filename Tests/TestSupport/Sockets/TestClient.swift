@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 
-/// A client that sends exactly the bytes it is told to and reads answers with eyes of its own.
+/// A client that sends exactly the given bytes, and parses responses with the tests' own parser.
 package final class TestClient {
     private var descriptor: Int32
     private var reader = MessageReader()
@@ -30,9 +30,9 @@ package final class TestClient {
         }
     }
 
-    /// Sends what goes without waiting.
+    /// Sends as much as possible without blocking.
     ///
-    /// - Returns: how many bytes went; 0 when the peer takes none now.
+    /// - Returns: the number of sent bytes; 0 when the call would block.
     package func sendNow(_ bytes: [UInt8]) throws -> Int {
         let count = bytes.withUnsafeBytes {
             Glibc.send(descriptor, $0.baseAddress!, $0.count, Int32(MSG_DONTWAIT))
@@ -42,10 +42,10 @@ package final class TestClient {
         return 0
     }
 
-    /// Says that nothing more comes: a half-close.
+    /// Half-closes the connection.
     package func finishSending() { shutdown(descriptor, Int32(SHUT_WR)) }
 
-    /// Goes away with a reset.
+    /// Closes the connection with a reset.
     package func reset() {
         guard descriptor >= 0 else { return }
         TestSocket.reset(descriptor)
@@ -60,7 +60,7 @@ package final class TestClient {
 
     // MARK: Receiving
 
-    /// Some bytes; empty at the end of the connection.
+    /// Reads some bytes; empty at the end of the connection.
     package func receive(upTo limit: Int = 64 << 10) throws -> [UInt8] {
         var failure: TestSocket.Failure?
         let bytes = [UInt8](unsafeUninitializedCapacity: limit) { room, count in
@@ -78,7 +78,7 @@ package final class TestClient {
         return bytes
     }
 
-    /// The next answer, whole.
+    /// The next complete response.
     package func readResponse(to method: String = "GET") throws -> HTTPMessage {
         guard let response = try reader.message(.response(to: method), from: { try receive() }) else {
             throw MessageReader.Malformed(description: "the connection ended without an answer")
@@ -86,7 +86,7 @@ package final class TestClient {
         return response
     }
 
-    /// The head of the next answer; its body stays on the connection.
+    /// The head of the next response; its body is not read.
     package func readResponseHead(to method: String = "GET") throws -> HTTPMessage {
         guard let response = try reader.message(.response(to: method), from: { try receive() }, withBody: false) else {
             throw MessageReader.Malformed(description: "the connection ended without an answer")
@@ -94,14 +94,14 @@ package final class TestClient {
         return response
     }
 
-    /// The whole of an answer whose head has been read alone.
+    /// A complete response whose head has been read before.
     package func readBody(of head: HTTPMessage, to method: String = "GET") throws -> HTTPMessage {
         var whole = head
         try reader.body(of: &whole, .response(to: method)) { try receive() }
         return whole
     }
 
-    /// All bytes up to the end of the connection that were in no answer so far.
+    /// All remaining bytes up to the end of the connection.
     package func readToEnd() throws -> [UInt8] {
         var all = reader.rest
         while true {
@@ -111,6 +111,6 @@ package final class TestClient {
         }
     }
 
-    /// Whether the peer has closed, without anything more to be read.
+    /// Whether the peer has closed, and no bytes are left.
     package func isAtEnd() throws -> Bool { try readToEnd().isEmpty }
 }

@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 
-/// Plain blocking sockets for tests. Every call gives up after the tests' patience.
+/// Plain blocking sockets for tests. Every call has the tests' time limit.
 package enum TestSocket {
     package struct Failure: Error, CustomStringConvertible {
         package let description: String
@@ -14,10 +14,10 @@ package enum TestSocket {
         }
     }
 
-    /// Writing to a connection that is gone is an error to be told, and no reason to die of SIGPIPE.
+    /// A write to a closed connection must return an error and not kill the process with SIGPIPE.
     package static let ready: Bool = {
         Glibc.signal(SIGPIPE, SIG_IGN)
-        // Room for the tests with thousands of connections.
+        // A long backlog for the tests with thousands of connections.
         var limit = rlimit()
         getrlimit(__rlimit_resource_t(7), &limit)
         limit.rlim_cur = min(limit.rlim_max, 16_384)
@@ -65,7 +65,7 @@ package enum TestSocket {
         throw Failure("listen on ::1")
     }
 
-    /// A port on 127.0.0.1 where nobody listens, held so that nobody will: connections to it are refused.
+    /// A reserved port on 127.0.0.1 without a listener: connections to it are refused.
     package static func reserveRefusingPort() throws -> (descriptor: Int32, port: UInt16) {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw Failure("socket") }
@@ -106,7 +106,7 @@ package enum TestSocket {
         return descriptor
     }
 
-    /// Bounds every later read and write.
+    /// Sets the time limit of later reads and writes.
     package static func setTimeouts(_ descriptor: Int32, seconds: Int = Int(Patience.seconds)) {
         var time = timeval(tv_sec: seconds, tv_usec: 0)
         let size = socklen_t(MemoryLayout<timeval>.size)

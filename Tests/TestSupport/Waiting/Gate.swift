@@ -1,4 +1,4 @@
-/// Holds a script back until the test lets it go on.
+/// Blocks a script until the test opens the gate.
 package final class Gate: Sendable {
     private let isOpen = Monitor(false)
 

@@ -1,22 +1,22 @@
 import Foundation
 
-/// A test waited for something that did not come.
+/// A test has waited in vain.
 package struct TimedOut: Error, CustomStringConvertible {
     package let description: String
 
     package init(_ what: String) { description = "timed out waiting for \(what)" }
 }
 
-/// State that threads share, and a way to wait for it to become what a test needs: no test sleeps and hopes.
+/// Shared state, with a way to wait until it meets a condition, so that tests need no sleeps.
 ///
-/// `@unchecked Sendable` because the state is touched under the condition's lock alone.
+/// `@unchecked Sendable` because the condition's lock guards the state.
 package final class Monitor<State>: @unchecked Sendable {
     private let condition = NSCondition()
     private var state: State
 
     package init(_ state: State) { self.state = state }
 
-    /// Looks at the state, or changes it; those who wait look again.
+    /// Reads or changes the state; waiting threads check their conditions again.
     package func with<Result>(_ body: (inout State) throws -> Result) rethrows -> Result {
         condition.lock()
         defer {
@@ -26,9 +26,9 @@ package final class Monitor<State>: @unchecked Sendable {
         return try body(&state)
     }
 
-    /// Waits until `body` gives a value.
+    /// Waits until `body` returns a value.
     ///
-    /// - Parameter what: names what is waited for, for the failure.
+    /// - Parameter what: the name of the awaited event, for the failure.
     @discardableResult
     package func wait<Result>(
         for what: @autoclosure () -> String,
@@ -48,11 +48,11 @@ package final class Monitor<State>: @unchecked Sendable {
     }
 }
 
-/// How long tests wait for what must come: long enough for a loaded machine, and never waited out by a passing test.
+/// The time limit of tests: long enough for a loaded machine, and never reached by a passing test.
 package enum Patience {
     package static let seconds = 30.0
 
-    /// Looks again and again until `body` gives a value: for what tells nobody when it changes (`/proc`, a socket).
+    /// Polls until `body` returns a value: for state without notifications (`/proc`, a socket).
     @discardableResult
     package static func poll<Result>(
         for what: @autoclosure () -> String,

@@ -1,7 +1,7 @@
 import Dispatch
 package import Testing
 
-/// Threads for tests of what is asynchronous: those of Swift's pool are few, and tests that wait hold them.
+/// Threads for asynchronous tests: Swift's pool has few threads, and tests that wait block them.
 private final class OwnThreads: TaskExecutor {
     static let shared = OwnThreads()
     private let queue = DispatchQueue(label: "tests", attributes: .concurrent)
@@ -12,7 +12,7 @@ private final class OwnThreads: TaskExecutor {
     }
 }
 
-/// Runs each test of a suite, and the tasks that it groups, on threads of their own.
+/// Runs each test of a suite, with its task groups, on separate threads.
 package struct OwnThreadsTrait: SuiteTrait, TestTrait, TestScoping {
     package init() {}
 
@@ -39,7 +39,7 @@ package func beside<Success: Sendable>(
     Task(executorPreference: OwnThreads.shared, operation: work)
 }
 
-/// Waits without holding a thread.
+/// Waits without blocking a thread.
 package func eventually(_ what: String, _ isSo: () -> Bool) async throws {
     let deadline = ContinuousClock.now + .seconds(Patience.seconds)
     while !isSo() {

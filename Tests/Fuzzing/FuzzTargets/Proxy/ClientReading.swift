@@ -1,24 +1,24 @@
 import HTTPCore
 import IOCore
 
-/// What a client has asked and what it was answered, judged as HTTP/1.1 or, roughly, as HTTP/2.
+/// A client's requests and responses, checked as HTTP/1.1 or, roughly, as HTTP/2.
 struct ClientReading {
-    /// Of the requests whose heads are whole, and how many of these were sent whole.
+    /// The requests with complete heads, and the number of these that were sent completely.
     private var methods: [HTTPMethod] = []
     private var whole = 0
     private(set) var responses = 0
-    /// From there on something else than HTTP is spoken.
+    /// Whether the connection uses another protocol than HTTP from there on.
     private(set) var isOpaque = false
 
-    /// Whether all that was asked is answered.
+    /// Whether every request has a response.
     var isAnswered: Bool { isOpaque || responses >= whole }
 
     private static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
 
     /// - Parameters:
     ///   - hasEnded: whether the proxy has ended the connection.
-    ///   - speaksHTTP2: whether the listener does.
-    /// - Throws: what is wrong with the answers.
+    ///   - speaksHTTP2: whether the listener supports HTTP/2.
+    /// - Throws: the fault of the responses.
     init(sent: [UInt8], received: [UInt8], hasEnded: Bool, speaksHTTP2: Bool) throws(FuzzFinding) {
         if speaksHTTP2, sent.starts(with: Self.preface) {
             isOpaque = true
@@ -103,12 +103,12 @@ struct ClientReading {
                 return
             }
             if head.framing == .untilClose {
-                // As a client of HTTP/1.0 is answered: the end is the end.
+                // As in HTTP/1.0: the end of the connection ends the body.
                 isOpaque = true
                 return
             }
             guard skipBody(head.framing, bytes, &position) else {
-                // The body goes on, or was cut off so that the client can tell.
+                // The body continues, or was truncated visibly.
                 isOpaque = !hasEnded
                 return
             }

@@ -3,8 +3,8 @@ import IOCore
 import ServerTrust
 import TestSupport
 
-/// The origins of the target `proxy`: one port without TLS and three with it. They answer from a script, whatever they
-/// are asked, and note what they were told.
+/// The origins of the target `proxy`: one port without TLS and three with it. They respond from a script, whatever the
+/// request, and record the received bytes.
 final class FuzzOrigin {
     /// The server behind a port.
     enum Kind: Int, CaseIterable {
@@ -23,7 +23,7 @@ final class FuzzOrigin {
     private var answers: [ScriptedResponse] = []
     private var standing: ScriptedResponse?
     private var hasWrongKey = false
-    /// A connection under a wrong key has been told something.
+    /// Whether a connection with a wrong key has received bytes.
     private(set) var hasLeaked = false
 
     init(right: TestServer, wrong: TestServer) throws {
@@ -50,9 +50,9 @@ final class FuzzOrigin {
 
     func port(_ kind: Kind) -> UInt16 { ports[kind.rawValue] }
 
-    /// Forgets everything, for the next input.
+    /// Resets the state for the next input.
     func reset() {
-        // What an earlier proxy has left in the queues goes, too.
+        // Connections of an earlier proxy in the queues are dropped, too.
         _ = accept()
         for connection in connections { connection.socket.close(byReset: true) }
         connections = []
@@ -77,9 +77,9 @@ final class FuzzOrigin {
 
     // MARK: Work
 
-    /// Takes what has come, and answers.
+    /// Reads the available bytes, and responds.
     ///
-    /// - Returns: whether anything happened.
+    /// - Returns: whether there was any progress.
     func work() -> Bool {
         var hasWorked = accept()
         for connection in connections where connection.socket.isOpen {
@@ -118,12 +118,12 @@ final class FuzzOrigin {
         return true
     }
 
-    /// One connection: its socket, perhaps TLS over it, and how many requests wait for a response.
+    /// One connection: its socket, optionally with TLS, and the number of requests without a response.
     private final class Connection {
         let socket: FuzzSocket
         let hasWrongKey: Bool
         private let session: TLSServerSession?
-        /// As it was meant, TLS taken off.
+        /// The received bytes, inside TLS.
         private(set) var received: [UInt8] = []
         private var searched = 0
         var owed = 0
@@ -192,7 +192,7 @@ final class FuzzOrigin {
             flush(session)
         }
 
-        /// A request is what ends with an empty line: good enough to have something answered at the right time.
+        /// Every empty line counts as the end of a request, which is sufficient to respond at the right time.
         private func countRequests() {
             while searched + 4 <= received.count {
                 if received[searched] == 13, received[searched + 1] == 10, received[searched + 2] == 13,

@@ -1,9 +1,9 @@
 import Glibc
 
-/// A socket that never blocks, at the other end of a proxy that runs on the same thread. It owns its descriptor.
+/// A non-blocking socket of a peer of the proxy, which runs on the same thread. It owns its descriptor.
 final class FuzzSocket {
     private(set) var descriptor: Int32
-    /// What could not be written yet.
+    /// The bytes that could not be written yet.
     private var output: [UInt8] = []
     private var endsAfterOutput = false
     private(set) var hasEnded = false
@@ -23,9 +23,9 @@ final class FuzzSocket {
         _ = flush()
     }
 
-    /// Writes what waits.
+    /// Writes pending bytes.
     ///
-    /// - Returns: whether anything was written.
+    /// - Returns: whether bytes were written.
     func flush() -> Bool {
         guard isOpen, !output.isEmpty else { return false }
         let written = output.withUnsafeBytes {
@@ -40,7 +40,7 @@ final class FuzzSocket {
         return written > 0
     }
 
-    /// - Returns: whether anything came, the end included.
+    /// - Returns: whether bytes or the end have arrived.
     func receive(into bytes: inout [UInt8]) -> Bool {
         guard isOpen, !hasEnded else { return false }
         var room = [UInt8](repeating: 0, count: 16 << 10)
@@ -54,7 +54,7 @@ final class FuzzSocket {
         return true
     }
 
-    /// Says that no more follows what was sent.
+    /// Shuts down the write side after the pending bytes.
     func halfClose() {
         guard isOpen else { return }
         endsAfterOutput = true

@@ -1,7 +1,7 @@
-/// What an input of the target `proxy` has done to a proxy, step by step.
+/// The steps that an input of the target `proxy` carries out on a proxy.
 ///
-/// A program is a list of records with the byte 0x1E between them. A record is an operation, its arguments of one byte
-/// each, and text to the record's end. What is no record of this kind is skipped, so that every input is a program:
+/// A program is a list of records, separated by the byte 0x1E. A record has an operation, its arguments of one byte
+/// each, and text up to the record's end. Invalid records are skipped, so that every input is a program:
 ///
 /// | record | what is done |
 /// | --- | --- |
@@ -19,8 +19,8 @@
 /// | `W` | threads get a little time to answer |
 /// | `D` | the drain begins |
 ///
-/// M says what follows the response: `k` nothing, `c` the end of the connection, `r` a reset. After each record the loop
-/// is turned until nothing happens any more, but with a `+` before the operation once only.
+/// M is the event after the response: `k` none, `c` the end of the connection, `r` a reset. After each record the loop
+/// runs until it is idle; a `+` before the operation limits this to one turn.
 struct ProxyProgram {
     enum Operation {
         case open(client: Int, listener: Int)
@@ -43,14 +43,14 @@ struct ProxyProgram {
 
     struct Step {
         var operation: Operation
-        /// Whether the loop is turned until nothing happens any more.
+        /// Whether the loop runs until it is idle.
         var settles: Bool
     }
 
     private(set) var steps: [Step] = []
 
     private static let separator: UInt8 = 0x1E
-    /// More would make single inputs slow and find nothing new.
+    /// More would make inputs slow without new findings.
     private static let mostSteps = 64
     private static let spans = [1, 100, 1000, 3000, 5000, 11_000, 31_000, 61_000, 301_000, 601_000, 86_400_000]
 
@@ -91,7 +91,7 @@ struct ProxyProgram {
     }
 }
 
-/// What an origin answers, whatever the request says.
+/// An origin's response to any request.
 struct ScriptedResponse {
     enum Ending { case stays, closes, resets }
 

@@ -8,9 +8,9 @@ import TestSupport
 
 /// A whole proxy in one thread: clients, origins, reloads and time from one input (`ProxyProgram`).
 ///
-/// The properties: each request that was sent whole is answered once, or its connection ends; what a client is sent reads
-/// as HTTP; a client connection ends in time, whatever its two sides do; no byte of a request reaches an origin under a
-/// wrong key; at the end no connection, task, timer or descriptor is left.
+/// The properties: each complete request gets one response, or its connection ends; clients receive valid HTTP; a
+/// client connection ends in time, whatever its peers do; no byte of a request reaches an origin under a wrong key; at
+/// the end no connection, task, timer or descriptor is left.
 final class ProxyProperties {
     private static let clientCount = 4
     private let folder: TemporaryFolder
@@ -69,7 +69,7 @@ final class ProxyProperties {
 struct FuzzConfiguration {
     enum Variant: Int, CaseIterable {
         case plain, cache, hooks, cacheAndHooks
-        /// The hosts are held to other pins, the clients to other passwords.
+        /// A configuration with other pins and other passwords.
         case otherPins
         case upstreamProxy
         case narrowLimits
@@ -80,14 +80,14 @@ struct FuzzConfiguration {
     let origin: FuzzOrigin
     let folder: TemporaryFolder
 
-    /// All of them are reached at the fuzz origin. A name beyond these would be looked up by a thread of libcurl's, which
-    /// outlives the input.
+    /// All of them lead to the fuzz origin. A thread of libcurl would resolve another name, and could outlive the
+    /// input.
     private static let hosts = [
         "plain.test", "b.test", "denied.test", "tls.test", "h2.test", "wrong.test", "follow.test", "gateway.test",
     ]
 
     static func socketPath(_ folder: String, _ listener: Int) -> String { "\(folder)/\(listener).sock" }
-    /// The first listener speaks HTTP/2, the second is a gateway, the third authenticates clients.
+    /// The first listener supports HTTP/2, the second is a gateway, the third authenticates clients.
     static let listenerCount = 3
 
     func snapshot(_ variant: Variant) throws -> PolicySnapshot {

@@ -11,7 +11,7 @@ final class ProxyRun {
         var sent: [UInt8] = []
         var received: [UInt8] = []
         var isReading = true
-        /// It went away by itself: what it was answered says nothing.
+        /// Whether the client has disconnected itself, so that its responses are not checked.
         var hasLeft = false
 
         init(_ socket: FuzzSocket, speaksHTTP2: Bool) {
@@ -19,7 +19,7 @@ final class ProxyRun {
             self.speaksHTTP2 = speaksHTTP2
         }
 
-        /// How it began and how it ended, for people.
+        /// A readable description of its beginning and end.
         var account: String {
             func text(_ bytes: ArraySlice<UInt8>) -> String { String(decoding: bytes, as: UTF8.self) }
             return "it sent \(text(sent.prefix(300))), and got \(text(received.suffix(300)))"
@@ -32,7 +32,7 @@ final class ProxyRun {
     }
 
     private let server: ProxyServer
-    /// Whether the server's worker is still there.
+    /// Whether the server's worker still exists.
     let workerIsAlive: () -> Bool
     private let snapshots: [PolicySnapshot]
     private let origin: FuzzOrigin
@@ -43,13 +43,13 @@ final class ProxyRun {
     private let clientCount: Int
     private var isDraining = false
 
-    /// Turns until nothing happens any more; a proxy that goes on for ever on its own is a finding.
+    /// Runs until the loop is idle; an endless activity is a finding.
     private static let mostTurns = 2000
 
     init(_ snapshots: [PolicySnapshot], _ origin: FuzzOrigin, clients: Int, folder: String) throws {
         var monitoring = PinMonitor.Settings.command
         monitoring.log = { _, _, _ in }
-        // No threads: they would make an input take another course each time, and cost more than all else.
+        // No threads: they would make runs nondeterministic, and would dominate the cost.
         monitoring.clock = .byHand
         server = try ProxyServer(
             snapshot: snapshots[0],
@@ -132,17 +132,17 @@ final class ProxyRun {
         return hasWorked
     }
 
-    /// - Returns: whether it came to rest.
+    /// - Returns: whether it became idle.
     private func settle() -> Bool {
         for _ in 0..<Self.mostTurns where !turn() { return true }
         return false
     }
 
-    /// Lets all clients read, and all time limits pass; then everything has to have come to its end.
+    /// Lets all clients read, and all time limits pass; then every exchange and connection must have ended.
     func conclude() throws(FuzzFinding) {
         let all = former + (0..<clientCount).compactMap { clients[$0] }
         for client in all { client.isReading = true }
-        // What waits for a thread (a password, a file) has no limit of the loop's clock.
+        // Work on threads (passwords, files) has no time limit on the loop's clock.
         for round in 0..<400 {
             if round > 0 {
                 if all.allSatisfy({ $0.hasLeft || $0.socket.hasEnded }) { break }
@@ -171,7 +171,7 @@ final class ProxyRun {
 
     private func checkLeftovers() throws(FuzzFinding) {
         var left: [String] = []
-        // Threads may still be at work for it.
+        // Threads may still work for it.
         for _ in 0..<200 {
             _ = server.turn(waitingAtMost: .milliseconds(left.isEmpty ? 0 : 5))
             _ = settle()
