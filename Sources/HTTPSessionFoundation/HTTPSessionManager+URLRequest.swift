@@ -10,11 +10,11 @@ public import FoundationNetworking
 extension HTTPSessionManager {
     /// Carries out a `URLRequest` as `URLSession.data(for:)` does, with this session's server trust.
     ///
-    /// URL, method, header fields, `httpBody`, `cachePolicy` and `httpShouldHandleCookies` count; the time limits are the
-    /// session's, and `timeoutInterval` and the like of the request are not looked at. `useProtocolCachePolicy` leaves the
-    /// cache policy to the session. `Content-Length` is dropped from the header fields; it is made from `httpBody`.
+    /// It uses URL, method, header fields, `httpBody`, `cachePolicy` and `httpShouldHandleCookies`; the time limits are
+    /// the session's, and those of the request are ignored. `useProtocolCachePolicy` leaves the cache policy to the
+    /// session. `Content-Length` is made from `httpBody`.
     ///
-    /// - Throws: `SessionError`; `urlError` turns it into Foundation's. `requestInvalid` for a URL that is no http or
+    /// - Throws: `SessionError`; `urlError` converts it to Foundation's. `requestInvalid` for a URL that is no http or
     ///   https, for fields that the session makes itself, and for a body stream.
     public func data(for request: URLRequest) async throws(SessionError) -> (Data, HTTPURLResponse) {
         let (response, url) = try await response(for: request)
@@ -58,7 +58,7 @@ extension HTTPSessionManager {
 }
 
 extension CachePolicy {
-    /// nil for Foundation's default, which leaves it to the session.
+    /// The session's policy for Foundation's; nil for Foundation's default, which leaves it to the session.
     init?(_ policy: NSURLRequest.CachePolicy) {
         switch policy {
         case .reloadIgnoringLocalCacheData: self = .reloadIgnoringLocalCacheData
@@ -72,7 +72,8 @@ extension CachePolicy {
 }
 
 extension HTTPURLResponse {
-    /// Foundation's form of a head. Fields of one name are joined by commas, as Foundation does, `Set-Cookie` included.
+    /// Converts a head to Foundation's type. Fields of one name are joined by commas, as by Foundation, `Set-Cookie`
+    /// included.
     static func make(_ head: ResponseHead, url: URL) throws(SessionError) -> HTTPURLResponse {
         var fields: [String: String] = [:]
         var spelling: [String: String] = [:]

@@ -3,14 +3,14 @@ public import HTTPSession
 public import SessionCore
 
 extension NetworkReachabilityManager {
-    /// Posted on each change of the status, by the manager as object; see `startPostingNotifications`.
+    /// Posted at each change of the status, with the manager as object; see `startPostingNotifications`.
     public static let statusDidChangeNotification = Notification.Name("NetworkReachabilityManager.statusDidChange")
 
-    /// Under this key of the notification's `userInfo` is the `NetworkReachabilityStatus`.
+    /// The key of the `NetworkReachabilityStatus` in the notification's `userInfo`.
     public static let statusKey = "NetworkReachabilityManager.status"
 
-    /// Listens, and posts a notification when the status is known and whenever it changes. Observers are called on
-    /// the manager's thread, unless they name a queue.
+    /// Starts to listen, and posts a notification when the status is known and at each change. Observers without a
+    /// queue of their own are called on the manager's thread.
     public func startPostingNotifications(
         to center: NotificationCenter = .default
     ) throws(SessionError) {
@@ -18,8 +18,8 @@ extension NetworkReachabilityManager {
         try startListening { poster.post($0) }
     }
 
-    /// `@unchecked Sendable`: the center is safe on any thread (NotificationCenter's documentation), and the reference
-    /// to the manager, which owns this, is weak and never changed by us.
+    /// `@unchecked Sendable`: the center is safe on any thread (NotificationCenter's documentation); the reference to
+    /// the manager, which owns this object, is weak and does not change.
     private final class Poster: @unchecked Sendable {
         private let center: NotificationCenter
         private weak var manager: NetworkReachabilityManager?

@@ -2,10 +2,10 @@ public import Foundation
 public import SessionCore
 
 extension SessionError {
-    /// The same in Foundation's terms, for code that looks at `URLError.Code`. `details` is the localized description,
-    /// the whole error stands under `NSUnderlyingErrorKey`.
+    /// The error in Foundation's terms, for code that uses `URLError.Code`. `details` is the localized description, and
+    /// the original error has the key `NSUnderlyingErrorKey`.
     ///
-    /// Codes that Foundation has no word for take the nearest that makes a program refuse: every failed pin is
+    /// A code without a counterpart is mapped to the nearest one that makes a program stop: every failed pin is
     /// `serverCertificateUntrusted`.
     public var urlError: URLError {
         URLError(urlErrorCode, userInfo: [NSLocalizedDescriptionKey: details, NSUnderlyingErrorKey: self])

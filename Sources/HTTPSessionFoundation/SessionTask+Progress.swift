@@ -2,14 +2,13 @@ public import Foundation
 public import HTTPSession
 
 extension SessionTask {
-    /// How far the request's body is, in bytes. The same object each time; cancelling, pausing and resuming it does so
+    /// The progress of the request's body in bytes, always the same object; cancelling, pausing and resuming it does so
     /// with the task.
     ///
     /// It is updated on the session's callback queue.
     public var uploadProgress: Progress { progress("upload", delegate.sending, countOfBytesExpectedToSend) }
 
-    /// How far the answer's body is, in bytes; the total is that of `Content-Length`, and not known where there is none
-    /// until the end.
+    /// The progress of the response's body in bytes; without a `Content-Length` the total is not known before the end.
     public var downloadProgress: Progress { progress("download", delegate.receiving, countOfBytesExpectedToReceive) }
 
     private func progress(_ name: String, _ relay: ProgressRelay, _ expected: Int64?) -> Progress {
@@ -26,9 +25,9 @@ extension SessionTask {
     }
 }
 
-/// A `Progress` and the task that it stands for.
+/// A `Progress` that is connected to a task.
 ///
-/// `@unchecked Sendable`: the reference never changes, and the object is changed on the session's callback queue alone.
+/// `@unchecked Sendable`: the reference does not change, and only the session's callback queue changes the object.
 private final class WiredProgress: @unchecked Sendable {
     let progress: Progress
 
@@ -47,7 +46,7 @@ private final class WiredProgress: @unchecked Sendable {
         progress.completedUnitCount = step.completedBytes
     }
 
-    /// A body whose length only its end tells is whole then.
+    /// At the end the total of a body of unknown length is known.
     func finish(isWhole: Bool) {
         if isWhole, progress.totalUnitCount < 0 { progress.totalUnitCount = progress.completedUnitCount }
     }

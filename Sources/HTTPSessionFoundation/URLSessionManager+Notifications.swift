@@ -5,27 +5,27 @@ extension URLSessionManager {
     /// A task was resumed. The object of these notifications is the task.
     public static let taskDidResumeNotification = Notification.Name("URLSessionManager.taskDidResume")
     public static let taskDidSuspendNotification = Notification.Name("URLSessionManager.taskDidSuspend")
-    /// `userInfo` has what there is of the values below.
+    /// A task is complete. `userInfo` has the values below as far as they exist.
     public static let taskDidCompleteNotification = Notification.Name("URLSessionManager.taskDidComplete")
-    /// `userInfo` has the error.
+    /// A download could not be moved. `userInfo` has the error.
     public static let downloadTaskDidFailToMoveFileNotification = Notification.Name(
         "URLSessionManager.downloadTaskDidFailToMoveFile"
     )
-    /// The session is over, and its tasks. There is no object: the manager may be gone.
+    /// The session and its tasks have ended. There is no object: the manager may have been released.
     public static let didInvalidateNotification = Notification.Name("URLSessionManager.didInvalidate")
 
-    /// A `ResponseHead`.
+    /// The key of the `ResponseHead`.
     public static let responseKey = "URLSessionManager.response"
-    /// The collected body: `Data`.
+    /// The key of the collected body, as `Data`.
     public static let responseDataKey = "URLSessionManager.responseData"
-    /// A `SessionError`.
+    /// The key of the `SessionError`.
     public static let errorKey = "URLSessionManager.error"
-    /// Where a download is: `URL`.
+    /// The key of a download's `URL`.
     public static let fileURLKey = "URLSessionManager.fileURL"
-    /// `TaskMetrics`.
+    /// The key of the `TaskMetrics`.
     public static let metricsKey = "URLSessionManager.metrics"
 
-    /// Posts what becomes of the tasks, from now on, on the session's callback queue: for each task in order.
+    /// Posts notifications about the tasks from now on, on the session's callback queue, for each task in order.
     public func startPostingNotifications(to center: NotificationCenter = .default) {
         let center = Center(center)
         observe { event in

@@ -1,14 +1,14 @@
-/// An image's pixels.
+/// An image with its pixels.
 public struct DecodedImage: Sendable, Hashable {
-    /// How the file is written.
+    /// The format of the file.
     public enum Format: Sendable, Hashable {
         /// PNG (ISO/IEC 15948).
         case png
-        /// JPEG (ITU-T T.81), in one go or progressive.
+        /// JPEG (ITU-T T.81), sequential or progressive.
         case jpeg
     }
 
-    /// One pixel, 8 bits a channel, as they stand in the file: sRGB, in most.
+    /// One pixel with 8 bits for each channel, in the file's colour space, mostly sRGB.
     public struct Pixel: Sendable, Hashable {
         /// From 0 to 255.
         public var red: UInt8
@@ -16,10 +16,10 @@ public struct DecodedImage: Sendable, Hashable {
         public var green: UInt8
         /// From 0 to 255.
         public var blue: UInt8
-        /// 255 is opaque; the colours are not multiplied by it.
+        /// The opacity: 255 is opaque. The colours are not multiplied by it.
         public var alpha: UInt8
 
-        /// Opaque, unless told otherwise.
+        /// A pixel that is opaque by default.
         public init(red: UInt8, green: UInt8, blue: UInt8, alpha: UInt8 = 255) {
             self.red = red
             self.green = green
@@ -28,16 +28,15 @@ public struct DecodedImage: Sendable, Hashable {
         }
     }
 
-    /// By the file's first bytes.
+    /// The format, from the file's first bytes.
     public let format: Format
-    /// In pixels, as they are stored: an orientation that the file asks for (Exif) is not carried out.
+    /// The stored width in pixels: an orientation in the file (Exif) is not applied.
     public let width: Int
-    /// In pixels.
+    /// The stored height in pixels.
     public let height: Int
-    /// Whether the file has transparency; without, alpha is 255.
+    /// Whether the file has transparency; otherwise alpha is 255.
     public let hasAlpha: Bool
-    /// `width * height * 4` bytes: red, green, blue, alpha, row by row from the top. Empty when only the size was asked
-    /// for.
+    /// `width * height * 4` bytes: red, green, blue, alpha, row by row from the top. Empty when only the size was read.
     public let pixels: [UInt8]
 
     init(format: Format, width: Int, height: Int, hasAlpha: Bool, pixels: [UInt8]) {
@@ -48,7 +47,7 @@ public struct DecodedImage: Sendable, Hashable {
         self.pixels = pixels
     }
 
-    /// The pixel at a place from the top left; the place has to be within the image, and the pixels decoded.
+    /// The pixel at a position from the top left. The position has to be within the image, and the pixels decoded.
     public subscript(x: Int, y: Int) -> Pixel {
         precondition(x >= 0 && x < width && y >= 0 && y < height, "no place within the image")
         let start = (y * width + x) * 4

@@ -1,6 +1,6 @@
 import CImages
 
-/// From a file's bytes to pixels, by libpng and libjpeg-turbo.
+/// Decodes a file's bytes to pixels, by libpng and libjpeg-turbo.
 struct ImageDecoder {
     struct Fault: Error {
         let words: String
@@ -9,7 +9,7 @@ struct ImageDecoder {
     let format: DecodedImage.Format
     let bytes: [UInt8]
 
-    /// By the signature, whatever the answer's content type says.
+    /// The format from the signature, whatever the response's content type is.
     init(_ bytes: [UInt8]) throws(Fault) {
         self.bytes = bytes
         if bytes.starts(with: [0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]) {
@@ -22,8 +22,9 @@ struct ImageDecoder {
     }
 
     /// - Parameters:
-    ///   - maximumPixelCount: a file says how large it is before it is decoded; a small one may say anything.
-    ///   - decodesPixels: false: only the head is read.
+    ///   - maximumPixelCount: the limit of the size that a file declares before it is decoded; a small file may declare
+    ///     any size.
+    ///   - decodesPixels: whether to decode more than the head.
     func decode(maximumPixelCount: Int, decodesPixels: Bool) throws(Fault) -> DecodedImage {
         var info = pinproxy_image_info()
         let hasInfo = bytes.withUnsafeBufferPointer { all in
@@ -55,7 +56,7 @@ struct ImageDecoder {
         return DecodedImage(format: format, width: width, height: height, hasAlpha: info.has_alpha, pixels: pixels)
     }
 
-    /// In the library's words.
+    /// The library's own error text.
     private static func fault(_ info: pinproxy_image_info) -> Fault {
         let bytes = withUnsafeBytes(of: info.message) { $0.prefix { $0 != 0 } }
         return Fault(words: String(decoding: Array(bytes), as: UTF8.self))

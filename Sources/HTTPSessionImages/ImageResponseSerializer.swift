@@ -1,19 +1,19 @@
 public import HTTPCore
 public import HTTPSession
 
-/// An image: its size, its format and its pixels. PNG and JPEG, told apart by their first bytes.
+/// Decodes an image: its size, its format and its pixels. PNG and JPEG are recognised by their first bytes.
 ///
-/// A file that breaks off or is damaged is refused, as is one of more pixels than `maximumPixelCount`, before room is
-/// made for them.
+/// It rejects truncated and damaged files, and images of more pixels than `maximumPixelCount` before it allocates
+/// memory for them.
 public struct ImageResponseSerializer: ResponseSerializer {
-    /// What the answer has to be before it is decoded.
+    /// The required status and content type.
     public var validation: ResponseValidation
-    /// False: only the file's head is read, for format and size.
+    /// Whether pixels are decoded; otherwise only the head is read, for format and size.
     public var decodesPixels: Bool
-    /// A decoded pixel takes four bytes; 64 Mi pixels, unless told otherwise.
+    /// The largest number of pixels, by default 64 Mi; a decoded pixel takes four bytes.
     public var maximumPixelCount: Int
 
-    /// Statuses 200 to 299 with `image/png` or `image/jpeg`, unless told otherwise.
+    /// A serializer that by default accepts statuses 200 to 299 with `image/png` or `image/jpeg`.
     public init(
         validation: ResponseValidation = ResponseValidation(acceptableContentTypes: ["image/png", "image/jpeg"]),
         decodesPixels: Bool = true,
@@ -24,7 +24,7 @@ public struct ImageResponseSerializer: ResponseSerializer {
         self.maximumPixelCount = maximumPixelCount
     }
 
-    /// nil for an answer that has no body and needs none.
+    /// The image; nil for a response that may have no body, and has none.
     public func serialize(
         _ response: DataResponse,
         to method: HTTPMethod

@@ -3,8 +3,8 @@ import IOCore
 import SessionCore
 
 extension DataRequest {
-    /// Carries the request out and serializes its answer. That is done neither on the session's loop nor on the caller's
-    /// actor. When the Swift task that waits is cancelled, so is the request.
+    /// Carries the request out and serializes its response, neither on the session's loop nor on the caller's actor.
+    /// When the calling Swift task is cancelled, the request is cancelled.
     @concurrent
     public func response<Serializer: ResponseSerializer>(
         serializer: Serializer
@@ -18,11 +18,11 @@ extension DataRequest {
         return try box.consume().get()
     }
 
-    /// Carries the request out, and calls a handler with what came of it.
+    /// Carries the request out, and calls a handler with the result.
     ///
     /// - Parameters:
-    ///   - serializer: makes the object of the answer.
-    ///   - queue: where the handler runs; nil for the session's callback queue.
+    ///   - serializer: makes the object from the response.
+    ///   - queue: the handler's queue; nil for the session's callback queue.
     ///   - completionHandler: called once, also after `cancel`.
     /// - Returns: this request.
     @discardableResult
@@ -64,7 +64,7 @@ extension DataRequest {
         }
     }
 
-    /// Adapts the request, sends it, and waits for its answer.
+    /// Adapts the request, sends it, and waits for its response.
     private func attempt() async throws(RequestFailure) -> DataResponse {
         let task = try await carryOut(try await adapt())
         guard let task = task as? DataTask else { preconditionFailure("a data request's task") }

@@ -2,14 +2,14 @@ import HTTPCore
 import IOCore
 import SessionCore
 
-/// One request of an `HTTPSessionManager` whose answer is collected, and made an object of.
+/// One request of an `HTTPSessionManager` whose response is collected and serialized to an object.
 ///
 /// ```swift
 /// let request = try manager.request(.get, "items", parameters: ["page": 2])
 /// let items = try await request.response(serializer: DecodableResponseSerializer([Item].self)).value
 /// ```
 ///
-/// `@unchecked Sendable`: as `Request` is; its own properties do not change.
+/// `@unchecked Sendable`: as `Request`; its own properties do not change.
 public final class DataRequest: Request, @unchecked Sendable {
     private let uploadProgress: ProgressHandler?
     private let downloadProgress: ProgressHandler?

@@ -2,9 +2,9 @@ import HTTPCore
 import IOCore
 import SessionCore
 
-/// A whole download, and what a serializer has made of its file.
+/// A complete download, and the object that a serializer has made from its file.
 public struct SerializedDownload<Value> {
-    /// What the serializer has made.
+    /// The serialized object.
     public let value: Value
     /// Head, file and metrics.
     public let response: DownloadResponse
@@ -13,11 +13,11 @@ public struct SerializedDownload<Value> {
 extension SerializedDownload: Sendable where Value: Sendable {}
 
 extension DownloadRequest {
-    /// Carries the request out, reads the file and serializes it, neither on the session's loop nor on the caller's actor.
-    /// The file stays where it is, also where the serializer refuses it. When the Swift task that waits is cancelled, so is
-    /// the request.
+    /// Carries the request out, reads the file and serializes it, neither on the session's loop nor on the caller's
+    /// actor. The file stays where it is, also when the serializer fails. When the calling Swift task is cancelled, the
+    /// request is cancelled.
     ///
-    /// - Parameter serializer: gets the file as the body of an answer; one of more than `maximumBodySize` fails with
+    /// - Parameter serializer: gets the file as the body of a response; a file longer than `maximumBodySize` fails with
     ///   `responseTooLarge`.
     @concurrent
     public func response<Serializer: ResponseSerializer>(
@@ -32,11 +32,11 @@ extension DownloadRequest {
         return try box.consume().get()
     }
 
-    /// The same, with a handler for what came of it.
+    /// The same, with a handler for the result.
     ///
     /// - Parameters:
-    ///   - serializer: gets the file as the body of an answer.
-    ///   - queue: where the handler runs; nil for the session's callback queue.
+    ///   - serializer: gets the file as the body of a response.
+    ///   - queue: the handler's queue; nil for the session's callback queue.
     ///   - completionHandler: called once, also after `cancel`.
     /// - Returns: this request.
     @discardableResult

@@ -2,22 +2,22 @@ import HTTPCore
 import IOCore
 import SessionCore
 
-/// One request of an `HTTPSessionManager` whose answer goes to a file.
+/// One request of an `HTTPSessionManager` whose response is written to a file.
 ///
 /// ```swift
 /// let file = try await manager.download(.get, "large.iso", to: { _, _ in ("/srv/large.iso", []) }).response()
 /// ```
 ///
-/// An attempt that broke off is gone on with by the next one, where the origin lets it (`ResumeData`). An answer that
-/// `validation` does not take is not written; its body is not read.
+/// An attempt that was cut off is resumed by the next one if the origin supports it (`ResumeData`). A response that
+/// `validation` rejects is not written, and its body is not read.
 ///
-/// `@unchecked Sendable`: as `Request` is; its own properties do not change.
+/// `@unchecked Sendable`: as `Request`; its own properties do not change.
 public final class DownloadRequest: Request, @unchecked Sendable {
-    /// Status and content type that the answer must have.
+    /// The required status and content type.
     public let validation: ResponseValidation
     private let destination: DownloadDestination?
     private let downloadProgress: ProgressHandler?
-    /// What an earlier request has left.
+    /// The resume data of an earlier request.
     private let earlier: [UInt8]?
 
     init(
@@ -36,17 +36,17 @@ public final class DownloadRequest: Request, @unchecked Sendable {
         super.init(request, manager: manager, interceptor: interceptor)
     }
 
-    /// What the latest attempt has left, or was made with: for `HTTPSessionManager.download(resumingWith:)`. Nil where
-    /// nothing can be resumed, and after success.
+    /// The resume data of the latest attempt, or with which it was made, for
+    /// `HTTPSessionManager.download(resumingWith:)`. Nil after success, and when the download cannot be resumed.
     public var resumeData: [UInt8]? {
         guard let task = task as? DownloadTask else { return earlier }
         return task.downloadDelegate.resumeData
     }
 
-    /// Ends the request, and keeps what has come.
+    /// Ends the request, and keeps the received part.
     ///
-    /// - Parameter handler: called once, on the session's callback queue, when the request is over or was not begun; nil
-    ///   where nothing can be resumed. The partial file is the caller's to use up.
+    /// - Parameter handler: called once, on the session's callback queue, when the request has ended or was not begun;
+    ///   with nil when the download cannot be resumed. The caller uses or removes the partial file.
     public func cancel(byProducingResumeData handler: @escaping @Sendable (_ resumeData: [UInt8]?) -> Void) {
         let isBegun = hasBegun
         endTask { ($0 as? DownloadTask)?.cancelKeepingDownload() }
@@ -70,7 +70,7 @@ public final class DownloadRequest: Request, @unchecked Sendable {
         return task
     }
 
-    /// Another URL is another file: what there is goes.
+    /// Resumes the earlier attempt. For another URL, its partial file is removed.
     private func resumedTask(for request: HTTPRequest) throws(SessionError) -> DownloadTask? {
         guard let resumeData else { return nil }
         let resumption = try ResumeData(resumeData)
@@ -83,7 +83,7 @@ public final class DownloadRequest: Request, @unchecked Sendable {
 
     // MARK: Carrying it out
 
-    /// Carries the request out. When the Swift task that waits is cancelled, so is the request.
+    /// Carries the request out. When the calling Swift task is cancelled, the request is cancelled.
     @concurrent
     public func response() async throws(RequestFailure) -> DownloadResponse {
         let result = await withTaskCancellationHandler {
@@ -94,10 +94,10 @@ public final class DownloadRequest: Request, @unchecked Sendable {
         return try result.get()
     }
 
-    /// Carries the request out, and calls a handler with what came of it.
+    /// Carries the request out, and calls a handler with the result.
     ///
     /// - Parameters:
-    ///   - queue: where the handler runs; nil for the session's callback queue.
+    ///   - queue: the handler's queue; nil for the session's callback queue.
     ///   - completionHandler: called once, also after `cancel`.
     /// - Returns: this request.
     @discardableResult
@@ -129,7 +129,7 @@ public final class DownloadRequest: Request, @unchecked Sendable {
         }
     }
 
-    /// One attempt, to the file where it belongs.
+    /// One attempt, until the file is at its destination.
     func attempt() async throws(RequestFailure) -> DownloadResponse {
         let task = try await carryOut(try await adapt())
         guard let task = task as? DownloadTask else { preconditionFailure("a download's task") }
@@ -142,7 +142,7 @@ public final class DownloadRequest: Request, @unchecked Sendable {
         }
     }
 
-    /// An answer that was not written, because it is none of those that are wanted, is told as such.
+    /// The error of an attempt; a response that `validation` rejected is reported as such.
     private func failure(of task: DownloadTask, _ error: SessionError) -> RequestFailure {
         guard error.code == .responseInvalid, let head = task.response, let metrics = task.delegate.metrics,
             let reason = validation.fault(of: head)

@@ -1,6 +1,6 @@
 import IOCore
 
-/// The first of several outcomes, for the one who waits for it.
+/// The first of several outcomes, for one waiting task.
 ///
 /// `@unchecked Sendable`: what changes is behind `lock`.
 final class FirstOutcome<Value: Sendable>: @unchecked Sendable {
@@ -8,7 +8,7 @@ final class FirstOutcome<Value: Sendable>: @unchecked Sendable {
     private var outcome: Result<Value, any Error>?
     private var waiting: CheckedContinuation<Value, any Error>?
 
-    /// Later ones are dropped.
+    /// Sets the outcome; later calls have no effect.
     func resolve(_ result: Result<Value, any Error>) {
         let waiting: CheckedContinuation<Value, any Error>? = lock.withLock {
             guard outcome == nil else { return nil }

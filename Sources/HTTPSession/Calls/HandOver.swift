@@ -1,8 +1,9 @@
 import IOCore
 
-/// Hands one value, of whatever type, from the one who makes it to the one who takes it.
+/// Passes one value of any type from its producer to its consumer.
 ///
-/// `@unchecked Sendable`: `value` is behind `lock`, was sent in and is sent out, and nobody keeps it here.
+/// `@unchecked Sendable`: `value` is accessed with `lock` held; it was sent in, is sent out, and no reference to it
+/// stays here.
 final class HandOver<Value>: @unchecked Sendable {
     private let lock = PosixLock()
     private var value: Value?
@@ -13,7 +14,7 @@ final class HandOver<Value>: @unchecked Sendable {
         self.value = value
     }
 
-    /// What was put, once.
+    /// Returns the value, once.
     func consume() -> sending Value {
         lock.lock()
         defer { lock.unlock() }

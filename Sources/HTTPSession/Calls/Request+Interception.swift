@@ -1,9 +1,9 @@
 import HTTPCore
 import IOCore
 
-/// What interceptors have to say, for requests of either kind.
+/// The part of interceptors, for requests of either kind.
 extension Request {
-    /// What goes out in the next attempt.
+    /// Returns the request of the next attempt.
     func adapt() async throws(RequestFailure) -> HTTPRequest {
         guard !isCancelled else { throw .session(.taskCancelled) }
         guard let interceptor else { return originalRequest }
@@ -19,9 +19,9 @@ extension Request {
         }
     }
 
-    /// Returns when the request is to be made again.
+    /// Returns when the request is to be sent again.
     ///
-    /// - Throws: what the request ends with.
+    /// - Throws: the failure that the request ends with.
     func waitToRetry(after failure: RequestFailure) async throws(RequestFailure) {
         if isCancelled { throw .session(.taskCancelled) }
         guard let interceptor, failure.mayBeRetried else { throw failure }

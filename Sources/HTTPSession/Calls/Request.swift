@@ -2,17 +2,17 @@ public import HTTPCore
 import IOCore
 public import SessionCore
 
-/// One request of an `HTTPSessionManager`, with all that is done for one answer: adaptation, tasks, retries. What is
-/// made of the answer is for its subclasses: `DataRequest`, `DownloadRequest`.
+/// One request of an `HTTPSessionManager`, with adaptation, tasks and retries. Its subclasses `DataRequest` and
+/// `DownloadRequest` process the response.
 ///
-/// Safe on any thread. It is carried out once; a second call of `response` fails.
+/// It is safe on any thread. It is carried out once; a second call of `response` fails.
 ///
-/// `@unchecked Sendable`: what changes is in `shared`, behind `lock`. Nothing of others is called with it held, but for
-/// `resume`, `suspend` and `cancel` of the task, so that these come in the order of the states.
+/// `@unchecked Sendable`: what changes is in `shared`, accessed with `lock` held. Foreign code is not called with it
+/// held, except `resume`, `suspend` and `cancel` of the task, so that these happen in the order of the states.
 public class Request: @unchecked Sendable {
-    /// As it was made, before any adapter has seen it.
+    /// The request before any adapter has changed it.
     public let originalRequest: HTTPRequest
-    /// What carries it out; adapters and retriers may ask it for more.
+    /// The manager that carries it out; adapters and retriers may use it for further requests.
     public let manager: HTTPSessionManager
     let interceptor: (any RequestInterceptor)?
 
@@ -25,7 +25,7 @@ public class Request: @unchecked Sendable {
         var request: HTTPRequest
         var tasks: [SessionTask] = []
         var retryCount = 0
-        /// Ends what is waited for between tasks.
+        /// Ends a wait between tasks.
         var interrupt: (@Sendable () -> Void)?
         var waiting: [@Sendable () -> Void] = []
     }
@@ -39,19 +39,19 @@ public class Request: @unchecked Sendable {
 
     // MARK: What there is to know
 
-    /// Where the request is in its life.
+    /// The state of the request.
     public var state: RequestState { lock.withLock { shared.state } }
-    /// The latest request that was made of `originalRequest`: what the adapters have made of it.
+    /// The latest request that the adapters have made from `originalRequest`.
     public var request: HTTPRequest { lock.withLock { shared.request } }
-    /// One for each attempt, in their order; those of redirects belong to their attempt.
+    /// The tasks of the attempts, in order; a redirect belongs to the task of its attempt.
     public var tasks: [SessionTask] { lock.withLock { shared.tasks } }
-    /// That of the latest attempt; nil before the first.
+    /// The task of the latest attempt; nil before the first.
     public var task: SessionTask? { tasks.last }
-    /// How often the request has been made again, because a retrier said so.
+    /// The number of retries so far.
     public var retryCount: Int { lock.withLock { shared.retryCount } }
-    /// The head of the latest answer.
+    /// The head of the latest response.
     public var response: ResponseHead? { task?.response }
-    /// Of the latest attempt that has ended.
+    /// The metrics of the latest attempt that has ended.
     public var metrics: TaskMetrics? { tasks.last { $0.delegate.metrics != nil }?.delegate.metrics }
 
     /// A curl(1) command for the latest request; see `HTTPRequest.cURLDescription`.
@@ -61,18 +61,18 @@ public class Request: @unchecked Sendable {
 
     // MARK: State
 
-    /// Lets it go on, after `suspend`. `response` does that by itself when it was not suspended before.
+    /// Resumes the request after `suspend`. `response` starts it by itself unless it was suspended before.
     public func resume() {
         move(to: .resumed, { $0?.resume() }, then: { $0.requestDidResume($1) })
     }
 
-    /// Holds the request back: reads no more of an answer that is coming, and makes no new attempt go out.
+    /// Suspends the request: stops reading the response, and starts no new attempt.
     public func suspend() {
         move(to: .suspended, { $0?.suspend() }, then: { $0.requestDidSuspend($1) })
     }
 
-    /// Ends the request with the error `cancelled`, unless it has ended: its task, an adapter's or a retrier's work, a
-    /// delay between attempts.
+    /// Ends the request with the error `cancelled`, unless it has ended: its task, the work of adapters and retriers,
+    /// and delays between attempts.
     public func cancel() { endTask { $0.cancel() } }
 
     func endTask(_ change: (SessionTask) -> Void) {
@@ -135,7 +135,7 @@ public class Request: @unchecked Sendable {
         for work in waiting { work() }
     }
 
-    /// Has `work` done when the request is over, or now if it is.
+    /// Runs `work` when the request has ended, or at once if it has.
     func whenFinished(_ work: @escaping @Sendable () -> Void) {
         let isOver = lock.withLock {
             if shared.state != .finished { shared.waiting.append(work) }
@@ -144,7 +144,7 @@ public class Request: @unchecked Sendable {
         if isOver { work() }
     }
 
-    /// The task of an attempt, not yet started.
+    /// Makes the task of an attempt, without starting it.
     func makeTask(for request: HTTPRequest) throws(SessionError) -> SessionTask {
         throw SessionError(.internal, "A request that is neither for data nor a download.")
     }
@@ -172,8 +172,8 @@ public class Request: @unchecked Sendable {
         return task
     }
 
-    /// What `work` gives, unless the request is cancelled before: then `cancelled` is thrown at once, and `work`'s Swift
-    /// task is cancelled.
+    /// Returns the result of `work`. If the request is cancelled before, it throws `cancelled` at once, and the Swift
+    /// task of `work` is cancelled.
     func interruptible<Value: Sendable>(
         _ work: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {

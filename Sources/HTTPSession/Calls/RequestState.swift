@@ -1,17 +1,18 @@
-/// Where a `DataRequest` is in its life; the names are Alamofire's.
+/// The states of a request; the names are Alamofire's.
 public enum RequestState: Sendable, Equatable {
-    /// Made, and not begun.
+    /// Made, and not started.
     case initialized
     /// Under way.
     case resumed
-    /// Held back by `suspend`.
+    /// Suspended.
     case suspended
-    /// Told to end; its end is still to come.
+    /// Cancelled, and not ended yet.
     case cancelled
-    /// Over, well or badly.
+    /// Ended, with or without success.
     case finished
 
-    /// Whether an event may take it there. What is finished or cancelled stays so, but for a cancelled one's end.
+    /// Whether this state can change to `next`. A finished or cancelled request stays so, except that a cancelled one
+    /// finishes.
     func mayBecome(_ next: RequestState) -> Bool {
         switch (self, next) {
         case (.finished, _), (_, .initialized): false

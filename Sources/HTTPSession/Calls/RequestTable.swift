@@ -2,7 +2,7 @@ import IOCore
 
 /// The requests of a manager that are under way.
 ///
-/// `@unchecked Sendable`: `lock` guards `requests`, and nothing else. Nothing is called with it held.
+/// `@unchecked Sendable`: `lock` guards `requests`. No foreign code is called with it held.
 final class RequestTable: @unchecked Sendable {
     private let lock = PosixLock()
     private var requests: [ObjectIdentifier: Request] = [:]

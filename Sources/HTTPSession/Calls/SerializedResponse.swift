@@ -1,10 +1,10 @@
 public import HTTPCore
 
-/// An answer, and what a serializer has made of it.
+/// A response, and the object that a serializer has made from it.
 public struct SerializedResponse<Value> {
-    /// What the serializer has made.
+    /// The serialized object.
     public let value: Value
-    /// The answer itself: head, bytes, trailers, metrics.
+    /// The response: head, bytes, trailers, metrics.
     public let response: DataResponse
 }
 
@@ -27,9 +27,9 @@ public struct AnyResponseSerializer: ResponseSerializer {
         }
     }
 
-    /// What the other serializer makes of the answer, as `Any`.
+    /// The other serializer's object, as `Any`.
     ///
-    /// - Throws: what the other serializer throws.
+    /// - Throws: the other serializer's error.
     public func serialize(
         _ response: DataResponse,
         to method: HTTPMethod

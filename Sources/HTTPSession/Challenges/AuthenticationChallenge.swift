@@ -1,17 +1,18 @@
 public import HTTPCore
 public import ServerTrust
 
-/// A question that a hook answers with a `ChallengeDisposition`.
+/// A challenge that a hook answers with a `ChallengeDisposition`.
 public struct AuthenticationChallenge: Sendable {
-    /// Who asks for what.
+    /// The origin and the kind of proof that it asks for.
     public let protectionSpace: ProtectionSpace
-    /// What the session would answer: of the task's delegate, or of the configuration's `credentialStorage`.
+    /// The credential that the session would use: the task delegate's, or one of the configuration's
+    /// `credentialStorage`.
     public let proposedCredential: Credential?
-    /// How many answers of this task the same place has refused already.
+    /// The number of this task's credentials that the same origin has rejected.
     public let previousFailureCount: Int
-    /// The 401 that asks; nil for certificates.
+    /// The 401; nil for certificates.
     public let failureResponse: ResponseHead?
-    /// What the security policy has found; nil unless the method is `serverTrust`.
+    /// The result of the security policy; nil unless the method is `serverTrust`.
     public let serverTrust: TrustEvaluation?
 
     init(
@@ -29,26 +30,26 @@ public struct AuthenticationChallenge: Sendable {
     }
 }
 
-/// What becomes of a challenge, under Foundation's names.
+/// The decision about a challenge, under Foundation's names.
 public enum ChallengeDisposition: Sendable {
-    /// Answer with that.
+    /// Use this credential.
     ///
-    /// For a server's trust this is `.serverTrust`, and changes nothing: a hook is asked about servers that the security
-    /// policy has accepted, and can only refuse them. What a policy refuses, no hook accepts.
+    /// For a server's trust this is `.serverTrust`, and has no effect: hooks are called only for servers that the
+    /// security policy has accepted, and can only reject them. No hook can accept a server that the policy rejects.
     case useCredential(Credential)
-    /// As the session does without a hook. HTTP: the proposed credential, unless one has been refused already; then the
-    /// 401 is the answer. Server trust: the policy's verdict. Client certificates: the policy's, or the storage's.
+    /// Decide as without a hook. HTTP: use the proposed credential, unless one has been rejected already; then the 401
+    /// is the response. Server trust: the policy's verdict. Client certificates: the policy's, or the storage's.
     case performDefaultHandling
     /// End the task with the error `cancelled`.
     case cancelAuthenticationChallenge
-    /// HTTP alone: answer when this returns, which may take as long as it wants (`TaskTimeouts.total` goes on). It runs on
-    /// a thread that may block; cancelling the task cancels its Swift task. Meanwhile the connection is free, or held back
-    /// where the 401 has a long body.
+    /// HTTP alone: decide when this closure returns, which may take any time (`TaskTimeouts.total` continues). It runs
+    /// on a thread that may block; cancelling the task cancels its Swift task. Meanwhile the connection is free, or
+    /// paused when the 401 has a long body.
     ///
-    /// Server trust and client certificates are decided within the handshake, which does not wait: there this fails the
-    /// task with `requestInvalid`.
+    /// Server trust and client certificates are decided within the handshake, which does not wait: there this decision
+    /// fails the task with `requestInvalid`.
     case answerLater(@Sendable () async -> ChallengeDisposition)
-    /// HTTP: see whether the server has another way, and else take the 401 for the answer. Server trust: refuse the
-    /// server. Client certificates: show none.
+    /// HTTP: try the server's next scheme; without one the 401 is the response. Server trust: reject the server. Client
+    /// certificates: send none.
     case rejectProtectionSpace
 }

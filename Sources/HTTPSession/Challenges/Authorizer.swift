@@ -1,18 +1,19 @@
 import HTTPCore
 import ServerTrust
 
-/// What answers the challenges of one place: a credential, in the way that the server has asked for. Belongs to the loop.
+/// Makes `Authorization` for one protection space, with a credential and the scheme that the server asked for. Belongs
+/// to the loop.
 final class Authorizer {
     let space: ProtectionSpace
     let credential: Credential
-    /// Nil but for Digest.
+    /// Only for Digest.
     private var digest: DigestAuthentication?
-    /// How often the nonce has been used.
+    /// The number of uses of the nonce.
     private var count = 0
-    /// Where Basic is sent without being asked again: paths that begin so (RFC 7617, section 2.2).
+    /// Paths with this prefix get Basic without a challenge (RFC 7617, section 2.2).
     private let folder: [UInt8]
 
-    /// - Parameter target: of the request that was refused.
+    /// - Parameter target: the target of the request that got the 401.
     init(_ space: ProtectionSpace, _ credential: Credential, digest: DigestAuthentication?, target: [UInt8]) {
         self.space = space
         self.credential = credential
@@ -21,7 +22,7 @@ final class Authorizer {
         folder = Array(path.prefix(through: path.lastIndex(of: UInt8(ascii: "/")) ?? path.startIndex))
     }
 
-    /// Whether the server can be expected to ask the same for that target.
+    /// Whether the server is expected to send the same challenge for a target.
     func covers(_ target: [UInt8]) -> Bool {
         space.authenticationMethod == .httpDigest || target.starts(with: folder)
     }
@@ -33,7 +34,7 @@ final class Authorizer {
             return "Bearer \(token)"
         case .password(let user, let password):
             guard let digest else {
-                // RFC 7617, section 2: the colon parts the two.
+                // RFC 7617, section 2: a colon separates the two.
                 return user.utf8.contains(UInt8(ascii: ":"))
                     ? nil : "Basic \(Base64.encode(Array("\(user):\(password)".utf8)))"
             }
@@ -52,7 +53,7 @@ final class Authorizer {
         }
     }
 
-    /// The server names the nonce for the next requests (RFC 7616, section 3.5).
+    /// Takes over the nonce that the server names for the next requests (RFC 7616, section 3.5).
     func updateNonce(from fields: borrowing HTTPFields) {
         guard let digest, let index = fields.first(.authenticationInfo) else { return }
         var value = Array("Digest ".utf8)
@@ -65,7 +66,7 @@ final class Authorizer {
     }
 }
 
-/// What a 401 offers that can be answered, the best way first.
+/// An authentication scheme that a 401 offers and this library supports.
 struct OfferedAuthentication {
     let space: ProtectionSpace
     let digest: DigestAuthentication?
@@ -81,7 +82,7 @@ struct OfferedAuthentication {
             case "bearer":
                 return (10, OfferedAuthentication(space: ProtectionSpace(origin, realm: realm, .bearer), digest: nil))
             case "basic":
-                // RFC 7617, section 2: no realm, no challenge.
+                // A challenge without a realm is not valid (RFC 7617, section 2).
                 guard realm != nil else { return nil }
                 let space = ProtectionSpace(origin, realm: realm, .httpBasic)
                 return (20, OfferedAuthentication(space: space, digest: nil))
@@ -89,7 +90,7 @@ struct OfferedAuthentication {
                 return nil
             }
         }
-        // The order of equals is the server's.
+        // Schemes of equal rank stay in the server's order.
         return all.enumerated().sorted { ($0.element.0, $0.offset) < ($1.element.0, $1.offset) }.map(\.element.1)
     }
 }

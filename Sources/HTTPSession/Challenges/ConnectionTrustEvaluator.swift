@@ -2,12 +2,12 @@ import HTTPCore
 import ServerTrust
 import SessionCore
 
-/// The questions of a handshake, and what the hooks and the credentials of a task answer. They are answered at once:
-/// libcurl and OpenSSL are in the midst of the handshake.
+/// Evaluates the challenges of a TLS handshake by the hooks and credentials of a task. The decisions are immediate,
+/// since libcurl and OpenSSL are inside the handshake.
 struct ConnectionTrustEvaluator {
     let task: SessionTask
     let origin: Origin
-    /// The session's hook is asked about connections; where there is none, the task's is.
+    /// The session's hook decides about connections; without one the task's hook does.
     private let ofSession: (@Sendable (AuthenticationChallenge) -> ChallengeDisposition)?
     private let ofTask: SessionHooks.TaskChallenge?
 
@@ -23,7 +23,7 @@ struct ConnectionTrustEvaluator {
         return ofTask?(task, challenge) ?? .performDefaultHandling
     }
 
-    /// Why a server that the policy accepts is refused all the same; nil to accept it.
+    /// The reason to reject a server that the policy accepts; nil to accept it.
     func evaluate(_ trust: ConnectionTrust) -> SessionError? {
         let space = ProtectionSpace(origin, .serverTrust)
         let challenge = AuthenticationChallenge(space, proposed: .serverTrust, serverTrust: trust.evaluation)
@@ -49,7 +49,7 @@ struct ConnectionTrustEvaluator {
         case .answerLater:
             return SessionError(
                 .requestInvalid,
-                "A hook would judge \(origin.host) later, and the handshake does not wait. Decide at once.",
+                "A hook would evaluate \(origin.host) later, and the handshake does not wait. Decide at once.",
                 evaluation: trust.evaluation
             )
         }
@@ -79,7 +79,7 @@ struct ConnectionTrustEvaluator {
             return .fail(
                 SessionError(
                     .requestInvalid,
-                    "The hook answered the wish for a client certificate with something else."
+                    "The hook answered the request for a client certificate with another kind of credential."
                 )
             )
         }
@@ -91,7 +91,7 @@ extension SessionTask {
         delegate.taskDidReceiveChallenge ?? session.hookBox.hooks.taskDidReceiveChallenge
     }
 
-    /// The delegate's own credential is for the place that the task was made for: a redirect does not take it elsewhere.
+    /// The delegate's own credential is for the origin of the original request; a redirect does not take it elsewhere.
     func proposedCredential(for space: ProtectionSpace) -> Credential? {
         if let own = delegate.credential, own.answers(space.authenticationMethod),
             let home = AbsoluteURL(originalRequest.url), space.isAt(home.origin)

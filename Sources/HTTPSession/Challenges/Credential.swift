@@ -1,18 +1,18 @@
 public import ServerTrust
 
-/// Proof of who we are, or the consent to who the server is.
+/// A client's proof of identity, or its consent to a server's.
 ///
-/// What is secret in it stays out of its description.
+/// Its description contains no secrets.
 public struct Credential: Sendable, CustomStringConvertible {
-    /// How long a session remembers it.
+    /// How long a session uses it.
     public enum Persistence: Hashable, Sendable {
-        /// For the one task.
+        /// For one task.
         case none
-        /// For later requests to the same place too, once a server has taken it.
+        /// Also for later requests to the same origin, once a server has accepted it.
         case forSession
     }
 
-    /// What the proof is. Each answers its own kind of challenge, and no other.
+    /// The kinds of proof. Each is for its own kind of challenge.
     public enum Kind: Sendable {
         /// For Basic and Digest.
         case password(user: String, password: String)
@@ -20,16 +20,16 @@ public struct Credential: Sendable, CustomStringConvertible {
         case bearer(token: String)
         /// A client certificate with its key.
         case identity(ClientIdentity)
-        /// Consent to a server that the security policy has accepted. It accepts nobody else.
+        /// Consent to a server that the security policy has accepted; it does not make the policy accept others.
         case serverTrust
     }
 
-    /// What the proof is.
+    /// The proof.
     public let kind: Kind
-    /// Whether later requests to the same place get it too.
+    /// Whether later requests to the same origin use it too.
     public let persistence: Persistence
 
-    /// Any kind of proof. Remembered for the session unless told otherwise.
+    /// A credential of any kind, by default for the whole session.
     public init(_ kind: Kind, persistence: Persistence = .forSession) {
         self.kind = kind
         self.persistence = persistence
@@ -53,7 +53,7 @@ public struct Credential: Sendable, CustomStringConvertible {
     /// Consent to a server that the policy has accepted.
     public static let serverTrust = Credential(.serverTrust, persistence: .none)
 
-    /// The user's name, where there is one.
+    /// The user's name; nil for kinds without one.
     public var user: String? {
         if case .password(let user, _) = kind { user } else { nil }
     }
@@ -67,7 +67,7 @@ public struct Credential: Sendable, CustomStringConvertible {
         }
     }
 
-    /// Whether it answers that kind of question.
+    /// Whether it is a proof for that kind of challenge.
     func answers(_ method: ProtectionSpace.AuthenticationMethod) -> Bool {
         switch (kind, method) {
         case (.password, .httpBasic), (.password, .httpDigest), (.bearer, .bearer), (.identity, .clientCertificate),

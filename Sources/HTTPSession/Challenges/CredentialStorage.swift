@@ -1,8 +1,8 @@
 import IOCore
 
-/// The credentials that sessions propose by themselves, by protection space, in memory alone.
+/// The credentials that sessions propose by default, by protection space, in memory alone.
 ///
-/// `@unchecked Sendable`: `credentials` is behind `lock`.
+/// `@unchecked Sendable`: `credentials` is accessed with `lock` held.
 public final class CredentialStorage: @unchecked Sendable {
     private let lock = PosixLock()
     private var credentials: [ProtectionSpace: Credential] = [:]
@@ -10,16 +10,16 @@ public final class CredentialStorage: @unchecked Sendable {
     /// An empty storage. Several sessions may share one.
     public init() {}
 
-    /// What is proposed for that space, in place of what was.
+    /// Sets the credential of a space.
     ///
     /// - Parameters:
-    ///   - credential: nil to forget it. One that cannot answer the space's question is never proposed.
-    ///   - space: without a realm, it stands for every realm that has none of its own.
+    ///   - credential: nil to remove it. A credential of another kind than the space's is never proposed.
+    ///   - space: a space without a realm stands for every realm that has no credential of its own.
     public func setDefaultCredential(_ credential: Credential?, for space: ProtectionSpace) {
         lock.withLock { credentials[space] = credential }
     }
 
-    /// What is proposed for that space: its own, or else that of the same place under any realm.
+    /// The credential of a space, or that of the same origin for all realms.
     public func defaultCredential(for space: ProtectionSpace) -> Credential? {
         lock.withLock {
             var anyRealm = space
@@ -36,7 +36,7 @@ public final class CredentialStorage: @unchecked Sendable {
         }
     }
 
-    /// Forgets every credential. What a session has been let in with, it goes on sending to that server.
+    /// Removes every credential. A session goes on sending credentials to a server that has accepted them.
     public func removeAll() {
         lock.withLock { credentials.removeAll() }
     }

@@ -1,8 +1,9 @@
 package import HTTPCore
 
-/// Digest access authentication (RFC 7616), the client's part: a challenge read, and the answer to it for one request.
+/// The client's part of digest access authentication (RFC 7616): reads a challenge, and makes `Authorization` for one
+/// request.
 ///
-/// A value: the caller counts the uses of a nonce and makes the client's.
+/// A value: the caller counts the uses of a nonce and makes the client's nonce.
 package struct DigestAuthentication: Equatable, Sendable {
     enum Algorithm: String, Sendable, CaseIterable {
         case md5 = "MD5"
@@ -22,7 +23,7 @@ package struct DigestAuthentication: Equatable, Sendable {
 
         var isSession: Bool { rawValue.hasSuffix("-sess") }
 
-        /// The better first.
+        /// Lower is better.
         var rank: Int {
             switch self {
             case .sha512, .sha512Session: 0
@@ -36,15 +37,14 @@ package struct DigestAuthentication: Equatable, Sendable {
     package private(set) var nonce: String
     let opaque: String?
     let algorithm: Algorithm
-    /// Whether `algorithm` was named: it is sent back then.
+    /// Whether the challenge named `algorithm`; then it is sent back.
     let namesAlgorithm: Bool
-    /// `auth`; without it the answer is that of RFC 2069.
+    /// Whether the quality is `auth`; otherwise the form of RFC 2069 is used.
     let usesQuality: Bool
     let hashesUser: Bool
     let isStale: Bool
 
-    /// - Returns: nil when it is none, or asks for what is not known here (`auth-int` alone, another hash): nothing is
-    ///   sent then.
+    /// - Returns: nil for another scheme, and for unsupported demands (`auth-int` alone, another hash).
     package init?(_ challenge: HTTPChallenge) {
         let parameters = challenge.parameters
         guard challenge.scheme == "digest", let realm = parameters["realm"], let nonce = parameters["nonce"] else {
@@ -125,7 +125,7 @@ package struct DigestAuthentication: Equatable, Sendable {
         return "Digest " + parts.joined(separator: ", ")
     }
 
-    /// Line breaks would end the field, and no quoting carries them.
+    /// Line breaks would end the field, and cannot be quoted.
     private static func isQuotable(_ text: String) -> Bool {
         text.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F }
     }

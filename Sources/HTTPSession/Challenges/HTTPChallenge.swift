@@ -2,15 +2,15 @@ import HTTPCore
 
 /// One challenge of a `WWW-Authenticate` field (RFC 9110, section 11.6.1).
 package struct HTTPChallenge: Equatable, Sendable {
-    /// In lower case.
+    /// The scheme's name in lower case.
     package var scheme: String
-    /// Names in lower case; quotes and escapes are off.
+    /// Parameters with names in lower case, and values without quotes and escapes.
     package var parameters: [String: String] = [:]
-    /// In place of parameters.
+    /// The token that replaces parameters.
     var token: String?
 
-    /// The challenges of all fields of that name, in order. What cannot be read ends the list of its field: what stood
-    /// before counts.
+    /// The challenges of all these fields, in order. An unreadable challenge ends the list of its field; the ones
+    /// before it count.
     static func challenges(in fields: borrowing HTTPFields) -> [HTTPChallenge] {
         var all: [HTTPChallenge] = []
         var place = fields.first(.wwwAuthenticate)
@@ -86,7 +86,7 @@ private struct ChallengeReader {
         return nil
     }
 
-    /// `token68`, if that is what stands here.
+    /// Reads a `token68`; nil when there is none.
     private mutating func token68() -> String? {
         let start = position
         while let byte, ASCII.isLetter(byte) || ASCII.isDigit(byte) || Self.marks.contains(byte) { position += 1 }
@@ -103,7 +103,7 @@ private struct ChallengeReader {
 
     private static let marks = Array("-._~+/".utf8)
 
-    /// `name=value`; nil, and nothing is consumed, where the next challenge begins.
+    /// Reads `name=value`; nil, and nothing is consumed, at the beginning of the next challenge.
     private mutating func parameter() -> (name: String, value: String)? {
         let start = position
         guard let name = token() else { return nil }

@@ -1,13 +1,13 @@
 public import HTTPCore
 public import SessionCore
 
-/// What asks for proof: a server's realm, its certificate, or its wish to see ours.
+/// The subject of a challenge: a server's realm, its certificate, or its request for the client's.
 public struct ProtectionSpace: Hashable, Sendable {
-    /// By what the proof is given, under Foundation's names.
+    /// The kinds of proof, under Foundation's names.
     public enum AuthenticationMethod: Hashable, Sendable {
-        /// The server has proved who it is (RFC 8446, section 4.4.2).
+        /// The server's certificate (RFC 8446, section 4.4.2).
         case serverTrust
-        /// The server asks who we are, within TLS.
+        /// The client's certificate, within TLS.
         case clientCertificate
         /// RFC 7617.
         case httpBasic
@@ -17,18 +17,18 @@ public struct ProtectionSpace: Hashable, Sendable {
         case bearer
     }
 
-    /// Whether the server is reached by TLS.
+    /// The scheme by which the server is reached.
     public let scheme: Endpoint.Scheme
-    /// The host that asks: of the request's URL, not of a proxy.
+    /// The host of the request's URL, not of a proxy.
     public let host: Host
-    /// From 1 to 65535; the scheme's own where the URL names none.
+    /// The port, from 1 to 65535; the scheme's default when the URL has none.
     public let port: UInt16
-    /// Of HTTP authentication; nil for certificates, and where the server names none.
+    /// The realm of HTTP authentication; nil for certificates, and when the server names none.
     public let realm: String?
-    /// By what the proof is to be given.
+    /// The kind of proof.
     public let authenticationMethod: AuthenticationMethod
 
-    /// A place to store a credential for: without a realm, it stands for every realm that has none of its own.
+    /// A space to store a credential for; without a realm it stands for every realm that has no credential of its own.
     public init(
         scheme: Endpoint.Scheme = .https,
         host: Host,

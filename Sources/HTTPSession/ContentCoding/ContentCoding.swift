@@ -1,19 +1,20 @@
 import HTTPCore
 
-/// A content coding that data tasks ask for and undo (RFC 9110, section 8.4.1).
+/// A content coding that data tasks ask for and decode (RFC 9110, section 8.4.1).
 enum ContentCoding: Equatable {
     case gzip
     case deflate
 
-    /// What is asked for.
+    /// The value of `Accept-Encoding`.
     static let accepted = "gzip, deflate"
 
-    /// Not where the caller asks for codings, or for a part, which would be one of the coded body.
+    /// Whether the session may ask for codings: not when the caller does, or asks for a range, which would be one of
+    /// the coded body.
     static func mayBeAskedFor(_ fields: HTTPFields) -> Bool {
         fields.value(for: "Accept-Encoding") == nil && fields.value(for: "Range") == nil
     }
 
-    /// The coding of an answer's body, when it is the only one and is one of these.
+    /// The coding of a response's body; nil unless it is the only one and is supported.
     init?(_ head: borrowing ResponseHead) {
         if case .none = head.framing { return nil }
         guard let place = head.fields.first(.contentEncoding), head.fields.next(.contentEncoding, after: place) == nil

@@ -2,7 +2,7 @@ import HTTPCore
 import IOCore
 import SessionCore
 
-/// Undoes an answer's content coding before another sink gets the body. Belongs to the loop.
+/// Decodes a response's content before another sink gets it. Belongs to the loop.
 final class DecodingSink: BodySink {
     private let inner: BodySink
     private let inflater: Inflater
@@ -17,8 +17,8 @@ final class DecodingSink: BodySink {
 
     override func receive(_ head: ResponseHead, expected: Int?) -> Reception { inner.receive(head, expected: expected) }
 
-    /// What one piece of the input becomes goes on as a whole, also where the inner sink would pause: at most a thousand
-    /// times its length, for that is the most that the coding can express.
+    /// One piece of input is decoded and passed on completely, also when the inner sink would pause: at most a thousand
+    /// times its length, which is the highest ratio of the coding.
     override func append(_ bytes: borrowing Span<UInt8>) -> AppendResult {
         var position = 0
         var pauses = false

@@ -2,33 +2,33 @@ import CZlib
 import HTTPCore
 import IOCore
 
-/// Undoes the gzip (RFC 1952) or deflate coding (RFC 1950, and RFC 1951 without its wrapping, as some servers send it) of
-/// a body that comes in pieces: owns a `z_stream`. For one thread.
+/// Decodes gzip (RFC 1952) or deflate (RFC 1950, and RFC 1951 without the wrapping, as some servers send it) from a
+/// body in pieces. It owns a `z_stream`, and is for one thread.
 final class Inflater {
     enum Step: Equatable {
-        /// All of the input is used up.
+        /// All of the input has been consumed.
         case needsInput
-        /// The output has as much as one step gives; there may be more.
+        /// One step's limit of output is reached; there may be more.
         case hasMore
         case failed(String)
     }
 
     private let stream: UnsafeMutablePointer<z_stream>
     private let coding: ContentCoding
-    /// deflate: the first byte, until the second one tells whether it is wrapped.
+    /// deflate: the first byte, until the second one shows whether there is a wrapping.
     private var firstByte: UInt8?
     private var state = State.start
 
     private enum State {
-        /// Nothing has come yet.
+        /// No input yet.
         case start
         case inside
-        /// A member is whole: of gzip, another may follow.
+        /// A member is complete; in gzip, another may follow.
         case atEnd
         case failed
     }
 
-    /// What one step gives at most, in bytes.
+    /// The most output of one step, in bytes.
     static let pieceSize = 64 << 10
     private static let wrapped = MAX_WBITS
     private static let raw = -MAX_WBITS
@@ -51,10 +51,10 @@ final class Inflater {
         stream.deallocate()
     }
 
-    /// Whether the body may end here: its coding is whole, or there was nothing at all.
+    /// Whether the body may end here: the coded data is complete, or there was none.
     var mayEnd: Bool { state == .atEnd || (state == .start && firstByte == nil) }
 
-    /// Takes `input` from `position` on, which it moves, and appends to `output`, `pieceSize` bytes at most.
+    /// Consumes `input` from `position`, which it moves, and appends at most `pieceSize` bytes to `output`.
     func next(_ input: borrowing Span<UInt8>, _ position: inout Int, into output: inout ByteBuffer) -> Step {
         if state == .failed { return fail() }
         if coding == .deflate, state == .start {
@@ -73,7 +73,7 @@ final class Inflater {
         }
         if state == .atEnd {
             guard position < input.count else { return .needsInput }
-            // RFC 1952, section 2.2: a file is a series of members. What else follows is no part of the coding.
+            // A file is a series of members (RFC 1952, section 2.2). Any other data after the end is not valid.
             guard coding == .gzip else { return fail() }
             inflateReset(stream)
         }
@@ -110,7 +110,7 @@ final class Inflater {
             state = .atEnd
             return position < input.count ? .hasMore : .needsInput
         case Z_OK: return isFull || position < input.count ? .hasMore : .needsInput
-        // No progress was possible: the input is used up.
+        // No progress was possible, since the input has been consumed.
         case Z_BUF_ERROR where !isFull: return .needsInput
         default: return fail()
         }

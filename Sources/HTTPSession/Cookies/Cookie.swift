@@ -5,26 +5,26 @@ public import SessionCore
 
 /// A cookie as a server has set it (RFC 6265).
 public struct Cookie: Hashable, Sendable {
-    /// A token (RFC 6265, section 4.1.1); upper and lower case are different names.
+    /// The name, a token (RFC 6265, section 4.1.1); case matters.
     public let name: String
-    /// As the server has written it, quotes included; nothing is decoded.
+    /// The value as the server has written it, with quotes; nothing is decoded.
     public let value: String
-    /// The host that it was set for, or the domain whose hosts get it.
+    /// The host of the cookie, or the domain whose hosts get it.
     public let domain: Host
-    /// Whether `domain` alone gets it, and not the hosts below.
+    /// Whether only the host `domain` gets it, and not the hosts below.
     public let isHostOnly: Bool
     /// The path below which it is sent.
     public let path: String
-    /// Seconds since 1970; nil: as long as the storage.
+    /// Expiry in seconds since 1970; nil: it lives as long as the storage.
     public let expires: Int64?
     /// Whether it is sent over TLS alone.
     public let isSecure: Bool
-    /// Whether scripts are not to see it. There are none here.
+    /// Whether scripts must not read it. This library has no scripts.
     public let isHTTPOnly: Bool
 
     /// A cookie of the program's own.
     ///
-    /// - Throws: `requestInvalid` for a name that is no token, and a value that cannot stand in a field.
+    /// - Throws: `requestInvalid` for a name that is no token, or a value with characters that a field cannot contain.
     public init(
         name: String,
         value: String,
@@ -74,7 +74,7 @@ public struct Cookie: Hashable, Sendable {
         byte > 0x20 && byte != 0x7F && byte != UInt8(ascii: ";") || byte == 0x20
     }
 
-    /// What one cookie is not: another value of the same.
+    /// The identity of a cookie: a cookie with the same key replaces it.
     struct Key: Hashable {
         let name: String
         let domain: Host
@@ -109,7 +109,7 @@ public struct Cookie: Hashable, Sendable {
 }
 
 extension Cookie {
-    /// One `Set-Cookie` field of an answer (RFC 6265, sections 5.2 and 5.3, with the stricter rules of its successor
+    /// One `Set-Cookie` field of a response (RFC 6265, sections 5.2 and 5.3, with the stricter rules of its successor
     /// draft on `Secure` and on the prefixes of names).
     ///
     /// - Returns: nil for a cookie that is to be ignored.
@@ -161,7 +161,7 @@ extension Cookie {
         if text.hasPrefix(".") { text.removeFirst() }
         guard let domain = try? Host(text) else { return nil }
         if domain == host { return (host, host.kind != .name || isSuffix(domain)) }
-        // A domain that everybody can have names in would get the cookie to strangers.
+        // Hosts of strangers would get the cookie of a public suffix.
         guard matches(host, domain), !isSuffix(domain) else { return nil }
         return (domain, false)
     }
@@ -177,7 +177,7 @@ extension Cookie {
         return String(decoding: path[..<slash], as: UTF8.self)
     }
 
-    /// The longest that a cookie lives: 400 days, as the successor draft of RFC 6265 bounds it.
+    /// The longest life of a cookie: 400 days, as in the successor draft of RFC 6265.
     private static let longest: Int64 = 400 * 86_400
 
     private static func expiry(_ attributes: [String: String], _ now: Int64) -> Int64? {

@@ -2,11 +2,11 @@ import HTTPCore
 import IOCore
 public import SessionCore
 
-/// The cookies of one session or of several, in memory alone (RFC 6265, section 5.3). Safe on any thread.
+/// The cookies of one session or several, in memory alone (RFC 6265, section 5.3). It is safe on any thread.
 ///
-/// `SameSite` is not looked at: there are no pages here that could make requests for others.
+/// `SameSite` is ignored, since there are no pages that could cause requests.
 ///
-/// `@unchecked Sendable`: `cookies` and `count` are behind `lock`.
+/// `@unchecked Sendable`: `entries` and `count` are accessed with `lock` held, and all else is immutable.
 public final class CookieStorage: @unchecked Sendable {
     private struct Entry {
         var cookie: Cookie
@@ -22,14 +22,14 @@ public final class CookieStorage: @unchecked Sendable {
     private let limitPerDomain: Int
 
     /// - Parameters:
-    ///   - limit: cookies at most; those that have not been used for longest go.
+    ///   - limit: the largest number of cookies; the least recently used ones are removed.
     ///   - limitPerDomain: the same for one domain.
     public init(limit: Int = 3000, limitPerDomain: Int = 180) {
         self.limit = max(1, limit)
         self.limitPerDomain = max(1, limitPerDomain)
     }
 
-    /// All that have not expired, in the order of their making.
+    /// All cookies that have not expired, in the order of their creation.
     public var cookies: [Cookie] {
         let now = Self.now
         return lock.withLock {
@@ -37,24 +37,24 @@ public final class CookieStorage: @unchecked Sendable {
         }
     }
 
-    /// Adds one of the program's own, in place of one of the same name, domain and path.
+    /// Adds a cookie, in place of one with the same name, domain and path.
     public func set(_ cookie: Cookie) {
         lock.withLock { insert(cookie, at: Self.now) }
     }
 
-    /// Takes out the cookie of the same name, domain and path, whatever its value.
+    /// Removes the cookie with the same name, domain and path, whatever its value.
     public func remove(_ cookie: Cookie) {
         lock.withLock { entries[cookie.key] = nil }
     }
 
-    /// Takes out all cookies of all hosts.
+    /// Removes all cookies of all hosts.
     public func removeAll() {
         lock.withLock { entries.removeAll() }
     }
 
-    /// What a request for a URL gets, in the order in which it gets them.
+    /// The cookies that a request for a URL gets, in that order.
     ///
-    /// - Throws: `requestInvalid` when the URL is none.
+    /// - Throws: `requestInvalid` for an invalid URL.
     public func cookies(for url: String) throws(SessionError) -> [Cookie] {
         let place = try RequestURL(url)
         return cookies(for: AbsoluteURL(origin: place.origin, rest: place.target), at: Self.now)
@@ -85,7 +85,7 @@ public final class CookieStorage: @unchecked Sendable {
         return found.isEmpty ? nil : found.map { "\($0.name)=\($0.value)" }.joined(separator: "; ")
     }
 
-    /// Takes what an answer sets.
+    /// Stores the cookies of a response.
     func storeCookies(of fields: borrowing HTTPFields, from url: AbsoluteURL, at now: Int64) {
         var place = fields.first(.setCookie)
         while let index = place {
@@ -100,7 +100,7 @@ public final class CookieStorage: @unchecked Sendable {
 
     private func store(_ cookie: Cookie, from url: AbsoluteURL, at now: Int64) {
         if url.origin.scheme == .http {
-            // Whoever is on the way must not replace what came over TLS.
+            // An attacker on the network must not replace a cookie that was set over TLS.
             let hides = entries.values.contains { entry in
                 entry.cookie.isSecure && entry.cookie.name == cookie.name && !entry.cookie.isExpired(at: now)
                     && (Cookie.matches(cookie.domain, entry.cookie.domain)

@@ -1,25 +1,24 @@
 import IOCore
 
-/// Where completion handlers and progress handlers run: a dispatch queue, an executor, a thread of one's own.
+/// The place where completion and progress handlers run: a dispatch queue, an executor, or a thread.
 ///
-/// It has to run what it is given one after the other, in the order in which it was given; otherwise handlers come in
-/// whatever order it makes of them.
+/// It has to run its work serially and in order; otherwise handlers are called in any order.
 public struct CallbackQueue: Sendable {
     package let enqueue: @Sendable (@escaping @Sendable () -> Void) -> Void
 
-    /// - Parameter enqueue: has its argument run, now or later, once.
+    /// - Parameter enqueue: runs its argument once, now or later.
     public init(_ enqueue: @escaping @Sendable (_ work: @escaping @Sendable () -> Void) -> Void) {
         self.enqueue = enqueue
     }
 
-    /// A Swift executor, which has to be a serial one: for a concurrent one, see above.
+    /// A Swift executor, which has to be serial (see above).
     public static func executor(_ executor: any TaskExecutor) -> CallbackQueue {
         CallbackQueue { work in Task(executorPreference: executor) { work() } }
     }
 }
 
-/// Work that waits for a task's end, and then runs in the order in which it was added: what a suspended operation queue
-/// is to AFNetworking and Alamofire.
+/// Work that waits for the end of a task, and then runs in the order in which it was added: the counterpart of the
+/// suspended operation queue in AFNetworking and Alamofire.
 ///
 /// `@unchecked Sendable`: `waiting`, `isOpen` and `isDraining` are behind `lock`.
 public final class CompletionQueue: @unchecked Sendable {
@@ -31,7 +30,7 @@ public final class CompletionQueue: @unchecked Sendable {
 
     init(_ target: CallbackQueue) { self.target = target }
 
-    /// Has `work` run on the session's callback queue: at the task's end, or now if it has ended.
+    /// Runs `work` on the session's callback queue: at the end of the task, or now if it has ended.
     public func add(_ work: @escaping @Sendable () -> Void) {
         lock.withLock { waiting.append(work) }
         drain()
@@ -42,7 +41,8 @@ public final class CompletionQueue: @unchecked Sendable {
         drain()
     }
 
-    /// One at a time hands over, and not under the lock: the queue may run what it gets at once, and that may add more.
+    /// Only one thread at a time hands work over, without the lock: the queue may run work at once, and that work may
+    /// add more.
     private func drain() {
         while true {
             let next: (@Sendable () -> Void)? = lock.withLock {

@@ -18,26 +18,26 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
         var caching: SessionHooks.WillCache?
     }
 
-    /// - Parameter limit: how many bytes are collected at most.
+    /// - Parameter limit: the longest body that is collected, in bytes.
     init(limit: Int, callbacks: CallbackQueue) {
         self.limit = limit
         super.init(callbacks: callbacks)
     }
 
-    /// The body as far as it has come; nil before its first byte, and with `dataStream`.
+    /// The received part of the body; nil before its first byte, and with `dataStream`.
     public override var data: [UInt8]? { lock.withLock { collected.data } }
-    /// The trailer section (RFC 9110, section 6.5); empty for most answers.
+    /// The trailer section (RFC 9110, section 6.5); empty for most responses.
     public var trailers: HTTPFields { lock.withLock { collected.trailers } }
 
-    /// Takes the body's bytes on the loop as they come; nothing is collected then, and there is no limit. Once the
-    /// task is cancelled it is given no more. Set it before `resume()`.
+    /// Receives the body's bytes on the loop as they arrive; then nothing is collected, and there is no limit. It is
+    /// not called after the task has been cancelled. Set it before `resume()`.
     public var dataStream: (@Sendable (_ data: [UInt8]) -> Void)? {
         get { lock.withLock { collected.stream } }
         set { lock.withLock { collected.stream = newValue } }
     }
 
-    /// `SessionHooks.dataTaskDidReceiveResponse`, of this task: called in that one's place when the final head has
-    /// come. On the session's loop; it must not block.
+    /// `SessionHooks.dataTaskDidReceiveResponse`, of this task: called instead of the session's when the final head has
+    /// been received. On the session's loop; it must not block.
     public var dataTaskDidReceiveResponse:
         (@Sendable (_ task: DataTask, _ response: ResponseHead) -> DataTaskDisposition)?
     {
@@ -45,14 +45,14 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
         set { lock.withLock { collected.response = newValue } }
     }
 
-    /// `SessionHooks.dataTaskWillCacheResponse`, of this task: asked in that one's place. On the session's loop; it must
-    /// not block.
+    /// `SessionHooks.dataTaskWillCacheResponse`, of this task: called instead of the session's. On the session's loop;
+    /// it must not block.
     public var dataTaskWillCacheResponse: SessionHooks.WillCache? {
         get { lock.withLock { collected.caching } }
         set { lock.withLock { collected.caching = newValue } }
     }
 
-    /// Has `handler` told of the body's progress on `queue`; nil for the session's callback queue.
+    /// Sets the handler of the body's progress, called on `queue`; nil for the session's callback queue.
     public func setProgressHandler(
         on queue: CallbackQueue? = nil,
         _ handler: (@Sendable (_ progress: TaskProgress) -> Void)?
@@ -77,17 +77,17 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
         }
     }
 
-    /// How long a body may be.
+    /// The longest body that is accepted, in bytes.
     var limitOfCollection: Int { lock.withLock { collected.stream == nil ? limit : Int.max } }
 
-    /// - Returns: false when that is more than may be collected.
+    /// - Returns: false when the body exceeds the limit.
     func append(_ bytes: borrowing Span<UInt8>) -> Bool {
         if let stream = dataStream {
             stream([UInt8](copying: bytes))
             return true
         }
         let limit = limit
-        // The span cannot go into a closure.
+        // A closure cannot capture the span.
         lock.lock()
         defer { lock.unlock() }
         let count = collected.data?.count ?? 0
@@ -136,7 +136,7 @@ public final class UploadTaskDelegate: DataTaskDelegate, @unchecked Sendable {
     /// Behind `lock`.
     private var sentHook: (@Sendable (SessionTask, Int64, Int64, Int64?) -> Void)?
 
-    /// Has `handler` told on `queue` how much of the body has been sent; nil for the session's callback queue.
+    /// Sets the handler of the request body's progress, called on `queue`; nil for the session's callback queue.
     public func setUploadProgressHandler(
         on queue: CallbackQueue? = nil,
         _ handler: (@Sendable (_ progress: TaskProgress) -> Void)?
@@ -144,8 +144,8 @@ public final class UploadTaskDelegate: DataTaskDelegate, @unchecked Sendable {
         sending.setHandler(handler, on: queue ?? callbacks)
     }
 
-    /// `SessionHooks.taskDidSendBodyData`, of this task: called in that one's place when bytes have been handed to the
-    /// connection. Counts are bytes of the body; `expected` is nil when only the body's end will tell.
+    /// `SessionHooks.taskDidSendBodyData`, of this task: called instead of the session's when bytes have been handed to
+    /// the connection. Counts are bytes of the body; `expected` is nil when its length is not known beforehand.
     public var taskDidSendBodyData:
         (@Sendable (_ task: SessionTask, _ bytesSent: Int64, _ totalBytesSent: Int64, _ expected: Int64?) -> Void)?
     {

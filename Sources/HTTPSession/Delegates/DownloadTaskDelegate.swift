@@ -20,20 +20,22 @@ public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
         var resumed: (@Sendable (DownloadTask, Int64, Int64?) -> Void)?
     }
 
-    /// Where the file goes when it is whole; nil: it stays in the session's temporary folder. Set it before the end.
+    /// The destination of the complete file; nil: it stays in the session's temporary folder. Set it before the end of
+    /// the task.
     public var destination: DownloadDestination? {
         get { lock.withLock { download.destination } }
         set { lock.withLock { download.destination = newValue } }
     }
 
-    /// Where the whole file is; nil before.
+    /// The path of the complete file; nil before.
     public internal(set) var filePath: String? {
         get { lock.withLock { download.filePath } }
         set { lock.withLock { download.filePath = newValue } }
     }
 
-    /// After a failure, or `cancel(byProducingResumeData:)`: for `URLSessionManager.downloadTask(withResumeData:)`, in
-    /// this process or another. Nil where nothing can be resumed.
+    /// Resume data after a failure or `cancel(byProducingResumeData:)`, for
+    /// `URLSessionManager.downloadTask(withResumeData:)` in this process or another. Nil when the download cannot be
+    /// resumed.
     public internal(set) var resumeData: [UInt8]? {
         get { lock.withLock { download.resumeData } }
         set { lock.withLock { download.resumeData = newValue } }
@@ -46,15 +48,15 @@ public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
         set { lock.withLock { download.finished = newValue } }
     }
 
-    /// `SessionHooks.downloadTaskDidFailToMove`, of this task: called in that one's place with what the task fails
-    /// with, mostly `fileFailed`. The file is gone by then.
+    /// `SessionHooks.downloadTaskDidFailToMove`, of this task: called instead of the session's with the error of the
+    /// task, mostly `fileFailed`. The file has been deleted by then.
     public var downloadTaskDidFailToMove: (@Sendable (_ task: DownloadTask, _ error: SessionError) -> Void)? {
         get { lock.withLock { download.moveFailed } }
         set { lock.withLock { download.moveFailed = newValue } }
     }
 
-    /// `SessionHooks.downloadTaskDidWriteData`, of this task: called in that one's place. Counts are bytes of the body;
-    /// `totalBytesWritten` counts those of earlier attempts, which a resumed download had already.
+    /// `SessionHooks.downloadTaskDidWriteData`, of this task: called instead of the session's. Counts are bytes of the
+    /// body; `totalBytesWritten` includes those of earlier attempts.
     public var downloadTaskDidWriteData:
         (
             @Sendable (_ task: DownloadTask, _ bytesWritten: Int64, _ totalBytesWritten: Int64, _ expected: Int64?) ->
@@ -65,8 +67,8 @@ public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
         set { lock.withLock { download.wrote = newValue } }
     }
 
-    /// `SessionHooks.downloadTaskDidResumeAtOffset`, of this task: called in that one's place. `offset` is how many
-    /// bytes were there already.
+    /// `SessionHooks.downloadTaskDidResumeAtOffset`, of this task: called instead of the session's. `offset` is the
+    /// length of the part from earlier attempts.
     public var downloadTaskDidResumeAtOffset:
         (@Sendable (_ task: DownloadTask, _ offset: Int64, _ expected: Int64?) -> Void)?
     {
@@ -74,7 +76,7 @@ public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
         set { lock.withLock { download.resumed = newValue } }
     }
 
-    /// Has `handler` told of the download's progress on `queue`; nil for the session's callback queue.
+    /// Sets the handler of the download's progress, called on `queue`; nil for the session's callback queue.
     public func setProgressHandler(
         on queue: CallbackQueue? = nil,
         _ handler: (@Sendable (_ progress: TaskProgress) -> Void)?
@@ -84,7 +86,7 @@ public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
 
     // MARK: For TaskExecution
 
-    /// What an answer must be to be written; nil: any is.
+    /// Which responses are written; nil: all.
     var validation: ResponseValidation? {
         get { lock.withLock { download.validation } }
         set { lock.withLock { download.validation = newValue } }

@@ -1,7 +1,7 @@
 import IOCore
 
-/// Tells of progress on queues: the latest figure, and for each listener never more than one call at a time in its queue,
-/// however fast the bytes come. The last figure is always told.
+/// Reports progress on queues: the latest figure, with at most one pending call for each listener, however fast bytes
+/// arrive. The last figure is always reported.
 ///
 /// `@unchecked Sendable`: what changes is behind `lock`.
 package final class ProgressRelay: @unchecked Sendable {
@@ -14,11 +14,11 @@ package final class ProgressRelay: @unchecked Sendable {
     }
 
     private let lock = PosixLock()
-    /// The program's own is at nil.
+    /// The program's own handler has the key nil.
     private var listeners: [String?: Listener] = [:]
     private var latest: TaskProgress?
 
-    /// - Parameter name: nil for the program's own, the one of which there is one.
+    /// - Parameter name: nil for the program's own handler, of which there is one.
     package func setHandler(_ handler: Handler?, on queue: CallbackQueue, name: String? = nil) {
         lock.withLock { listeners[name] = handler.map { Listener(handler: $0, queue: queue) } }
     }

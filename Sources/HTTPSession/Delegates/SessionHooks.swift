@@ -1,112 +1,113 @@
 public import HTTPCore
 public import SessionCore
 
-/// What to do with the response of a data task.
+/// A hook's decision about the response of a data task.
 public enum DataTaskDisposition: Sendable, Equatable {
-    /// Collect the body, or hand it to `dataStream`.
+    /// Collect the body, or pass it to `dataStream`.
     case allow
     /// End the task, with the error `cancelled`.
     case cancel
-    /// Have the body written to a file: a download task takes over.
+    /// Write the body to a file: a download task continues the transfer.
     case becomeDownload
 }
 
 /// A redirect that may be followed.
 public struct RedirectProposal: Sendable {
-    /// What the rules of RFC 9110, section 15.4, make of the request: method and body as the status says, without
-    /// `Authorization` and `Cookie` where the origin is another one.
+    /// The next request by the rules of RFC 9110, section 15.4: method and body according to the status, without
+    /// `Authorization` and `Cookie` for another origin.
     public let request: HTTPRequest
-    /// Why the session would not follow it on its own account.
+    /// The reason against the redirect, without which the session follows it.
     public let denial: Denial?
 
-    /// Why a redirect is denied: the next server could not be trusted as the last one was.
+    /// The reasons against a redirect: the next server is trusted less than the last one.
     public enum Denial: Sendable, Equatable {
         /// From https to http.
         case losesTLS
-        /// From a host with pins to one that is held to none now (`SecurityPolicy.isHeldToPins`).
+        /// From a host with pins to one without pins that apply now (`SecurityPolicy.isHeldToPins`).
         case leavesPins
     }
 }
 
-/// What a hook says of a redirect.
+/// A hook's decision about a redirect.
 public enum RedirectDecision: Sendable {
-    /// As the session would do without a hook: follow it, or fail with `redirectDenied` where it is denied.
+    /// The decision of the session: follow the redirect, or fail with `redirectDenied` when it is denied.
     case proceed
-    /// Make this request, even where the redirect is denied: of that the hook takes the responsibility. A host with a
-    /// security policy is not reached without TLS all the same.
+    /// Send this request, even when the redirect is denied; the hook is responsible for that. A host with a security
+    /// policy is not reached without TLS in any case.
     case follow(HTTPRequest)
-    /// Do not follow it: the redirect is the answer.
+    /// Do not follow the redirect: it is the final response.
     case stop
 }
 
 /// The hooks of a session, under the names that AFNetworking and Alamofire give them.
 ///
-/// They are called on the session's loop, for each task in the order of its events, and must not block: every task of
-/// the session waits meanwhile. (`downloadTaskDidFinishDownloading` is the exception: see there.) What a hook of the
-/// task's own delegate decides is not asked of the session's.
+/// They are called on the session's loop, for each task in the order of its events, and must not block, since every
+/// task of the session waits meanwhile. (The exception is `downloadTaskDidFinishDownloading`.) A hook of the task's own
+/// delegate takes precedence over the session's.
 public struct SessionHooks: Sendable {
     /// Answers a challenge for a task.
     public typealias TaskChallenge =
         @Sendable (_ task: SessionTask, _ challenge: AuthenticationChallenge) -> ChallengeDisposition
 
-    /// Decides what is stored of a data task's answer.
+    /// Decides whether and with which fields a data task's response is stored.
     public typealias WillCache = @Sendable (_ task: DataTask, _ proposed: CachedResponse) -> CachedResponse?
 
-    /// A new TLS connection: the server's trust, after the security policy has accepted it and before any byte of a
-    /// request; and the server's wish for a client certificate, where the policy names none, within the handshake. Not
-    /// asked again for later requests on the connection.
+    /// Challenges of a new TLS connection: the server's trust, after the security policy has accepted it and before any
+    /// byte of a request; and the server's request for a client certificate, within the handshake, when the policy
+    /// names none. Not called again for later requests on the connection.
     public var sessionDidReceiveAuthenticationChallenge:
         (@Sendable (_ challenge: AuthenticationChallenge) -> ChallengeDisposition)?
-    /// A 401 asks for Basic, Digest or Bearer: once for each way, the best first. Also what
-    /// `sessionDidReceiveAuthenticationChallenge` is asked, where that is not set.
+    /// Challenges of a 401 for Basic, Digest or Bearer: one for each scheme, the best first. It also receives the
+    /// challenges of `sessionDidReceiveAuthenticationChallenge` when that is nil.
     public var taskDidReceiveChallenge: TaskChallenge?
-    /// After the end of the last task of an invalidated session.
+    /// Called after the last task of an invalidated session has ended.
     public var sessionDidBecomeInvalid: (@Sendable () -> Void)?
-    /// There is no network, and the task waits until there is: `Configuration.waitsForConnectivity`.
+    /// A task waits because there is no network: `Configuration.waitsForConnectivity`.
     public var taskIsWaitingForConnectivity: (@Sendable (_ task: SessionTask) -> Void)?
     /// A redirect (301, 302, 303, 307, 308 with a usable `Location`).
     public var taskWillPerformHTTPRedirection:
         (@Sendable (_ task: SessionTask, _ response: ResponseHead, _ redirect: RedirectProposal) -> RedirectDecision)?
-    /// The body of a streamed upload is needed: at its start, and again when the request is sent a second time (on a
-    /// redirect, or with credentials). Nil: the request's own body, if that can be read again.
+    /// Provides the body of a streamed upload: at its start, and again when the request is sent a second time (after a
+    /// redirect, or with credentials). Nil: the request's own body, if it can be read again.
     public var taskNeedNewBodyStream: (@Sendable (_ task: SessionTask) -> BodySource?)?
     /// Bytes of the body have been handed to the connection.
     ///
-    /// - Parameter expected: nil when only the body's end will tell.
+    /// - Parameter expected: the length of the body; nil when it is not known beforehand.
     public var taskDidSendBodyData:
         (@Sendable (_ task: SessionTask, _ bytesSent: Int64, _ totalBytesSent: Int64, _ expected: Int64?) -> Void)?
-    /// Just before `taskDidComplete`.
+    /// Called just before `taskDidComplete`.
     public var taskDidFinishCollectingMetrics: (@Sendable (_ task: SessionTask, _ metrics: TaskMetrics) -> Void)?
-    /// Exactly once a task, the last of its hooks. `state` is `completed` by then.
+    /// The last hook of each task, called exactly once. `state` is `completed` by then.
     public var taskDidComplete: (@Sendable (_ task: SessionTask, _ error: SessionError?) -> Void)?
     /// The final head of a data or upload task.
     public var dataTaskDidReceiveResponse:
         (@Sendable (_ task: DataTask, _ response: ResponseHead) -> DataTaskDisposition)?
-    /// Bytes of a body, as they come.
+    /// Bytes of a body, as they arrive.
     public var dataTaskDidReceiveData: (@Sendable (_ task: DataTask, _ data: [UInt8]) -> Void)?
 
-    /// The answer to a data task is about to be stored in the session's cache: what is stored, with other fields if need
-    /// be; nil to have nothing stored. Asked before any of the body has come, and once more when a validation has changed
-    /// what is stored. Of a request in the background (`stale-while-revalidate`) the task may be complete.
+    /// A data task's response is about to be stored in the session's cache. The hook returns the response to store,
+    /// with other fields if need be, or nil to store nothing. It is called before the body is received, and again when
+    /// a validation has changed the stored fields. After a request in the background (`stale-while-revalidate`) the
+    /// task may be complete.
     public var dataTaskWillCacheResponse: WillCache?
-    /// A data task goes on as a download, because its response hook said so: the place to set the download's
-    /// `destination`. The data task tells no more.
+    /// A data task continues as a download, because its response hook decided so: the place to set the download's
+    /// `destination`. The data task has no further events.
     public var dataTaskDidBecomeDownloadTask: (@Sendable (_ task: DataTask, _ download: DownloadTask) -> Void)?
-    /// A download without a `destination` is whole: the path that it shall be moved to, where no file may be; nil leaves
-    /// it where it is. This hook alone runs on the thread that waits for the disk.
+    /// A download without a `destination` is complete. The hook returns the path to move it to, where no file may
+    /// exist; nil leaves it where it is. Only this hook runs on the thread that waits for the disk.
     public var downloadTaskDidFinishDownloading: (@Sendable (_ task: DownloadTask, _ temporaryPath: String) -> String?)?
-    /// A whole download could not be moved; the task fails with this error, and the file is gone.
+    /// A complete download could not be moved; the task fails with this error, and the file is deleted.
     public var downloadTaskDidFailToMove: (@Sendable (_ task: DownloadTask, _ error: SessionError) -> Void)?
-    /// Bytes of the body are in the file. The last call comes when they are on the way.
+    /// Bytes of the body have been written to the file. The last call may come before the last bytes have been written.
     public var downloadTaskDidWriteData:
         (
             @Sendable (_ task: DownloadTask, _ bytesWritten: Int64, _ totalBytesWritten: Int64, _ expected: Int64?) ->
                 Void
         )?
-    /// The origin sends the rest of a download that was begun earlier.
+    /// The origin sends the rest of an earlier download.
     public var downloadTaskDidResumeAtOffset:
         (@Sendable (_ task: DownloadTask, _ offset: Int64, _ expected: Int64?) -> Void)?
 
-    /// No hook at all: the session does what is the rule.
+    /// No hooks: the session applies its own rules.
     public init() {}
 }

@@ -2,19 +2,19 @@ public import HTTPCore
 import IOCore
 public import SessionCore
 
-/// What one task has to tell, and the hooks of that task alone: Alamofire's `TaskDelegate`.
+/// The results of one task, and its own hooks: Alamofire's `TaskDelegate`.
 ///
-/// The session makes it with the task. Hooks are called as those of `SessionHooks` are, and go before them.
+/// The session makes it with the task. Its hooks are called as those of `SessionHooks`, and take precedence over them.
 ///
-/// `@unchecked Sendable`: everything that changes is in `common`, behind `lock`, here as in the subclasses.
+/// `@unchecked Sendable`: everything that changes is in `common`, accessed with `lock` held.
 public class TaskDelegate: @unchecked Sendable {
-    /// Waits until the task is complete, and then runs what was added, in that order.
+    /// Runs the work that was added, in order, when the task is complete.
     public let queue: CompletionQueue
 
     let lock = PosixLock()
     private var common = Common()
     package let callbacks: CallbackQueue
-    /// Of the request's body, and of the answer's.
+    /// Progress of the request's body, and of the response's.
     package let sending = ProgressRelay()
     package let receiving = ProgressRelay()
 
@@ -42,16 +42,17 @@ public class TaskDelegate: @unchecked Sendable {
         queue = CompletionQueue(callbacks)
     }
 
-    /// The collected body; nil when it is not collected, and before its first byte.
+    /// The collected body; nil before its first byte, and when it is not collected.
     public var data: [UInt8]? { nil }
-    /// Why the task failed.
+    /// The cause of a failure.
     public var error: SessionError? { lock.withLock { common.error } }
-    /// Nil before the task's end.
+    /// The metrics of the task; nil before its end.
     public var metrics: TaskMetrics? { lock.withLock { common.metrics } }
-    /// Microseconds from the task's start to the head of the answer; nil before.
+    /// Microseconds from the start of the task to the head of the response; nil before.
     public var initialResponseTime: Int64? { lock.withLock { common.initialResponseTime } }
 
-    /// Proposed to the place that the task was made for, when it asks; before what the session's storage holds.
+    /// The credential that is proposed to the origin of the original request; it takes precedence over the session's
+    /// storage.
     public var credential: Credential? {
         get { lock.withLock { common.credential } }
         set { lock.withLock { common.credential = newValue } }
@@ -63,7 +64,7 @@ public class TaskDelegate: @unchecked Sendable {
         set { lock.withLock { common.hooks.challenge = newValue } }
     }
 
-    /// `SessionHooks.taskWillPerformHTTPRedirection`, of this task: asked in that one's place at each redirect.
+    /// `SessionHooks.taskWillPerformHTTPRedirection`, of this task: called instead of the session's, at each redirect.
     public var taskWillPerformHTTPRedirection:
         (@Sendable (_ task: SessionTask, _ response: ResponseHead, _ redirect: RedirectProposal) -> RedirectDecision)?
     {
@@ -71,20 +72,20 @@ public class TaskDelegate: @unchecked Sendable {
         set { lock.withLock { common.hooks.redirection = newValue } }
     }
 
-    /// `SessionHooks.taskNeedNewBodyStream`, of this task: asked in that one's place. Streamed uploads alone ask.
+    /// `SessionHooks.taskNeedNewBodyStream`, of this task: called instead of the session's, for streamed uploads.
     public var taskNeedNewBodyStream: (@Sendable (_ task: SessionTask) -> BodySource?)? {
         get { lock.withLock { common.hooks.newBodyStream } }
         set { lock.withLock { common.hooks.newBodyStream = newValue } }
     }
 
-    /// `SessionHooks.taskDidComplete`, of this task: called once, in that one's place. The error is nil after a whole
-    /// answer.
+    /// `SessionHooks.taskDidComplete`, of this task: called once, instead of the session's. The error is nil after
+    /// success.
     public var taskDidComplete: (@Sendable (_ task: SessionTask, _ error: SessionError?) -> Void)? {
         get { lock.withLock { common.hooks.complete } }
         set { lock.withLock { common.hooks.complete = newValue } }
     }
 
-    /// Something that belongs to the task, made when it is first asked for.
+    /// An object that belongs to the task, made at the first call.
     package func companion<Value: Sendable>(_ name: String, _ make: () -> Value) -> Value {
         if let known = lock.withLock({ common.companions[name] as? Value }) { return known }
         let made = make()
@@ -97,7 +98,7 @@ public class TaskDelegate: @unchecked Sendable {
 
     // MARK: For TaskExecution
 
-    /// Forgets what an answer has brought, before the answer that counts.
+    /// Removes the data of an earlier response before the final one.
     func reset() {}
 
     func noteResponse(at time: Int64) {
@@ -111,7 +112,7 @@ public class TaskDelegate: @unchecked Sendable {
         }
     }
 
-    /// Lets those go on who wait for the end.
+    /// Runs the work that waits for the end of the task.
     func release() {
         let waiting = lock.withLock {
             common.isComplete = true
@@ -123,7 +124,7 @@ public class TaskDelegate: @unchecked Sendable {
         queue.open()
     }
 
-    /// Has `work` done at the task's end, before what `queue` holds, on the loop; or now, if it has ended.
+    /// Runs `work` on the loop at the end of the task, before the work in `queue`; at once if the task has ended.
     package func whenComplete(_ work: @escaping @Sendable () -> Void) {
         let isComplete = lock.withLock {
             if !common.isComplete { common.waiting.append(work) }

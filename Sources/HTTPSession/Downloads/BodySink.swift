@@ -1,15 +1,15 @@
 import HTTPCore
 import SessionCore
 
-/// Where the body of a task's answer goes. Belongs to the loop.
+/// The receiver of a response body. Belongs to the loop.
 class BodySink {
     enum Reception {
         case accept
-        /// End the task; nothing went wrong but what the error says.
+        /// End the task with this error.
         case end(SessionError)
-        /// Not this answer: the one to that request.
+        /// Discard this response, and send that request.
         case ask(HTTPRequest)
-        /// Let a download have it.
+        /// A download task continues the transfer.
         case becomeDownload
     }
 
@@ -20,23 +20,23 @@ class BodySink {
         case failed(SessionError)
     }
 
-    /// Makes ready for the first request, which may be another than was asked for.
+    /// Prepares for the first request, and may replace it.
     func prepare(_ request: HTTPRequest, then go: @escaping @Sendable (Result<HTTPRequest, SessionError>) -> Void) {
         go(.success(request))
     }
 
-    /// The head of the answer that counts.
+    /// Receives the head of the final response.
     func receive(_ head: ResponseHead, expected: Int?) -> Reception { .accept }
 
     func append(_ bytes: borrowing Span<UInt8>) -> AppendResult { .more }
 
     func didReceiveTrailers(_ trailers: HTTPFields) {}
 
-    /// The task ends, well or with an error; `done` is called with how it ends in the end.
+    /// Receives the end of the task; `done` is called with the error that the task ends with.
     func finish(_ error: SessionError?, then done: @escaping @Sendable (SessionError?) -> Void) { done(error) }
 }
 
-/// The body of a data task's answer goes to the task's delegate.
+/// Passes the body of a data task's response to the task's delegate.
 final class DataSink: BodySink {
     private let task: DataTask
     private let session: SessionThread
@@ -60,8 +60,8 @@ final class DataSink: BodySink {
         return .accept
     }
 
-    /// Who cancels the task on another thread, or as it is told of bytes, is told of no more: what cancels it on the loop
-    /// comes later than these.
+    /// Whether the task has been cancelled. The loop carries out a cancellation by another thread, or by a hook, after
+    /// the bytes that it already has; those are not delivered any more.
     private var isCancelled: Bool { task.state == .canceling }
 
     override func append(_ bytes: borrowing Span<UInt8>) -> AppendResult {

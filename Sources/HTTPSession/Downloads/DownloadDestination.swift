@@ -1,10 +1,10 @@
 public import HTTPCore
 public import SessionCore
 
-/// Where a whole download goes.
+/// Chooses the destination of a complete download.
 ///
-/// Called on a thread that may wait for the disk, when the file is whole. What it gives is an absolute path, or one
-/// from the process's working directory.
+/// Called on a thread that may wait for the disk. It returns a path, absolute or relative to the process's working
+/// directory.
 public typealias DownloadDestination =
     @Sendable (_ temporaryPath: String, _ response: ResponseHead) -> (path: String, options: DownloadOptions)
 
@@ -13,21 +13,21 @@ public struct DownloadOptions: OptionSet, Sendable {
     /// One bit an option.
     public let rawValue: Int
 
-    /// Options from their bits; those that mean nothing have no effect.
+    /// Options from their bits; unknown bits have no effect.
     public init(rawValue: Int) { self.rawValue = rawValue }
 
-    /// Folders on the way that are not there are made.
+    /// Missing folders of the path are made.
     public static let createIntermediateDirectories = DownloadOptions(rawValue: 1)
-    /// A file that stands there is replaced, in one step. Without this the download fails and the file stays.
+    /// An existing file is replaced, in one step. Without this option the download fails and the file stays.
     public static let removePreviousFile = DownloadOptions(rawValue: 2)
 }
 
-/// A whole download.
+/// The result of a download.
 public struct DownloadResponse: Sendable {
     /// Status, version and fields.
     public let response: ResponseHead
-    /// Where the file is: at its destination, or where there was none in the session's temporary folder, from where
-    /// nobody removes it.
+    /// The path of the file: its destination, or without one its place in the session's temporary folder, from which
+    /// the session does not remove it.
     public let path: String
     /// How long each phase took, and over which connection.
     public let metrics: TaskMetrics

@@ -14,9 +14,9 @@ final class DownloadFile: @unchecked Sendable {
     private var failure: SessionError?
 
     /// - Parameters:
-    ///   - name: nil for a new one that nobody can guess.
+    ///   - name: nil for a new, random name.
     ///   - files: the thread for the disk.
-    ///   - owner: the loop on which the answers come.
+    ///   - owner: the loop on which the completion handlers are called.
     init(name: String? = nil, folder: String, files: EventLoop, owner: EventLoop) {
         let random = (0..<2).map { _ in String(UInt64.random(in: 0 ... .max), radix: 36) }.joined()
         self.name = name ?? ResumeData.filePrefix + random + ".part"
@@ -25,16 +25,16 @@ final class DownloadFile: @unchecked Sendable {
         self.owner = owner
     }
 
-    /// Makes the file. A failure is told with the first write.
+    /// Makes the file. The first write reports a failure.
     func create() {
         files.submit { [self] in
             attempt { () throws(IOFailure) in file = try GrowingFile(creating: path) }
         }
     }
 
-    /// Opens what an earlier task has left, and drops what is behind its first bytes.
+    /// Opens the partial file of an earlier task, and truncates it to its first bytes.
     ///
-    /// - Parameter then: whether they are all there.
+    /// - Parameter then: called with whether all of these bytes exist.
     func reopen(at count: Int, then: @escaping @Sendable (Bool) -> Void) {
         files.submit { [self, owner] in
             let isWhole: Bool
@@ -53,7 +53,7 @@ final class DownloadFile: @unchecked Sendable {
         }
     }
 
-    /// Drops all of it.
+    /// Truncates the file to nothing.
     func startOver() {
         files.submit { [self] in
             attempt { () throws(IOFailure) in try file?.truncate(to: 0) }
@@ -78,13 +78,13 @@ final class DownloadFile: @unchecked Sendable {
     }
 
     enum Ending: Sendable {
-        /// The whole file, under that path.
+        /// The complete file has this path.
         case there(String)
         case notWritten(SessionError)
         case notMoved(SessionError)
     }
 
-    /// Closes the file and moves it where it belongs; what cannot be moved is removed.
+    /// Closes the file and moves it to its destination; a file that cannot be moved is removed.
     ///
     /// - Parameters:
     ///   - destination: asked on the thread for the disk; nil from it: the file stays where it is.
@@ -122,10 +122,10 @@ final class DownloadFile: @unchecked Sendable {
 
     /// Closes the file and keeps it for a later task.
     ///
-    /// - Parameter then: how many bytes it holds.
+    /// - Parameter then: called with the length of the file, in bytes.
     func keep(then: @escaping @Sendable (Int) -> Void) {
         files.submit { [self, owner] in
-            // A later task believes what it finds, also after a crash of the system.
+            // A later task relies on the contents of the file, also after a crash of the system.
             let isSafe = file.map { $0.synchronize() } ?? false
             let size = isSafe ? file?.size ?? 0 : 0
             file = nil

@@ -2,9 +2,10 @@ import HTTPCore
 import IOCore
 import SessionCore
 
-/// The body of a download's answer goes to a file; the disk holds the origin back, not the loop. Belongs to the loop.
+/// Writes the body of a download to a file. When the disk is slow, the origin is paused, and the loop is not blocked.
+/// Belongs to the loop.
 ///
-/// `@unchecked Sendable`: it is handed to the loop's work by way of the disk's thread, and touched on the loop alone.
+/// `@unchecked Sendable`: work on the disk's thread hands it back to the loop, and only the loop touches it.
 final class DownloadSink: BodySink, @unchecked Sendable {
     private let task: DownloadTask
     private let session: SessionThread
@@ -15,17 +16,17 @@ final class DownloadSink: BodySink, @unchecked Sendable {
     private var flow = WriteFlow()
     private var pending: [UInt8] = []
     private var reportedWritten: Int64 = 0
-    /// What an earlier task has left, until the answer tells whether it is of use.
+    /// The resume data of an earlier task, until the response shows whether it can be used.
     private var resumption: ResumeData?
     private var head: ResponseHead?
-    /// What a later task would ask for the rest with; nil when it cannot.
+    /// The validator with which a later task can request the rest; nil when it cannot.
     private var validator: String?
     private var request: HTTPRequest
     private var failure: SessionError?
     private var isOver = false
     /// Set by `cancel(byProducingResumeData:)`.
     var isToBeResumed = false
-    /// False where a later task could not go on.
+    /// Whether a later task can continue this download.
     var mayBeResumed = true
 
     init(_ task: DownloadTask, execution: TaskExecution) {
@@ -158,7 +159,7 @@ final class DownloadSink: BodySink, @unchecked Sendable {
         if !pending.isEmpty { write() }
         flow.flush()
         if error == nil, flow.inFlight > 0 { reportWritten(flow.inFlight) }
-        // An answer that was refused before its body: what an earlier task has left is still of use.
+        // The response was refused before its body: the resume data of the earlier task stays valid.
         if resumption != nil {
             guard let file else { return keepEarlier(error, done) }
             return file.keep { [self] _ in keepEarlier(error, done) }

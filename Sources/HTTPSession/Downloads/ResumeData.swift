@@ -2,20 +2,21 @@ import HTTPCore
 import IOCore
 package import SessionCore
 
-/// What is needed to go on with a download that broke off, in this process or another: which request, how much of the
-/// answer there is, and by what the origin will know whether it is still the same (RFC 9110, section 13.1.5).
+/// The data to resume a download, in this process or another: the request, the length of the received part, and the
+/// validator by which the origin recognises the same version (RFC 9110, section 13.1.5).
 ///
-/// Text, a line each. Credentials are not in it: `Authorization`, `Cookie` and the like have to be given anew. The file
-/// is told by its name in the session's folder, so that no resume data can make a session write elsewhere.
+/// It is text with one item on each line. It contains no credentials: `Authorization`, `Cookie` and the like have to be
+/// given again. It contains the name of the file, not its path, so that resume data cannot make a session write outside
+/// its folder.
 package struct ResumeData: Equatable, Sendable {
     var url: String
     var fields: HTTPFields
     /// The name of the partial file in `Configuration.temporaryFolder`.
     package var fileName: String
     var received: Int
-    /// For `If-Range`: a strong entity tag, or a date.
+    /// The value of `If-Range`: a strong entity tag, or a date.
     var validator: String
-    /// Of the whole; nil when it was not known.
+    /// The length of the complete file; nil when it was not known.
     var total: Int?
 
     static let filePrefix = "pinproxy-download-"
@@ -46,7 +47,7 @@ package struct ResumeData: Equatable, Sendable {
         return Array((lines.joined(separator: "\n") + "\n").utf8)
     }
 
-    /// - Throws: `requestInvalid` for what no session has made, or not all of it.
+    /// - Throws: `requestInvalid` for data that no session has made, or that is incomplete.
     package init(_ bytes: [UInt8]) throws(SessionError) {
         guard bytes.count <= Self.sizeLimit, bytes.last == UInt8(ascii: "\n"),
             let text = String(validating: bytes, as: UTF8.self)
@@ -90,7 +91,7 @@ package struct ResumeData: Equatable, Sendable {
     }
 
     private static var unreadable: SessionError {
-        SessionError(.requestInvalid, "This is no resume data of a session, or not all of it. Begin the download anew.")
+        SessionError(.requestInvalid, "This is no complete resume data of a session. Start the download again.")
     }
 
     /// The request for the rest.
@@ -104,8 +105,8 @@ package struct ResumeData: Equatable, Sendable {
 
     // MARK: Making it
 
-    /// What `If-Range` may be sent with: a strong entity tag; else a date that is old enough to be one (RFC 9110,
-    /// section 8.8.2.2). Nil: the rest of this answer cannot be asked for.
+    /// The validator for `If-Range`: a strong entity tag; otherwise a date that is old enough (RFC 9110, section
+    /// 8.8.2.2). Nil: the rest of this response cannot be requested.
     static func validator(of head: borrowing ResponseHead) -> String? {
         let fields = head.fields
         if let index = fields.first(.etag) {
@@ -123,20 +124,21 @@ package struct ResumeData: Equatable, Sendable {
         return String(copying: fields.value(at: index))
     }
 
-    // MARK: The answer
+    // MARK: The response
 
     enum Decision: Equatable {
-        /// The rest follows.
+        /// The response is the rest of the file.
         case resume(total: Int?)
-        /// The whole follows, because it is another by now, or the origin knows no ranges.
+        /// The response is the complete file, because the version is another one, or the origin does not support
+        /// ranges.
         case startOver
-        /// What follows is not the rest of what was begun: ask for the whole.
+        /// The response is not the expected rest: request the complete file.
         case askForTheWhole
         case fail(String)
     }
 
-    /// What the answer to `request` means. Where there is any doubt whether the part belongs to what is there, the
-    /// whole is asked for.
+    /// The meaning of the response to `request`. If there is any doubt that the part belongs to the received one, the
+    /// complete file is requested.
     func decision(on head: borrowing ResponseHead) -> Decision {
         switch head.status {
         case 200: return .startOver
@@ -146,7 +148,7 @@ package struct ResumeData: Equatable, Sendable {
         }
     }
 
-    /// - Returns: the length of the whole; nil when the part is not the rest of what was begun.
+    /// - Returns: the length of the complete file; nil when the part is not the expected rest.
     private func isRest(_ fields: borrowing HTTPFields, _ framing: BodyFraming) -> Int? {
         guard let index = fields.first(.contentRange), fields.next(.contentRange, after: index) == nil,
             let range = ContentRange(fields.value(at: index)), range.first == received

@@ -1,57 +1,57 @@
 public import HTTPCore
 import IOCore
 
-/// What an `Authenticator` makes requests with: tokens, mostly.
+/// The credential of an `Authenticator`, mostly a token.
 public protocol AuthenticationCredential: Sendable {
-    /// Whether it is worth no request any more: expired, or close to it. Asked before each request.
+    /// Whether the credential has expired, or expires soon. Called before each request.
     var requiresRefresh: Bool { get }
 }
 
-/// Knows how credentials go into requests, and how to get new ones.
+/// Adds credentials to requests, and gets new ones.
 public protocol Authenticator<Credential>: Sendable {
-    /// What this authenticator works with.
+    /// The type of the credential.
     associatedtype Credential: AuthenticationCredential
 
-    /// Puts the credential into a request. A request to another host than the credential is for is to be left as it is.
+    /// Adds the credential to a request. A request to a host that the credential is not for has to stay as it is.
     func apply(_ credential: Credential, to request: inout HTTPRequest) throws
 
-    /// Gets a new credential: once at a time, however many requests wait for it.
+    /// Gets a new credential. There is one call at a time, for all waiting requests.
     ///
-    /// Requests of its own it makes without this interceptor, as `HTTPSessionManager.data(for:)` does, or they wait for
-    /// themselves.
+    /// Its own requests have to bypass this interceptor, as those of `HTTPSessionManager.data(for:)` do; otherwise they
+    /// would wait for themselves.
     ///
-    /// - Throws: whatever went wrong. All requests that wait fail with it.
+    /// - Throws: any error; all waiting requests fail with it.
     func refresh(_ credential: Credential, for manager: HTTPSessionManager) async throws -> Credential
 
-    /// Whether a request failed because of its credential: a status of 401, mostly.
+    /// Whether a request failed because of its credential, mostly with a status of 401.
     func didRequest(_ request: HTTPRequest, with response: ResponseHead, failDueTo failure: RequestFailure) -> Bool
 
-    /// Whether the request was made with this credential. When not, it is made again with the present one, which another
+    /// Whether the request was sent with this credential. If not, it is sent again with the present one, which another
     /// request has refreshed meanwhile.
     func isRequest(_ request: HTTPRequest, authenticatedWith credential: Credential) -> Bool
 }
 
-/// Why the interceptor lets no request out.
+/// The interceptor's reasons to send no request.
 public enum AuthenticationError: Error, Sendable, Hashable {
-    /// There is no credential: set one.
+    /// No credential has been set.
     case missingCredential
-    /// More refreshes within the window than are allowed: the new credentials do not work either.
+    /// There were more refreshes within the window than allowed: the new credentials do not work either.
     case excessiveRefresh
 }
 
-/// Puts a credential into every request, and refreshes it when it is about to expire or was refused. One refresh serves
-/// all requests: those that come meanwhile wait for it.
+/// Adds a credential to every request, and refreshes it when it is about to expire or was rejected. One refresh serves
+/// all requests that wait meanwhile.
 ///
-/// `@unchecked Sendable`: what changes is in `shared`, behind `lock`.
+/// `@unchecked Sendable`: what changes is in `shared`, accessed with `lock` held.
 public final class AuthenticationInterceptor<Provider: Authenticator>: RequestInterceptor, @unchecked Sendable {
-    /// The authenticator's.
+    /// The authenticator's credential.
     public typealias Credential = Provider.Credential
 
-    /// How many refreshes there may be in so much time; then `excessiveRefresh`.
+    /// The limit of refreshes; `excessiveRefresh` is thrown beyond it.
     public struct RefreshWindow: Sendable, Hashable {
-        /// How far back refreshes count.
+        /// The period in which refreshes are counted.
         public var interval: Duration
-        /// How many there may be in it.
+        /// The largest number of refreshes in this period.
         public var maximumAttempts: Int
 
         /// Five in thirty seconds, unless told otherwise.
@@ -61,23 +61,23 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
         }
     }
 
-    /// Puts credentials into requests, and refreshes them.
+    /// Adds credentials to requests, and refreshes them.
     public let authenticator: Provider
-    /// Nil: refreshes are not counted.
+    /// The limit of refreshes; nil for none.
     public let refreshWindow: RefreshWindow?
     private let lock = PosixLock()
     private var shared: Shared
 
     private struct Shared {
         var credential: Credential?
-        /// Counts what was set from outside, so that a refresh that ends later does not undo it.
+        /// Counts assignments by the program, so that a refresh that ends later does not overwrite them.
         var version = 0
         var refresh: Task<Credential, any Error>?
         var refreshes: [ContinuousClock.Instant] = []
     }
 
     /// - Parameters:
-    ///   - authenticator: puts the credential into requests, and gets new ones.
+    ///   - authenticator: adds the credential to requests, and gets new ones.
     ///   - credential: the first one; with nil, requests fail with `missingCredential` until one is set.
     ///   - refreshWindow: nil for no limit.
     public init(
@@ -90,7 +90,7 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
         shared = Shared(credential: credential)
     }
 
-    /// What requests are made with. What is set here while a refresh is under way stays.
+    /// The present credential. An assignment during a refresh takes precedence over its result.
     public var credential: Credential? {
         get { lock.withLock { shared.credential } }
         set {
@@ -103,10 +103,10 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
 
     // MARK: RequestInterceptor
 
-    /// The request with the credential in it. Waits for a refresh that is under way, and begins one when the credential
-    /// asks for it.
+    /// Adds the credential to the request. It waits for a running refresh, and starts one when the credential requires
+    /// it.
     ///
-    /// - Throws: `AuthenticationError`, and what the authenticator throws.
+    /// - Throws: `AuthenticationError`, and the authenticator's errors.
     public func adapt(_ request: HTTPRequest, for subject: Request) async throws -> HTTPRequest {
         var request = request
         var credential: Credential
@@ -122,8 +122,8 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
         return request
     }
 
-    /// Asks for another attempt when the authenticator takes the failure for one of the credential: after a refresh, or
-    /// at once when the credential has been refreshed since the request was made.
+    /// Retries when the authenticator attributes the failure to the credential: after a refresh, or at once when the
+    /// credential has been refreshed since the request was sent.
     public func retry(_ request: Request, dueTo failure: RequestFailure) async -> RetryResult {
         let sent = request.request
         guard let response = failure.response?.response,
@@ -141,7 +141,7 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
 
     // MARK: The refresh
 
-    /// The credential of the refresh that is under way, or of one that begins now.
+    /// The credential of the running refresh, or of a new one.
     private func refreshed(_ old: Credential, for manager: HTTPSessionManager) async throws -> Credential {
         let refresh: Result<Task<Credential, any Error>, AuthenticationError> = lock.withLock {
             if let ongoing = shared.refresh { return .success(ongoing) }
@@ -166,7 +166,7 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
         lock.withLock {
             shared.refresh = nil
             guard shared.version == version else {
-                // Another was set meanwhile, or taken away.
+                // The program has set or removed the credential meanwhile.
                 return shared.credential.map { .success($0) } ?? .failure(AuthenticationError.missingCredential)
             }
             if case .success(let credential) = result { shared.credential = credential }
@@ -174,7 +174,7 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
         }
     }
 
-    /// Counts a refresh that is about to begin, if it may. With `lock` held.
+    /// Counts a refresh that is about to begin, unless the limit is reached. With `lock` held.
     private func isExcessive() -> Bool {
         guard let refreshWindow else { return false }
         let now = ContinuousClock.now

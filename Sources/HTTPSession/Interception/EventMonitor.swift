@@ -1,36 +1,36 @@
 public import SessionCore
 
-/// Is told what becomes of an `HTTPSessionManager`'s requests: for logs and measurements. It decides nothing; that is
-/// for interceptors, and for the hooks of the session (`SessionHooks`), which also tell of redirects, heads and bytes.
+/// Observes an `HTTPSessionManager`'s requests, for logs and measurements. It decides nothing: interceptors do, and the
+/// hooks of the session (`SessionHooks`), which also report redirects, heads and bytes.
 ///
-/// Every method has a default that does nothing. Calls come in their order for each request, off the session's loop.
+/// Every method has a default that does nothing. The calls for one request are in order, and not on the session's loop.
 public protocol EventMonitor: Sendable {
-    /// Where it is called; nil for the session's callback queue.
+    /// The queue of the calls; nil for the session's callback queue.
     var queue: CallbackQueue? { get }
 
-    /// It is under way: at first, and after it was held back.
+    /// The request has started, or continues after it was suspended.
     func requestDidResume(_ request: Request)
-    /// It is held back.
+    /// The request was suspended.
     func requestDidSuspend(_ request: Request)
-    /// It was told to end; `requestDidFinish` follows.
+    /// The request was cancelled; `requestDidFinish` follows.
     func requestDidCancel(_ request: Request)
-    /// Exactly once, the last of its calls.
+    /// The request has ended: called exactly once, as the last call.
     func requestDidFinish(_ request: Request)
-    /// An adapter has made another request of the first; before each attempt.
+    /// An adapter has changed the request; called before each attempt.
     func request(_ request: Request, didAdapt initial: HTTPRequest, to adapted: HTTPRequest)
-    /// An adapter has refused; retriers are asked.
+    /// An adapter has failed; retriers are called next.
     func request(_ request: Request, didFailToAdapt initial: HTTPRequest, with error: any Error)
-    /// The task of an attempt, before it is started.
+    /// The task of an attempt was made, and not started yet.
     func request(_ request: Request, didCreate task: SessionTask)
-    /// An attempt has ended, well or badly.
+    /// An attempt has ended, with or without success.
     func request(_ request: Request, didGather metrics: TaskMetrics)
-    /// Right behind the metrics.
+    /// Called after the metrics.
     func request(_ request: Request, didComplete task: SessionTask, with error: SessionError?)
-    /// A download is where it belongs.
+    /// A download is at its destination.
     func request(_ request: DownloadRequest, didFinishDownloading response: DownloadResponse)
-    /// An answer, or the file of a download, has been serialized, or was refused.
+    /// A response, or the file of a download, was serialized, or serialization failed.
     func request(_ request: Request, didParse response: DataResponse, failure: RequestFailure?)
-    /// After the delay, before the next attempt; `retryCount` counts it already.
+    /// Called after the delay, before the next attempt; `retryCount` includes this retry.
     func requestIsRetrying(_ request: Request)
 }
 

@@ -1,38 +1,38 @@
 import HTTPCore
 import SessionCore
 
-/// Changes requests before they go out: credentials, signatures, fields. Asked before each attempt, with the request as
-/// it was made at first.
+/// Changes requests before they are sent: credentials, signatures, fields. Called before each attempt, with the
+/// original request.
 public protocol RequestAdapter: Sendable {
-    /// - Throws: whatever keeps the request from going out; it fails with `RequestFailure.adaptation`.
+    /// - Throws: any error; the request fails with `RequestFailure.adaptation`.
     func adapt(_ request: HTTPRequest, for subject: Request) async throws -> HTTPRequest
 }
 
-/// Says whether a request that has failed is made again.
+/// Decides whether a failed request is sent again.
 ///
-/// Not asked about what may never be repeated: a server that the security policy refused, an address or a redirect that
-/// is denied, a request that was cancelled.
+/// Not called for failures that must not be retried: a server that the security policy rejected, a denied address or
+/// redirect, a cancelled request.
 public protocol RequestRetrier: Sendable {
-    /// Asked after each failed attempt, off the session's loop; a delay of its own may be awaited here too.
+    /// Called after each failed attempt, not on the session's loop; it may wait for a delay of its own.
     ///
     /// - Parameters:
-    ///   - request: its `retryCount` tells how often it has been made again.
-    ///   - failure: of the latest attempt; an answer with a status that the serializer refuses is one.
+    ///   - request: `retryCount` is the number of its retries so far.
+    ///   - failure: the failure of the latest attempt; a status that the serializer rejects is a failure.
     func retry(_ request: Request, dueTo failure: RequestFailure) async -> RetryResult
 }
 
-/// What a retrier says.
+/// The decision of a retrier.
 public enum RetryResult: Sendable {
-    /// Make it again, now.
+    /// Send the request again, at once.
     case retry
-    /// Make it again after so long.
+    /// Send the request again after a delay.
     case retryWithDelay(Duration)
-    /// Ask the next retrier; after the last, the request fails.
+    /// Leave the decision to the next retrier; after the last, the request fails.
     case doNotRetry
-    /// The request fails with this error; other retriers are not asked.
+    /// The request fails with this error; other retriers are not called.
     case doNotRetryWithError(any Error)
 
-    /// Whether the request is to be made again.
+    /// Whether the request is to be sent again.
     public var retryRequired: Bool {
         switch self {
         case .retry, .retryWithDelay: true
@@ -40,17 +40,17 @@ public enum RetryResult: Sendable {
         }
     }
 
-    /// Nil where none is asked for.
+    /// The delay before the retry; nil for none.
     public var delay: Duration? { if case .retryWithDelay(let delay) = self { delay } else { nil } }
-    /// Nil where none is given.
+    /// The error of `doNotRetryWithError`; nil in other cases.
     public var error: (any Error)? { if case .doNotRetryWithError(let error) = self { error } else { nil } }
 }
 
-/// Both in one. A type that has only one of the two methods leaves the other as it is.
+/// An adapter and retrier in one. A type may implement only one of the two methods.
 public protocol RequestInterceptor: RequestAdapter, RequestRetrier {}
 
 extension RequestInterceptor {
-    /// Leaves the request as it is.
+    /// Returns the request unchanged.
     public func adapt(_ request: HTTPRequest, for subject: Request) async throws -> HTTPRequest { request }
 
     /// Lets the request fail.
@@ -66,7 +66,7 @@ public struct Adapter: RequestInterceptor {
         closure = adapt
     }
 
-    /// What the closure makes of the request.
+    /// The closure's request.
     public func adapt(_ request: HTTPRequest, for subject: Request) async throws -> HTTPRequest {
         try await closure(request, subject)
     }
@@ -81,24 +81,24 @@ public struct Retrier: RequestInterceptor {
         closure = retry
     }
 
-    /// What the closure says.
+    /// The closure's decision.
     public func retry(_ request: Request, dueTo failure: RequestFailure) async -> RetryResult {
         await closure(request, failure)
     }
 }
 
-/// Several in a row. Each adapter gets what the one before it has made; the first retrier that says anything but
-/// `doNotRetry` decides.
+/// Several interceptors in a row. Each adapter gets the request of the one before it; the first retrier with another
+/// decision than `doNotRetry` decides.
 public struct Interceptor: RequestInterceptor {
-    /// Asked in this order.
+    /// Called in this order.
     public let adapters: [any RequestAdapter]
-    /// Asked in this order.
+    /// Called in this order.
     public let retriers: [any RequestRetrier]
 
     /// - Parameters:
-    ///   - adapters: asked first, in this order.
-    ///   - retriers: asked first, in this order.
-    ///   - interceptors: both adapters and retriers, behind those named.
+    ///   - adapters: called first, in this order.
+    ///   - retriers: called first, in this order.
+    ///   - interceptors: adapters and retriers, called after the others.
     public init(
         adapters: [any RequestAdapter] = [],
         retriers: [any RequestRetrier] = [],
@@ -108,14 +108,14 @@ public struct Interceptor: RequestInterceptor {
         self.retriers = retriers + interceptors
     }
 
-    /// The request as the last adapter leaves it; the first that throws ends the request.
+    /// The last adapter's request; the first adapter that throws ends the request.
     public func adapt(_ request: HTTPRequest, for subject: Request) async throws -> HTTPRequest {
         var request = request
         for adapter in adapters { request = try await adapter.adapt(request, for: subject) }
         return request
     }
 
-    /// What the first retrier says that says anything but `doNotRetry`.
+    /// The first decision other than `doNotRetry`.
     public func retry(_ request: Request, dueTo failure: RequestFailure) async -> RetryResult {
         for retrier in retriers {
             let result = await retrier.retry(request, dueTo: failure)
@@ -127,13 +127,12 @@ public struct Interceptor: RequestInterceptor {
 }
 
 extension RequestFailure {
-    /// Whether retriers are asked at all.
+    /// Whether retriers are called.
     var mayBeRetried: Bool { sessionError?.code.mayBeRetried ?? true }
 }
 
 extension SessionError.Code {
-    /// False for what somebody has decided: policies, rules, the program itself. Asking again would be asking until the
-    /// answer is another.
+    /// False for decisions of policies, of rules and of the program, which a retry must not circumvent.
     var mayBeRetried: Bool {
         switch self {
         case .pinMismatch, .pinSetExpired, .pinForbidden, .certificateUntrusted, .certificateExpired,

@@ -2,39 +2,38 @@ public import HTTPCore
 import IOCore
 public import SessionCore
 
-/// Makes requests again that failed for a passing reason, each time after a longer delay: exponential back-off with
-/// jitter. Only methods that may be repeated (RFC 9110, section 9.2.2) are, unless told otherwise.
+/// Retries requests that failed for a temporary reason, after increasing delays: exponential back-off with jitter. By
+/// default only idempotent methods are retried (RFC 9110, section 9.2.2).
 ///
 /// The delay before retry number n, from 0, is `exponentialBackoffScale * exponentialBackoffBase ^ n`, at most
-/// `maximumDelay`, and of that a random part of up to `jitter` is taken off, so that clients that failed together do not
-/// come back together. Where the answer says `Retry-After` (section 10.2.3), that is the least; an answer that asks for
-/// more than `maximumDelay` is not waited for.
+/// `maximumDelay`, less a random part of up to `jitter`, so that clients that failed together do not retry together.
+/// `Retry-After` (section 10.2.3) is a minimum; a response that demands more than `maximumDelay` is not retried.
 public struct RetryPolicy: RequestInterceptor {
-    /// Timeout, the server's passing faults.
+    /// Timeouts and temporary faults of the server.
     public static let defaultRetryableStatusCodes: Set<Int> = [408, 500, 502, 503, 504]
-    /// Those that may be repeated (RFC 9110, section 9.2.2).
+    /// The idempotent methods (RFC 9110, section 9.2.2).
     public static let defaultRetryableMethods: Set<HTTPMethod> = [.delete, .get, .head, .options, .put, .trace]
-    /// What may be another time better: name lookup, connections, time limits, answers that broke off.
+    /// Temporary failures: name lookup, connections, time limits, responses that were cut off.
     public static let defaultRetryableErrorCodes: Set<SessionError.Code> = [
         .dnsFailed, .dnsTimeout, .connectFailed, .connectTimeout, .responseTimeout, .stalled, .responseTruncated,
         .limitReached,
     ]
 
-    /// How often a request is made again, at most.
+    /// The largest number of retries.
     public var retryLimit: Int
-    /// At least 1.
+    /// The factor between two delays, at least 1.
     public var exponentialBackoffBase: Double
     /// The delay before the first retry.
     public var exponentialBackoffScale: Duration
-    /// No delay is longer, whatever the answer asks for.
+    /// The longest delay, also for `Retry-After`.
     public var maximumDelay: Duration
-    /// From 0, no chance in it, to 1, anything between nothing and the whole delay.
+    /// From 0 (the delay is exact) to 1 (the delay is random, from 0 to its full length).
     public var jitter: Double
-    /// Requests of other methods are never made again.
+    /// The methods that are retried.
     public var retryableMethods: Set<HTTPMethod>
-    /// They count where the serializer refuses them.
+    /// The statuses that are retried when the serializer rejects them.
     public var retryableStatusCodes: Set<Int>
-    /// Codes of refused servers, addresses and redirects have no effect: these are never asked about.
+    /// The error codes that are retried; those of rejected servers, addresses and redirects have no effect.
     public var retryableErrorCodes: Set<SessionError.Code>
 
     /// Alamofire's defaults, with a jitter of one half.
@@ -58,7 +57,7 @@ public struct RetryPolicy: RequestInterceptor {
         self.retryableErrorCodes = retryableErrorCodes
     }
 
-    /// For connections that were lost, and nothing else: Alamofire's `ConnectionLostRetryPolicy`.
+    /// A policy for lost connections alone: Alamofire's `ConnectionLostRetryPolicy`.
     public static func connectionLost(retryLimit: Int = 2) -> RetryPolicy {
         RetryPolicy(retryLimit: retryLimit, retryableStatusCodes: [], retryableErrorCodes: [.responseTruncated])
     }
@@ -77,10 +76,10 @@ public struct RetryPolicy: RequestInterceptor {
         return .retryWithDelay(delay)
     }
 
-    /// How long to wait before retry number `count`, from 0; nil for no retry.
+    /// The delay before retry number `count`, from 0; nil for no retry.
     ///
     /// - Parameters:
-    ///   - now: seconds since 1970, for a `Retry-After` that is a date.
+    ///   - now: seconds since 1970, for a date in `Retry-After`.
     ///   - chance: from 0 to 1.
     func delay(
         before count: Int,
@@ -92,7 +91,7 @@ public struct RetryPolicy: RequestInterceptor {
         guard count < retryLimit, retryableMethods.contains(method), isPassing(failure) else { return nil }
         let longest = max(0, maximumDelay / .seconds(1))
         let scale = max(0, exponentialBackoffScale / .seconds(1))
-        // A large count makes an infinity, which the bound takes away.
+        // A large count yields infinity, which the bound removes.
         var backoff = scale
         for _ in 0..<min(count, 1024) { backoff *= max(1, exponentialBackoffBase) }
         backoff = min(longest, backoff)
@@ -111,7 +110,7 @@ public struct RetryPolicy: RequestInterceptor {
         }
     }
 
-    /// Seconds from now; nil when the answer does not say.
+    /// The seconds of `Retry-After` from now; nil when the response has none.
     private static func retryAfter(_ response: ResponseHead, now: Int) -> Int? {
         guard let text = response.fields.value(for: "Retry-After") else { return nil }
         if !text.isEmpty, text.utf8.allSatisfy(ASCII.isDigit) { return Int(text) ?? Int.max }

@@ -1,5 +1,5 @@
-/// Turns bytes into values of a type.
+/// Decodes bytes to values of a type.
 public protocol DataDecoder: Sendable {
-    /// - Throws: whatever keeps the bytes from being a value; it becomes the reason `decodingFailed`.
+    /// - Throws: any error; it becomes the reason `decodingFailed`.
     func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value
 }

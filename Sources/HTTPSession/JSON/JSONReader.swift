@@ -1,19 +1,19 @@
 import ServerTrust
 import StrictJSON
 
-/// How JSON is read.
+/// Options for reading JSON.
 public struct JSONReadingOptions: Sendable, Hashable {
-    /// Whether a text may be a number, a string, a boolean or null alone (RFC 8259 allows it, RFC 4627 did not).
+    /// Whether a text may be a single number, string, boolean or null (RFC 8259 allows it, RFC 4627 did not).
     public var allowsFragments = true
-    /// Members and elements that are null are left out, at any depth.
+    /// Whether members and elements that are null are left out, at any depth.
     public var removesNulls = false
     /// The deepest nesting of arrays and objects.
     public var maximumDepth = 512
 
-    /// Any value at the top, nulls kept, 512 levels.
+    /// By default any value at the top, nulls are kept, and 512 levels.
     public init() {}
 
-    /// Each with the default of its property.
+    /// Options with the defaults of the properties.
     public init(allowsFragments: Bool = true, removesNulls: Bool = false, maximumDepth: Int = 512) {
         self.allowsFragments = allowsFragments
         self.removesNulls = removesNulls
@@ -21,19 +21,19 @@ public struct JSONReadingOptions: Sendable, Hashable {
     }
 }
 
-/// Why a text is not the JSON that was asked for.
+/// The reason why a text is not valid JSON.
 public struct JSONFault: Error, Sendable, Hashable, CustomStringConvertible {
-    /// What is wrong, in a few words and without the text's own.
+    /// The fault in a few words, without parts of the text.
     public let message: String
-    /// Where, in bytes from 0.
+    /// The position in bytes, from 0.
     public let offset: Int
 
     public var description: String { "\(message) at byte \(offset)" }
 }
 
 extension JSONValue {
-    /// Reads a text in UTF-8, by RFC 8259 and nothing beyond it: no comments, no trailing commas, no duplicate names
-    /// (which readers take differently), no lone surrogates, nothing behind the value. A byte order mark is passed over.
+    /// Reads UTF-8 text strictly by RFC 8259: no comments, no trailing commas, no duplicate names (which readers
+    /// interpret differently), no lone surrogates, and nothing after the value. A byte order mark is skipped.
     public init(parsing bytes: [UInt8], options: JSONReadingOptions = JSONReadingOptions()) throws(JSONFault) {
         if let offset = UTF8Check.firstFault(in: bytes) { throw JSONFault(message: "no UTF-8", offset: offset) }
         var reader = JSONReader(bytes, maximumDepth: options.maximumDepth)
@@ -42,13 +42,13 @@ extension JSONValue {
     }
 }
 
-/// Recursive descent over bytes that are known to be UTF-8, bounded in depth.
+/// A recursive descent over valid UTF-8, of bounded depth.
 struct JSONReader {
     private let bytes: [UInt8]
     private var index = 0
     private var depthLeft: Int
 
-    /// Deeper recursion would need more stack than a thread of Swift's pool is sure to have.
+    /// Deeper recursion would need more stack than every thread of Swift's pool has.
     static let deepest = 1024
 
     init(_ bytes: [UInt8], maximumDepth: Int) {
@@ -175,7 +175,7 @@ struct JSONReader {
     private mutating func string() throws(JSONFault) -> String {
         index += 1
         let start = index
-        // Most strings have no escape: those are taken in one piece.
+        // Most strings have no escape, and are copied in one piece.
         while let byte, byte != UInt8(ascii: "\""), byte != UInt8(ascii: "\\"), byte >= 0x20 { index += 1 }
         if consume(UInt8(ascii: "\"")) { return String(decoding: bytes[start..<index - 1], as: UTF8.self) }
         var text = Array(bytes[start..<index])

@@ -1,9 +1,9 @@
 /// Decodes `Decodable` types from JSON without Foundation.
 ///
-/// Numbers are converted exactly or not at all: 1.5 is no `Int`, 300 no `UInt8`. Types of Foundation decode as they do
-/// by themselves (`Date` from a number of seconds, `Data` from an array); for strategies, take Foundation's decoder.
+/// Numbers are converted exactly, or decoding fails: 1.5 is no `Int`, 300 no `UInt8`. Types of Foundation decode in
+/// their own way (`Date` from a number of seconds, `Data` from an array); for strategies use Foundation's decoder.
 public struct JSONValueDecoder: DataDecoder {
-    /// How the bytes are read, before anything is decoded.
+    /// Options for reading the bytes.
     public var readingOptions: JSONReadingOptions
 
     /// Strict JSON of 512 levels, unless told otherwise.
@@ -11,14 +11,14 @@ public struct JSONValueDecoder: DataDecoder {
         self.readingOptions = readingOptions
     }
 
-    /// - Throws: `JSONFault` when the bytes are no JSON, `DecodingError` when they are not of the type.
+    /// - Throws: `JSONFault` for invalid JSON, `DecodingError` for JSON that does not match the type.
     public func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value {
         try decode(type, from: JSONValue(parsing: bytes, options: readingOptions))
     }
 
-    /// The same from JSON that has been read.
+    /// The same from a JSON value.
     ///
-    /// - Throws: `DecodingError`, and what the type throws.
+    /// - Throws: `DecodingError`, and the type's own errors.
     public func decode<Value: Decodable>(_ type: Value.Type, from value: JSONValue) throws -> Value {
         try Value(from: ValueDecoder(value: value, codingPath: []))
     }
@@ -113,7 +113,7 @@ extension ValueDecoder: SingleValueDecodingContainer {
 }
 
 extension JSONNumber {
-    /// Also for `1.0` and `1e3`, which are whole numbers however they are written.
+    /// Also for `1.0` and `1e3`, which are whole numbers in another spelling.
     func integer<Integer: FixedWidthInteger>(_ type: Integer.Type) -> Integer? {
         if let exact = Integer(text) { return exact }
         guard text.utf8.contains(where: { $0 == UInt8(ascii: ".") || $0 | 0x20 == UInt8(ascii: "e") }),
@@ -123,7 +123,7 @@ extension JSONNumber {
     }
 }
 
-/// An index, or a name that is known to be there.
+/// An index, or an existing name.
 struct PlaceKey: CodingKey {
     let stringValue: String
     let intValue: Int?
@@ -207,7 +207,7 @@ private struct UnkeyedValues: UnkeyedDecodingContainer {
     var count: Int? { elements.count }
     var isAtEnd: Bool { currentIndex >= elements.count }
 
-    /// The element at hand; the place moves on when what is made of it has been made.
+    /// The present element; the position advances only after it was decoded.
     private mutating func next<Value>(_ type: Any.Type, _ make: (ValueDecoder) throws -> Value) throws -> Value {
         let path = codingPath + [PlaceKey(intValue: currentIndex)]
         guard !isAtEnd else {

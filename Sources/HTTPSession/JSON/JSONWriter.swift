@@ -1,18 +1,18 @@
 import HTTPCore
 
-/// How JSON is written.
+/// Options for writing JSON.
 public struct JSONWritingOptions: OptionSet, Sendable {
     /// One bit an option.
     public let rawValue: Int
 
-    /// Options from their bits; those that mean nothing have no effect.
+    /// Options from their bits; unknown bits have no effect.
     public init(rawValue: Int) { self.rawValue = rawValue }
 
     /// On several lines, indented by two spaces.
     public static let prettyPrinted = JSONWritingOptions(rawValue: 1)
-    /// The names of objects by their UTF-8 bytes, so that equal values are equal bytes.
+    /// The names of objects in the order of their UTF-8 bytes, so that equal values have equal texts.
     public static let sortedKeys = JSONWritingOptions(rawValue: 2)
-    /// `/` as it is; else `\/`, which Foundation writes and may stand inside HTML.
+    /// `/` is not escaped; by default it is written as `\/`, as by Foundation, so that the text can be part of HTML.
     public static let withoutEscapingSlashes = JSONWritingOptions(rawValue: 4)
 }
 
@@ -78,7 +78,7 @@ private struct JSONWriter {
         for _ in 0..<depth { bytes += "  ".utf8 }
     }
 
-    /// RFC 8259, section 7.
+    /// Escapes a string (RFC 8259, section 7).
     private mutating func write(_ text: String) {
         bytes.append(UInt8(ascii: "\""))
         for byte in text.utf8 {

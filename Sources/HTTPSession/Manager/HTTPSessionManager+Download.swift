@@ -2,15 +2,15 @@ public import HTTPCore
 public import SessionCore
 
 extension HTTPSessionManager {
-    /// A download that is ready: its URL is absolute, and no serializer adds to it. It starts with
+    /// A download for a complete request: its URL is absolute, and no serializer changes it. It starts with
     /// `DownloadRequest.response`.
     ///
     /// - Parameters:
     ///   - request: with an absolute URL.
-    ///   - interceptor: goes before the manager's.
-    ///   - validation: what the answer must be to be written: a status from 200 to 299, unless told otherwise.
-    ///   - downloadProgress: of the answer's body; an attempt that goes on with an earlier one counts from there.
-    ///   - destination: where the file goes when it is whole; nil as for `URLSessionManager.downloadTask`.
+    ///   - interceptor: called before the manager's.
+    ///   - validation: which responses are written; by default those with a status from 200 to 299.
+    ///   - downloadProgress: progress of the response's body; an attempt that resumes an earlier one counts from there.
+    ///   - destination: the path of the complete file; nil as for `URLSessionManager.downloadTask`.
     public func download(
         _ request: HTTPRequest,
         interceptor: (any RequestInterceptor)? = nil,
@@ -28,18 +28,18 @@ extension HTTPSessionManager {
         )
     }
 
-    /// A download by a request of parameters, by `requestSerializer`.
+    /// A download for a request that `requestSerializer` makes from parameters.
     ///
     /// - Parameters:
     ///   - method: decides where the parameters go: `RequestSettings.methodsEncodingParametersInURI`.
     ///   - url: relative to `baseURL`, or absolute.
     ///   - parameters: nil for none.
-    ///   - headers: go before the serializer's.
-    ///   - interceptor: goes before the manager's.
-    ///   - validation: what the answer must be to be written: a status from 200 to 299, unless told otherwise.
-    ///   - downloadProgress: of the answer's body; an attempt that goes on with an earlier one counts from there.
-    ///   - destination: where the file goes when it is whole; nil as for `URLSessionManager.downloadTask`.
-    /// - Throws: `requestInvalid` when the request cannot be made of this.
+    ///   - headers: take precedence over the serializer's.
+    ///   - interceptor: called before the manager's.
+    ///   - validation: which responses are written; by default those with a status from 200 to 299.
+    ///   - downloadProgress: progress of the response's body; an attempt that resumes an earlier one counts from there.
+    ///   - destination: the path of the complete file; nil as for `URLSessionManager.downloadTask`.
+    /// - Throws: `requestInvalid` when no request can be made from these arguments.
     public func download(
         _ method: HTTPMethod = .get,
         _ url: String,
@@ -60,16 +60,17 @@ extension HTTPSessionManager {
         )
     }
 
-    /// Goes on with a download that broke off, in this process or an earlier one; as
+    /// Resumes a download that was cut off, in this process or an earlier one; as
     /// `URLSessionManager.downloadTask(withResumeData:)`.
     ///
     /// - Parameters:
-    ///   - resumeData: of a `DownloadRequest` or a download task.
-    ///   - fields: sent beside those of the first request; credentials are not part of the resume data.
-    ///   - interceptor: goes before the manager's.
-    ///   - validation: what an answer must be that begins anew; that of the rest is 206.
-    ///   - downloadProgress: counts from where it goes on.
-    ///   - destination: where the file goes when it is whole; nil as for any download.
+    ///   - resumeData: from a `DownloadRequest` or a download task.
+    ///   - fields: added to those of the first request; resume data does not contain credentials.
+    ///   - interceptor: called before the manager's.
+    ///   - validation: which responses are written when the download starts over; a response with the rest has status
+    ///     206.
+    ///   - downloadProgress: counts from the resumed offset.
+    ///   - destination: the path of the complete file; nil as for any download.
     /// - Throws: `requestInvalid` for what is no resume data.
     public func download(
         resumingWith resumeData: [UInt8],

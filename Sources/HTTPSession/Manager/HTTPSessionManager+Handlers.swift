@@ -1,16 +1,17 @@
 import HTTPCore
 public import SessionCore
 
-/// The methods of HTTP, with a handler for what comes of them. The request is under way when they return; what they
-/// return cancels it, holds it back, and knows its tasks.
+/// The HTTP methods with completion handlers. The request is under way when they return; the returned object cancels
+/// it, suspends it, and has its tasks.
 ///
-/// Handlers get what `responseSerializer` makes. For another serializer or another queue: `request`, and its `response`.
+/// Handlers get the result of `responseSerializer`. For another serializer or another queue use `request`, and its
+/// `response`.
 extension HTTPSessionManager {
     /// Runs on the session's callback queue.
     public typealias CompletionHandler =
         @Sendable (_ result: sending Result<SerializedResponse<Any>, RequestFailure>) -> Void
 
-    /// HEAD. The answer has no body.
+    /// HEAD. The response has no body.
     ///
     /// - Throws: `requestInvalid`; then the handler is not called.
     @discardableResult

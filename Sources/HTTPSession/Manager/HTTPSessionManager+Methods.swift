@@ -1,12 +1,12 @@
 import HTTPCore
 import SessionCore
 
-/// The methods of HTTP, to be awaited. When the Swift task that waits is cancelled, the request is.
+/// The HTTP methods as asynchronous functions. When the calling Swift task is cancelled, the request is cancelled.
 ///
-/// URLs are relative to `baseURL`. `requestSerializer` puts the parameters where the method wants them; `headers` go
-/// before its fields.
+/// URLs are relative to `baseURL`. `requestSerializer` places the parameters as the method requires; `headers` take
+/// precedence over its fields.
 extension HTTPSessionManager {
-    /// HEAD, with the parameters in the URL. The answer is validated as `responseSerializer` does; it has no body.
+    /// HEAD, with the parameters in the URL. The response is validated as by `responseSerializer`; it has no body.
     public func head(
         _ url: String,
         parameters: ParameterValue? = nil,
@@ -19,8 +19,8 @@ extension HTTPSessionManager {
 
     // MARK: GET
 
-    /// GET, with the parameters in the URL. The answer is what `responseSerializer` makes.
-    /// `progress` is that of the answer's body.
+    /// GET, with the parameters in the URL. The result is made by `responseSerializer`. `progress` reports the
+    /// response's body.
     public func get(
         _ url: String,
         parameters: ParameterValue? = nil,
@@ -30,7 +30,7 @@ extension HTTPSessionManager {
         try await get(url, parameters: parameters, headers: headers, progress: progress, serializer: anySerializer)
     }
 
-    /// GET, with the parameters in the URL. The answer is what the serializer makes.
+    /// GET, with the parameters in the URL. The result is made by the serializer.
     public func get<Serializer: ResponseSerializer>(
         _ url: String,
         parameters: ParameterValue? = nil,
@@ -45,8 +45,8 @@ extension HTTPSessionManager {
 
     // MARK: POST
 
-    /// POST, with the parameters in the body. The answer is what `responseSerializer` makes.
-    /// `progress` is that of the request's body.
+    /// POST, with the parameters in the body. The result is made by `responseSerializer`. `progress` reports the
+    /// request's body.
     public func post(
         _ url: String,
         parameters: ParameterValue? = nil,
@@ -56,7 +56,7 @@ extension HTTPSessionManager {
         try await post(url, parameters: parameters, headers: headers, progress: progress, serializer: anySerializer)
     }
 
-    /// POST, with the parameters in the body. The answer is what the serializer makes.
+    /// POST, with the parameters in the body. The result is made by the serializer.
     public func post<Serializer: ResponseSerializer>(
         _ url: String,
         parameters: ParameterValue? = nil,
@@ -71,8 +71,8 @@ extension HTTPSessionManager {
 
     // MARK: PUT
 
-    /// PUT, with the parameters in the body. The answer is what `responseSerializer` makes.
-    /// `progress` is that of the request's body.
+    /// PUT, with the parameters in the body. The result is made by `responseSerializer`. `progress` reports the
+    /// request's body.
     public func put(
         _ url: String,
         parameters: ParameterValue? = nil,
@@ -82,7 +82,7 @@ extension HTTPSessionManager {
         try await put(url, parameters: parameters, headers: headers, progress: progress, serializer: anySerializer)
     }
 
-    /// PUT, with the parameters in the body. The answer is what the serializer makes.
+    /// PUT, with the parameters in the body. The result is made by the serializer.
     public func put<Serializer: ResponseSerializer>(
         _ url: String,
         parameters: ParameterValue? = nil,
@@ -97,8 +97,8 @@ extension HTTPSessionManager {
 
     // MARK: PATCH
 
-    /// PATCH, with the parameters in the body. The answer is what `responseSerializer` makes.
-    /// `progress` is that of the request's body.
+    /// PATCH, with the parameters in the body. The result is made by `responseSerializer`. `progress` reports the
+    /// request's body.
     public func patch(
         _ url: String,
         parameters: ParameterValue? = nil,
@@ -108,7 +108,7 @@ extension HTTPSessionManager {
         try await patch(url, parameters: parameters, headers: headers, progress: progress, serializer: anySerializer)
     }
 
-    /// PATCH, with the parameters in the body. The answer is what the serializer makes.
+    /// PATCH, with the parameters in the body. The result is made by the serializer.
     public func patch<Serializer: ResponseSerializer>(
         _ url: String,
         parameters: ParameterValue? = nil,
@@ -123,8 +123,8 @@ extension HTTPSessionManager {
 
     // MARK: DELETE
 
-    /// DELETE, with the parameters in the URL. The answer is what `responseSerializer` makes.
-    /// `progress` is that of the answer's body.
+    /// DELETE, with the parameters in the URL. The result is made by `responseSerializer`. `progress` reports the
+    /// response's body.
     public func delete(
         _ url: String,
         parameters: ParameterValue? = nil,
@@ -134,7 +134,7 @@ extension HTTPSessionManager {
         try await delete(url, parameters: parameters, headers: headers, progress: progress, serializer: anySerializer)
     }
 
-    /// DELETE, with the parameters in the URL. The answer is what the serializer makes.
+    /// DELETE, with the parameters in the URL. The result is made by the serializer.
     public func delete<Serializer: ResponseSerializer>(
         _ url: String,
         parameters: ParameterValue? = nil,
@@ -149,8 +149,8 @@ extension HTTPSessionManager {
 
     // MARK: POST of a form
 
-    /// POST of a `multipart/form-data` body, which is read while it is sent. The answer is what `responseSerializer`
-    /// makes.
+    /// POST of a `multipart/form-data` body, which is read while it is sent. The result is made by
+    /// `responseSerializer`.
     ///
     /// ```swift
     /// _ = try await manager.post("reports", parameters: ["author": "Ada"]) { form in
@@ -174,7 +174,7 @@ extension HTTPSessionManager {
         )
     }
 
-    /// POST of a `multipart/form-data` body. The answer is what the serializer makes.
+    /// POST of a `multipart/form-data` body. The result is made by the serializer.
     public func post<Serializer: ResponseSerializer>(
         _ url: String,
         parameters: ParameterValue? = nil,
@@ -195,7 +195,7 @@ extension HTTPSessionManager {
         }.response(serializer: serializer)
     }
 
-    /// A request, with what is wrong with it as the failure of the call.
+    /// Makes a request, and throws its errors as a failure of the call.
     private func made(_ make: () throws(SessionError) -> DataRequest) throws(RequestFailure) -> DataRequest {
         do throws(SessionError) {
             return try make()

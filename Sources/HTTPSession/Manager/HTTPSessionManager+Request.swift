@@ -4,13 +4,13 @@ public import SessionCore
 extension HTTPSessionManager {
     // MARK: Requests to carry out
 
-    /// A request that is ready: its URL is absolute, and no serializer adds to it. It starts with `DataRequest.response`.
+    /// A complete request: its URL is absolute, and no serializer changes it. It starts with `DataRequest.response`.
     ///
     /// - Parameters:
     ///   - request: with an absolute URL.
-    ///   - interceptor: goes before the manager's.
-    ///   - uploadProgress: of the request's body, told from the beginning again with each attempt.
-    ///   - downloadProgress: of the answer's body, likewise.
+    ///   - interceptor: called before the manager's.
+    ///   - uploadProgress: progress of the request's body, from its beginning in each attempt.
+    ///   - downloadProgress: progress of the response's body, likewise.
     public func request(
         _ request: HTTPRequest,
         interceptor: (any RequestInterceptor)? = nil,
@@ -26,17 +26,17 @@ extension HTTPSessionManager {
         )
     }
 
-    /// A request of parameters, by `requestSerializer`.
+    /// A request that `requestSerializer` makes from parameters.
     ///
     /// - Parameters:
     ///   - method: decides where the parameters go: `RequestSettings.methodsEncodingParametersInURI`.
     ///   - url: relative to `baseURL`, or absolute.
     ///   - parameters: nil for none.
-    ///   - headers: go before the serializer's.
-    ///   - interceptor: goes before the manager's.
-    ///   - uploadProgress: of the request's body, told from the beginning again with each attempt.
-    ///   - downloadProgress: of the answer's body, likewise.
-    /// - Throws: `requestInvalid` when the request cannot be made of this.
+    ///   - headers: take precedence over the serializer's.
+    ///   - interceptor: called before the manager's.
+    ///   - uploadProgress: progress of the request's body, from its beginning in each attempt.
+    ///   - downloadProgress: progress of the response's body, likewise.
+    /// - Throws: `requestInvalid` when no request can be made from these arguments.
     public func request(
         _ method: HTTPMethod,
         _ url: String,
@@ -55,8 +55,8 @@ extension HTTPSessionManager {
         )
     }
 
-    /// A request with a `multipart/form-data` body: the parameters, then what the closure adds. The body is read while it
-    /// is sent.
+    /// A request with a `multipart/form-data` body: the parameters, then the parts that the closure adds. The body is
+    /// read while it is sent.
     ///
     /// - Throws: `requestInvalid`, and what the closure throws.
     public func multipartRequest(
@@ -84,7 +84,7 @@ extension HTTPSessionManager {
         )
     }
 
-    /// Makes a request and serializes its answer: `request(_:).response(serializer:)`.
+    /// Makes a request and serializes its response: `request(_:).response(serializer:)`.
     @concurrent
     public func response<Serializer: ResponseSerializer>(
         for request: HTTPRequest,
@@ -95,7 +95,7 @@ extension HTTPSessionManager {
 
     // MARK: Inside
 
-    /// `responseSerializer`, whatever it makes.
+    /// `responseSerializer` for objects of any type.
     var anySerializer: AnyResponseSerializer {
         func erase(_ serializer: some ResponseSerializer) -> AnyResponseSerializer {
             AnyResponseSerializer(serializer)
@@ -103,7 +103,7 @@ extension HTTPSessionManager {
         return erase(responseSerializer)
     }
 
-    /// Tells the monitors, each on its queue.
+    /// Notifies the event monitors, each on its queue.
     func notifyMonitors(_ event: @escaping @Sendable (any EventMonitor) -> Void) {
         for monitor in eventMonitors {
             (monitor.queue ?? session.thread.callbacks).enqueue { event(monitor) }

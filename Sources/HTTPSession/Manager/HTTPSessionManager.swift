@@ -2,8 +2,8 @@ public import HTTPCore
 import IOCore
 public import SessionCore
 
-/// A session for requests relative to a base URL, with parameters, and for answers as objects: what
-/// `AFHTTPSessionManager` is on Apple's systems, on a `URLSessionManager`.
+/// A session for requests with parameters, relative to a base URL, and for responses as objects: the counterpart of
+/// Apple's `AFHTTPSessionManager`, on a `URLSessionManager`.
 ///
 /// ```swift
 /// let manager = try HTTPSessionManager(
@@ -14,28 +14,28 @@ public import SessionCore
 /// await manager.invalidateSession(cancelingTasks: false)
 /// ```
 ///
-/// Every member may be called on any thread, and none waits.
+/// Every member may be called on any thread, and none blocks.
 public final class HTTPSessionManager: Sendable {
-    /// That of the session underneath.
+    /// The configuration of the session underneath.
     public typealias Configuration = URLSessionManager.Configuration
 
-    /// What makes the tasks: its hooks, its lists of tasks.
+    /// The session that makes the tasks, with its hooks and its lists of tasks.
     public let session: URLSessionManager
-    /// Adapts and retries all requests but those of `data`, behind a request's own interceptor.
+    /// Adapts and retries all requests except those of `data`, after the interceptor of the request itself.
     public let interceptor: (any RequestInterceptor)?
-    /// Told what becomes of the requests that `interceptor` sees.
+    /// Observe the requests that `interceptor` handles.
     public let eventMonitors: [any EventMonitor]
     private let base: BaseURL?
     private let serializers = SerializerBox()
     let requests = RequestTable()
 
     /// - Parameters:
-    ///   - baseURL: what URLs are relative to; one with a path is given a slash at its end if it has none. Nil: all URLs
+    ///   - baseURL: the base of relative URLs; a base with a path gets a slash at its end if it has none. Nil: all URLs
     ///     are absolute.
-    ///   - configuration: what holds for all tasks that do not say otherwise.
-    ///   - serverTrust: which server has to prove what.
-    ///   - interceptor: adapts and retries requests, behind a request's own.
-    ///   - eventMonitors: told what becomes of requests.
+    ///   - configuration: the defaults of all tasks.
+    ///   - serverTrust: the rules for trusting servers.
+    ///   - interceptor: adapts and retries requests, after the interceptor of the request itself.
+    ///   - eventMonitors: observers of requests.
     ///   - loop: the thread to share with other sessions; nil for one of its own.
     /// - Throws: `requestInvalid` for a base URL that is none, `internal` when the system has no more threads or
     ///   descriptors.
@@ -53,27 +53,27 @@ public final class HTTPSessionManager: Sendable {
         session = try URLSessionManager(configuration: configuration, serverTrust: serverTrust, loop: loop)
     }
 
-    /// That of the session underneath.
+    /// The configuration of the session underneath.
     public var configuration: Configuration { session.configuration }
-    /// Which server has to prove what.
+    /// The rules for trusting servers.
     public var serverTrust: SessionTrust { session.serverTrust }
-    /// In its normal form: with the slash.
+    /// The base URL in its normal form, with the slash.
     public var baseURL: String? { base?.text }
 
-    /// Makes requests of parameters; at first an `HTTPRequestSerializer`. Its fields, credentials among them, go out
-    /// with every request that is made from parameters, also to the host of an absolute URL.
+    /// Makes requests from parameters; by default an `HTTPRequestSerializer`. Its fields, credentials among them, are
+    /// added to every request that is made from parameters, also for the host of an absolute URL.
     public var requestSerializer: any RequestSerializer {
         get { serializers.request }
         set { serializers.request = newValue }
     }
 
-    /// Makes objects of answers where a call names no serializer; at first a `JSONResponseSerializer`.
+    /// Makes objects from responses when a call names no serializer; by default a `JSONResponseSerializer`.
     public var responseSerializer: any ResponseSerializer {
         get { serializers.response }
         set { serializers.response = newValue }
     }
 
-    /// What a URL means to this manager: relative to its base, if it has one.
+    /// Resolves a URL against the base URL.
     ///
     /// - Throws: `requestInvalid` for what is no URL, and for what is not absolute when there is no base.
     public func url(_ reference: String) throws(SessionError) -> String {
@@ -86,15 +86,15 @@ public final class HTTPSessionManager: Sendable {
 
     // MARK: All requests
 
-    /// The `DataRequest`s and `DownloadRequest`s that are under way, or held back; in no order.
+    /// The `DataRequest`s and `DownloadRequest`s that are under way or suspended, in no order.
     public var activeRequests: [Request] { requests.all }
 
-    /// Cancels all of `activeRequests`. New ones may be made meanwhile. Tasks without a request (`data`, those made with
-    /// `session`) go on: see `URLSessionManager.cancelAllTasks`.
+    /// Cancels all of `activeRequests`. New ones can be made meanwhile. Tasks without a request (`data`, and those made
+    /// with `session`) go on: see `URLSessionManager.cancelAllTasks`.
     ///
     /// - Parameters:
     ///   - queue: where `completion` runs; nil for the session's callback queue.
-    ///   - completion: called when all of them are over; one that was about to end may have ended well.
+    ///   - completion: called when all of them have ended; a request that was about to end may have succeeded.
     public func cancelAllRequests(
         queue: CallbackQueue? = nil,
         completion: (@Sendable () -> Void)? = nil
@@ -106,7 +106,7 @@ public final class HTTPSessionManager: Sendable {
         }
     }
 
-    /// The same, and returns when all of them are over.
+    /// The same; returns when all of them have ended.
     public func cancelAllRequests() async { await cancel(requests.all) }
 
     private func cancel(_ requests: [Request]) async {
@@ -118,16 +118,16 @@ public final class HTTPSessionManager: Sendable {
 
     // MARK: Plain requests
 
-    /// Makes a request and collects the answer. Any status is an answer, 404 too; redirects are followed. Base URL,
-    /// serializers, interceptors and monitors have no part in it.
+    /// Makes a request and collects the response. A response of any status is a success, 404 too; redirects are
+    /// followed. Base URL, serializers, interceptors and monitors are not used.
     ///
-    /// When the Swift task that waits is cancelled, the transfer is, and `cancelled` is thrown.
+    /// When the calling Swift task is cancelled, the transfer is cancelled, and `cancelled` is thrown.
     ///
     /// - Parameters:
     ///   - url: `http` or `https`, ASCII, percent-encoded as it shall go on the wire (RFC 3986). User information is
     ///     refused; a fragment is not sent.
-    ///   - method: GET, unless told otherwise.
-    ///   - fields: beside `Host` and the framing fields, which are made from `url` and `body`.
+    ///   - method: GET by default.
+    ///   - fields: in addition to `Host` and the framing fields, which are made from `url` and `body`.
     ///   - body: nil for none.
     public func data(
         for url: String,
@@ -140,8 +140,8 @@ public final class HTTPSessionManager: Sendable {
         )
     }
 
-    /// Makes a request and collects the answer, as `data(for:method:fields:body:)` does. A body's source is read while
-    /// it is sent, at most 128 KB ahead of what has gone.
+    /// Makes a request and collects the response, as `data(for:method:fields:body:)` does. The source of a body is read
+    /// while it is sent, at most 128 KB ahead.
     ///
     /// - Throws: also what the body's source throws, as `requestInvalid`.
     public func data(for request: HTTPRequest) async throws(SessionError) -> DataResponse {

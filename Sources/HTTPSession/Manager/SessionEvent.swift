@@ -1,6 +1,6 @@
 package import SessionCore
 
-/// What notifications tell of: more distant than hooks, in order for each task, on the session's callback queue.
+/// The events that notifications report: fewer than the hooks, in order for each task, on the session's callback queue.
 package enum SessionEvent: Sendable {
     case didResume(SessionTask)
     case didSuspend(SessionTask)

@@ -1,9 +1,9 @@
 import IOCore
 public import SessionCore
 
-/// An event loop on a thread of its own, for the tasks of one session, or of several that shall share a thread.
+/// An event loop on a thread of its own, for one session, or for several sessions that share a thread.
 ///
-/// The thread ends when nobody holds the value any more.
+/// The thread ends when the last reference is released.
 ///
 /// `@unchecked Sendable`: `isJoined` is behind `lock`; all else is immutable.
 public final class SessionLoop: @unchecked Sendable {
@@ -14,7 +14,7 @@ public final class SessionLoop: @unchecked Sendable {
 
     /// Starts the thread.
     ///
-    /// - Parameter name: for the system's lists of threads; 15 bytes of it are shown.
+    /// - Parameter name: the thread's name for the system, which shows 15 bytes of it.
     /// - Throws: `internal` when the system has no more threads or descriptors.
     public init(name: String = "SessionCore") throws(SessionError) {
         do {
@@ -27,14 +27,14 @@ public final class SessionLoop: @unchecked Sendable {
     }
 
     deinit {
-        // What a loop is given after its end it keeps, and that would be itself.
+        // A loop keeps work that is submitted after its end; here that work would retain the loop itself.
         guard !isJoined else { return }
-        // Behind all that has been handed over.
+        // The stop is the last work of the loop.
         loop.submit { [loop] in loop.stop() }
         thread.detach()
     }
 
-    /// Ends the thread and waits for its end. Not from the thread itself.
+    /// Ends the thread and waits for its end. Not to be called on that thread.
     func stopAndJoin() {
         let isFirst = lock.withLock {
             defer { isJoined = true }

@@ -4,15 +4,15 @@ import IOCore
 import ServerTrust
 import SessionCore
 
-/// The inside of a `URLSessionManager`: its tasks, and the `LoopSession` that carries them out. It lives as long as a
-/// task, or the manager.
+/// The implementation of a `URLSessionManager`: its tasks, and the `LoopSession` that carries them out. It lives as
+/// long as a task or the manager.
 ///
-/// `@unchecked Sendable`: `manager`, `isClosing`, `cancelsUnstarted` and `authorizers` are touched by work that `loop` runs, on its one thread; before the
-/// first such work nobody else has the object. `gate` is touched with `lock` held, and all else is immutable.
+/// `@unchecked Sendable`: `manager`, `isClosing`, `cancelsUnstarted` and `authorizers` are for work on `loop`; before
+/// the first such work no other thread has the object. `gate` is accessed with `lock` held, and all else is immutable.
 final class SessionThread: @unchecked Sendable {
-    /// What several threads see.
+    /// State that several threads share.
     private struct Gate {
-        /// New tasks and new work are taken while true.
+        /// Whether new tasks and new work are accepted.
         var isOpen = true
         var isEnded = false
         var waiting: [CheckedContinuation<Void, Never>] = []
@@ -28,7 +28,7 @@ final class SessionThread: @unchecked Sendable {
     let configuration: URLSessionManager.Configuration
     let serverTrust: SessionTrust
     let table = TaskTable()
-    /// For the loop; nil after the end.
+    /// For the loop; nil after the end of the session.
     private(set) var manager: LoopSession!
     /// For the loop.
     private var isClosing = false
@@ -37,11 +37,11 @@ final class SessionThread: @unchecked Sendable {
     /// Behind `lock`.
     private var gate = Gate()
     private static let endpointLimit = 4096
-    /// For the loop: what has been good for a place, and is sent there before it is asked for.
+    /// For the loop: credentials that an origin has accepted, and that are sent there before it asks.
     var authorizers: [Origin: Authorizer] = [:]
     static let authorizerLimit = 1024
 
-    /// - Parameter home: the thread to live on; nil for one of its own.
+    /// - Parameter home: the thread of the session; nil for one of its own.
     init(
         configuration: URLSessionManager.Configuration,
         serverTrust: SessionTrust,
@@ -62,9 +62,9 @@ final class SessionThread: @unchecked Sendable {
 
     // MARK: Any thread
 
-    /// - Returns: false when the session takes no more.
+    /// - Returns: false when the session has been invalidated.
     func perform(_ work: @escaping @Sendable (SessionThread) -> Void) -> Bool {
-        // The lock is held, so that nothing is handed over behind the work that ends the session.
+        // The lock is held, so that no work is submitted after the work that ends the session.
         lock.withLock {
             guard gate.isOpen else { return false }
             loop.submit { work(self) }
@@ -72,7 +72,7 @@ final class SessionThread: @unchecked Sendable {
         }
     }
 
-    /// Takes a task in.
+    /// Adds a task.
     func add(_ task: SessionTask) throws(SessionError) {
         let isOpen = lock.withLock {
             if gate.isOpen { table.insert(task) }
@@ -81,7 +81,7 @@ final class SessionThread: @unchecked Sendable {
         guard isOpen else { throw SessionError(.cancelled, "The session has been invalidated.") }
     }
 
-    /// For a look at one hook, without a copy of all.
+    /// For reading one hook, without a copy of all hooks.
     var hookBox: HooksBox { lock.withLock { gate.hooks } }
 
     var hooks: SessionHooks {
@@ -107,7 +107,7 @@ final class SessionThread: @unchecked Sendable {
         callbacks.enqueue { for observer in observers { observer(event) } }
     }
 
-    /// Where handlers run that name no queue.
+    /// The queue of handlers for which no other queue is named.
     var callbacks: CallbackQueue {
         if let queue = configuration.callbackQueue { return queue }
         return CallbackQueue { [weak self] work in
@@ -116,7 +116,8 @@ final class SessionThread: @unchecked Sendable {
         }
     }
 
-    /// A thread for the handlers, made when the first of them is to run; without one they run on the session's own.
+    /// The thread of the handlers, started for the first handler; if it cannot be started, they run on the session's
+    /// own thread.
     private var callbackLoop: SessionLoop {
         lock.withLock {
             if let callbacks = gate.callbacks { return callbacks }
@@ -126,7 +127,7 @@ final class SessionThread: @unchecked Sendable {
         }
     }
 
-    /// The thread that waits for the disk, made with the first download.
+    /// The thread that waits for the disk, started for the first download.
     var files: SessionLoop {
         lock.withLock {
             if let files = gate.files { return files }
@@ -136,7 +137,7 @@ final class SessionThread: @unchecked Sendable {
         }
     }
 
-    /// Where partial downloads are.
+    /// The folder of partial downloads.
     var temporaryFolder: String {
         configuration.temporaryFolder ?? getenv("TMPDIR").map { String(cString: $0) } ?? "/var/tmp"
     }
@@ -147,7 +148,7 @@ final class SessionThread: @unchecked Sendable {
         if let known = lock.withLock({ gate.endpoints[origin] }) { return known }
         let endpoint = try makeEndpoint(origin)
         return lock.withLock {
-            // Another thread may have been faster: one value for one place.
+            // Another thread may have added an endpoint meanwhile; an origin has only one.
             if let known = gate.endpoints[origin] { return known }
             if gate.endpoints.count >= Self.endpointLimit { gate.endpoints.removeAll() }
             gate.endpoints[origin] = endpoint
@@ -191,7 +192,7 @@ final class SessionThread: @unchecked Sendable {
         isClosing = true
         if cancelingTasks { cancelsUnstarted = true }
         manager.sessionDidBecomeInvalid = { [self] in didClose() }
-        // Those that were made in `perform`.
+        // Tasks that were made in `perform`.
         if cancelingTasks { manager.cancelResumed() }
         closeWhenEmpty()
     }
@@ -202,15 +203,15 @@ final class SessionThread: @unchecked Sendable {
         manager?.invalidateSession(cancelingTasks: cancelsUnstarted)
     }
 
-    /// On the loop: a task is complete.
+    /// On the loop, when a task is complete.
     func forget(_ task: SessionTask) {
         table.remove(task)
         if isClosing { loop.atEndOfTurn { [self] in closeWhenEmpty() } }
     }
 
-    /// On the loop, when all is closed.
+    /// On the loop, when all connections are closed.
     private func didClose() {
-        // Freed here, where it lived.
+        // It is freed on the loop that it was used on.
         manager = nil
         authorizers = [:]
         hookBox.hooks.sessionDidBecomeInvalid?()
@@ -224,7 +225,7 @@ final class SessionThread: @unchecked Sendable {
         for continuation in waiting { continuation.resume() }
     }
 
-    /// Returns when the session has ended, and its own thread with it.
+    /// Returns when the session and its own thread have ended.
     func whenEnded() async {
         await withCheckedContinuation { continuation in
             let isEnded = lock.withLock {
@@ -237,7 +238,7 @@ final class SessionThread: @unchecked Sendable {
     }
 }
 
-/// A session's hooks, so that looking at one of them copies one reference.
+/// A session's hooks in an object, so that reading one of them copies one reference.
 final class HooksBox: Sendable {
     let hooks: SessionHooks
 

@@ -2,22 +2,22 @@ public import HTTPCore
 public import ServerTrust
 public import SessionCore
 
-/// Which server has to prove what: a security policy for each host.
+/// The rules for trusting servers: a security policy for each host.
 ///
-/// The first of these that knows the host decides: `policies`, the pin files' `pinnedDomains` (most specific domain),
-/// and for all other hosts chain and host checks against `anchors`, or a refusal.
+/// The first of these that has a rule for the host decides: `policies`, then the pin files' `pinnedDomains` (most
+/// specific domain); for all other hosts chain and host are checked against `anchors`, or the host is refused.
 public struct SessionTrust: Sendable {
-    /// Where chains may end, unless a policy has anchors of its own.
+    /// Trust anchors, except for policies with anchors of their own.
     public var anchors: TrustAnchors
-    /// Policies of single hosts, on every port.
+    /// Policies of single hosts, for every port.
     public var policies: [Host: SecurityPolicy]
-    /// What `PinFile.load` has read.
+    /// The pin files that `PinFile.load` has read.
     public var pinnedDomains: PinnedDomains
-    /// Whether a host that is named nowhere is refused (Alamofire's name, and there the default); so is a port that the
-    /// `ports` of a pin file's domain leave out.
+    /// Whether a host without a rule is refused (Alamofire's name; there it is the default); so is a port that `ports`
+    /// of a pin file's domain does not list.
     public var allHostsMustBeEvaluated: Bool
 
-    /// Anchors for all hosts, and policies for some. Where a host is in both, `policies` goes before `pinnedDomains`.
+    /// Anchors for all hosts, and policies for some. `policies` takes precedence over `pinnedDomains`.
     public init(
         anchors: TrustAnchors,
         policies: [Host: SecurityPolicy] = [:],
@@ -30,10 +30,10 @@ public struct SessionTrust: Sendable {
         self.allHostsMustBeEvaluated = allHostsMustBeEvaluated
     }
 
-    /// The evaluators of a `ServerTrustManager`, Alamofire's way to say it.
+    /// The evaluators of a `ServerTrustManager`, in Alamofire's manner.
     ///
-    /// - Throws: `requestInvalid` for an evaluator that names no policy or several (`CompositeTrustEvaluator`): a handshake
-    ///   is judged by one. Say all of it in one `SecurityPolicy`: pins, revocation lists and staples go together there.
+    /// - Throws: `requestInvalid` for an evaluator with no policy or several (`CompositeTrustEvaluator`): a handshake
+    ///   is evaluated by one. Combine pins, revocation lists and staples in one `SecurityPolicy`.
     public init(anchors: TrustAnchors, serverTrustManager manager: ServerTrustManager) throws(SessionError) {
         var policies: [Host: SecurityPolicy] = [:]
         for (host, evaluator) in manager.evaluators {
@@ -53,15 +53,15 @@ public struct SessionTrust: Sendable {
         )
     }
 
-    /// What a server is held to; nil when nothing names the host.
+    /// The policy of a host; nil when no rule names it.
     public func policy(host: Host, port: UInt16) -> SecurityPolicy? {
         policies[host] ?? pinnedDomains.policy(host: host, port: port)
     }
 
-    /// What a request to that place is held to.
+    /// The policy for requests to an endpoint.
     ///
-    /// - Throws: `requestInvalid` for a host that is named and would be reached without TLS, and for one that is not
-    ///   named, or not for that port, when all must be.
+    /// - Throws: `requestInvalid` for a host that has a rule and would be reached without TLS, and for a host or port
+    ///   without a rule when all must have one.
     func policy(scheme: Endpoint.Scheme, host: Host, port: UInt16) throws(SessionError) -> SecurityPolicy {
         if let policy = policy(host: host, port: port) {
             guard scheme == .https else {
@@ -82,7 +82,7 @@ public struct SessionTrust: Sendable {
         guard !allHostsMustBeEvaluated else {
             throw SessionError(
                 .requestInvalid,
-                "\(host) has no security policy, and allHostsMustBeEvaluated asks for one. Give it one."
+                "\(host) has no security policy, and allHostsMustBeEvaluated requires one. Add a policy."
             )
         }
         return .unpinned

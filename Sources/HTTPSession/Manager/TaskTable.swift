@@ -2,7 +2,7 @@ import IOCore
 
 /// The tasks of a session that are not complete, each with its delegate.
 ///
-/// `@unchecked Sendable`: `lock` guards `tasks`, and nothing else. Nothing is called with it held.
+/// `@unchecked Sendable`: `lock` guards `tasks`. No foreign code is called with it held.
 final class TaskTable: @unchecked Sendable {
     private let lock = PosixLock()
     private var tasks: [UInt64: SessionTask] = [:]
@@ -17,7 +17,7 @@ final class TaskTable: @unchecked Sendable {
 
     var isEmpty: Bool { lock.withLock { tasks.isEmpty } }
 
-    /// In the order in which they were made.
+    /// All tasks, in the order of their creation.
     var all: [SessionTask] {
         lock.withLock { tasks.values.sorted { $0.taskIdentifier < $1.taskIdentifier } }
     }

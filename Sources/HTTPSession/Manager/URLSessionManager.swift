@@ -12,70 +12,72 @@ public import SessionCore
 /// await manager.invalidateSession(cancelingTasks: false)
 /// ```
 ///
-/// Every member may be called on any thread, and none waits. When the last reference goes, tasks that are under way are
-/// cancelled and the thread ends by itself; a program that ends should `invalidateSession` before, so that no connection
-/// is left in the middle of a word.
+/// Every member may be called on any thread, and none blocks. When the last reference is released, running tasks are
+/// cancelled and the thread ends by itself. A program should call `invalidateSession` before it ends, so that no
+/// connection is cut in the middle of a transfer.
 ///
 /// Hooks are properties of the manager: see `SessionHooks`.
 @dynamicMemberLookup
 public final class URLSessionManager: Sendable {
-    /// What a session does where a request says nothing else. It holds for the session's whole life.
+    /// The defaults of a session; requests may override some of them. They do not change while the session lives.
     public struct Configuration: Sendable {
-        /// How many connections there are, and how long they are kept.
+        /// Limits of connections: how many, and how long they are kept.
         public var session = SessionConfiguration()
-        /// How long a task may take; `HTTPRequest.timeouts` goes before.
+        /// Time limits of tasks; `HTTPRequest.timeouts` takes precedence.
         public var timeouts = TaskTimeouts()
-        /// Spoken to every `https` host that can; others get HTTP/1.1.
+        /// The highest HTTP version that is offered to `https` hosts.
         public var httpVersion = Endpoint.HTTPVersion.http1
-        /// Sent with each request that has no field of that name: `User-Agent`, `Accept`. None are added otherwise.
+        /// Fields that are added to each request without a field of that name: `User-Agent`, `Accept`. There are no
+        /// others by default.
         public var additionalFields = HTTPFields()
-        /// Whether data and upload tasks ask for gzip and deflate, and undo them. Requests that say `Accept-Encoding`
-        /// or `Range` themselves are left alone, and get what the server sends; so do downloads, which may have to go on
-        /// in the middle. An answer that is decoded has no expected length: `Content-Length` is that of the coding.
+        /// Whether data and upload tasks ask for gzip and deflate, and decode the response. Requests with an
+        /// `Accept-Encoding` or `Range` of their own get what the server sends; so do downloads, since they may have to
+        /// be resumed. A decoded response has no expected length: `Content-Length` is that of the coded body.
         public var decodesContent = true
         /// The longest body that a data task collects, in bytes; a longer one fails with `responseTooLarge`.
         public var maximumBodySize = 64 << 20
-        /// Where completion handlers, progress handlers and notifications come that name no queue; nil for a thread of
-        /// the session's own.
+        /// The queue of completion handlers, progress handlers and notifications for which no other queue is named; nil
+        /// for a thread of the session's own.
         public var callbackQueue: CallbackQueue?
-        /// What is proposed when servers ask who we are, and what they have taken; nil to remember nothing.
+        /// Credentials that are proposed for challenges, and that are added when a server has accepted them; nil to
+        /// store none.
         public var credentialStorage: CredentialStorage? = CredentialStorage()
-        /// What servers set, and what is sent back to them (RFC 6265); a request with a `Cookie` of its own is left
-        /// alone. Nil: cookies are neither taken nor sent.
+        /// The cookies that servers set, and that are sent back to them (RFC 6265); a request with a `Cookie` of its
+        /// own is left as it is. Nil: cookies are neither stored nor sent.
         public var cookieStorage: CookieStorage?
-        /// Where answers to data tasks are kept for later ones; nil: nowhere. None is shared by itself.
+        /// The cache for the responses of data tasks; nil for none. Sessions share a cache only when both are given the
+        /// same one.
         public var cache: SessionCache?
-        /// What is wanted of `cache` by requests that do not say it.
+        /// The cache policy of requests without one.
         public var cachePolicy = CachePolicy.useProtocolCachePolicy
-        /// What all connections go through; nil for none. Variables of the environment are not looked at.
+        /// The proxy of all connections; nil for none. Environment variables such as `https_proxy` are ignored.
         public var proxy: SessionProxy?
-        /// Whether a task that finds no network waits for one instead of failing with `dnsFailed` or `connectFailed`; at
-        /// most for `timeouts.total`. See `SessionHooks.taskIsWaitingForConnectivity`.
+        /// Whether a task waits for the network instead of failing with `dnsFailed` or `connectFailed`; at most for
+        /// `timeouts.total`. See `SessionHooks.taskIsWaitingForConnectivity`.
         public var waitsForConnectivity = false
         var connectivity = ConnectivityWait.routes
-        /// Where downloads are written before they are moved, in files of this user's alone. Nil: the folder that
-        /// `TMPDIR` names, or `/var/tmp`, which outlives a restart of the system. Resume data holds only in the same
-        /// folder.
+        /// The folder of partial downloads, whose files only this user can read. Nil: the folder in `TMPDIR`, or
+        /// `/var/tmp`, which survives a restart of the system. Resume data is valid only with the same folder.
         public var temporaryFolder: String?
-        /// Hosts whose connections go to a fixed place; the TLS name and the policy stay those of the host.
+        /// Fixed addresses of hosts; the TLS name and the policy stay those of the host.
         package var resolve: [Host: (host: Host, port: UInt16)] = [:]
-        /// Finds endpoints in place of `serverTrust`, `resolve`, `timeouts` and `httpVersion`: for a program that has
-        /// rules of its own. Asked once for each origin; of `serverTrust`, the pinned hosts still count for redirects.
+        /// Makes endpoints in place of `serverTrust`, `resolve`, `timeouts` and `httpVersion`, for a program with rules
+        /// of its own. Called once for each origin; the pinned hosts of `serverTrust` still count for redirects.
         package var endpoints: (@Sendable (Origin) -> Result<Endpoint, SessionError>)?
 
-        /// The defaults that stand with each property.
+        /// A configuration with the defaults of each property.
         public init() {}
     }
 
-    /// What the session was made with.
+    /// The configuration, which does not change.
     public let configuration: Configuration
-    /// Which server has to prove what. It does not change: for other policies, make another session.
+    /// The rules for trusting servers. They do not change: other rules need another session.
     public let serverTrust: SessionTrust
     let thread: SessionThread
 
     /// - Parameters:
-    ///   - configuration: what holds for all tasks that do not say otherwise.
-    ///   - serverTrust: which server has to prove what.
+    ///   - configuration: the defaults of all tasks.
+    ///   - serverTrust: the rules for trusting servers.
     ///   - loop: the thread to share with other sessions; nil for one of its own.
     /// - Throws: `internal` when the system has no more threads or descriptors.
     public init(
@@ -94,24 +96,26 @@ public final class URLSessionManager: Sendable {
 
     // MARK: Hooks
 
-    /// All of them at once.
+    /// All hooks at once.
     public var hooks: SessionHooks {
         get { thread.hooks }
         set { thread.hooks = newValue }
     }
 
-    /// One of them: `manager.taskDidComplete = { … }`.
+    /// One hook: `manager.taskDidComplete = { … }`.
     public subscript<Hook>(dynamicMember hook: WritableKeyPath<SessionHooks, Hook>) -> Hook {
         get { thread.hooks[keyPath: hook] }
         set { thread.changeHooks { $0[keyPath: hook] = newValue } }
     }
 
-    /// Has `observer` told, on the session's callback queue, what notifications tell of; as long as the session lives.
+    /// Adds an observer of the events that notifications report, for the life of the session. It is called on the
+    /// session's callback queue.
     package func observe(_ observer: @escaping @Sendable (SessionEvent) -> Void) { thread.observe(observer) }
 
     // MARK: Tasks
 
-    /// A task that collects the answer's body, or hands it on (`DataTaskDelegate.dataStream`). Any status is an answer.
+    /// A task that collects the response's body, or passes it on (`DataTaskDelegate.dataStream`). A response of any
+    /// status is a success.
     ///
     /// - Throws: `requestInvalid` when the request cannot be sent, `cancelled` when the session has been invalidated.
     public func dataTask(with request: HTTPRequest) throws(SessionError) -> DataTask {
@@ -122,7 +126,7 @@ public final class URLSessionManager: Sendable {
         return task
     }
 
-    /// The same, with what to do at the end, on the session's callback queue.
+    /// The same, with a handler that is called at the end, on the session's callback queue.
     public func dataTask(
         with request: HTTPRequest,
         completionHandler: @escaping @Sendable (Result<DataResponse, SessionError>) -> Void
@@ -148,7 +152,8 @@ public final class URLSessionManager: Sendable {
         return try uploadTask(request, isStreamed: false)
     }
 
-    /// A task that sends what `taskNeedNewBodyStream` gives, or the request's own body where the hook gives nothing.
+    /// A task that sends the body which `taskNeedNewBodyStream` returns, or the request's own body when the hook
+    /// returns nil.
     public func uploadTask(withStreamedRequest request: HTTPRequest) throws(SessionError) -> UploadTask {
         try uploadTask(request, isStreamed: true)
     }
@@ -161,12 +166,12 @@ public final class URLSessionManager: Sendable {
         return task
     }
 
-    /// A task that writes the answer's body to a file. Any status is an answer.
+    /// A task that writes the response's body to a file. A response of any status is a success.
     ///
     /// - Parameters:
-    ///   - request: whose answer is to be written.
-    ///   - destination: where the file goes when it is whole; nil: `downloadTaskDidFinishDownloading` tells, or it stays
-    ///     in the session's temporary folder.
+    ///   - request: the request whose response is written.
+    ///   - destination: the path of the complete file; nil: `downloadTaskDidFinishDownloading` decides, or the file
+    ///     stays in the session's temporary folder.
     public func downloadTask(
         with request: HTTPRequest,
         destination: DownloadDestination? = nil
@@ -174,17 +179,18 @@ public final class URLSessionManager: Sendable {
         try downloadTask(request, destination, resuming: nil)
     }
 
-    /// A task that goes on with a download that broke off, in this process or an earlier one.
+    /// A task that resumes a download that was cut off, in this process or an earlier one.
     ///
-    /// The rest is asked for with `If-Range`. An origin that has another version by now, or knows no ranges, sends the
-    /// whole, and the download starts over; where a part does not fit, or the partial file is gone or in use, the whole
-    /// is asked for. Any other status fails with `responseInvalid`, and leaves the resume data as it is.
+    /// The rest is requested with `If-Range`. An origin that has another version by now, or does not support ranges,
+    /// sends the whole file, and the download starts over. The whole file is requested when the received part does not
+    /// fit, or the partial file is missing or in use. Any other status fails with `responseInvalid`, and the resume
+    /// data stays valid.
     ///
     /// - Parameters:
-    ///   - resumeData: of `DownloadTaskDelegate.resumeData` or `cancel(byProducingResumeData:)`.
-    ///   - fields: sent beside those of the first request, and in their place where the names are the same. Credentials
-    ///     are not part of the resume data.
-    ///   - destination: where the file goes when it is whole; nil as for any download.
+    ///   - resumeData: from `DownloadTaskDelegate.resumeData` or `cancel(byProducingResumeData:)`.
+    ///   - fields: added to those of the first request; they replace fields of the same name. Resume data does not
+    ///     contain credentials.
+    ///   - destination: the path of the complete file; nil as for any download.
     /// - Throws: `requestInvalid` for what is no resume data.
     public func downloadTask(
         withResumeData resumeData: [UInt8],
@@ -195,7 +201,7 @@ public final class URLSessionManager: Sendable {
         return try downloadTask(try resumption.request(fields), destination, resuming: resumption)
     }
 
-    /// The same for a request that was made anew: its own fields go before those of the first.
+    /// The same for a new request: its own fields replace those of the first request.
     func downloadTask(
         with request: HTTPRequest,
         resuming resumption: ResumeData,
@@ -219,7 +225,7 @@ public final class URLSessionManager: Sendable {
         return task
     }
 
-    /// What is wrong with a request is told on the caller's stack.
+    /// Reports errors of a request to the caller, before a task exists.
     private func check(_ request: HTTPRequest) throws(SessionError) {
         let url = try RequestURL(request.url)
         var fields = request.fields
@@ -228,24 +234,24 @@ public final class URLSessionManager: Sendable {
         _ = try thread.endpoint(for: url)
     }
 
-    /// The tasks that are not complete, in the order in which they were made.
+    /// The tasks that are not complete, in the order of their creation.
     public var tasks: [SessionTask] { thread.table.all }
-    /// Those of `tasks` that are data tasks, uploads not among them.
+    /// The data tasks among `tasks`, without the uploads.
     public var dataTasks: [DataTask] { tasks.compactMap { $0 is UploadTask ? nil : $0 as? DataTask } }
-    /// Those of `tasks` that send a body.
+    /// The upload tasks among `tasks`.
     public var uploadTasks: [UploadTask] { tasks.compactMap { $0 as? UploadTask } }
-    /// Cancels all of `tasks`, those that were not resumed among them; new ones may be made.
+    /// Cancels all of `tasks`, also those that were never resumed; new tasks can still be made.
     public func cancelAllTasks() {
         for task in tasks { task.cancel() }
     }
 
-    /// Those of `tasks` that write to a file.
+    /// The download tasks among `tasks`.
     public var downloadTasks: [DownloadTask] { tasks.compactMap { $0 as? DownloadTask } }
 
     // MARK: The loop
 
-    /// Does something with the session on its loop: `LoopTaskDelegate`s, streaming and all of `LoopTask` are used there,
-    /// and must not be taken elsewhere. Work that blocks holds up every task.
+    /// Runs `work` on the session's loop. `LoopTask`s and their delegates are used there, and must not be used on
+    /// another thread. Work that blocks delays every task.
     ///
     /// - Returns: false, and `work` is dropped, when the session has been invalidated.
     @discardableResult
@@ -253,17 +259,16 @@ public final class URLSessionManager: Sendable {
         thread.perform { work($0.manager) }
     }
 
-    /// Where requests for a URL go, and what is asked of the server there: the same value for the same scheme, host
-    /// and port. For `SessionRequest`s in `perform`.
+    /// The endpoint of a URL: the same value for the same scheme, host and port. For `SessionRequest`s in `perform`.
     ///
     /// - Throws: `requestInvalid` when the URL is none, or when `serverTrust` refuses it.
     public func endpoint(for url: String) throws(SessionError) -> Endpoint {
         try thread.endpoint(for: RequestURL(url))
     }
 
-    /// Takes no new tasks, lets those that are there end (or cancels them), closes all connections, and returns when
-    /// all is over, with the session's own thread. A task that was never resumed is waited for too: resume it, or cancel
-    /// it. May be called more than once, and to cancel after waiting has begun.
+    /// Accepts no new tasks, waits for the end of the existing ones (or cancels them), closes all connections, and
+    /// returns when the session's own thread has ended. It waits also for tasks that were never resumed: resume or
+    /// cancel these. It may be called more than once, and to cancel after waiting has begun.
     public func invalidateSession(cancelingTasks: Bool) async {
         thread.invalidate(cancelingTasks: cancelingTasks)
         await thread.whenEnded()

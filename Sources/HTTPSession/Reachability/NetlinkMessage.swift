@@ -1,18 +1,18 @@
 import CShims
 
-/// One message of a routing socket (rtnetlink(7)), as far as reachability asks.
+/// One message of a routing socket (rtnetlink(7)), as far as reachability needs it.
 ///
-/// Numbers are in the machine's own byte order; what is shorter than its kind demands is malformed.
+/// Numbers have the machine's byte order; a message shorter than its kind requires is malformed.
 enum NetlinkMessage: Equatable {
     case link(NetworkLink)
     case route(NetworkRoute)
-    /// The end of an answer with many parts.
+    /// The end of a reply with several parts.
     case done
-    /// The answer to a question that failed, with the `errno` value; 0 confirms.
+    /// The reply to a failed request, with the `errno` value; 0 confirms a request.
     case error(Int32)
     case other
 
-    /// Reads the messages of one datagram, those of other questions left out.
+    /// Reads the messages of one datagram, except those that reply to other requests.
     ///
     /// - Returns: nil when the datagram is malformed.
     static func messages(in datagram: borrowing Span<UInt8>, sequence: UInt32) -> [NetlinkMessage]? {
@@ -47,7 +47,7 @@ enum NetlinkMessage: Equatable {
 
     fileprivate static func aligned(_ length: Int) -> Int { (length + 3) & ~3 }
 
-    /// Calls `body` with the type and the place of the value of each attribute (struct rtattr).
+    /// Calls `body` with the type of each attribute (struct rtattr) and the range of its value.
     ///
     /// - Returns: false when the attributes are malformed.
     fileprivate static func attributes(
@@ -60,7 +60,7 @@ enum NetlinkMessage: Equatable {
             guard message.count - position >= 4 else { return false }
             let length = Int(message.native16(position))
             guard length >= 4, length <= message.count - position else { return false }
-            // The two upper bits say how the value is made.
+            // The two upper bits are flags of the value's form.
             body(Int(message.native16(position + 2) & 0x3FFF), (position + 4)..<(position + length))
             position += aligned(length)
         }
@@ -75,7 +75,7 @@ struct NetworkLink: Equatable {
     /// ARPHRD_… (netdevice(7)).
     var hardware: UInt16
     var name: String
-    /// The driver's kind, where it says one (`wwan`, `wireguard`, `veth`).
+    /// The driver's kind if it has one (`wwan`, `wireguard`, `veth`).
     var kind: String
 
     /// struct ifinfomsg and its attributes IFLA_IFNAME (3) and IFLA_LINKINFO (18) with IFLA_INFO_KIND (1) in it.
@@ -111,34 +111,34 @@ struct NetworkLink: Equatable {
         self.kind = kind
     }
 
-    /// Whether packets leave by it: it is up and has a carrier.
+    /// Whether the link can send packets: it is up and has a carrier.
     var isRunning: Bool { flags & PINPROXY_LINK_UP != 0 && flags & PINPROXY_LINK_RUNNING != 0 }
     var isLoopback: Bool { flags & PINPROXY_LINK_LOOPBACK != 0 }
 
-    /// What sort of link it is.
+    /// The type of the link.
     ///
-    /// - Parameter isWireless: whether the system has a radio of IEEE 802.11 under that name.
+    /// - Parameter isWireless: whether the interface has an IEEE 802.11 radio.
     func connectionType(isWireless: Bool) -> NetworkReachabilityManager.ConnectionType {
         if kind == "wwan" || name.hasPrefix("wwan") { return .cellular }
         switch hardware {
         case 1: return isWireless ? .wifi : .ethernet
         case 801...803: return .wifi
-        // ARPHRD_PPP, ARPHRD_RAWIP, ARPHRD_PHONET: how modems show.
+        // ARPHRD_PPP, ARPHRD_RAWIP, ARPHRD_PHONET: the types of modems.
         case 512, 519, 820: return .cellular
         default: return .other
         }
     }
 }
 
-/// A route: the way to a set of addresses.
+/// A route to a set of addresses.
 struct NetworkRoute: Equatable {
-    /// Whether it is the way to all addresses that have no other.
+    /// Whether it is the route to all addresses without another one.
     var isDefault: Bool
-    /// Whether packets are sent on by it, and not refused or dropped.
+    /// Whether packets are forwarded by it, and not refused or dropped.
     var isUnicast: Bool
-    /// The interface; 0 where it names none.
+    /// The index of the interface; 0 for none.
     var link: Int32
-    /// The lower wins.
+    /// The route with the lowest metric is used.
     var metric: UInt32
 
     /// struct rtmsg and its attributes RTA_OIF (4), RTA_PRIORITY (6), RTA_MULTIPATH (9).
@@ -198,7 +198,7 @@ extension Span where Element == UInt8 {
         #endif
     }
 
-    /// A text that may end with zeros.
+    /// A text without its trailing zeros.
     fileprivate func text(_ range: Range<Int>) -> String {
         var bytes: [UInt8] = []
         for index in range where self[index] != 0 { bytes.append(self[index]) }

@@ -2,11 +2,11 @@ public import HTTPCore
 import IOCore
 public import SessionCore
 
-/// Whether the network, or one host, can be reached, and by what sort of link; told as it changes.
+/// Reports whether the network, or one host, is reachable, by which type of link, and its changes.
 ///
-/// The answer is the kernel's (rtnetlink(7)): whether it has a way for packets over a link that is up and has a
-/// carrier. It says nothing of what lies beyond: a server that is down is reachable. Use it to tell people why a
-/// request failed and to know when to try again, not to decide whether to try.
+/// The source is the kernel (rtnetlink(7)): it has a route over a link that is up and has a carrier. That says nothing
+/// about the network beyond: a server that is down is reachable. Use it to explain failures to people and to decide
+/// when to retry, not whether to try.
 ///
 /// ```swift
 /// let reachability = NetworkReachabilityManager()
@@ -15,38 +15,39 @@ public import SessionCore
 ///
 /// Every member may be called on any thread.
 public final class NetworkReachabilityManager: Sendable {
-    /// The sort of link that packets leave by.
+    /// The type of link that sends packets.
     public enum ConnectionType: Sendable, Hashable {
-        /// A cable, or what the kernel shows as one: a virtual machine's or a container's link too.
+        /// A cable, or a link that the kernel treats as one, for example that of a virtual machine or a container.
         case ethernet
         /// A wireless network (IEEE 802.11).
         case wifi
-        /// A modem: a mobile network, or dialled.
+        /// A modem: a mobile network, or a dial-up connection.
         case cellular
-        /// The machine itself, tunnels, and what is none of the others.
+        /// The machine itself, tunnels, and all other types.
         case other
     }
 
-    /// What there is to know at a time; `reachable` says by what sort of link.
+    /// The status at a time; `reachable` has the type of link.
     public enum NetworkReachabilityStatus: Sendable, Hashable {
-        /// Not listening, or not yet known.
+        /// There is no listener, or the status is not known yet.
         case unknown
-        /// There is no way for packets; for a name, also when it has no address.
+        /// There is no route; for a name, also when it has no address.
         case notReachable
-        /// There is a way, and packets leave by that sort of link.
+        /// There is a route, over that type of link.
         case reachable(ConnectionType)
     }
 
     private let target: ReachabilityMachine.Target
     private let state = ReachabilityState()
 
-    /// The network as a whole: reachable when there is a default route, of IPv4 or IPv6, over a link that runs.
+    /// Watches the network as a whole: it is reachable when there is a default route, of IPv4 or IPv6, over a running
+    /// link.
     public init() {
         target = .everything
     }
 
-    /// One host: reachable when there is a route to one of its addresses. A name is looked up by the system's resolver
-    /// at the start and after each change of the network.
+    /// Watches one host: it is reachable when there is a route to one of its addresses. The system's resolver looks up
+    /// a name at the start and after each change of the network.
     public init(host: Host) {
         target = host.address.map { .address($0) } ?? .name(host.description)
     }
@@ -55,10 +56,10 @@ public final class NetworkReachabilityManager: Sendable {
         state.stop()
     }
 
-    /// The latest; `unknown` while nobody listens.
+    /// The latest status; `unknown` without a listener.
     public var status: NetworkReachabilityStatus { state.status }
 
-    /// Whether `status` is `reachable`, by any link. False while nobody listens.
+    /// Whether `status` is `reachable`, by any link. False without a listener.
     public var isReachable: Bool {
         if case .reachable = status { return true }
         return false
@@ -67,16 +68,16 @@ public final class NetworkReachabilityManager: Sendable {
     /// Whether `status` is `reachable` by `ethernet` or `wifi`.
     public var isReachableOnEthernetOrWiFi: Bool { [.reachable(.ethernet), .reachable(.wifi)].contains(status) }
 
-    /// Whether `status` is `reachable` by `cellular`, where each byte may have its price.
+    /// Whether `status` is `reachable` by `cellular`, where data may cost money.
     public var isReachableOnCellular: Bool { status == .reachable(.cellular) }
 
-    /// Whether there is a listener; it is told of changes until `stopListening`.
+    /// Whether there is a listener.
     public var isListening: Bool { state.isListening }
 
-    /// Has `listener` told of the status as soon as it is known, and of each other one from then on; in place of a
-    /// former listener.
+    /// Starts to call `listener` with the status when it is known, and with each change. It replaces an earlier
+    /// listener.
     ///
-    /// - Parameter listener: called on a thread of this manager's, one call at a time. It should return soon.
+    /// - Parameter listener: called on a thread of this manager, one call at a time. It should return soon.
     /// - Throws: `internal` when the system has no more descriptors or threads.
     public func startListening(
         onUpdatePerforming listener: @escaping @Sendable (NetworkReachabilityStatus) -> Void
@@ -84,14 +85,14 @@ public final class NetworkReachabilityManager: Sendable {
         try state.start(target, listener)
     }
 
-    /// Ends it. The listener is not called again once this has returned, unless this is called by the listener.
+    /// Stops listening. There are no calls of the listener after this has returned, unless the listener itself calls
+    /// it.
     public func stopListening() {
         state.stop()
     }
 
-    /// The statuses from now on, the present one first when it is known. Starts to listen, and takes the place of a
-    /// former listener; ends with `stopListening` or another listener. Of statuses that nobody has taken yet, the
-    /// latest remains.
+    /// The statuses from now on, beginning with the present one when it is known. It starts to listen in place of an
+    /// earlier listener, and ends with `stopListening` or another listener. Of unread statuses only the latest is kept.
     public func statuses() throws(SessionError) -> AsyncStream<NetworkReachabilityStatus> {
         let (stream, continuation) = AsyncStream.makeStream(
             of: NetworkReachabilityStatus.self,
@@ -105,7 +106,7 @@ public final class NetworkReachabilityManager: Sendable {
     }
 }
 
-/// Finishes a stream when the last one who could add to it has gone.
+/// Finishes a stream when its last producer has been released.
 private final class StreamEnding: Sendable {
     private let finish: @Sendable () -> Void
     init(_ finish: @escaping @Sendable () -> Void) { self.finish = finish }

@@ -1,16 +1,16 @@
 import HTTPCore
 
-/// What reachability asks the kernel, and what it makes of the answers. A value: an event goes in, what is to be done
-/// comes out; the monitor carries it out.
+/// The requests to the kernel, and the status from its replies. A value: an event goes in, actions come out, and the
+/// monitor carries them out.
 ///
-/// Each change of the network begins a round of questions; a change in the middle of one begins another when it is
-/// over, so that the last word is about the network as it is.
+/// Each change of the network begins a round of requests. A change during a round begins another one at its end, so
+/// that the final status is up to date.
 struct ReachabilityMachine {
     typealias Status = NetworkReachabilityManager.NetworkReachabilityStatus
 
-    /// Whose reachability it is.
+    /// The watched destination.
     enum Target: Equatable, Sendable {
-        /// Any address beyond this machine's links: whether there is a default route over a link that runs.
+        /// Any address beyond this machine: whether there is a default route over a running link.
         case everything
         case address(IPAddress)
         /// A name, which is looked up in each round.
@@ -22,7 +22,7 @@ struct ReachabilityMachine {
         case askRoutes(sequence: UInt32)
         case askRoute(IPAddress, sequence: UInt32)
         case resolve(String, sequence: UInt32)
-        /// The status is not the one that was told last.
+        /// The status has changed since the last report.
         case report(Status)
     }
 
@@ -34,7 +34,7 @@ struct ReachabilityMachine {
         case routeToAddress(Int)
     }
 
-    /// The number of the question that is open: answers to others are not taken.
+    /// The number of the open request; replies to others are ignored.
     private(set) var sequence: UInt32 = 0
     private let target: Target
     private let isWireless: (String) -> Bool
@@ -45,7 +45,7 @@ struct ReachabilityMachine {
     private var links: [NetworkLink] = []
     private var defaultRoutes: [NetworkRoute] = []
 
-    /// - Parameter isWireless: whether the system has a radio of IEEE 802.11 under an interface's name.
+    /// - Parameter isWireless: whether an interface has an IEEE 802.11 radio.
     init(_ target: Target, isWireless: @escaping (String) -> Bool) {
         self.target = target
         self.isWireless = isWireless
@@ -53,7 +53,7 @@ struct ReachabilityMachine {
 
     // MARK: Events
 
-    /// The network may be another than at the last look; also the first event of all.
+    /// The network may have changed; this is also the first event.
     mutating func networkChanged() -> [Action] {
         guard phase == .idle else {
             hasChanged = true
@@ -62,19 +62,19 @@ struct ReachabilityMachine {
         return beginRound()
     }
 
-    /// Answers were lost: the round begins again.
+    /// Replies were lost: the round begins again.
     mutating func repliesLost() -> [Action] {
         phase == .idle ? [] : beginRound()
     }
 
-    /// - Parameter addresses: none when the name has none, or cannot be looked up now.
+    /// - Parameter addresses: empty when the name has none, or cannot be looked up now.
     mutating func resolved(_ addresses: [IPAddress], sequence: UInt32) -> [Action] {
         guard phase == .resolving, sequence == self.sequence else { return [] }
         self.addresses = addresses
         return addresses.isEmpty ? finish(.notReachable) : askLinks()
     }
 
-    /// - Parameter message: of the answer that bears `sequence`.
+    /// - Parameter message: part of the reply with the number `sequence`.
     mutating func received(_ message: NetlinkMessage) -> [Action] {
         switch (phase, message) {
         case (.links, .link(let link)):
@@ -156,7 +156,8 @@ struct ReachabilityMachine {
         return usable.first.map { .reachable($0) } ?? .notReachable
     }
 
-    /// Nil when nothing goes out that way now: the kernel keeps routes over links whose carrier is gone.
+    /// The type of a route's link; nil when it cannot send packets: the kernel keeps routes over links without a
+    /// carrier.
     private func connectionType(
         of route: NetworkRoute,
         beyondThisMachine: Bool = false

@@ -2,10 +2,10 @@ import Glibc
 import HTTPCore
 import IOCore
 
-/// Watches the network on one loop: carries out what the machine says.
+/// Watches the network on one loop, and carries out the machine's actions.
 ///
-/// All members but `init` are for the loop's thread. `@unchecked Sendable`: it is handed to that thread before it
-/// starts, and reached by others through `EventLoop.submit` alone.
+/// All members except `init` are for the loop's thread. `@unchecked Sendable`: it is passed to that thread before the
+/// thread starts, and other threads reach it only through `EventLoop.submit`.
 final class ReachabilityMonitor: @unchecked Sendable {
     private let loop: EventLoop
     private let changes: NetlinkSocket
@@ -14,7 +14,7 @@ final class ReachabilityMonitor: @unchecked Sendable {
     private let report: (NetworkReachabilityManager.NetworkReachabilityStatus) -> Void
     private var isStopped = false
 
-    /// The sockets are of the network namespace of the thread that calls.
+    /// The sockets belong to the network namespace of the calling thread.
     init(
         _ target: ReachabilityMachine.Target,
         loop: EventLoop,
@@ -30,7 +30,7 @@ final class ReachabilityMonitor: @unchecked Sendable {
     func start() throws(IOFailure) {
         try loop.register(changes.descriptor, .readable, SocketHandler { [unowned self] in readChanges() })
         try loop.register(questions.descriptor, .readable, SocketHandler { [unowned self] in readReplies() })
-        // Only now, when a change from here on is told.
+        // Only now, since from here on a change is reported.
         perform(machine.networkChanged())
     }
 
@@ -85,7 +85,7 @@ final class ReachabilityMonitor: @unchecked Sendable {
         do {
             try questions.ask(question, sequence: sequence)
         } catch {
-            // As if the kernel had answered so: no buffers, or no way to that family of addresses.
+            // Handled as an error reply of the kernel: no buffers, or no route to that family of addresses.
             loop.atEndOfTurn { [weak self] in
                 guard let self, machine.sequence == sequence else { return }
                 perform(machine.received(.error(error.code)))
@@ -93,7 +93,7 @@ final class ReachabilityMonitor: @unchecked Sendable {
         }
     }
 
-    /// getaddrinfo(3) blocks: on a thread of its own.
+    /// getaddrinfo(3) blocks, and runs on a thread of its own.
     private func resolve(_ name: String, _ sequence: UInt32) {
         weak let monitor = self
         let deliver: @Sendable ([IPAddress]) -> Void = { [loop] addresses in
@@ -121,7 +121,7 @@ final class ReachabilityMonitor: @unchecked Sendable {
     }
 
     private static func isWireless(_ name: String) -> Bool {
-        // An interface's name has no slash.
+        // The name of an interface contains no slash.
         access("/sys/class/net/\(name)/phy80211", F_OK) == 0 || access("/sys/class/net/\(name)/wireless", F_OK) == 0
     }
 }

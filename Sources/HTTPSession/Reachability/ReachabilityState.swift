@@ -1,13 +1,13 @@
 import IOCore
 import SessionCore
 
-/// What the threads share that use a `NetworkReachabilityManager`, and the thread that listens.
+/// The state that the users of a `NetworkReachabilityManager` share with its listening thread.
 ///
-/// `@unchecked Sendable`: everything mutable is touched with `lock` held.
+/// `@unchecked Sendable`: everything mutable is accessed with `lock` held.
 final class ReachabilityState: @unchecked Sendable {
     typealias Status = NetworkReachabilityManager.NetworkReachabilityStatus
 
-    /// The thread that listens, and what it listens for.
+    /// The listening thread, and its monitor.
     private final class Listening: Sendable {
         let loop: EventLoop
         let monitor: ReachabilityMonitor
@@ -24,7 +24,7 @@ final class ReachabilityState: @unchecked Sendable {
     private var current: Status = .unknown
     private var listening: Listening?
     private var listener: (@Sendable (Status) -> Void)?
-    /// Tells the threads apart of which one was stopped while it had something to tell.
+    /// The number of the listening thread, by which reports of a stopped one are recognised.
     private var number: UInt64 = 0
 
     var status: Status { lock.withLock { current } }
@@ -45,7 +45,7 @@ final class ReachabilityState: @unchecked Sendable {
             let monitor = try ReachabilityMonitor(target, loop: loop) { [weak self] in self?.report($0, from: mine) }
             try monitor.start()
             let started = try Listening(loop: loop, monitor: monitor)
-            // Its listener, or another thread, may have asked for the end meanwhile.
+            // The listener, or another thread, may have stopped it meanwhile.
             let isWanted = lock.withLock {
                 guard number == mine else { return false }
                 listening = started
@@ -54,7 +54,7 @@ final class ReachabilityState: @unchecked Sendable {
             if !isWanted { stopListening(started) }
         } catch {
             stop()
-            throw SessionError(.internal, "The network's changes cannot be listened to: \(error).")
+            throw SessionError(.internal, "Changes of the network cannot be watched: \(error).")
         }
     }
 
@@ -74,7 +74,7 @@ final class ReachabilityState: @unchecked Sendable {
             listening.monitor.stop()
             listening.loop.stop()
         }
-        // The listener itself may have asked for the end: its thread cannot wait for itself.
+        // The listener itself may call this: its thread cannot wait for itself.
         if listening.thread.isCurrent { listening.thread.detach() } else { listening.thread.join() }
     }
 

@@ -4,11 +4,11 @@ import SessionCore
 extension HTTPRequest {
     /// A curl(1) command that makes the same request, for a shell.
     ///
-    /// It asks for no pins: it is for looking at a request, not for replacing it. A body that is read while it is sent
-    /// is named as the file `body`; one of bytes that are no printable text is piped in by printf(1).
+    /// It has no pins: it is for inspecting a request, not for replacing it. A body from a source is named as the file
+    /// `body`; bytes that are no printable text are piped in by printf(1).
     ///
     /// - Parameter redactingSecrets: whether the values of Authorization, Proxy-Authorization and Cookie are left out,
-    ///   as befits what may reach a log. The URL and the body are there in any case.
+    ///   for logs. The URL and the body are always included.
     public func cURLDescription(redactingSecrets: Bool = true) -> String {
         var words = ["curl"]
         switch (method, body.length) {
@@ -18,7 +18,7 @@ extension HTTPRequest {
         }
         for (name, value) in fields.list {
             let isSecret = ["authorization", "proxy-authorization", "cookie"].contains(name.lowercased())
-            // With a colon alone curl would take the field away.
+            // With a colon alone curl would remove the field.
             let field = value.isEmpty ? "\(name);" : "\(name): \(isSecret && redactingSecrets ? "***" : value)"
             words.append("--header \(Self.quoted(field))")
         }
@@ -41,22 +41,22 @@ extension HTTPRequest {
             appendOwnContentType(to: &words)
             words.append("--data-binary @body")
         }
-        // Brackets and braces would make several URLs of one.
+        // curl would expand brackets and braces to several URLs.
         words.append("--globoff --path-as-is \(Self.quoted(url))")
         return input + words.joined(separator: " ")
     }
 
-    /// curl calls a body a form, unless told otherwise.
+    /// By default curl gives a body the content type of a form.
     private func appendOwnContentType(to words: inout [String]) {
         if fields.value(for: "Content-Type") == nil { words.append("--header 'Content-Type:'") }
     }
 
-    /// In single quotes, as every POSIX shell reads them.
+    /// Quotes a text for POSIX shells, with single quotes.
     private static func quoted(_ text: String) -> String {
         "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: #"'\''"#) + "'"
     }
 
-    /// Text without control characters but line feeds and tabs.
+    /// Whether this is text without control characters other than line feeds and tabs.
     private static func printable(_ bytes: [UInt8]) -> String? {
         guard bytes.allSatisfy({ ($0 >= 0x20 && $0 != 0x7F) || $0 == 0x0A || $0 == 0x09 }) else { return nil }
         return String(validating: bytes, as: UTF8.self)

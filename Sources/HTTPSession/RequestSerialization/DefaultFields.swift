@@ -1,7 +1,7 @@
 import Glibc
 import HTTPCore
 
-/// The fields that request serializers set unless told otherwise.
+/// The fields that request serializers set by default.
 enum DefaultFields {
     static func all() -> HTTPFields {
         var fields = HTTPFields()
@@ -11,10 +11,10 @@ enum DefaultFields {
         return fields
     }
 
-    /// The user's languages in falling preference, at most six: `de-DE;q=1, en;q=0.9`.
+    /// The user's languages in descending preference, at most six: `de-DE;q=1, en;q=0.9`.
     ///
-    /// From the environment as gettext(3) reads it: `LANGUAGE`, unless the locale is `C`, then the locale itself, which
-    /// is the first of `LC_ALL`, `LC_MESSAGES` and `LANG` that is set. nil when it names no language.
+    /// They are read from the environment as by gettext(3): `LANGUAGE`, unless the locale is `C`, then the locale
+    /// itself, which is the first of `LC_ALL`, `LC_MESSAGES` and `LANG` that is set. nil when these name no language.
     static func acceptLanguage(environment: (String) -> String?) -> String? {
         let locale = ["LC_ALL", "LC_MESSAGES", "LANG"].lazy.compactMap(environment).first { !$0.isEmpty } ?? "C"
         guard let own = languageTag(locale) else { return nil }
@@ -26,7 +26,7 @@ enum DefaultFields {
             .joined(separator: ", ")
     }
 
-    /// `de_DE.UTF-8@euro` as `de-DE`; nil for `C`, `POSIX` and what is no language.
+    /// Converts `de_DE.UTF-8@euro` to `de-DE`; nil for `C`, `POSIX` and names that are no language.
     private static func languageTag(_ locale: String) -> String? {
         let name = locale.prefix { $0 != "." && $0 != "@" }
         let subtags = name.split(omittingEmptySubsequences: false) { $0 == "_" || $0 == "-" }
@@ -40,7 +40,8 @@ enum DefaultFields {
         return subtags.joined(separator: "-")
     }
 
-    /// The program's name and this library's, as products (RFC 9110, section 10.1.5). Nothing of the user or the host.
+    /// The program's name and this library's, as products (RFC 9110, section 10.1.5). It reveals nothing about the user
+    /// or the host.
     static func userAgent(program: String) -> String {
         let name = program.split(separator: "/").last.map(String.init) ?? ""
         let token = name.utf8.map { ASCII.isToken($0) ? $0 : UInt8(ascii: "-") }

@@ -1,16 +1,17 @@
 public import SessionCore
 
-/// Parameters as a query string: in the URL for GET, HEAD and DELETE, as a form in the body for all other methods.
+/// Writes parameters as a query string: in the URL for GET, HEAD and DELETE, as a form in the body for all other
+/// methods.
 public struct HTTPRequestSerializer: RequestSerializer {
-    /// What is set on each request, and how queries are written.
+    /// Fields and limits of each request, and the form of queries.
     public var settings: RequestSettings
 
-    /// AFNetworking's rules, unless the settings say otherwise.
+    /// A serializer with AFNetworking's rules as the default settings.
     public init(settings: RequestSettings = RequestSettings()) {
         self.settings = settings
     }
 
-    /// - Throws: `requestInvalid` for parameters that are no dictionary, or cannot be written in the charset.
+    /// - Throws: `requestInvalid` for parameters that are no dictionary, or cannot be encoded in the charset.
     public func serialize(_ request: HTTPRequest, parameters: ParameterValue?) throws(SessionError) -> HTTPRequest {
         var (request, rest) = try settings.apply(to: request, parameters)
         guard let rest else { return request }

@@ -1,20 +1,20 @@
 public import HTTPCore
 public import SessionCore
 
-/// Parameters as a JSON body; in the URL's query for GET, HEAD and DELETE.
+/// Writes parameters as a JSON body; in the URL's query for GET, HEAD and DELETE.
 public struct JSONRequestSerializer: RequestSerializer {
-    /// What is set on each request.
+    /// Fields and limits of each request.
     public var settings: RequestSettings
-    /// How the body is written; compact, unless told otherwise.
+    /// Options for writing the body; compact by default.
     public var writingOptions: JSONWritingOptions
 
-    /// Compact JSON, unless told otherwise.
+    /// A serializer for compact JSON by default.
     public init(settings: RequestSettings = RequestSettings(), writingOptions: JSONWritingOptions = []) {
         self.settings = settings
         self.writingOptions = writingOptions
     }
 
-    /// - Throws: `requestInvalid`, also for a number that JSON cannot say: infinities and NaN.
+    /// - Throws: `requestInvalid`, also for infinities and NaN, which JSON cannot express.
     public func serialize(_ request: HTTPRequest, parameters: ParameterValue?) throws(SessionError) -> HTTPRequest {
         var (request, rest) = try settings.apply(to: request, parameters)
         guard let rest else { return request }
@@ -28,7 +28,7 @@ public struct JSONRequestSerializer: RequestSerializer {
         return request
     }
 
-    /// A request with any JSON for its body, whatever its method; numbers keep their spelling.
+    /// A request with any JSON as its body, whatever its method; numbers keep their spelling.
     public func request(
         _ method: HTTPMethod,
         _ url: String,

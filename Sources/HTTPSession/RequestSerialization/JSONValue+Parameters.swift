@@ -1,5 +1,5 @@
 extension JSONValue {
-    /// A number that JSON has no word for.
+    /// A number that JSON cannot express.
     struct NotFinite: Error { let value: Double }
 
     /// Sets become arrays, sorted.

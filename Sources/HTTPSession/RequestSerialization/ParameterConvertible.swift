@@ -1,6 +1,6 @@
-/// A type that is one parameter, whatever `Codable` makes of it: Foundation's `Decimal`, whose parts would otherwise be
-/// sent one by one (`HTTPSessionFoundation` has it).
+/// A type that is sent as one parameter, and not by its `Codable` members; for example Foundation's `Decimal` (in
+/// `HTTPSessionFoundation`).
 public protocol ParameterConvertible {
-    /// What is sent for it.
+    /// The parameter to send.
     var parameterValue: ParameterValue { get }
 }

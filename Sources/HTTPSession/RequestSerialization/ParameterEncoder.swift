@@ -1,16 +1,16 @@
 extension ParameterValue {
-    /// Parameters from an `Encodable` type, as `Codable` sees it. Members keep their order; optional ones that are nil
-    /// are left out, unless the type encodes them. What is `ParameterConvertible` is asked what it is.
+    /// Makes parameters from an `Encodable` value. Members keep their order; optional ones that are nil are left out,
+    /// unless the type encodes them. A `ParameterConvertible` value is converted by itself.
     ///
-    /// - Throws: what the type throws.
+    /// - Throws: the type's own errors.
     public init(encoding value: some Encodable) throws {
         self = try ParameterEncoder.encode(value, codingPath: [])
     }
 }
 
-/// Collects what a type encodes, at one place of the whole.
+/// Collects the encoded values at one position of the result.
 final class ParameterEncoder: Encoder {
-    /// A value, or a nested place that is read when the whole is.
+    /// A value, or a nested container that is read at the end.
     enum Content {
         case value(ParameterValue)
         case nested(ParameterEncoder)
@@ -138,7 +138,7 @@ private struct SingleParameter: SingleValueEncodingContainer {
     func encode(_ value: Bool) { encoder.single = .bool(value) }
     func encode(_ value: String) { encoder.single = .string(value) }
     func encode(_ value: Double) { encoder.single = .double(value) }
-    /// By its own shortest text: 0.1 stays 0.1.
+    /// The shortest text of the number: 0.1 stays 0.1.
     func encode(_ value: Float) { encoder.single = .double(Double(value.description) ?? Double(value)) }
     func encode(_ value: Int) { encoder.single = .int(value) }
     func encode(_ value: Int8) { encoder.single = .int(Int(value)) }

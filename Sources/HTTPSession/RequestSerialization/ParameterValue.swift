@@ -4,26 +4,26 @@
 /// let parameters: ParameterValue = ["name": "Ada", "tags": ["a", "b"], "address": ["city": "London", "floor": nil]]
 /// ```
 public enum ParameterValue: Sendable, Hashable {
-    /// Nothing.
+    /// Null.
     case null
-    /// 1 or 0 in a query, unless told otherwise.
+    /// A boolean; 1 or 0 in a query by default.
     case bool(Bool)
     /// A whole number.
     case int(Int)
-    /// For what `int` cannot hold.
+    /// A whole number that `int` cannot hold.
     case unsigned(UInt64)
-    /// Written as short as reads back the same.
+    /// A number with a fraction, written as its shortest text.
     case double(Double)
     /// Text.
     case string(String)
     /// Values in order.
     case array([ParameterValue])
-    /// Query strings sort it by its names; JSON keeps its order.
+    /// Values by name. Query strings sort them by name; JSON keeps their order.
     case dictionary(OrderedMembers<ParameterValue>)
-    /// Values without an order of their own: they are sent sorted by their text.
+    /// Values without an order; they are sent sorted by their text.
     case set(Set<ParameterValue>)
 
-    /// The elements of an array, those of a set sorted by their text; none for anything else.
+    /// The elements of an array, or those of a set sorted by their text; empty for other kinds.
     public var elementsInOrder: [ParameterValue] {
         switch self {
         case .array(let elements): elements
@@ -32,7 +32,7 @@ public enum ParameterValue: Sendable, Hashable {
         }
     }
 
-    /// A number or text as it stands in a query string; nil for null and for what is nested.
+    /// The text of a number or string in a query string; nil for null and for nested values.
     var text: String? {
         switch self {
         case .bool(let value): value ? "1" : "0"
@@ -46,7 +46,7 @@ public enum ParameterValue: Sendable, Hashable {
 }
 
 extension Set<ParameterValue> {
-    /// By their text; nested values by that of what they hold.
+    /// Sorts by text; nested values by the text of their contents.
     var sortedByText: [ParameterValue] {
         map { (text: $0.text ?? QueryString.unescaped($0), value: $0) }
             .sorted { UTF16Order.precedes($0.text, $1.text) }
@@ -54,8 +54,8 @@ extension Set<ParameterValue> {
     }
 }
 
-/// The order of strings that Foundation's `compare:` gives to texts in one normal form: by UTF-16 code units, so upper
-/// case goes before lower case.
+/// Compares texts in one normal form as Foundation's `compare:` does: by UTF-16 code units, so upper case comes before
+/// lower case.
 enum UTF16Order {
     static func precedes(_ left: String, _ right: String) -> Bool {
         left.utf16.lexicographicallyPrecedes(right.utf16)
@@ -74,14 +74,14 @@ extension ParameterValue: ExpressibleByNilLiteral, ExpressibleByBooleanLiteral, 
     public init(booleanLiteral value: Bool) { self = .bool(value) }
     /// A whole number.
     public init(integerLiteral value: Int) { self = .int(value) }
-    /// A number with a fraction; one that has none, as `2.0`, is sent without.
+    /// A number with a fraction; a whole one, as `2.0`, is sent without a fraction.
     public init(floatLiteral value: Double) { self = .double(value) }
-    /// Text, not escaped: that is for the serializer.
+    /// Text, not escaped: the serializer escapes it.
     public init(stringLiteral value: String) { self = .string(value) }
-    /// An array of values, also of different kinds.
+    /// An array of values, which may be of different kinds.
     public init(arrayLiteral elements: ParameterValue...) { self = .array(elements) }
 
-    /// The last of two values of one name stands.
+    /// The last value of a repeated name counts.
     public init(dictionaryLiteral elements: (String, ParameterValue)...) {
         var members = OrderedMembers<ParameterValue>()
         for (key, value) in elements { members[key] = value }
@@ -92,7 +92,7 @@ extension ParameterValue: ExpressibleByNilLiteral, ExpressibleByBooleanLiteral, 
 // MARK: - Inside other types
 
 extension ParameterValue: Encodable {
-    /// Encodes as what it holds, a set as an array sorted by its text, so that it can stand inside an `Encodable` type.
+    /// Encodes its contents, a set as an array sorted by its text, so that it can be a member of an `Encodable` type.
     public func encode(to encoder: any Encoder) throws {
         switch self {
         case .array(let elements): try Self.encode(elements, to: encoder)

@@ -1,15 +1,15 @@
 /// Percent-encoding for the names and values of a query string.
 public enum PercentEscaping {
-    /// The text with every byte escaped that is none of `A-Z a-z 0-9 - . _ ~ / ?`, in upper-case digits.
+    /// Escapes every byte except `A-Z a-z 0-9 - . _ ~ / ?`, with upper-case digits.
     ///
-    /// So RFC 3986's general and sub-delimiters are escaped, but for `/` and `?`, which section 3.4 lets stand in a
-    /// query so that URLs can be parameters. Bytes are escaped one by one: no length of text and no boundary inside it
-    /// can part what belongs together, as an emoji of several scalars.
+    /// RFC 3986's general and sub-delimiters are escaped, except `/` and `?`, which section 3.4 permits in a query so
+    /// that URLs can be parameters. Bytes are escaped one by one, so that no boundary can split a character, for
+    /// example an emoji of several scalars.
     ///
     /// - Parameters:
     ///   - text: a name or a value, not escaped yet: a percent sign becomes `%25`.
     ///   - encoding: one that extends ASCII.
-    /// - Returns: nil when the encoding has no word for some character, or does not extend ASCII.
+    /// - Returns: nil when the encoding cannot encode a character, or does not extend ASCII.
     public static func escape(_ text: String, encoding: TextEncoding = .utf8) -> String? {
         guard encoding.extendsASCII, let bytes = encoding.encode(text) else { return nil }
         return escape(bytes)

@@ -1,11 +1,11 @@
 public import SessionCore
 
-/// Parameters as `name=value&…`, in the manner of AFNetworking unless options say otherwise.
+/// Writes parameters as `name=value&…`, by default in the manner of AFNetworking.
 ///
-/// A nested dictionary's names follow in brackets, `a[b]=1`; an array's elements are `a[]=1&a[]=2`; a set's are
-/// `a=1&a=2`, sorted. Names of a dictionary are sorted by UTF-16 code units. Null is the name alone.
+/// The names of a nested dictionary are in brackets, `a[b]=1`; the elements of an array are `a[]=1&a[]=2`, those of a
+/// set `a=1&a=2`, sorted. The names of a dictionary are sorted by UTF-16 code units. Null is the name alone.
 public struct QueryString: Sendable, Hashable {
-    /// How the elements of arrays are named.
+    /// The names of array elements.
     public enum ArrayEncoding: Sendable, Hashable {
         /// `a[]=1&a[]=2`
         case brackets
@@ -15,7 +15,7 @@ public struct QueryString: Sendable, Hashable {
         case indexInBrackets
     }
 
-    /// How booleans are written.
+    /// The spelling of booleans.
     public enum BoolEncoding: Sendable, Hashable {
         /// 1 and 0.
         case numeric
@@ -23,7 +23,7 @@ public struct QueryString: Sendable, Hashable {
         case literal
     }
 
-    /// How null is written.
+    /// The spelling of null.
     public enum NullEncoding: Sendable, Hashable {
         /// `a`
         case keyOnly
@@ -31,50 +31,50 @@ public struct QueryString: Sendable, Hashable {
         case emptyValue
         /// `a=null`
         case nullAsString
-        /// Nothing.
+        /// The name is left out.
         case dropKey
     }
 
-    /// How spaces are written.
+    /// The spelling of spaces.
     public enum SpaceEncoding: Sendable, Hashable {
         /// `%20`
         case percentEscaped
-        /// `+`, as forms of HTML have it.
+        /// `+`, as in HTML forms.
         case plusReplaced
     }
 
-    /// `a[]=1`, unless told otherwise.
+    /// The names of array elements; `a[]=1` by default.
     public var arrayEncoding = ArrayEncoding.brackets
-    /// 1 and 0, unless told otherwise.
+    /// The spelling of booleans; 1 and 0 by default.
     public var boolEncoding = BoolEncoding.numeric
-    /// The name alone, unless told otherwise.
+    /// The spelling of null; the name alone by default.
     public var nullEncoding = NullEncoding.keyOnly
-    /// `%20`, unless told otherwise.
+    /// The spelling of spaces; `%20` by default.
     public var spaceEncoding = SpaceEncoding.percentEscaped
-    /// Whether a dictionary's names are sorted; else they keep their order.
+    /// Whether a dictionary's names are sorted; otherwise they keep their order.
     public var sortsNames = true
 
-    /// AFNetworking's rules.
+    /// A query string with AFNetworking's rules.
     public init() {}
 
     /// One name and its value, not escaped.
     public struct Pair: Sendable, Hashable {
-        /// With its brackets.
+        /// The name with its brackets.
         public var name: String
-        /// nil: the name stands alone.
+        /// The value; nil for a name alone.
         public var value: String?
     }
 
-    /// The pairs, in their order and not escaped.
+    /// The pairs, in order and not escaped.
     public func pairs(of parameters: OrderedMembers<ParameterValue>) -> [Pair] {
         var pairs: [Pair] = []
         append(.dictionary(parameters), named: nil, to: &pairs)
         return pairs
     }
 
-    /// The whole text, escaped.
+    /// The escaped query string.
     ///
-    /// - Throws: `requestInvalid` when the encoding has no word for a character, or is one of two bytes a character.
+    /// - Throws: `requestInvalid` when the encoding cannot encode a character, or does not extend ASCII.
     public func text(
         of parameters: OrderedMembers<ParameterValue>,
         encoding: TextEncoding = .utf8
@@ -133,7 +133,7 @@ public struct QueryString: Sendable, Hashable {
         }
     }
 
-    /// What a value would be in a query, to sort it by.
+    /// The text by which a value is sorted.
     static func unescaped(_ value: ParameterValue) -> String {
         var pairs: [Pair] = []
         QueryString().append(value, named: "", to: &pairs)

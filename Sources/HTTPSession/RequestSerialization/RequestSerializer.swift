@@ -2,19 +2,19 @@ public import HTTPCore
 import ServerTrust
 public import SessionCore
 
-/// Turns parameters into a request's URL or body, and sets what all requests of a kind have in common.
+/// Writes parameters into a request's URL or body, and sets the common fields of requests.
 public protocol RequestSerializer: Sendable {
-    /// What is set on each request, and how queries are written.
+    /// Fields and limits of each request, and the form of queries.
     var settings: RequestSettings { get set }
 
-    /// The request with the parameters in it.
+    /// Adds the parameters to a request.
     ///
     /// - Throws: `requestInvalid` when they cannot be sent in this form.
     func serialize(_ request: HTTPRequest, parameters: ParameterValue?) throws(SessionError) -> HTTPRequest
 }
 
 extension RequestSerializer {
-    /// A request from its parts.
+    /// Makes a request from its parts.
     public func request(
         _ method: HTTPMethod,
         _ url: String,
@@ -25,12 +25,13 @@ extension RequestSerializer {
 
     // MARK: Fields
 
-    /// The value of a field that is set on all requests; nil when there is none.
+    /// The value of a field that is set on all requests; nil for none.
     public func value(forHTTPHeaderField name: String) -> String? { settings.fields.value(for: name) }
 
-    /// Sets a field on all requests; nil takes it out. A field that a request has already is left alone.
+    /// Sets a field on all requests; nil removes it. A field that a request already has is not changed.
     ///
-    /// - Throws: `requestInvalid` when the name is no token or the value holds a control character, and nothing changes.
+    /// - Throws: `requestInvalid` when the name is no token or the value contains a control character; then nothing
+    ///   changes.
     public mutating func setValue(_ value: String?, forHTTPHeaderField name: String) throws(SessionError) {
         if let value {
             try settings.fields.setForRequest(name, value)
@@ -39,9 +40,11 @@ extension RequestSerializer {
         }
     }
 
-    /// HTTP Basic (RFC 7617), in UTF-8. The password goes out with each request: only to hosts reached over TLS.
+    /// Sets HTTP Basic credentials (RFC 7617), in UTF-8. Each request sends the password: use them only for hosts with
+    /// TLS.
     ///
-    /// - Throws: `requestInvalid` when the name holds a colon, which would end it, or either holds a control character.
+    /// - Throws: `requestInvalid` when the name contains a colon, which would end it, or either contains a control
+    ///   character.
     public mutating func setAuthorizationHeaderField(username: String, password: String) throws(SessionError) {
         guard !username.utf8.contains(UInt8(ascii: ":")),
             (username + password).unicodeScalars.allSatisfy({ $0.value > 0x1F && $0.value != 0x7F })
@@ -52,9 +55,9 @@ extension RequestSerializer {
         try setValue("Basic \(credentials)", forHTTPHeaderField: "Authorization")
     }
 
-    /// A bearer token (RFC 6750, section 2.1).
+    /// Sets a bearer token (RFC 6750, section 2.1).
     ///
-    /// - Throws: `requestInvalid` when it holds anything but the characters of a token there.
+    /// - Throws: `requestInvalid` when it contains other characters than a token may.
     public mutating func setAuthorizationHeaderField(bearerToken token: String) throws(SessionError) {
         let marks = Array("-._~+/=".utf8)
         guard !token.isEmpty, token.utf8.allSatisfy({ ASCII.isLetter($0) || ASCII.isDigit($0) || marks.contains($0) })
@@ -64,14 +67,14 @@ extension RequestSerializer {
         try setValue("Bearer \(token)", forHTTPHeaderField: "Authorization")
     }
 
-    /// No credentials on further requests.
+    /// Removes the credentials from further requests.
     public mutating func clearAuthorizationHeader() {
         settings.fields.remove(name: "Authorization")
     }
 }
 
 extension HTTPRequest {
-    /// Gives it a body of bytes, and a Content-Type unless it has one.
+    /// Sets a body of bytes, and a Content-Type unless there is one.
     mutating func setBody(_ bytes: [UInt8], contentType: String) throws(SessionError) {
         body = .bytes(bytes)
         if fields.value(for: "Content-Type") == nil { try fields.setForRequest("Content-Type", contentType) }

@@ -1,37 +1,37 @@
 public import HTTPCore
 public import SessionCore
 
-/// What all request serializers share: fields, time limits, and how parameters become a query string.
+/// The common settings of request serializers: fields, time limits, and the form of query strings.
 public struct RequestSettings: Sendable {
-    /// Makes the query string in place of `queryString`. What it gives is appended to the URL or sent as the body as it
-    /// is, so it has to be escaped.
+    /// Makes the query string in place of `queryString`. The result is appended to the URL, or sent as the body,
+    /// without change, so it has to be escaped.
     public typealias QuerySerialization =
         @Sendable (_ request: HTTPRequest, _ parameters: ParameterValue) throws -> String
 
-    /// Set on each request that has no field of that name. `Accept-Language` and `User-Agent` to begin with.
+    /// Fields for each request without a field of that name; at first `Accept-Language` and `User-Agent`.
     public internal(set) var fields: HTTPFields
-    /// For each request that has none of its own; nil for the session's.
+    /// Time limits for each request without its own; nil for the session's.
     public var timeouts: TaskTimeouts?
-    /// False: the requests neither send nor take cookies, whatever storage the session has.
+    /// Whether requests send and store cookies, if the session has a storage.
     public var handlesCookies = true
-    /// What is wanted of the session's cache, for each request that does not say it itself; nil for the session's.
+    /// The cache policy for each request without its own; nil for the session's.
     public var cachePolicy: CachePolicy?
-    /// With these methods parameters go into the URL; with all others into the body.
+    /// Methods whose parameters are in the URL; for other methods they are in the body.
     public var methodsEncodingParametersInURI: Set<HTTPMethod> = [.get, .head, .delete]
-    /// How parameters are turned into bytes before they are escaped. One that extends ASCII: UTF-8, US-ASCII,
-    /// ISO-8859-1 or windows-1252; with others serialization throws.
+    /// The charset of parameters before they are escaped. It has to extend ASCII: UTF-8, US-ASCII, ISO-8859-1 or
+    /// windows-1252; serialization throws for others.
     public var stringEncoding = TextEncoding.utf8
-    /// How parameters are named and written.
+    /// The form of names and values.
     public var queryString = QueryString()
-    /// nil for `queryString`.
+    /// A closure that replaces `queryString`; nil for none.
     public var querySerialization: QuerySerialization?
 
-    /// `Accept-Language` and `User-Agent`, UTF-8, AFNetworking's query strings.
+    /// Settings with `Accept-Language` and `User-Agent`, UTF-8 and AFNetworking's query strings.
     public init() {
         fields = DefaultFields.all()
     }
 
-    /// The request with what is set for all of them, and with parameters in its URL when its method wants them there.
+    /// Applies the settings to a request, and adds the parameters to its URL if the method requires that.
     ///
     /// - Returns: the request, and the parameters that remain for its body.
     func apply(
@@ -44,7 +44,7 @@ public struct RequestSettings: Sendable {
         request.cachePolicy = request.cachePolicy ?? cachePolicy
         request.handlesCookies = request.handlesCookies && handlesCookies
         guard methodsEncodingParametersInURI.contains(request.method) else {
-            // Origins expect to be told that there is nothing (RFC 9110, section 8.6), and some answer 411 otherwise.
+            // Origins expect an explicit length of 0 (RFC 9110, section 8.6), and some respond with 411 otherwise.
             if parameters == nil, case .none = request.body, Self.methodsWithContent.contains(request.method) {
                 request.body = .bytes([])
             }
@@ -72,7 +72,7 @@ public struct RequestSettings: Sendable {
         return try queryString.text(of: members, encoding: stringEncoding)
     }
 
-    /// Behind what query there is, before a fragment. An empty one leaves the URL as it is.
+    /// Appends to the query, before a fragment. An empty text leaves the URL as it is.
     static func append(_ query: String, to url: String) -> String {
         guard !query.isEmpty else { return url }
         let end = url.utf8.firstIndex(of: UInt8(ascii: "#")) ?? url.endIndex

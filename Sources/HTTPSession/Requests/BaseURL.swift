@@ -1,14 +1,14 @@
 import HTTPCore
 import SessionCore
 
-/// The URL that a manager's requests are relative to.
+/// The base of a manager's relative URLs.
 ///
-/// AFNetworking's rule: a base with a path ends in a slash, and is given one if it has none, so that its last segment is
-/// a folder. `https://example.com/v1` and `items` make `https://example.com/v1/items`.
+/// AFNetworking's rule: a base with a path gets a slash at its end, so that its last segment is a folder.
+/// `https://example.com/v1` and `items` make `https://example.com/v1/items`.
 struct BaseURL: Sendable {
     private let base: AbsoluteURL
 
-    /// - Throws: `requestInvalid` for what is no absolute http or https URL.
+    /// - Throws: `requestInvalid` unless it is an absolute http or https URL.
     init(_ text: String) throws(SessionError) {
         guard let url = AbsoluteURL(text) else {
             throw SessionError(
@@ -26,9 +26,9 @@ struct BaseURL: Sendable {
 
     var text: String { base.text }
 
-    /// What a reference means here (RFC 3986, section 5.2). One that is absolute stays as it is.
+    /// Resolves a reference (RFC 3986, section 5.2). An absolute one stays as it is.
     ///
-    /// - Throws: `requestInvalid` for what is no reference: spaces, characters outside ASCII, other schemes.
+    /// - Throws: `requestInvalid` for an invalid reference: spaces, characters outside ASCII, other schemes.
     func resolve(_ reference: String) throws(SessionError) -> String {
         if AbsoluteURL(reference) != nil { return reference }
         guard let url = base.resolving(Array(reference.utf8).span) else {

@@ -2,29 +2,29 @@ import Glibc
 public import SessionCore
 
 extension BodySource {
-    /// The bytes of a regular file. Its length is taken now; the request fails when it has become shorter by the time
-    /// that it is sent, and what it has grown by is not sent.
+    /// The bytes of a regular file. Its length is determined now: the request fails when the file has become shorter by
+    /// the time it is sent, and bytes that were added are not sent.
     ///
-    /// - Throws: `requestInvalid` for a file that is not there, may not be read, or is no regular file.
+    /// - Throws: `requestInvalid` for a missing or unreadable file, and for one that is no regular file.
     public static func file(_ path: String) throws(SessionError) -> BodySource {
         let length = try FileBodyReader(path).length
         return BodySource(length: length) { () throws(SessionError) in try FileBodyReader(path, length: length) }
     }
 }
 
-/// Reads a file from its first byte. Blocking disk I/O: on the threads for it, never on a loop.
+/// Reads a file from its first byte. It blocks on the disk, and is for the threads that may, never for a loop.
 actor FileBodyReader: BodyReader {
     nonisolated let length: Int
     private let path: String
     private let descriptor: Int32
     private var left: Int
 
-    /// - Parameter length: how much of it is read; nil for what it has now.
+    /// - Parameter length: the number of bytes to read; nil for the present length.
     init(_ path: String, length: Int? = nil) throws(SessionError) {
         guard !path.isEmpty, !path.utf8.contains(0) else {
             throw SessionError(.requestInvalid, "An empty path, or one with a NUL, names no file.")
         }
-        // Non-blocking, so that a pipe cannot hold up the caller before it is seen to be one.
+        // Non-blocking, so that opening a pipe does not block the caller before it is rejected.
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else {
             throw SessionError(.requestInvalid, "\(path) cannot be read: \(String(cString: strerror(errno))).")

@@ -1,28 +1,27 @@
 public import HTTPCore
 public import SessionCore
 
-/// A request as it is asked for: a URL, a method, fields and a body. Request serializers take and give it.
+/// A request of the program: a URL, a method, fields and a body. Request serializers take and return it.
 ///
-/// A value without a session; `HTTPSessionManager` finds the endpoint and makes a `SessionRequest` of it.
+/// It is a value without a session; `HTTPSessionManager` finds the endpoint and makes a `SessionRequest` from it.
 public struct HTTPRequest: Sendable {
     /// `http` or `https`, ASCII, percent-encoded as it shall go on the wire (RFC 3986). A fragment is not sent.
     public var url: String
-    /// As it goes out at first: a redirect may make a GET of it (RFC 9110, section 15.4).
+    /// The method of the first request: a redirect may change it to GET (RFC 9110, section 15.4).
     public var method: HTTPMethod
-    /// Beside `Host` and the framing fields, which are made from `url` and `body`.
+    /// Fields in addition to `Host` and the framing fields, which are made from `url` and `body`.
     public var fields: HTTPFields
-    /// What is sent behind the head. A source is opened again when the request has to be sent once more.
+    /// The body. A source is opened again when the request has to be sent again.
     public var body: RequestBody
-    /// Instead of the session's, for this request alone; nil for those.
+    /// Time limits for this request; nil for the session's.
     public var timeouts: TaskTimeouts?
-    /// Whether cookies of the session's storage are sent, and those of the answer taken in.
+    /// Whether cookies of the session's storage are sent, and those of the response stored.
     public var handlesCookies: Bool
-    /// What is wanted of the session's cache; nil: what the session's configuration says. Downloads neither use the cache
-    /// nor fill it.
+    /// The cache policy; nil for that of the session's configuration. Downloads do not use the cache.
     public var cachePolicy: CachePolicy?
 
-    /// A GET without a body, unless told otherwise. Nothing is looked at yet: a request that cannot be sent is refused
-    /// by the session, with `requestInvalid`.
+    /// By default a GET without a body. Nothing is checked here: the session rejects an invalid request with
+    /// `requestInvalid`.
     public init(
         url: String,
         method: HTTPMethod = .get,
@@ -43,7 +42,7 @@ public struct HTTPRequest: Sendable {
 }
 
 extension HTTPFields {
-    /// `set(name:value:)`, with the error that a request's other faults have.
+    /// `set(name:value:)`, with `requestInvalid` as its error.
     mutating func setForRequest(_ name: String, _ value: String) throws(SessionError) {
         do {
             try set(name: name, value: value)

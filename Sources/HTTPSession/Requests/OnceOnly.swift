@@ -1,6 +1,6 @@
 import IOCore
 
-/// True for the first who asks, on whatever thread.
+/// Returns true for the first call, on any thread.
 ///
 /// `@unchecked Sendable`: `isTaken` is behind `lock`.
 final class OnceOnly: @unchecked Sendable {

@@ -1,10 +1,10 @@
 public import SessionCore
 
-/// What a request carries.
+/// The body of a request.
 public enum RequestBody: Sendable {
     /// No body at all; there is no Content-Length.
     case none
-    /// Bytes that are there as a whole.
+    /// Bytes in memory.
     case bytes([UInt8])
     /// Bytes that are read piece by piece while they are sent.
     case source(BodySource)
@@ -17,9 +17,9 @@ public enum RequestBody: Sendable {
         }
     }
 
-    /// All of the body, in memory: for tests and for small bodies.
+    /// Reads the complete body into memory: for tests and for small bodies.
     ///
-    /// - Throws: what the source throws, and `requestInvalid` when it has more than `limit` bytes.
+    /// - Throws: the source's error, and `requestInvalid` when the body exceeds `limit` bytes.
     public func collect(limit: Int = 64 << 20) async throws(SessionError) -> [UInt8] {
         switch self {
         case .none: return []
@@ -39,19 +39,20 @@ public enum RequestBody: Sendable {
     }
 }
 
-/// Where the bytes of a body come from, and how many there are when that is known.
+/// A source of a body's bytes, with their number when it is known.
 ///
-/// It can be opened more than once, so that a request can be sent again; a source that cannot throws the second time.
+/// It can be opened more than once, so that a request can be sent again; a source that cannot be throws the second
+/// time.
 public struct BodySource: Sendable {
-    /// In bytes; nil when only the end tells. Then the body is chunked in HTTP/1.1.
+    /// The length in bytes; nil when it is not known beforehand. Then HTTP/1.1 uses chunks.
     public let length: Int?
     private let opening: @Sendable () throws(SessionError) -> any BodyReader
 
-    /// At most so many bytes are asked of a reader at a time.
+    /// The most bytes of one read.
     static let pieceSize = 64 << 10
 
     /// - Parameters:
-    ///   - length: in bytes, when it is known: the reader has to give exactly that many.
+    ///   - length: in bytes, when it is known; the reader has to return exactly that many.
     ///   - open: makes a reader that begins at the first byte.
     public init(length: Int?, open: @escaping @Sendable () throws(SessionError) -> any BodyReader) {
         self.length = length
@@ -60,23 +61,23 @@ public struct BodySource: Sendable {
 
     /// A reader that begins at the first byte.
     ///
-    /// - Throws: why it cannot be opened, or not a second time; the session's own sources throw `requestInvalid`.
+    /// - Throws: the source's error; the session's own sources throw `requestInvalid`.
     public func open() throws(SessionError) -> any BodyReader { try opening() }
 }
 
-/// Bytes of one body, in order, pulled: nothing is read before there is room for it.
+/// Reads the bytes of one body in order. A piece is read only when there is room for it.
 ///
-/// The session calls `read` on threads that may block, never on its loop, and not again before the last call has
-/// returned. An actor is a natural reader. When the request ends early, the reader is released.
+/// The session calls `read` on threads that may block, never on its loop, and not before the last call has returned. An
+/// actor is a natural implementation. The reader is released early when the request ends early.
 public protocol BodyReader: AnyObject, Sendable {
     /// - Parameter count: at least 1.
-    /// - Returns: between 1 and `count` bytes; none at the end.
-    /// - Throws: whatever went wrong. The request fails with `requestInvalid`, and what was sent is no whole request.
+    /// - Returns: between 1 and `count` bytes; an empty array at the end.
+    /// - Throws: any error; the request fails with `requestInvalid`, and stays incomplete for the server.
     func read(atMost count: Int) async throws -> [UInt8]
 }
 
 extension BodyReader {
-    /// `read`, held to its word.
+    /// `read`, with a check of its result.
     func readPiece(atMost count: Int) async throws(SessionError) -> [UInt8] {
         let piece: [UInt8]
         do {
@@ -97,10 +98,10 @@ extension BodyReader {
 }
 
 extension BodySource {
-    /// Pieces as they come from an asynchronous sequence, of any size. Read once: a second opening throws.
+    /// Pieces of any size from an asynchronous sequence. It can be read once: a second opening throws.
     ///
     /// - Parameters:
-    ///   - pieces: asked for the next when there is room for it; empty ones are passed over.
+    ///   - pieces: the next one is requested when there is room for it; empty ones are skipped.
     ///   - length: in bytes, when it is known.
     public static func sequence<Pieces: AsyncSequence & Sendable>(_ pieces: Pieces, length: Int? = nil) -> BodySource
     where Pieces.Element == [UInt8] {

@@ -1,7 +1,7 @@
 import HTTPCore
 import SessionCore
 
-/// A URL as a request needs it: where to connect, and the target in origin form.
+/// A URL in the parts of a request: the origin, and the target in origin form.
 struct RequestURL: Sendable {
     let origin: Origin
     let target: [UInt8]

@@ -1,7 +1,8 @@
 public import SessionCore
 
 extension SessionCache {
-    /// Drops what is stored for the request's URL, whatever its fields; a response that is on its way is not stored.
+    /// Removes the stored responses for the request's URL, whatever its fields. A response that is still being received
+    /// is not stored.
     public func removeCachedResponse(for request: HTTPRequest) {
         removeCachedResponses(for: request.url)
     }

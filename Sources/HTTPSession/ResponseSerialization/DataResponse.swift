@@ -1,14 +1,14 @@
 public import HTTPCore
 public import SessionCore
 
-/// A whole answer.
+/// A complete response.
 public struct DataResponse: Sendable {
     /// Status, version and fields.
     public let response: ResponseHead
     /// The body, without any transfer coding.
     public let data: [UInt8]
-    /// The trailer section (RFC 9110, section 6.5); empty for most answers.
+    /// The trailer section (RFC 9110, section 6.5); empty for most responses.
     public let trailers: HTTPFields
-    /// Of all that was done for the answer, redirects included.
+    /// The metrics of the task, redirects included.
     public let metrics: TaskMetrics
 }

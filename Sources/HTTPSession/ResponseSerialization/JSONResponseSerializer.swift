@@ -1,16 +1,16 @@
 public import HTTPCore
 
-/// JSON of any form. An answer that has no body and needs none is `null`.
+/// Reads JSON of any form. A response that may have no body, and has none, is `null`.
 public struct JSONResponseSerializer: ResponseSerializer {
-    /// What JSON is served as; `*/*+json` types are named one by one.
+    /// The content types of JSON; `*/*+json` types are listed one by one.
     public static let contentTypes = ["application/json", "text/json", "text/javascript"]
 
-    /// What the answer has to be before it is read.
+    /// The required status and content type.
     public var validation: ResponseValidation
-    /// How the body is read.
+    /// Options for reading the body.
     public var readingOptions: JSONReadingOptions
 
-    /// Statuses 200 to 299 with the types of `contentTypes`, unless told otherwise.
+    /// A serializer that by default accepts statuses 200 to 299 with the types of `contentTypes`.
     public init(
         validation: ResponseValidation = ResponseValidation(acceptableContentTypes: contentTypes),
         readingOptions: JSONReadingOptions = JSONReadingOptions()
@@ -19,12 +19,12 @@ public struct JSONResponseSerializer: ResponseSerializer {
         self.readingOptions = readingOptions
     }
 
-    /// `null` for an answer that has no body and needs none.
+    /// The JSON value; `null` for a response that may have no body, and has none.
     public func serialize(
         _ response: DataResponse,
         to method: HTTPMethod
     ) throws(ResponseSerializationError) -> sending JSONValue {
-        // Some frameworks send one space where they mean no body.
+        // Some frameworks send one space instead of no body.
         let isBlank = response.data.count <= 1 && response.data.allSatisfy { $0 == UInt8(ascii: " ") }
         if try validation.validateEmptiness(response, to: method, isEmpty: isBlank) { return .null }
         do {
@@ -35,15 +35,15 @@ public struct JSONResponseSerializer: ResponseSerializer {
     }
 }
 
-/// A `Decodable` type. By default from JSON, strictly read; `HTTPSessionFoundation` adds Foundation's `JSONDecoder` and
-/// `PropertyListDecoder` with their strategies.
+/// Decodes a `Decodable` type, by default from JSON, strictly. `HTTPSessionFoundation` adds Foundation's `JSONDecoder`
+/// and `PropertyListDecoder` with their strategies.
 public struct DecodableResponseSerializer<Output: Decodable & Sendable>: ResponseSerializer {
-    /// What the answer has to be before it is decoded.
+    /// The required status and content type.
     public var validation: ResponseValidation
-    /// From bytes to values.
+    /// The decoder of the body.
     public var decoder: any DataDecoder
 
-    /// Statuses 200 to 299 with the types of JSON, unless told otherwise.
+    /// A serializer that by default accepts statuses 200 to 299 with the types of JSON.
     public init(
         _ type: Output.Type = Output.self,
         validation: ResponseValidation = ResponseValidation(
@@ -55,8 +55,8 @@ public struct DecodableResponseSerializer<Output: Decodable & Sendable>: Respons
         self.decoder = decoder
     }
 
-    /// An answer that has no body and needs none is nil for an optional type and `EmptyResponse()` for that one; for
-    /// others the reason is `inputDataEmpty`.
+    /// The decoded value. A response that may have no body, and has none, is nil for an optional type and
+    /// `EmptyResponse()` for that type; for others the reason is `inputDataEmpty`.
     public func serialize(
         _ response: DataResponse,
         to method: HTTPMethod
@@ -80,15 +80,15 @@ public struct DecodableResponseSerializer<Output: Decodable & Sendable>: Respons
     }
 }
 
-/// What an answer without a body decodes as.
+/// The decoded value of a response without a body.
 public struct EmptyResponse: Codable, Sendable, Hashable {
-    /// The only value there is.
+    /// The only value.
     public init() {}
 
-    /// Looks at nothing.
+    /// Decodes from any value.
     public init(from decoder: any Decoder) throws {}
 
-    /// An empty object.
+    /// Encodes an empty object.
     public func encode(to encoder: any Encoder) throws {
         _ = encoder.container(keyedBy: NoKey.self)
     }

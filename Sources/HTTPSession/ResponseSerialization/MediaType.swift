@@ -8,7 +8,7 @@ struct MediaType: Sendable, Hashable {
 
     var essence: String { "\(type)/\(subtype)" }
 
-    /// nil for what is none.
+    /// nil for an invalid media type.
     init?(_ text: String) {
         var parts = Self.split(text)[...]
         let names = parts.removeFirst().split(separator: "/", omittingEmptySubsequences: false)
@@ -20,7 +20,7 @@ struct MediaType: Sendable, Hashable {
         charset = parts.lazy.compactMap { Self.value(of: "charset", in: $0) }.first
     }
 
-    /// At semicolons outside quoted strings, without white space around.
+    /// Splits at semicolons outside quoted strings, and removes white space around.
     private static func split(_ text: String) -> [String] {
         var parts: [[UInt8]] = [[]]
         var isQuoted = false
@@ -48,7 +48,7 @@ struct MediaType: Sendable, Hashable {
         return value.filter { $0 != "\"" && $0 != "\\" }.lowercased()
     }
 
-    /// Whether this is `pattern` or falls under it; `*` there stands for any type or subtype.
+    /// Whether the type matches `pattern`, in which `*` stands for any type or subtype.
     func matches(_ pattern: MediaType) -> Bool {
         (pattern.type == "*" || pattern.type == type) && (pattern.subtype == "*" || pattern.subtype == subtype)
     }

@@ -1,20 +1,20 @@
 public import SessionCore
 
-/// Why a request brought no object: it could not be made or carried out, or its answer is not what was asked for.
+/// The failure of a request with a serializer: it could not be made or sent, or its response was rejected.
 public indirect enum RequestFailure: Error, Sendable, CustomStringConvertible {
-    /// There was no whole answer.
+    /// There was no complete response.
     case session(SessionError)
-    /// There was an answer, and it is not what was asked for.
+    /// The response was rejected.
     case serialization(ResponseSerializationError)
-    /// An adapter did not let the request out.
+    /// An adapter failed.
     case adaptation(any Error)
     /// A retrier ended the request with an error of its own.
     case retry(any Error, original: RequestFailure)
 
-    /// The answer, when there was one.
+    /// The rejected response; nil for other failures.
     public var response: DataResponse? { serializationError?.response }
 
-    /// Of the latest attempt; nil where none went out.
+    /// The metrics of the latest attempt; nil when nothing was sent.
     public var metrics: TaskMetrics? { sessionError?.metrics ?? response?.metrics }
 
     /// Of the latest attempt.

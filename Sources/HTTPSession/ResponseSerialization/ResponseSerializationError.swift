@@ -1,28 +1,28 @@
-/// Why an answer is not what a serializer was made for. It bears the answer: head, data and metrics.
+/// The reason why a serializer rejected a response, with the response: head, data and metrics.
 public struct ResponseSerializationError: Error, Sendable, CustomStringConvertible {
-    /// What is wrong with the answer.
+    /// The reasons for a rejection.
     public enum Reason: Sendable, CustomStringConvertible {
         /// The status is none of `acceptableStatusCodes`.
         case unacceptableStatusCode(Int)
-        /// - received: the media type of the answer; nil when it names none.
+        /// - received: the media type of the response; nil when it names none.
         case unacceptableContentType(received: String?, acceptable: [String])
-        /// No body where one is needed.
+        /// The response has no body, and needs one.
         case inputDataEmpty
-        /// The body is not of the charset, or the charset is not known.
+        /// The body is invalid in the charset, or the charset is unknown.
         case stringDecodingFailed(charset: String)
-        /// Where, and what.
+        /// The body is invalid JSON.
         case invalidJSON(JSONFault)
-        /// The body is well formed, and not of the type that was asked for.
+        /// The body is well-formed, and does not match the type.
         case decodingFailed(any Error)
-        /// In Foundation's words.
+        /// The body is no property list; the text is Foundation's.
         case invalidPropertyList(String)
-        /// What is wrong, and in which line.
+        /// The body is not well-formed XML; the text names the line.
         case invalidXML(String)
-        /// In the words of libpng or libjpeg.
+        /// The body is no valid image; the text is that of libpng or libjpeg.
         case invalidImage(String)
-        /// Each serializer's own reason, in order.
+        /// The errors of all serializers, in order.
         case allSerializersFailed([ResponseSerializationError])
-        /// What a serializer of the program's own threw.
+        /// An error of a serializer of the program.
         case custom(any Error)
 
         public var description: String {
@@ -30,7 +30,7 @@ public struct ResponseSerializationError: Error, Sendable, CustomStringConvertib
             case .unacceptableStatusCode(let status): "The status \(status) is not acceptable."
             case .unacceptableContentType(let received, let acceptable):
                 "The content type \(received ?? "(none)") is none of \(acceptable.joined(separator: ", "))."
-            case .inputDataEmpty: "The answer has no body."
+            case .inputDataEmpty: "The response has no body."
             case .stringDecodingFailed(let charset): "The body is no text in \(charset)."
             case .invalidJSON(let fault): "The body is no JSON: \(fault)."
             case .decodingFailed(let error): "The body does not have the form that was asked for: \(error)"
@@ -38,18 +38,18 @@ public struct ResponseSerializationError: Error, Sendable, CustomStringConvertib
             case .invalidXML(let details): "The body is no XML: \(details)"
             case .invalidImage(let details): "The body is no image: \(details)"
             case .allSerializersFailed(let errors):
-                "No serializer takes the answer. " + errors.map(\.description).joined(separator: " ")
+                "No serializer accepts the response. " + errors.map(\.description).joined(separator: " ")
             case .custom(let error): "\(error)"
             }
         }
     }
 
-    /// What is wrong.
+    /// The reason.
     public let reason: Reason
-    /// The answer.
+    /// The response.
     public let response: DataResponse
 
-    /// For serializers of one's own.
+    /// An error for serializers of the program.
     public init(_ reason: Reason, response: DataResponse) {
         self.reason = reason
         self.response = response

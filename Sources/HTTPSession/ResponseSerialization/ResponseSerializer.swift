@@ -1,36 +1,36 @@
 public import HTTPCore
 
-/// Makes an object of an answer, or says why it cannot.
+/// Makes an object from a response, or throws the reason why it cannot.
 public protocol ResponseSerializer<Output>: Sendable {
-    /// What it makes of an answer.
+    /// The type of the object.
     associatedtype Output
 
-    /// The object of an answer, whatever its status: to refuse some is for the serializer, by its `ResponseValidation`.
+    /// Makes the object, for a response of any status: the serializer rejects statuses, by its `ResponseValidation`.
     ///
     /// - Parameters:
-    ///   - response: head, whole body, trailers and metrics.
-    ///   - method: of the request; the answer to a HEAD has no body.
+    ///   - response: head, complete body, trailers and metrics.
+    ///   - method: the method of the request; the response to HEAD has no body.
     func serialize(_ response: DataResponse, to method: HTTPMethod) throws(ResponseSerializationError) -> sending Output
 }
 
 extension ResponseSerializer {
-    /// The same for the answer to a GET.
+    /// The same for a response to GET.
     public func serialize(_ response: DataResponse) throws(ResponseSerializationError) -> sending Output {
         try serialize(response, to: .get)
     }
 }
 
-/// The body as it is, after validation. An answer without a body is an empty array.
+/// Returns the bytes of the body after validation. They are empty for a response without a body.
 public struct HTTPResponseSerializer: ResponseSerializer {
-    /// What the answer has to be before its body is looked at.
+    /// The required status and content type.
     public var validation: ResponseValidation
 
-    /// Statuses 200 to 299 and any content type, unless told otherwise.
+    /// A serializer that by default accepts statuses 200 to 299 and any content type.
     public init(validation: ResponseValidation = ResponseValidation()) {
         self.validation = validation
     }
 
-    /// The bytes of an answer that `validation` takes.
+    /// The bytes of the body.
     public func serialize(
         _ response: DataResponse,
         to method: HTTPMethod
@@ -40,25 +40,25 @@ public struct HTTPResponseSerializer: ResponseSerializer {
     }
 }
 
-/// Text, of the charset that the answer names.
+/// Decodes text in the charset that the response names.
 public struct StringResponseSerializer: ResponseSerializer {
-    /// What the answer has to be before its body is looked at.
+    /// The required status and content type.
     public var validation: ResponseValidation
-    /// Instead of the answer's; nil for the answer's, and `fallback` when it names none.
+    /// The charset in place of the response's; nil for the response's, or `fallback` when it names none.
     public var encoding: TextEncoding?
-    /// For answers that name no charset: UTF-8, which has ASCII in it.
+    /// The charset for responses that name none: UTF-8, which includes ASCII.
     public var fallback = TextEncoding.utf8
 
-    /// Statuses 200 to 299 and any content type, unless told otherwise.
+    /// A serializer that by default accepts statuses 200 to 299 and any content type.
     public init(validation: ResponseValidation = ResponseValidation(), encoding: TextEncoding? = nil) {
         self.validation = validation
         self.encoding = encoding
     }
 
-    /// The text, of the charset `encoding`, or the answer's, or `fallback`; empty for an answer that has no body and needs
-    /// none.
+    /// The text in the charset `encoding`, or the response's, or `fallback`; empty for a response that may have no
+    /// body, and has none.
     ///
-    /// - Throws: also `stringDecodingFailed` for a charset that is not known, and for bytes that are none of its text.
+    /// - Throws: also `stringDecodingFailed` for an unknown charset, and for bytes that are invalid in it.
     public func serialize(
         _ response: DataResponse,
         to method: HTTPMethod
@@ -73,17 +73,17 @@ public struct StringResponseSerializer: ResponseSerializer {
     }
 }
 
-/// The first of several serializers that takes the answer.
+/// Uses the first of several serializers that accepts the response.
 public struct CompoundResponseSerializer<Output>: ResponseSerializer {
-    /// Asked in this order.
+    /// The serializers, in this order.
     public var serializers: [any ResponseSerializer<Output>]
 
-    /// Takes what the first of these makes that does not throw.
+    /// A serializer that returns the object of the first of these that does not throw.
     public init(_ serializers: [any ResponseSerializer<Output>]) {
         self.serializers = serializers
     }
 
-    /// - Throws: `allSerializersFailed`, with what each of them said.
+    /// - Throws: `allSerializersFailed`, with all their errors.
     public func serialize(
         _ response: DataResponse,
         to method: HTTPMethod
@@ -100,8 +100,7 @@ public struct CompoundResponseSerializer<Output>: ResponseSerializer {
     }
 }
 
-/// Another serializer's object, turned into something else: to bring several under one type for
-/// `CompoundResponseSerializer`.
+/// Transforms another serializer's object: it gives several serializers one type for `CompoundResponseSerializer`.
 public struct MappedResponseSerializer<Base: ResponseSerializer, Output>: ResponseSerializer {
     private let base: Base
     private let transform: @Sendable (sending Base.Output) throws -> sending Output
@@ -113,7 +112,7 @@ public struct MappedResponseSerializer<Base: ResponseSerializer, Output>: Respon
 
     /// The other serializer's object, transformed.
     ///
-    /// - Throws: what the other serializer throws, and `custom` with what the transformation throws.
+    /// - Throws: the other serializer's error, or `custom` with the transformation's error.
     public func serialize(
         _ response: DataResponse,
         to method: HTTPMethod
@@ -128,7 +127,7 @@ public struct MappedResponseSerializer<Base: ResponseSerializer, Output>: Respon
 }
 
 extension ResponseSerializer {
-    /// - Parameter transform: what it throws becomes the reason `custom`.
+    /// - Parameter transform: its errors become the reason `custom`.
     public func map<Other>(
         _ transform: @escaping @Sendable (sending Output) throws -> sending Other
     ) -> MappedResponseSerializer<Self, Other> {

@@ -1,14 +1,14 @@
 public import HTTPCore
 
-/// What an answer has to be before its body is looked at.
+/// The required status and content type of a response.
 public struct ResponseValidation: Sendable {
-    /// nil: any status.
+    /// The accepted statuses; nil for all.
     public var acceptableStatusCodes: Set<Int>?
-    /// Media types; `*` stands for any type or subtype, as in `image/*`. nil: any, and none.
+    /// The accepted media types; `*` stands for any type or subtype, as in `image/*`. nil: any type, or none.
     public var acceptableContentTypes: [String]?
-    /// Statuses with which there need be no body.
+    /// Statuses of responses that may have no body.
     public var emptyResponseCodes: Set<Int> = [204, 205]
-    /// Methods whose answers need no body.
+    /// Methods whose responses may have no body.
     public var emptyRequestMethods: Set<HTTPMethod> = [.head]
 
     /// - Parameters:
@@ -19,13 +19,13 @@ public struct ResponseValidation: Sendable {
         self.acceptableContentTypes = acceptableContentTypes
     }
 
-    /// Judges status and content type. Without a body the type is not asked for.
+    /// Checks status and content type. The type of an empty body is not checked.
     public func validate(_ response: DataResponse) throws(ResponseSerializationError) {
         guard let reason = fault(of: response.response, hasBody: !response.data.isEmpty) else { return }
         throw ResponseSerializationError(reason, response: response)
     }
 
-    /// What is wrong with an answer by its head; nil for nothing.
+    /// The fault in a response's head; nil for none.
     func fault(of head: ResponseHead, hasBody: Bool = true) -> ResponseSerializationError.Reason? {
         if let acceptableStatusCodes, !acceptableStatusCodes.contains(head.status) {
             return .unacceptableStatusCode(head.status)
@@ -42,9 +42,9 @@ public struct ResponseValidation: Sendable {
         return isAcceptable ? nil : .unacceptableContentType(received: received, acceptable: acceptable)
     }
 
-    /// Validates, and tells whether the answer has no body and need not have one.
+    /// Validates, and returns whether the response has no body and may have none.
     ///
-    /// - Throws: also `inputDataEmpty` when it has none and needs one.
+    /// - Throws: also `inputDataEmpty` when it has no body and needs one.
     public func validateEmptiness(
         _ response: DataResponse,
         to method: HTTPMethod,

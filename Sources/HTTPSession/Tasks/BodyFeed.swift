@@ -1,9 +1,9 @@
 import IOCore
 import SessionCore
 
-/// Feeds a task with its body: one read ahead of what the transfer has taken, and no more.
+/// Feeds a task with its body, and reads at most one piece ahead of the transfer.
 ///
-/// `@unchecked Sendable`: what is immutable is Sendable, and everything else is for the loop's thread.
+/// `@unchecked Sendable`: its constants are Sendable, and everything else is for the loop's thread.
 final class BodyFeed: @unchecked Sendable {
     private let body: RequestBody
     private let loop: EventLoop
@@ -21,7 +21,7 @@ final class BodyFeed: @unchecked Sendable {
         self.onFailure = onFailure
     }
 
-    /// Gives the task the body's first bytes.
+    /// Sends the first bytes of the body.
     func start(_ task: LoopTask) {
         self.task = task
         if case .bytes(let bytes) = body, !bytes.isEmpty { return sendMore() }
@@ -34,7 +34,7 @@ final class BodyFeed: @unchecked Sendable {
         }
     }
 
-    /// There is room again.
+    /// Sends more, since there is room again.
     func sendMore() {
         guard let task else { return }
         switch body {
@@ -82,13 +82,14 @@ final class BodyFeed: @unchecked Sendable {
         }
     }
 
-    /// A body of another length than the head says would be taken for part of the next request, or wait for ever.
+    /// Whether the length matches the declared one. The server would take surplus bytes for the next request, and would
+    /// wait for missing ones.
     private func isAsDeclared(hasEnded: Bool) -> Bool {
         guard case .source(let source) = body, let length = source.length else { return true }
         return hasEnded ? sent == length : sent <= length
     }
 
-    /// The task is over: nothing more is read.
+    /// Stops reading; called when the task is over.
     func stop() {
         task = nil
         reader = nil

@@ -1,4 +1,4 @@
-/// How much of a task's bodies has gone and come, in bytes of content.
+/// The bytes of content that a task has sent and received.
 struct ByteCounts: Sendable {
     var sent: Int64 = 0
     var expectedToSend: Int64?
@@ -6,14 +6,14 @@ struct ByteCounts: Sendable {
     var expectedToReceive: Int64?
 }
 
-/// How far something is.
+/// The progress of a body.
 public struct TaskProgress: Sendable, Equatable {
     /// Bytes of the body, without heads and transfer coding.
     public let completedBytes: Int64
-    /// Nil while it is not known.
+    /// The length of the body; nil while it is not known.
     public let totalBytes: Int64?
 
-    /// So many bytes of so many; nil for a total that is not known.
+    /// Progress from two counts of bytes; nil for a total that is not known.
     public init(completedBytes: Int64, totalBytes: Int64?) {
         self.completedBytes = completedBytes
         self.totalBytes = totalBytes

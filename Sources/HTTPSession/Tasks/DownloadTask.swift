@@ -4,7 +4,7 @@ public import SessionCore
 ///
 /// `@unchecked Sendable`: as `SessionTask`; `resumption` does not change.
 public final class DownloadTask: SessionTask, @unchecked Sendable {
-    /// What an earlier task has left.
+    /// The resume data of an earlier task.
     let resumption: ResumeData?
 
     init(_ request: HTTPRequest, delegate: DownloadTaskDelegate, session: SessionThread, resumption: ResumeData? = nil)
@@ -13,30 +13,31 @@ public final class DownloadTask: SessionTask, @unchecked Sendable {
         super.init(request, delegate: delegate, session: session)
     }
 
-    /// For a download that takes a data task's transfer over.
+    /// A download that continues the transfer of a data task.
     init(takingOver task: DataTask, _ machine: TaskMachine, delegate: DownloadTaskDelegate) {
         resumption = nil
         super.init(takingOver: task, machine, delegate: delegate)
     }
 
     var downloadDelegate: DownloadTaskDelegate {
-        // Made so by `URLSessionManager`, and never changed.
+        // `URLSessionManager` makes it so, and it never changes.
         guard let delegate = delegate as? DownloadTaskDelegate else { preconditionFailure("a download's delegate") }
         return delegate
     }
 
-    /// Ends the task, and keeps what has come for `URLSessionManager.downloadTask(withResumeData:)`.
+    /// Ends the task, and keeps the received part for `URLSessionManager.downloadTask(withResumeData:)`.
     ///
-    /// Resume data is there when the answer was a 200 with a strong `ETag` or a `Last-Modified`, and something of it has
-    /// come. The partial file stays in the session's temporary folder: it is the caller's to use up.
+    /// There is resume data when the response was a 200 with a strong `ETag` or a `Last-Modified`, and some of its body
+    /// has been received. The partial file stays in the session's temporary folder until the caller uses it or removes
+    /// it.
     ///
-    /// - Parameter handler: called once, on the session's callback queue; nil where nothing can be resumed.
+    /// - Parameter handler: called once, on the session's callback queue; with nil when the download cannot be resumed.
     public func cancel(byProducingResumeData handler: @escaping @Sendable (_ resumeData: [UInt8]?) -> Void) {
         cancelKeepingDownload()
         delegate.queue.add { [downloadDelegate] in handler(downloadDelegate.resumeData) }
     }
 
-    /// The same, waiting for it.
+    /// The same as an asynchronous function.
     public func cancelByProducingResumeData() async -> [UInt8]? {
         await withCheckedContinuation { continuation in
             cancelKeepingDownload()
@@ -44,12 +45,12 @@ public final class DownloadTask: SessionTask, @unchecked Sendable {
         }
     }
 
-    /// Has `handler` called on the session's callback queue with how the task ended, in the order of `delegate.queue`.
+    /// Adds a handler of the result. It is called on the session's callback queue, in the order of `delegate.queue`.
     public func onCompletion(_ handler: @escaping @Sendable (Result<DownloadResponse, SessionError>) -> Void) {
         delegate.queue.add { [self] in handler(downloadDelegate.result(of: self)) }
     }
 
-    /// Starts the task and waits for the file. When the Swift task that waits is cancelled, so is this one.
+    /// Starts the task and waits for the file. When the calling Swift task is cancelled, this task is cancelled.
     public func value() async throws(SessionError) -> DownloadResponse {
         let result = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in

@@ -7,6 +7,6 @@ enum ResponseStep {
     /// The response is the task's response.
     case deliver
     case fail(SessionError)
-    /// A hook decides later how to answer the challenge of a 401.
+    /// A hook decides later about the challenge of a 401.
     case wait(AuthenticationQuestion, @Sendable () async -> ChallengeDisposition)
 }

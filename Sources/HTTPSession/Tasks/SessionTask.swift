@@ -2,28 +2,29 @@ public import HTTPCore
 import IOCore
 public import SessionCore
 
-/// One request of a `URLSessionManager` and its answer, over as many redirects as there are: for use on any thread.
+/// One request of a `URLSessionManager` and its response, including redirects. For use on any thread.
 ///
-/// It is made suspended, and starts with `resume()`. The session holds it until it is complete.
+/// It is suspended at first, and starts with `resume()`. The session retains it until it is complete.
 ///
-/// `@unchecked Sendable`: what is not immutable is in `shared`, behind `lock`, or for the session's loop alone (`execution`).
+/// `@unchecked Sendable`: what changes is in `shared`, accessed with `lock` held, or is for the session's loop alone
+/// (`execution`).
 public class SessionTask: @unchecked Sendable {
-    /// Unique in the process.
+    /// Unique among the tasks of a process.
     public let taskIdentifier: UInt64
-    /// As the task was made with it, before any redirect.
+    /// The request that the task was made with, before any redirect.
     public let originalRequest: HTTPRequest
-    /// What the task has collected, and the hooks of this task alone.
+    /// The collected data, and the hooks of this task alone.
     public let delegate: TaskDelegate
     let session: SessionThread
-    /// For the loop.
+    /// For the loop alone.
     private lazy var execution = TaskExecution(self)
 
-    /// Has a run that another task began carry this one out from now on. On the loop.
+    /// Continues with the execution of another task. On the loop.
     func adopt(_ execution: TaskExecution) { self.execution = execution }
 
     private let lock = PosixLock()
-    /// Behind `lock`. What follows from a change of the machine is handed to the loop with the lock held, so that it is
-    /// done in the order of the changes.
+    /// Behind `lock`. Work that follows from a change of the machine is submitted with the lock held, so that it runs
+    /// in the order of the changes.
     private var shared: Shared
 
     private struct Shared {
@@ -44,7 +45,7 @@ public class SessionTask: @unchecked Sendable {
         shared = Shared(currentRequest: request)
     }
 
-    /// A task that takes over what another has begun; the other one has to have been told so (`handOver`).
+    /// A task that continues the work of another one, on which `handOver` has been called.
     init(takingOver other: SessionTask, _ machine: TaskMachine, delegate: TaskDelegate) {
         taskIdentifier = TaskIdentifiers.next()
         originalRequest = other.originalRequest
@@ -56,10 +57,10 @@ public class SessionTask: @unchecked Sendable {
 
     // MARK: State
 
-    /// Where the task is in its life.
+    /// The state of the task.
     public var state: TaskState { lock.withLock { shared.machine.state } }
 
-    /// Starts the task, or lets it go on.
+    /// Starts or resumes the task.
     public func resume() {
         lock.withLock {
             switch shared.machine.resume() {
@@ -70,8 +71,8 @@ public class SessionTask: @unchecked Sendable {
         }
     }
 
-    /// Reads no more of the answer until `resume`; the origin is slowed down, not disconnected. Meanwhile no limit of
-    /// `TaskTimeouts` runs but `total`.
+    /// Stops reading the response until `resume`; the origin is slowed down, not disconnected. Meanwhile `total` is the
+    /// only one of the `TaskTimeouts` that still runs.
     public func suspend() {
         lock.withLock {
             if shared.machine.suspend() == .pause { onLoop { $0.suspend() } }
@@ -85,14 +86,14 @@ public class SessionTask: @unchecked Sendable {
         }
     }
 
-    /// `cancel` for a download that shall be resumed later.
+    /// `cancel` for a download that is to be resumed later.
     func cancelKeepingDownload() {
         lock.withLock {
             if shared.machine.cancel() == .cancel { onLoop { $0.cancelKeepingDownload() } }
         }
     }
 
-    /// Ends the task in favour of another, which goes on from the machine that is returned.
+    /// Ends the task, because another one continues its work with the returned machine.
     ///
     /// - Returns: nil when the task has been cancelled.
     func handOver() -> TaskMachine? {
@@ -108,11 +109,11 @@ public class SessionTask: @unchecked Sendable {
 
     // MARK: What there is to know
 
-    /// The request that goes out, or went out last: another than `originalRequest` after a redirect.
+    /// The request that is sent, or was sent last; it differs from `originalRequest` after a redirect.
     public var currentRequest: HTTPRequest { lock.withLock { shared.currentRequest } }
-    /// The head of the answer; nil before it has come.
+    /// The head of the response; nil before it has been received.
     public var response: ResponseHead? { lock.withLock { shared.response } }
-    /// Why the task failed; nil before its end and after a whole answer.
+    /// The cause of a failure; nil before the end of the task, and after success.
     public var error: SessionError? { lock.withLock { shared.error } }
     /// Free for the program's own use; nil at first.
     public var taskDescription: String? {
@@ -120,15 +121,15 @@ public class SessionTask: @unchecked Sendable {
         set { lock.withLock { shared.description = newValue } }
     }
 
-    /// For what nobody waits for: urgency 5 (`u=5`, of 0 to 7 with 0 first).
+    /// Background requests: urgency 5 (`u=5`, of 0 to 7 with 0 first).
     public static let lowPriority = 0.25
-    /// Nothing is told to the origin.
+    /// No `Priority` field is sent.
     public static let defaultPriority = 0.5
-    /// For what somebody waits for: urgency 2 (`u=2`).
+    /// Requests that a person waits for: urgency 2 (`u=2`).
     public static let highPriority = 0.75
 
-    /// From 0 to 1; what is no number changes nothing. Any other than the default is told to the origin when the request goes out: `Priority` with an
-    /// urgency (RFC 9218), unless the request has that field.
+    /// From 0 to 1; NaN is ignored. A value other than the default is sent as `Priority` with an urgency (RFC 9218),
+    /// unless the request has that field.
     public var priority: Double {
         get { lock.withLock { shared.priority } }
         set {
@@ -143,13 +144,13 @@ public class SessionTask: @unchecked Sendable {
         return priority == Self.defaultPriority ? nil : "u=\(Int(((1 - priority) * 6).rounded()))"
     }
 
-    /// Of the request's body, handed to the connection.
+    /// Bytes of the request's body that have been handed to the connection.
     public var countOfBytesSent: Int64 { lock.withLock { shared.counts.sent } }
-    /// Nil when it is not known beforehand.
+    /// The length of the request's body; nil when it is not known beforehand.
     public var countOfBytesExpectedToSend: Int64? { lock.withLock { shared.counts.expectedToSend } }
-    /// Of the answer's body.
+    /// Received bytes of the response's body.
     public var countOfBytesReceived: Int64 { lock.withLock { shared.counts.received } }
-    /// From `Content-Length`; nil when it is not known.
+    /// The length of the response's body by `Content-Length`; nil when it is not known.
     public var countOfBytesExpectedToReceive: Int64? { lock.withLock { shared.counts.expectedToReceive } }
 
     // MARK: For TaskExecution
@@ -181,7 +182,7 @@ public class SessionTask: @unchecked Sendable {
         }
     }
 
-    /// Another task goes on with what this one has begun.
+    /// Ends this task, because another one continues its work.
     func replaced(_ error: SessionError) {
         lock.withLock { shared.error = error }
     }
@@ -199,18 +200,18 @@ public class SessionTask: @unchecked Sendable {
 /// `@unchecked Sendable`: as `SessionTask`; it adds no stored properties.
 public class DataTask: SessionTask, @unchecked Sendable {
     var dataDelegate: DataTaskDelegate {
-        // Made so by `URLSessionManager`, and never changed.
+        // `URLSessionManager` makes it so, and it never changes.
         guard let delegate = delegate as? DataTaskDelegate else { preconditionFailure("a data task's delegate") }
         return delegate
     }
 
-    /// Has `handler` called on the session's callback queue with how the task ended, in the order of `delegate.queue`.
+    /// Adds a handler of the result. It is called on the session's callback queue, in the order of `delegate.queue`.
     public func onCompletion(_ handler: @escaping @Sendable (Result<DataResponse, SessionError>) -> Void) {
         delegate.queue.add { [self] in handler(dataDelegate.result(of: self)) }
     }
 
-    /// Starts the task and waits for the answer. Any status is one. When the Swift task that waits is cancelled, so is
-    /// this one.
+    /// Starts the task and waits for the response, of any status. When the calling Swift task is cancelled, this task
+    /// is cancelled.
     public func value() async throws(SessionError) -> DataResponse {
         let result = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
@@ -228,7 +229,7 @@ public class DataTask: SessionTask, @unchecked Sendable {
 ///
 /// `@unchecked Sendable`: as `SessionTask`; `isStreamed` does not change.
 public final class UploadTask: DataTask, @unchecked Sendable {
-    /// Whether the body is asked for by `taskNeedNewBodyStream`.
+    /// Whether `taskNeedNewBodyStream` provides the body.
     let isStreamed: Bool
 
     init(_ request: HTTPRequest, delegate: TaskDelegate, session: SessionThread, isStreamed: Bool) {

@@ -15,9 +15,9 @@ extension SessionError {
     init(_ fault: RedirectMachine.Fault, redirects: RedirectMachine) {
         switch fault {
         case .invalidLocation:
-            self.init(.redirectDenied, "The redirect's Location is no single http or https URL that can be read.")
+            self.init(.redirectDenied, "The redirect's Location is not a single valid http or https URL.")
         case .tooMany:
-            self.init(.redirectDenied, "The answer is one more redirect after \(redirects.limit) of them.")
+            self.init(.redirectDenied, "The response is one more redirect after \(redirects.limit) of them.")
         }
     }
 
@@ -29,7 +29,7 @@ extension SessionError {
             }
         self.init(
             .redirectDenied,
-            "\(from) redirects to \(to), which \(why). Ask for it by itself, or follow it in taskWillPerformHTTPRedirection."
+            "\(from) redirects to \(to), which \(why). Request that URL directly, or follow the redirect in taskWillPerformHTTPRedirection."
         )
     }
 }

@@ -31,7 +31,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
     /// Whether the request's `Accept-Encoding` is the session's own, so that the session decodes the body.
     private var asksForCoding = false
     private var coding: ContentCoding?
-    /// The error that the task ends with when the present hop is over.
+    /// The error that the task fails with when the present hop has ended.
     private var failure: SessionError?
     private var isCancelled = false
     private var isFinishing = false
@@ -404,7 +404,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         download.delegate.noteResponse(at: session.loop.wallClock - metrics.fetchStart)
         download.didReceive(head, expected: expected.map { Int64($0) })
         session.hookBox.hooks.dataTaskDidBecomeDownloadTask?(data, download)
-        let error = SessionError(.cancelled, "The task goes on as download task \(download.taskIdentifier).")
+        let error = SessionError(.cancelled, "The task continues as download task \(download.taskIdentifier).")
         data.replaced(error)
         data.delegate.finish(error, metrics)
         data.delegate.release()

@@ -1,29 +1,29 @@
-/// Values by name, in the order in which the names were given; equal whatever the order.
+/// Values by name, in the order of insertion. The order does not count for equality.
 public struct OrderedMembers<Value: Sendable & Hashable>: Sendable, Hashable, ExpressibleByDictionaryLiteral, Sequence {
     /// The names, in order.
     public private(set) var keys: [String] = []
     private var values: [String: Value] = [:]
 
-    /// Without members.
+    /// An empty list.
     public init() {}
 
-    /// The last of two values of one name stands.
+    /// The last value of a repeated name counts.
     public init(dictionaryLiteral elements: (String, Value)...) {
         for (key, value) in elements { self[key] = value }
     }
 
-    /// In the order of the names.
+    /// The values, in the order of `keys`.
     public init(_ dictionary: [String: Value]) {
         keys = dictionary.keys.sorted()
         values = dictionary
     }
 
-    /// How many members there are.
+    /// The number of members.
     public var count: Int { keys.count }
-    /// Whether there are none.
+    /// Whether the list is empty.
     public var isEmpty: Bool { keys.isEmpty }
 
-    /// A new name stands at the end; nil takes one out.
+    /// The value of a name; a new name is added at the end, nil removes a name.
     public subscript(key: String) -> Value? {
         get { values[key] }
         set {

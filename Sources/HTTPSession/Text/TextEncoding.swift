@@ -1,6 +1,6 @@
-/// How text is turned into bytes and back: the charsets that are met in requests and answers.
+/// The charsets of text in requests and responses.
 ///
-/// Strict both ways: what a charset cannot say is not replaced by a question mark.
+/// Conversion is strict in both directions: it fails instead of replacing characters by question marks.
 public enum TextEncoding: Sendable, Hashable, CaseIterable {
     /// UTF-8 (RFC 3629).
     case utf8
@@ -8,16 +8,16 @@ public enum TextEncoding: Sendable, Hashable, CaseIterable {
     case ascii
     /// ISO-8859-1: each byte is the scalar of that number.
     case isoLatin1
-    /// windows-1252, as the WHATWG's Encoding Standard has it.
+    /// windows-1252, by the WHATWG's Encoding Standard.
     case windows1252
-    /// With a byte order mark when it is written; read by its mark, or as big-endian without one (RFC 2781).
+    /// UTF-16; written with a byte order mark, and read by its mark, or as big-endian without one (RFC 2781).
     case utf16
     /// UTF-16, the high byte first.
     case utf16BigEndian
     /// UTF-16, the low byte first.
     case utf16LittleEndian
 
-    /// - Parameter charset: a name of the IANA registry or a usual alias, in any case; nil for others.
+    /// - Parameter charset: a name of the IANA registry or a common alias, in any case; the result is nil for others.
     public init?(charset: String) {
         switch charset.lowercased() {
         case "utf-8", "utf8", "unicode-1-1-utf-8": self = .utf8
@@ -44,7 +44,7 @@ public enum TextEncoding: Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// Whether ASCII text is the same bytes as in ASCII.
+    /// Whether ASCII text has the same bytes as in ASCII.
     var extendsASCII: Bool {
         switch self {
         case .utf8, .ascii, .isoLatin1, .windows1252: true
@@ -52,7 +52,7 @@ public enum TextEncoding: Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// - Returns: nil when the charset has no word for some character.
+    /// - Returns: nil when the charset cannot encode a character.
     public func encode(_ text: String) -> [UInt8]? {
         switch self {
         case .utf8: return Array(text.utf8)
@@ -66,9 +66,9 @@ public enum TextEncoding: Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// The text of some bytes, without a byte order mark.
+    /// Decodes bytes, without a byte order mark.
     ///
-    /// - Returns: nil when the bytes are not of this charset.
+    /// - Returns: nil when the bytes are not valid in this charset.
     public func decode(_ bytes: [UInt8]) -> String? {
         switch self {
         case .utf8:
@@ -119,7 +119,7 @@ public enum TextEncoding: Sendable, Hashable, CaseIterable {
     }
 }
 
-/// The charset windows-1252: ISO-8859-1 but for 0x80 to 0x9F, five of which mean nothing.
+/// The charset windows-1252: ISO-8859-1 except for 0x80 to 0x9F, five of which are undefined.
 private enum Windows1252 {
     private static let upper: [UInt16] = [
         0x20AC, 0, 0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021, 0x02C6, 0x2030, 0x0160, 0x2039, 0x0152, 0, 0x017D, 0,

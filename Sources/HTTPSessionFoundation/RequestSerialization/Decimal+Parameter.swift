@@ -2,7 +2,7 @@ public import Foundation
 public import HTTPSession
 
 extension Decimal: ParameterConvertible {
-    /// The number, exactly: as text where no whole number and no `Double` is exactly that.
+    /// The exact number: as text when no whole number and no `Double` is equal to it.
     public var parameterValue: ParameterValue {
         let text = description
         if let whole = Int(text) { return .int(whole) }

@@ -3,12 +3,12 @@ public import HTTPSession
 import SessionCore
 
 extension BodySource {
-    /// The bytes of an `InputStream`, read on a thread of its own while they are sent.
+    /// The bytes of an `InputStream`, which is read on a thread of its own while they are sent.
     ///
     /// - Parameters:
-    ///   - length: in bytes, when it is known: the stream has to give exactly that many.
-    ///   - makeStream: gives an unopened stream that begins at the first byte, each time that the body is opened; nil
-    ///     fails the request.
+    ///   - length: the length in bytes, if it is known; the stream has to provide exactly that many.
+    ///   - makeStream: returns an unopened stream at its first byte, each time that the body is opened; nil fails the
+    ///     request.
     public static func inputStream(
         length: Int? = nil,
         _ makeStream: @escaping @Sendable () -> InputStream?
@@ -22,7 +22,7 @@ extension BodySource {
     }
 }
 
-/// An `InputStream` may block for as long as it likes, and holds up nobody else here. It is closed when it is released.
+/// An `InputStream` may block for any time, and delays no other work here. It is closed when this object is released.
 private actor InputStreamReader: BodyReader {
     private let stream: InputStream
     private let queue: SerialQueue

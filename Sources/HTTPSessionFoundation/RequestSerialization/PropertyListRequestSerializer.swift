@@ -3,14 +3,14 @@ import HTTPCore
 public import HTTPSession
 public import SessionCore
 
-/// Parameters as a property list; in the URL's query for GET, HEAD and DELETE.
+/// Writes parameters as a property list; in the URL's query for GET, HEAD and DELETE.
 public struct PropertyListRequestSerializer: RequestSerializer {
-    /// What is set on each request.
+    /// Fields and limits of each request.
     public var settings: RequestSettings
-    /// XML or binary; Foundation does not write the old ASCII form.
+    /// The format, XML or binary; Foundation does not write the old ASCII format.
     public var format: PropertyListSerialization.PropertyListFormat
 
-    /// XML, unless told otherwise.
+    /// A serializer for XML by default.
     public init(
         settings: RequestSettings = RequestSettings(),
         format: PropertyListSerialization.PropertyListFormat = .xml
@@ -19,9 +19,9 @@ public struct PropertyListRequestSerializer: RequestSerializer {
         self.format = format
     }
 
-    /// - Throws: `requestInvalid`, also for null, which property lists do not have. Sets become arrays, sorted.
+    /// - Throws: `requestInvalid`, also for null, which property lists cannot express. Sets become sorted arrays.
     public func serialize(_ request: HTTPRequest, parameters: ParameterValue?) throws(SessionError) -> HTTPRequest {
-        // With no parameters the other serializer does all that there is: fields, limits, the URL's query.
+        // Without parameters the other serializer does everything: fields, limits, the URL's query.
         let http = HTTPRequestSerializer(settings: settings)
         guard let parameters, !settings.methodsEncodingParametersInURI.contains(request.method) else {
             return try http.serialize(request, parameters: parameters)

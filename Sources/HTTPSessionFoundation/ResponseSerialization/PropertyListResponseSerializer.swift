@@ -2,14 +2,14 @@ public import Foundation
 public import HTTPCore
 public import HTTPSession
 
-/// A property list, as Foundation's objects.
+/// Reads a property list as Foundation's objects.
 public struct PropertyListResponseSerializer: ResponseSerializer {
-    /// What the answer has to be before it is read.
+    /// The required status and content type.
     public var validation: ResponseValidation
-    /// Foundation's: whether what comes may be changed.
+    /// Foundation's options: whether the objects are mutable.
     public var readOptions: PropertyListSerialization.ReadOptions
 
-    /// Statuses 200 to 299 with `application/x-plist`, unless told otherwise.
+    /// A serializer that by default accepts statuses 200 to 299 with `application/x-plist`.
     public init(
         validation: ResponseValidation = ResponseValidation(acceptableContentTypes: ["application/x-plist"]),
         readOptions: PropertyListSerialization.ReadOptions = []
@@ -18,7 +18,7 @@ public struct PropertyListResponseSerializer: ResponseSerializer {
         self.readOptions = readOptions
     }
 
-    /// nil for an answer that has no body and needs none.
+    /// The object; nil for a response that may have no body, and has none.
     public func serialize(
         _ response: DataResponse,
         to method: HTTPMethod

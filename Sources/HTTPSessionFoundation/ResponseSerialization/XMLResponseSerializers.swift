@@ -6,22 +6,22 @@ public import HTTPSession
 public import FoundationXML
 #endif
 
-/// What XML is served as.
+/// The content types of XML.
 public enum XMLContentTypes {
     /// `application/xml` and `text/xml`.
     public static let all = ["application/xml", "text/xml"]
 }
 
-/// An `XMLParser` over the body, which has not begun: give it a delegate and call `parse`. External entities are not
-/// loaded. An answer that has no body and needs none is a parser over nothing.
+/// Returns an `XMLParser` for the body: give it a delegate and call `parse`. External entities are not loaded. A
+/// response that may have no body, and has none, is a parser for empty data.
 ///
-/// Foundation's parser on Linux says yes to documents that break off: look at `parserError`, and count elements, or use
+/// Foundation's parser on Linux accepts truncated documents: check `parserError`, and count elements, or use
 /// `XMLDocumentResponseSerializer`.
 public struct XMLParserResponseSerializer: ResponseSerializer {
-    /// What the answer has to be before it is read.
+    /// The required status and content type.
     public var validation: ResponseValidation
 
-    /// Statuses 200 to 299 with the types of `XMLContentTypes`, unless told otherwise.
+    /// A serializer that by default accepts statuses 200 to 299 with the types of `XMLContentTypes`.
     public init(validation: ResponseValidation = ResponseValidation(acceptableContentTypes: XMLContentTypes.all)) {
         self.validation = validation
     }
@@ -37,14 +37,15 @@ public struct XMLParserResponseSerializer: ResponseSerializer {
     }
 }
 
-/// The body as an XML tree; what is not well formed is refused. External entities are not loaded.
+/// Reads the body as an XML tree, and rejects a body that is not well-formed. External entities are not loaded.
 public struct XMLDocumentResponseSerializer: ResponseSerializer {
-    /// What the answer has to be before it is read.
+    /// The required status and content type.
     public var validation: ResponseValidation
-    /// Without those that load external entities, which would let an answer read files and reach other servers.
+    /// The options without those that load external entities, since a response could then read files and reach other
+    /// servers.
     public var options: XMLNode.Options
 
-    /// Statuses 200 to 299 with the types of `XMLContentTypes`, unless told otherwise.
+    /// A serializer that by default accepts statuses 200 to 299 with the types of `XMLContentTypes`.
     public init(
         validation: ResponseValidation = ResponseValidation(acceptableContentTypes: XMLContentTypes.all),
         options: XMLNode.Options = []
@@ -53,7 +54,7 @@ public struct XMLDocumentResponseSerializer: ResponseSerializer {
         self.options = options
     }
 
-    /// nil for an answer that has no body and needs none.
+    /// The tree; nil for a response that may have no body, and has none.
     public func serialize(
         _ response: DataResponse,
         to method: HTTPMethod

@@ -4,10 +4,10 @@ import Foundation
 import FoundationXML
 #endif
 
-/// Whether bytes are XML (XML 1.0, section 2.1). Foundation on Linux has to be asked with care: `XMLParser.parse` says
-/// yes to documents that break off, and `XMLDocument` mends broken ones by guessing, and crashes on empty ones.
+/// Whether bytes are well-formed XML (XML 1.0, section 2.1). Foundation on Linux alone cannot tell: `XMLParser.parse`
+/// accepts truncated documents; `XMLDocument` repairs broken ones by guessing, and crashes for empty ones.
 enum XMLWellFormedness {
-    /// - Returns: what is wrong, for people; nil when nothing is.
+    /// - Returns: the fault, for people; nil for none.
     static func fault(in data: Data) -> String? {
         let watch = Watch()
         let parser = XMLParser(data: data)
@@ -20,14 +20,14 @@ enum XMLWellFormedness {
         return nil
     }
 
-    /// Counts elements, and keeps the first error that is none of meaning alone.
+    /// Counts elements, and keeps the first error of well-formedness.
     private final class Watch: NSObject, XMLParserDelegate {
         private(set) var openElements = 0
         private(set) var hasRoot = false
         private(set) var fault: String?
 
-        /// libxml's numbers (xmlerror.h) of its warnings and of names that break the rules of namespaces: documents with
-        /// these are well-formed.
+        /// libxml's codes (xmlerror.h) of its warnings and of faults in namespaces, with which a document is still
+        /// well-formed.
         private static let pardoned: Set<Int> = [27, 97, 98, 99, 100, 107, 200, 201, 202, 203, 204, 205]
 
         func parser(

@@ -1,24 +1,24 @@
 import HTTPCaching
 package import HTTPCore
 
-/// What a request wants of the session's cache; the names are those of `URLRequest.CachePolicy`.
+/// A request's use of the session's cache; the names are those of `URLRequest.CachePolicy`.
 public enum CachePolicy: Sendable, Hashable, CaseIterable {
-    /// What RFC 9111 makes of what is stored, of the answer's fields and of the request's.
+    /// RFC 9111, with the fields of the stored response and of the request.
     case useProtocolCachePolicy
-    /// The origin is asked, whatever is stored; its answer takes the place of that.
+    /// The request goes to the origin, whatever is stored; its response replaces the stored one.
     case reloadIgnoringLocalCacheData
-    /// The same, and caches on the way are told to ask, too (`Cache-Control: no-cache`).
+    /// The same, with `Cache-Control: no-cache` for the caches between.
     case reloadIgnoringLocalAndRemoteCacheData
-    /// The origin is asked whether what is stored still holds; caches on the way are told to ask, too.
+    /// The origin validates the stored response; the caches between get `Cache-Control: no-cache`.
     case reloadRevalidatingCacheData
-    /// What is stored, however old, unless its origin forbids that (`no-cache`, or `must-revalidate` where it is stale);
-    /// else the origin is asked.
+    /// A stored response of any age, unless its origin forbids that (`no-cache`, or `must-revalidate` when it is
+    /// stale); otherwise the request goes to the origin.
     case returnCacheDataElseLoad
-    /// The same, but nothing goes out: without a usable answer, and in sessions without a cache, the task fails with
-    /// `notStored`.
+    /// The same, but no request is sent: without a usable stored response, and in sessions without a cache, the task
+    /// fails with `notStored`.
     case returnCacheDataDontLoad
 
-    /// What decides about stored answers.
+    /// The policy for stored responses.
     var requestPolicy: RequestPolicy {
         switch self {
         case .useProtocolCachePolicy, .reloadRevalidatingCacheData: .useProtocolCachePolicy
@@ -28,7 +28,7 @@ public enum CachePolicy: Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// Says in a request's fields what caches on the way have to know (RFC 9111, section 5.2.1.4).
+    /// Adds the directives for the caches between to a request's fields (RFC 9111, section 5.2.1.4).
     package func addDirectives(to fields: inout HTTPFields) {
         switch self {
         case .reloadIgnoringLocalAndRemoteCacheData, .reloadRevalidatingCacheData:

@@ -2,9 +2,9 @@ import HTTPCaching
 import HTTPCore
 import IOCore
 
-/// Hands a stored answer to a task, as fast as the task takes it. Belongs to the loop.
+/// Delivers a stored response to a task, at the task's speed. Belongs to the loop.
 ///
-/// `@unchecked Sendable`: threads of the disk hand it back to the loop, and do not touch it.
+/// `@unchecked Sendable`: threads of the disk only submit work to the loop with it, and do not touch it.
 final class CachedDelivery: @unchecked Sendable {
     private let task: LoopTask
     private let loop: EventLoop
@@ -28,14 +28,14 @@ final class CachedDelivery: @unchecked Sendable {
         transaction.fetchStart = task.elapsed
     }
 
-    /// Up to now.
+    /// The metrics up to now.
     var metrics: TransactionMetrics {
         var metrics = transaction
         metrics.responseEnd = task.elapsed
         return metrics
     }
 
-    /// No more is handed on.
+    /// Stops the delivery.
     func stop() { isOver = true }
 
     func start() {
@@ -87,7 +87,7 @@ final class CachedDelivery: @unchecked Sendable {
         isReading = false
         guard !isOver else { return }
         guard let bytes, bytes.count == count else {
-            return task.finish(SessionError(.fileFailed, "The stored answer cannot be read to its end. Try again."))
+            return task.finish(SessionError(.fileFailed, "The stored response cannot be read to its end. Try again."))
         }
         position += count
         pass(bytes.span)

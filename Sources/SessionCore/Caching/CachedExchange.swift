@@ -3,22 +3,22 @@ import HTTPCore
 import IOCore
 import ServerTrust
 
-/// What carries a task that may be answered out of the session's cache: the cache itself, or another task that asks the
-/// origin, from whose answer the cache learns. Belongs to the loop.
+/// Carries out a task that the session's cache takes part in. The response comes from the cache, or from a second task
+/// to the origin, whose response the cache may store. Belongs to the loop.
 ///
-/// `@unchecked Sendable`: threads of the disk hand it back to the loop, and do not touch it.
+/// `@unchecked Sendable`: threads of the disk only submit work to the loop with it, and do not touch it.
 final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
     private enum State {
         case lookingUp
-        /// The origin has been asked.
+        /// The request to the origin is under way.
         case asking
-        /// Its head is there, and the cache looks at what it has.
+        /// The origin's head has been received, and the cache decides.
         case deciding
-        /// Its answer is the task's.
+        /// The origin's response is delivered.
         case relaying
-        /// Its answer is not, and comes to its end; then `next` is done.
+        /// The origin's response is discarded; `next` follows at its end.
         case replacing
-        /// What is stored is the task's answer.
+        /// A stored response is delivered.
         case delivering
     }
 
@@ -28,21 +28,22 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
         case fail
     }
 
-    /// Held until its end, as this is by the task.
+    /// Both retain each other until the end of the task.
     let task: LoopTask
     private let session: LoopSession
     private let transaction: CacheTransaction
-    /// Set for a request that nobody waits for: it only brings what is stored up to date.
+    /// Fields of a background refresh, which has no client and only updates the stored response; nil for other
+    /// requests.
     private let refreshFields: HTTPFields?
     private var state = State.lookingUp
     private var isOver = false
 
-    /// What asks the origin; its head, and what came of its body before it was known whose answer that is.
+    /// The task that asks the origin; its head, and the part of its body that was received before the cache's decision.
     private var originTask: LoopTask?
     private var head = ResponseHead()
     private var held = ByteBuffer()
     private var heldTrailers = HTTPFields()
-    /// The originTask ended before it was known what becomes of its answer: how.
+    /// How the origin task ended, if before the cache's decision.
     private var originEnd: SessionError??
     private var next = Next.fail
     private var isInHead = false
@@ -50,8 +51,8 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
     private var delivery: CachedDelivery?
     private var transactions: [TransactionMetrics] = []
 
-    /// nil where the cache has no part: in what is neither GET nor HEAD, or has a body, and where nothing that the server
-    /// has said may be used.
+    /// nil when the cache takes no part: for methods other than GET and HEAD, for requests with a body, and when the
+    /// policy accepts no stored response of this server.
     init?(_ task: LoopTask, _ cache: SessionCache, _ session: LoopSession) {
         let request = task.request
         let endpoint = request.endpoint
@@ -73,7 +74,7 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
         askBeforeStoring()
     }
 
-    /// For a request in the background, which another transaction has prepared.
+    /// A background refresh, which another transaction has prepared.
     init(_ task: LoopTask, refreshing transaction: CacheTransaction, asking fields: HTTPFields, _ session: LoopSession)
     {
         self.task = task
@@ -86,7 +87,7 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
 
     private func askBeforeStoring() {
         transaction.willStore = { [weak self] status, fields in
-            // What asks for credentials is answered, and not kept.
+            // A 401 leads to a second request, and is not stored.
             guard let self, status != 401 else { return .skip }
             let proposed = CachedResponse(status: status, fields: fields)
             guard let response = task.delegate.task(task, willCache: proposed) else { return .skip }
@@ -101,7 +102,7 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
     // MARK: What the task asks for
 
     func start() {
-        // Nobody is told anything while the task is being resumed.
+        // The delegate is not called while the task is being resumed.
         session.loop.atEndOfTurn { [self] in
             guard !isOver else { return }
             if let refreshFields { return ask(refreshFields) }
@@ -114,13 +115,13 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
         if isHeld { originTask.suspend() } else { originTask.resume() }
     }
 
-    /// The task takes more of the answer.
+    /// The task can receive more of the response.
     func continueLater() {
         if let originTask { return originTask.resumeReceiving() }
         session.loop.atEndOfTurn { [self] in delivery?.deliverPieces() }
     }
 
-    /// The task is over, whyever.
+    /// The task has ended for any reason.
     func letGo() {
         guard !isOver else { return }
         isOver = true
@@ -141,7 +142,7 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
         metrics.transaction = transactions.last ?? TransactionMetrics()
     }
 
-    /// Of the connection that asks the origin.
+    /// The evaluation of the connection to the origin.
     var evaluation: TrustEvaluation? {
         originTask?.evaluation ?? transactions.last?.connection?.evaluation
     }
@@ -171,7 +172,7 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
         if task.isHeldBack { originTask.suspend() }
     }
 
-    /// What is left of the time that the whole task has.
+    /// The limits of the origin task; `total` is the time that the task has left.
     private var timeouts: TaskTimeouts {
         var timeouts = task.request.timeouts ?? task.request.endpoint.timeouts
         if let total = timeouts.total {
@@ -230,7 +231,7 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
         return state == .replacing && head.framing.hasBody ? .cancel : .allow
     }
 
-    /// What becomes of the origin's answer; within its head, or later.
+    /// Carries out the cache's decision about the origin's response, during its head or later.
     private func decided(_ step: CacheTransaction.HeadStep) {
         guard !isOver else { return }
         switch step {
@@ -294,7 +295,7 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
 
     private func pass(_ data: borrowing Span<UInt8>) -> BodyFlow {
         transaction.didReceiveBody(data)
-        // Nobody is to get what is asked for in the background: what is not stored is not read, it may have no end.
+        // A background refresh has no client: a body that is not stored is not read, since it may have no end.
         if refreshFields != nil, !transaction.isStoring {
             originTask?.cancel()
             return .proceed
@@ -320,7 +321,7 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
         guard originTask === self.originTask, !isOver else { return }
         self.originTask = nil
         switch state {
-        case .asking: failed(error ?? SessionError(.internal, "The origin was asked, and nothing came of it."))
+        case .asking: failed(error ?? SessionError(.internal, "The origin gave neither a response nor an error."))
         case .deciding: originEnd = .some(error)
         case .relaying: conclude(error)
         case .replacing: proceed()
@@ -342,7 +343,7 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
 }
 
 extension BodyFraming {
-    /// nil where the end alone will tell.
+    /// The length of the body; nil when it is not known beforehand.
     fileprivate var knownLength: Int? {
         switch self {
         case .none: 0
@@ -355,6 +356,6 @@ extension BodyFraming {
 extension SessionError {
     package static let notStored = SessionError(
         .notStored,
-        "Nothing that is stored can answer the request, and its cache policy lets nobody else be asked."
+        "No stored response can be used, and the cache policy of the request forbids asking the origin."
     )
 }

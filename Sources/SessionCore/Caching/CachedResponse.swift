@@ -1,24 +1,24 @@
 public import HTTPCore
 
-/// An answer that is about to be stored, as `dataTaskWillCacheResponse` is shown it; its body follows, and is stored as
-/// it comes.
+/// A response that is about to be stored, as the hook `dataTaskWillCacheResponse` sees it. Its body follows, and is
+/// stored as it arrives.
 public struct CachedResponse: Sendable {
-    /// Where it may be stored; the names are those of `URLCache.StoragePolicy`.
+    /// The permitted places; the names are those of `URLCache.StoragePolicy`.
     public enum StoragePolicy: Sendable, Hashable {
-        /// In memory, and on disk where the cache has a folder.
+        /// In memory, and on disk if the cache has a folder.
         case allowed
         /// In memory alone.
         case allowedInMemoryOnly
-        /// Not at all: the same as no response.
+        /// Nowhere: the same as no response.
         case notAllowed
     }
 
-    /// What the origin answered with.
+    /// The status of the response.
     public let status: Int
-    /// Stored with the answer, and read for how long it may be used: a changed `Cache-Control` counts. What forbids
-    /// storing is heeded in these as in those that came.
+    /// The stored fields. They also decide how long the response may be used: a changed `Cache-Control` counts. If the
+    /// original fields or these forbid storing, nothing is stored.
     public var fields: HTTPFields
-    /// Where it may be stored.
+    /// The permitted places.
     public var storagePolicy = StoragePolicy.allowed
 
     init(status: Int, fields: HTTPFields) {

@@ -4,14 +4,14 @@ import IOCore
 import ServerTrust
 
 extension LoopSession {
-    /// What carries the task where the session's cache has a part in it.
+    /// Makes the exchange of a task that the session's cache takes part in; nil for other tasks.
     func cachedExchange(for task: LoopTask) -> CachedExchange? {
         guard let cache, let exchange = CachedExchange(task, cache, self) else { return nil }
         exchanges[task.taskIdentifier] = exchange
         return exchange
     }
 
-    /// Asks the origin in the background for what a task has been given stale.
+    /// Refreshes a stale response in the background, after a task has got it.
     func refresh(_ task: LoopTask, by transaction: CacheTransaction, asking fields: HTTPFields) {
         var request = task.request
         request.method = .get
@@ -25,7 +25,7 @@ extension LoopSession {
 
     func forget(_ exchange: CachedExchange) { exchanges[exchange.task.taskIdentifier] = nil }
 
-    /// The head of an answer that the cache had no part in: what it makes worthless is dropped (RFC 9111, section 4.4).
+    /// Invalidates stored responses after the response to an unsafe method (RFC 9111, section 4.4).
     func invalidateCache(by head: borrowing ResponseHead, to request: borrowing SessionRequest) {
         guard let cache, !request.method.isSafe else { return }
         cache.responses.invalidate(after: request.method, of: request.url, status: head.status, head.fields)
@@ -33,7 +33,7 @@ extension LoopSession {
 }
 
 extension SessionRequest {
-    /// As a cache knows it.
+    /// The URL, which is part of the cache's key.
     var url: AbsoluteURL {
         AbsoluteURL(
             origin: Origin(
@@ -48,7 +48,7 @@ extension SessionRequest {
 
 /// The digest of an endpoint's policy, made when a cache first asks.
 ///
-/// `@unchecked Sendable`: `digest` is behind `lock`.
+/// `@unchecked Sendable`: `digest` is accessed with `lock` held.
 final class EndpointDigest: @unchecked Sendable {
     private let lock = PosixLock()
     private var digest: SecurityPolicyDigest?

@@ -1,8 +1,8 @@
 import HTTPCore
 import ServerTrust
 
-/// Of a request in the background, which brings a stored answer up to date after it was given out: nobody gets the
-/// answer, but whoever judged the connections of the task that had it judges this one's, too.
+/// The delegate of a background refresh. The delegate of the task that got the stale response evaluates the
+/// connections; the response itself is not delivered.
 final class RefreshDelegate: LoopTaskDelegate {
     private let original: LoopTaskDelegate
 

@@ -2,10 +2,10 @@ package import HTTPCaching
 package import HTTPCore
 import ServerTrust
 
-// What the end of a task means to a cache: the same to a session's own and to the proxy's.
+// The effect of a task's end on a cache: the same for a session's own and for the proxy's.
 
 extension LoopTask {
-    /// Whether the answer may be kept: its server is whom the policy wants, in full. What was only let by is not.
+    /// Whether the response may be stored: the policy has accepted its server completely, and not only tolerated it.
     package var mayStoreResponse: Bool {
         guard request.endpoint.scheme == .https else { return true }
         return switch evaluation?.verdict {
@@ -16,8 +16,8 @@ extension LoopTask {
 }
 
 extension SessionRequest {
-    /// Whether the end of an answer's body can be told from its being cut short: over plain HTTP not where the connection's
-    /// end is all that there is (RFC 9112, section 8); TLS says that it ends, and so does HTTP/2.
+    /// Whether a complete body can be told from a truncated one. Over plain HTTP it cannot when the body ends with the
+    /// connection (RFC 9112, section 8); TLS and HTTP/2 signal the end.
     package func endIsSure(_ response: borrowing ResponseHead) -> Bool {
         guard case .untilClose = response.framing else { return true }
         return endpoint.scheme == .https || response.majorVersion >= 2
@@ -25,10 +25,10 @@ extension SessionRequest {
 }
 
 extension SessionError {
-    /// What the failure means to a cache. A stale response may stand in (RFC 9111, section 4.2.4) where the origin could not
-    /// be reached, or was not heard to the end of a head. A server that was refused, or a handshake that another may have
-    /// spoilt, puts the origin in doubt. One that was cut before anybody claimed to be the origin does not: who can cut it on the
-    /// way could have the connection refused as well.
+    /// The effect of a failure on a cache. A stale response may be used (RFC 9111, section 4.2.4) when the origin could
+    /// not be reached, or its head was not received completely. A rejected server, or a failed handshake that an
+    /// attacker may have caused, puts the origin in doubt. A handshake that was cut before a server showed a
+    /// certificate does not, since the same attacker could have refused the connection.
     package var originFailure: OriginFailure {
         switch code {
         case .dnsFailed, .dnsTimeout, .connectFailed, .connectTimeout, .responseTimeout, .responseTruncated:

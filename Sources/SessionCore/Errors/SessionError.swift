@@ -1,90 +1,92 @@
 public import ServerTrust
 
-/// Why a task ended without a whole answer.
+/// The failure of a task.
 ///
-/// `code` is stable and fit for metric labels and programs; `details` are for people and may hold names and numbers.
+/// `code` is stable, for metric labels and programs; `details` are for people and may contain names and numbers.
 public struct SessionError: Error, Sendable, CustomStringConvertible {
-    /// The causes, each named as the task log and the proxy's error bodies name it.
+    /// The causes, with the names of the task log and of the proxy's error bodies.
     public enum Code: String, Sendable, CaseIterable {
-        /// The chain holds, and no pinned key or certificate is in it.
+        /// The chain is valid, and contains no pinned key or certificate.
         case pinMismatch = "pin_mismatch"
-        /// The last day of the pin set is over, and its policy is to fail then.
+        /// The pin set has expired, and its policy is to fail then.
         case pinSetExpired = "pin_set_expired"
-        /// A key in the chain is among the forbidden ones.
+        /// The chain contains a forbidden key.
         case pinForbidden = "pin_forbidden"
-        /// No valid path to a trust anchor, or one against the rules for TLS servers; or a hook refused the server.
+        /// The chain has no valid path to a trust anchor, or violates the rules for TLS servers; or a hook rejected the
+        /// server.
         case certificateUntrusted = "certificate_untrusted"
-        /// A certificate of the path is not valid yet, or not any more.
+        /// A certificate of the path has expired, or is not valid yet.
         case certificateExpired = "certificate_expired"
-        /// The certificate is not made out to the host.
+        /// The certificate is not for this host.
         case certificateHostMismatch = "certificate_host_mismatch"
-        /// A revocation list names the certificate, or none says that it does not.
+        /// A revocation list contains the certificate, or no list covers it.
         case certificateRevoked = "certificate_revoked"
-        /// The server sent no OCSP response that proves its certificate good.
+        /// The server sent no OCSP response that proves its certificate valid.
         case stapleMissing = "staple_missing"
         /// The handshake failed for another reason than the server's certificate: no common version, no TLS on that
         /// port, no client certificate.
         case tlsHandshakeFailed = "tls_handshake_failed"
-        /// The host's name has no address; or the proxy's.
+        /// The name of the host, or of the proxy, has no address.
         case dnsFailed = "dns_failed"
-        /// The name was still being looked up when `timeouts.connect` was over.
+        /// The name lookup was not finished within `timeouts.connect`.
         case dnsTimeout = "dns_timeout"
-        /// No address could be reached; or the proxy makes no tunnel.
+        /// No address could be reached, or the proxy refused the tunnel.
         case connectFailed = "connect_failed"
-        /// TCP and TLS were not done when `timeouts.connect`, or `timeouts.total`, was over.
+        /// TCP and TLS were not finished within `timeouts.connect` or `timeouts.total`.
         case connectTimeout = "connect_timeout"
-        /// No head within `timeouts.firstByte` of the request's end, or no whole answer within `timeouts.total`.
+        /// No head was received within `timeouts.firstByte` of the request's end, or no complete response within
+        /// `timeouts.total`.
         case responseTimeout = "response_timeout"
-        /// No byte of a body has moved for `timeouts.stall`; or `timeouts.total` was over between two requests of a
-        /// task.
+        /// No byte of a body was sent or received for `timeouts.stall`; or `timeouts.total` was over between two
+        /// requests of a task.
         case stalled = "stalled"
-        /// The answer is not valid HTTP, or not the part of a file that a download needs.
+        /// The response is invalid HTTP, or not the part of a file that a download needs.
         case responseInvalid = "response_invalid"
-        /// The connection ended before the answer did, or before it began.
+        /// The connection ended before or within the response.
         case responseTruncated = "response_truncated"
         /// The body is longer than `maximumBodySize`.
         case responseTooLarge = "response_too_large"
-        /// The host is at an address that the proxy's rules forbid to dial. Sessions of one's own have no such rules.
+        /// The proxy's rules forbid the address of the host. A session in a program has no such rules.
         case addressDenied = "address_denied"
-        /// The request cannot be sent as it is: URL, fields, body, or a host that `SessionTrust` lets nobody reach.
+        /// The request is invalid: its URL, fields or body, or a host that `SessionTrust` forbids.
         case requestInvalid = "request_invalid"
-        /// A redirect away from TLS or from pins, to no usable URL, or one too many.
+        /// A redirect leads away from TLS or from pins, has an invalid URL, or exceeds the limit of redirects.
         case redirectDenied = "redirect_denied"
         /// A download could not be written or moved.
         case fileFailed = "file_failed"
-        /// Nothing that is stored can answer the request, and it says that nobody else is to be asked.
+        /// No stored response can be used, and the request's cache policy forbids asking the origin.
         case notStored = "not_stored"
-        /// As many connections to the host are in use as there may be, and none became free within `timeouts.queue`.
+        /// The limit of connections to the host was reached, and none became free within `timeouts.queue`.
         case limitReached = "limit_reached"
-        /// The session takes no task any more, or was retired before the request went out: nothing of it has been sent.
+        /// The session was invalidated or retired before the request was sent: the origin has received none of it.
         case sessionInvalidated = "session_invalidated"
-        /// The task was cancelled: by the program, by a hook, or with its session.
+        /// The program, a hook or the session's end cancelled the task.
         case cancelled = "cancelled"
-        /// The system has no more threads, descriptors or memory; or a fault of this library.
+        /// The system has no more threads, descriptors or memory; or this library has a bug.
         case `internal` = "internal"
     }
 
-    /// The cause, for programs: it stays the same over versions.
+    /// The cause, for programs; it is stable across versions.
     public let code: Code
-    /// What happened and what to do, in a sentence or two.
+    /// The event and its remedy, in a sentence or two.
     public let details: String
-    /// What the security policy found, when it is the policy that refused.
+    /// The result of the security policy, if it rejected the server.
     public let evaluation: TrustEvaluation?
-    /// The TLS handshake was cut, by a reset or the connection's end, before a server had shown a chain: that says no more of the
-    /// server than a connection that is refused.
+    /// Whether the TLS handshake was cut, by a reset or the end of the connection, before the server had shown a chain.
+    /// That says no more about the server than a refused connection.
     var isHandshakeCut = false
-    /// What was done before the task failed; nil where nothing was, and in errors that belong to no task.
+    /// The metrics of the task up to its failure; nil when nothing was done, and in errors that belong to no task.
     public var metrics: TaskMetrics? { kept?.metrics }
     private var kept: KeptMetrics?
 
-    /// Apart, so that an error stays small.
+    /// In an object of its own, so that an error stays small.
     private final class KeptMetrics: Sendable {
         let metrics: TaskMetrics
 
         init(_ metrics: TaskMetrics) { self.metrics = metrics }
     }
 
-    /// What a task ends with that its session does not carry out.
+    /// The error of a task that its session does not carry out.
     static let sessionInvalidated = SessionError(
         .sessionInvalidated,
         "The session was invalidated, and nothing of the request has been sent. Make the task in another session."
@@ -96,7 +98,7 @@ public struct SessionError: Error, Sendable, CustomStringConvertible {
         return error
     }
 
-    /// An error of the program's own, for an adapter or a body's source to throw; `details` is for people to read.
+    /// An error of the program, for an adapter or a body's source to throw; `details` is for people.
     public init(_ code: Code, _ details: String, evaluation: TrustEvaluation? = nil) {
         self.code = code
         self.details = details

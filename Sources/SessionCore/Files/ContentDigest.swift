@@ -1,7 +1,7 @@
 import COpenSSL
 import IOCore
 
-/// SHA-256 of bytes that come piece by piece, by OpenSSL.
+/// SHA-256 of bytes in pieces, by OpenSSL.
 package final class ContentDigest {
     private let context: OpaquePointer
 
@@ -18,7 +18,7 @@ package final class ContentDigest {
         EVP_DigestUpdate(context, bytes, bytes.count)
     }
 
-    /// In lower-case hexadecimal digits; nothing can be added afterwards.
+    /// The digest in lower-case hexadecimal digits; no bytes can be added afterwards.
     package func finish() -> String {
         var result = [UInt8](repeating: 0, count: 32)
         EVP_DigestFinal_ex(context, &result, nil)

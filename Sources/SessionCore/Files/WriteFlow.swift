@@ -1,16 +1,16 @@
-/// When bytes that have come are handed to the disk, and when the origin has to wait for it.
+/// Decides when received bytes are passed to the disk, and when the origin has to wait for it.
 ///
-/// A value: it counts. One piece after the other is handed over as soon as the last has been written, so that little is
-/// on the way while the disk keeps up, and large pieces are while it does not.
+/// A value that counts. A piece is passed on as soon as the last one has been written, so that little is pending while
+/// the disk keeps up, and pieces get larger when it does not.
 package struct WriteFlow: Equatable {
     package static let pieceSize = 256 << 10
-    /// So much may wait in memory.
+    /// The limit of bytes in memory, at which the origin is paused.
     package static let highWater = 1 << 20
     package static let lowWater = 512 << 10
 
-    /// Collected, not handed over.
+    /// Bytes that are collected, and not yet passed to the disk.
     package private(set) var pending = 0
-    /// Handed over, not written.
+    /// Bytes that have been passed to the disk, and are not written yet.
     package private(set) var inFlight = 0
     package private(set) var written = 0
     package private(set) var isPaused = false
@@ -18,9 +18,9 @@ package struct WriteFlow: Equatable {
     package init() {}
 
     package struct Step: Equatable {
-        /// Hand over what is collected.
+        /// Pass the collected bytes to the disk.
         package var flushes = false
-        /// The origin's side: hold it back, or let it go on.
+        /// Pause or resume the origin.
         package var pauses = false
         package var resumes = false
     }
@@ -48,7 +48,7 @@ package struct WriteFlow: Equatable {
         return step
     }
 
-    /// Everything has to go now.
+    /// Passes all collected bytes to the disk.
     package mutating func flush() {
         inFlight += pending
         pending = 0

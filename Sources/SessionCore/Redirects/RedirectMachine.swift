@@ -1,29 +1,29 @@
 package import HTTPCore
 
-/// What becomes of redirects, hop by hop (RFC 9110, section 15.4).
+/// Decides about redirects, hop by hop (RFC 9110, section 15.4).
 ///
-/// A value without a socket: heads go in, what to do comes out. It counts the hops of one task; policies are looked up
-/// by the caller, for each hop anew, and what they say of both ends goes into `denial`.
+/// A value without a socket: heads go in, decisions come out. It counts the hops of one task. The caller looks up the
+/// policies of both ends for each hop, and passes their result to `denial`.
 package struct RedirectMachine: Sendable {
-    /// How many hops are followed at most.
+    /// The largest number of hops.
     package var limit: Int
-    /// How many have been followed.
+    /// The number of hops so far.
     package private(set) var count = 0
 
     package init(limit: Int = 20) { self.limit = limit }
 
-    /// The next request, as far as the answer decides it.
+    /// The next request, as far as the response determines it.
     package struct Hop: Equatable, Sendable {
         package var url: AbsoluteURL
         package var method: HTTPMethod
-        /// Whether the body of the last request goes along.
+        /// Whether the body of the last request is sent again.
         package var keepsBody: Bool
-        /// Whether the origin is another one: credentials stay behind.
+        /// Whether the origin is another one; then credentials are removed.
         package var crossesOrigins: Bool
     }
 
     package enum Action: Equatable, Sendable {
-        /// The response is no redirect: it is the answer.
+        /// The response is no redirect.
         case noRedirect
         case follow(Hop)
         case fail(Fault)
@@ -31,35 +31,35 @@ package struct RedirectMachine: Sendable {
 
     /// Why a redirect cannot be followed.
     package enum Fault: Equatable, Sendable {
-        /// `Location` cannot be read, stands there twice, or leads to another scheme than http and https.
+        /// `Location` is invalid, occurs twice, or has a scheme other than http and https.
         case invalidLocation
         case tooMany
     }
 
-    /// Why a hop may not be made, unless somebody says that it may.
+    /// The reasons to deny a hop, unless a hook permits it.
     package enum Denial: Equatable, Sendable {
         /// From https to http.
         case losesTLS
-        /// From a host with pins to one that is held to none now.
+        /// From a host with pins to one without pins that apply now.
         case leavesPins
     }
 
-    /// What a response asks for, before anybody has judged it.
+    /// The demand of a response, before any decision.
     package enum Proposal: Equatable, Sendable {
         /// The response is no redirect.
         case noRedirect
         case hop(Hop)
-        /// `Location` leads to a scheme that is none of HTTP's.
+        /// `Location` has another scheme than http and https.
         case otherScheme
-        /// `Location` cannot be read, or stands there twice.
+        /// `Location` is invalid, or occurs twice.
         case invalidLocation
     }
 
-    /// Looks at the final head of a response.
+    /// Reads the final head of a response.
     ///
     /// - Parameters:
-    ///   - url: where the request went.
-    ///   - method: what was asked.
+    ///   - url: the URL of the request.
+    ///   - method: the method of the request.
     package static func propose(
         _ head: borrowing ResponseHead,
         url: AbsoluteURL,
@@ -67,7 +67,7 @@ package struct RedirectMachine: Sendable {
     ) -> Proposal {
         let next: HTTPMethod
         switch head.status {
-        // What user agents have always done with a POST.
+        // User agents have always changed POST to GET here.
         case 301, 302: next = method == .post ? .get : method
         case 303: next = method == .head ? .head : .get
         case 307, 308: next = method
@@ -90,14 +90,14 @@ package struct RedirectMachine: Sendable {
         )
     }
 
-    /// Counts a hop that is about to be made; false when it would be one too many.
+    /// Counts a hop before it is made; false when the limit is reached.
     package mutating func countHop() -> Bool {
         guard count < limit else { return false }
         count += 1
         return true
     }
 
-    /// Looks at the final head of a response, and counts the hop that it leads to.
+    /// Reads the final head of a response, and counts the hop that it demands.
     package mutating func didReceiveHead(_ head: borrowing ResponseHead, url: AbsoluteURL, method: HTTPMethod) -> Action
     {
         switch Self.propose(head, url: url, method: method) {
@@ -107,11 +107,11 @@ package struct RedirectMachine: Sendable {
         }
     }
 
-    /// Whether a hop may be made.
+    /// The reason to deny a hop; nil when it is allowed.
     ///
     /// - Parameters:
-    ///   - from: where the request went; whether there are pins for it, in whatever state.
-    ///   - to: where the hop leads; whether pins decide now who may serve there.
+    ///   - from: the origin of the request, and whether it has pins, valid or not.
+    ///   - to: the target of the hop, and whether pins apply there now.
     package static func denial(
         from: (scheme: RequestHead.Scheme, hasPins: Bool),
         to: (scheme: RequestHead.Scheme, isHeldToPins: Bool)
@@ -121,7 +121,7 @@ package struct RedirectMachine: Sendable {
         return nil
     }
 
-    /// Takes out of a request's fields what may not go along on a hop.
+    /// Removes the fields of a request that must not be sent after a hop.
     package static func prune(_ fields: inout HTTPFields, for hop: Hop, leavesTLS: Bool) {
         fields.removeAll { fields, index in
             switch fields.id(at: index) {

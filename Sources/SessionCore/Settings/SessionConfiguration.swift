@@ -1,48 +1,49 @@
 package import IOCore
 
-/// What all tasks of a manager share.
+/// Settings that all tasks of a manager share.
 public struct SessionConfiguration: Sendable {
-    /// Connections kept open for reuse, over all hosts.
+    /// The largest number of open connections that are kept for reuse, over all hosts.
     public var connectionPoolSize = 1024
-    /// Connections in use to one host and port; further requests wait, in the order in which they came. Requests that
-    /// share a connection of HTTP/2 count only until they have it. 0: no limit.
+    /// The largest number of connections in use to one host and port; further requests wait in order. Requests on a
+    /// shared HTTP/2 connection count only until they have it. 0: no limit.
     public var connectionsPerHost = 256
-    /// How old a connection may be that carries one more request: at most ten minutes, also where more is asked for,
-    /// and at least a second. A verdict on a server is not to live as long as traffic goes on.
+    /// The largest age of a connection that is reused: at least a second, and at most ten minutes, even if more is
+    /// configured, so that a server is evaluated again while traffic goes on.
     public var connectionLifetime = Duration.seconds(600)
 
-    /// The defaults that stand with each property.
+    /// A configuration with the defaults of each property.
     public init() {}
 
-    /// Nanoseconds.
+    /// `connectionLifetime` within its bounds, in nanoseconds.
     var connectionLifetimeLimit: UInt64 {
         min(TimeSpan(max(connectionLifetime, .seconds(1))).nanoseconds, TimeSpan.seconds(600).nanoseconds)
     }
 }
 
-/// How long a task may take in each of its phases.
+/// The time limits of a task's phases.
 public struct TaskTimeouts: Sendable, Equatable {
-    /// For a connection, where as many are in use as there may be; nil: as long as the whole may take.
+    /// The wait for a connection when the limit of connections is reached; nil for no limit but `total`.
     package var queue: TimeSpan?
-    /// Name lookup, TCP and TLS together.
+    /// The limit for name lookup, TCP and TLS together.
     package var connect = TimeSpan.seconds(10)
-    /// From the end of the request to the final head.
+    /// The limit from the end of the request to the final head.
     package var firstByte = TimeSpan.seconds(60)
-    /// Without a byte of a body in either direction.
+    /// The longest pause without a byte of a body in either direction.
     package var stall = TimeSpan.seconds(300)
-    /// All of it; nil: no limit.
+    /// The limit of the whole task; nil for none.
     package var total: TimeSpan?
 
-    /// Ten seconds to connect, a minute to the head of the answer, five minutes without a byte, no bound on all of it.
+    /// Ten seconds to connect, a minute to the head of the response, five minutes without a byte, no limit of the whole
+    /// task.
     public init() {}
 
     /// - Parameters:
     ///   - connect: name lookup, TCP and TLS together.
     ///   - firstByte: from the end of the request to the final head.
-    ///   - stall: without a byte of a body in either direction.
-    ///   - total: all of it; nil for no limit.
-    ///   - queue: the wait for a connection, where as many are in use as `connectionsPerHost` allows; nil for no limit
-    ///     but `total`. A task that has waited that long fails with `limitReached`.
+    ///   - stall: the longest pause without a byte of a body in either direction.
+    ///   - total: the whole task; nil for no limit.
+    ///   - queue: the wait for a connection when `connectionsPerHost` are in use; nil for no limit but `total`. A task
+    ///     that has waited that long fails with `limitReached`.
     public init(
         connect: Duration = .seconds(10),
         firstByte: Duration = .seconds(60),
@@ -59,7 +60,7 @@ public struct TaskTimeouts: Sendable, Equatable {
 }
 
 extension TimeSpan {
-    /// At least a millisecond, at most about thirty years, so that no sum with a clock overflows.
+    /// From a millisecond to about thirty years, so that no sum with a clock overflows.
     init(_ duration: Duration) {
         let nanoseconds = duration / .nanoseconds(1)
         self.init(nanoseconds: UInt64(min(max(nanoseconds, 1e6), 1e18)))

@@ -1,28 +1,28 @@
 public import HTTPCore
 
-/// A proxy between a session and the servers: a tunnel to each of them, through which TLS and the security policy go as
-/// without it. The proxy sees whom requests are for and nothing of what is in them, except of those to `http` hosts.
+/// A proxy between a session and the servers. It tunnels TLS, and the security policy applies as without it. The proxy
+/// sees the hosts of requests, and the contents only of those to `http` hosts.
 public struct SessionProxy: Sendable {
-    /// What the proxy speaks.
+    /// The proxy's protocol.
     public enum Kind: Sendable {
-        /// CONNECT (RFC 9110, section 9.3.6), for `http` hosts too. The proxy is spoken to without TLS.
+        /// CONNECT (RFC 9110, section 9.3.6), for `http` hosts too. The connection to the proxy is without TLS.
         case http
         /// SOCKS 5 (RFC 1928); the proxy looks up the names.
         case socks5
     }
 
-    /// What the proxy speaks.
+    /// The proxy's protocol.
     public var kind: Kind
-    /// Where the proxy is; a name is looked up here, by the system's resolver.
+    /// The proxy's host; its name is looked up here, by the system's resolver.
     public var host: Host
-    /// From 1 to 65535.
+    /// The proxy's port, from 1 to 65535.
     public var port: UInt16
-    /// Basic for `http` (RFC 7617), RFC 1929 for SOCKS 5. Both are in the clear.
+    /// Credentials for the proxy: Basic for `http` (RFC 7617), RFC 1929 for SOCKS 5. Both are sent unencrypted.
     public var credentials: (user: String, password: String)?
-    /// Hosts that are reached without it.
+    /// Hosts that are reached without the proxy.
     public var exceptions: Set<Host>
 
-    /// A proxy for all hosts but `exceptions`, which have to be named one by one: hosts below them are not meant.
+    /// A proxy for all hosts except `exceptions`; an exception does not include the hosts below it.
     public init(
         _ kind: Kind = .http,
         host: Host,

@@ -111,7 +111,7 @@ struct FoundationSerializationTests {
             (answer("x", status: 404, type: "application/x-plist"), "The status 404"),
             (answer("x", type: "text/plain"), "The content type text/plain"),
             (answer("<plist><dict>", type: "application/x-plist"), "The body is no property list"),
-            (answer(type: "application/x-plist"), "The answer has no body"),
+            (answer(type: "application/x-plist"), "The response has no body"),
         ]
         for (response, words) in cases {
             let error = #expect(throws: ResponseSerializationError.self) { try serializer.serialize(response) }

@@ -1,11 +1,12 @@
 import SessionCore
 
-/// One body after the other. Each is opened when its turn comes, so that a form of a thousand files holds one open.
+/// Reads one body after the other. Each is opened when its turn comes, so that a form of a thousand files has one open
+/// at a time.
 actor ConcatenatedBodyReader: BodyReader {
     private var pieces: ArraySlice<RequestBody>
-    /// How much of the first piece, when that is bytes, has been read.
+    /// The bytes of the first piece that have been read, if it is an array.
     private var position = 0
-    /// Of the first piece, when that is a source.
+    /// The reader of the first piece, if that is a source.
     private var reader: (any BodyReader)?
     private var readerLeft: Int?
 
@@ -25,7 +26,7 @@ actor ConcatenatedBodyReader: BodyReader {
             case .source(let source):
                 let part = try await read(source, atMost: count - bytes.count)
                 bytes += part
-                // A slow source does not hold back what there is.
+                // The bytes so far are returned without waiting for a slow source.
                 if !part.isEmpty { return bytes }
                 next()
             }

@@ -1,10 +1,10 @@
-/// Media types by file name extension, as the IANA registry names them: the ones that are uploaded often, and
-/// `application/octet-stream` for all others. A table of our own, so that the answer is the same on every machine.
+/// Media types by file name extension, with the names of the IANA registry: the common ones for uploads, and
+/// `application/octet-stream` for all others. The table is our own, so that it is the same on every machine.
 public enum MIMETypes {
-    /// For what the table has not.
+    /// The type of other extensions.
     public static let unknown = "application/octet-stream"
 
-    /// - Parameter name: a file name or a path; the letters behind its last dot count, in any case.
+    /// - Parameter name: a file name or a path; the extension after its last dot counts, in any case.
     public static func type(ofFileNamed name: String) -> String {
         guard let last = name.split(separator: "/", omittingEmptySubsequences: false).last,
             let dot = last.utf8.lastIndex(of: UInt8(ascii: ".")), dot > last.startIndex

@@ -2,8 +2,8 @@ public import HTTPCore
 import IOCore
 public import SessionCore
 
-/// A `multipart/form-data` body (RFC 7578), put together from parts and read while it is sent: files and sources are
-/// never in memory as a whole.
+/// A `multipart/form-data` body (RFC 7578) of parts that are read while it is sent: files and sources are never
+/// completely in memory.
 ///
 /// ```swift
 /// var form = MultipartFormData()
@@ -12,19 +12,19 @@ public import SessionCore
 /// let request = try form.request(.post, "https://api.example.com/reports")
 /// ```
 public struct MultipartFormData: Sendable {
-    /// Stands between the parts, and in no part: 128 bits that nobody can foresee, unless it was given.
+    /// The separator of the parts, which must not occur in them: by default 128 random bits.
     public let boundary: String
     private var parts: [Part] = []
 
     private struct Part: Sendable {
-        /// From the boundary's line to the empty line.
+        /// The bytes from the boundary's line to the empty line.
         let head: [UInt8]
         let content: RequestBody
     }
 
-    /// A boundary that cannot be guessed.
+    /// A form with a random boundary.
     public init() {
-        // The system's generator is getrandom(2).
+        // The system's random generator is getrandom(2).
         var generator = SystemRandomNumberGenerator()
         let digits = (0..<2).map { _ in
             let word = String(generator.next() as UInt64, radix: 16)
@@ -33,7 +33,7 @@ public struct MultipartFormData: Sendable {
         boundary = "SessionCore.boundary." + digits.joined()
     }
 
-    /// A boundary of one's own, for bodies that have to be the same each time. It must not stand in any part.
+    /// A form with a given boundary, for bodies that have to be the same each time. It must not occur in any part.
     ///
     /// - Parameter boundary: 1 to 70 letters, digits and `'()+_,-./:=?` (RFC 2046, section 5.1.1).
     public init(boundary: String) throws(SessionError) {
@@ -50,10 +50,10 @@ public struct MultipartFormData: Sendable {
         return "multipart/form-data; boundary=" + (isToken ? boundary : "\"\(boundary)\"")
     }
 
-    /// How many parts there are.
+    /// The number of parts.
     public var count: Int { parts.count }
 
-    /// Of the whole body, in bytes; nil when a part's length is not known.
+    /// The length of the complete body in bytes; nil when a part's length is not known.
     public var contentLength: Int? {
         guard !parts.isEmpty else { return 0 }
         var length = closing.count
@@ -69,20 +69,20 @@ public struct MultipartFormData: Sendable {
 
     // MARK: Parts
 
-    /// A text, in UTF-8.
+    /// Appends a text in UTF-8.
     public mutating func append(_ text: String, name: String) throws(SessionError) {
         try append(.bytes(Array(text.utf8)), name: name)
     }
 
-    /// Any content.
+    /// Appends any content.
     ///
     /// - Parameters:
-    ///   - content: read when the form is sent.
-    ///   - name: of the form's field.
-    ///   - fileName: what the receiver is told that the content is called; nil for what is no file.
-    ///   - mimeType: its Content-Type; nil for none, which means `text/plain` (RFC 7578, section 4.4).
-    /// - Throws: `requestInvalid` when the type cannot stand in a field, or a name holds a control character other than
-    ///   line breaks, which are escaped.
+    ///   - content: the content, read when the form is sent.
+    ///   - name: the name of the form's field.
+    ///   - fileName: the file name for the receiver; nil for content that is no file.
+    ///   - mimeType: the Content-Type; nil for none, which means `text/plain` (RFC 7578, section 4.4).
+    /// - Throws: `requestInvalid` when the type is no valid field value, or a name contains a control character other
+    ///   than line breaks, which are escaped.
     public mutating func append(
         _ content: RequestBody,
         name: String,
@@ -97,14 +97,14 @@ public struct MultipartFormData: Sendable {
         append(content, fields: fields)
     }
 
-    /// A file's content. Its length is taken now; the content is read when it is sent.
+    /// Appends a file's content. Its length is determined now; the content is read when it is sent.
     ///
     /// - Parameters:
-    ///   - path: of a regular file.
-    ///   - name: of the form's field.
+    ///   - path: the path of a regular file.
+    ///   - name: the name of the form's field.
     ///   - fileName: nil for the path's last component.
     ///   - mimeType: nil for the one that `MIMETypes` has for the file name's extension.
-    /// - Throws: `requestInvalid` for a file that is not there, may not be read, or is no regular file.
+    /// - Throws: `requestInvalid` for a missing or unreadable file, and for one that is no regular file.
     public mutating func appendFile(
         _ path: String,
         name: String,
@@ -120,7 +120,7 @@ public struct MultipartFormData: Sendable {
         )
     }
 
-    /// A part with fields of one's own, Content-Disposition among them.
+    /// Appends a part with the caller's own fields, with Content-Disposition among them.
     public mutating func append(_ content: RequestBody, fields: HTTPFields) {
         var head = Array("--\(boundary)\r\n".utf8)
         for index in 0..<fields.count {
@@ -131,8 +131,8 @@ public struct MultipartFormData: Sendable {
         parts.append(Part(head: head, content: content))
     }
 
-    /// A name as browsers write it: quotes and line breaks percent-encoded (WHATWG HTML, "multipart/form-data encoding
-    /// algorithm"), so that a name can neither end its parameter nor begin another field.
+    /// Escapes a name as browsers do: quotes and line breaks are percent-encoded (WHATWG HTML, "multipart/form-data
+    /// encoding algorithm"), so that a name can neither end its parameter nor begin another field.
     private static func escaped(_ name: String) throws(SessionError) -> String {
         var escaped = ""
         for scalar in name.unicodeScalars {
@@ -152,7 +152,7 @@ public struct MultipartFormData: Sendable {
 
     private var closing: [UInt8] { Array("--\(boundary)--\r\n".utf8) }
 
-    /// The body, to be read while it is sent. Without parts there is an empty one.
+    /// The body, which is read while it is sent. Without parts it is empty.
     public var body: RequestBody {
         guard !parts.isEmpty else { return .bytes([]) }
         var pieces: [RequestBody] = []
@@ -162,7 +162,7 @@ public struct MultipartFormData: Sendable {
         return .source(BodySource(length: contentLength) { () in ConcatenatedBodyReader(whole) })
     }
 
-    /// A request that carries the form.
+    /// A request with the form as its body.
     ///
     /// - Throws: `requestInvalid` for a method that has no body.
     public func request(_ method: HTTPMethod, _ url: String) throws(SessionError) -> HTTPRequest {

@@ -2,16 +2,17 @@ public import HTTPCore
 public import SessionCore
 
 extension RequestSerializer {
-    /// A request with a form of parts: the parameters first, in the order of a query string, then what the closure adds.
+    /// Makes a request with a form: the parameters first, in the order of a query string, then the parts of the
+    /// closure.
     ///
     /// - Parameters:
     ///   - method: any but GET and HEAD.
-    ///   - url: as the request has it; nothing is added to it.
-    ///   - parameters: a dictionary, a part for each of its pairs; nil for none.
-    ///   - fields: of this request; they go before those of `settings`.
+    ///   - url: the URL of the request, to which nothing is added.
+    ///   - parameters: a dictionary, with a part for each of its pairs; nil for none.
+    ///   - fields: fields of this request, which take precedence over those of `settings`.
     ///   - construct: adds parts to the form.
-    /// - Throws: `requestInvalid` for GET and HEAD, and what the closure throws: errors that are no `SessionError` in the
-    ///   words of one, as `requestInvalid`.
+    /// - Throws: `requestInvalid` for GET and HEAD, and for errors of the closure that are no `SessionError`; a
+    ///   `SessionError` of the closure as it is.
     public func multipartFormRequest(
         _ method: HTTPMethod,
         _ url: String,
