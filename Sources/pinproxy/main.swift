@@ -1,7 +1,7 @@
 import COpenSSL
 import Glibc
 
-// OpenSSL's exit handler races the threads that still hold its objects, so there must be none: asked for before
-// anything else uses the library.
+// OpenSSL's exit handler would race with threads that still hold its objects. It is switched off before any other use
+// of the library.
 OPENSSL_init_crypto(UInt64(OPENSSL_INIT_NO_ATEXIT), nil)
 exit(Program.run(Array(CommandLine.arguments.dropFirst())).rawValue)

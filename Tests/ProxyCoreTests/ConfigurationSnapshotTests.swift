@@ -136,7 +136,7 @@ struct ConfigurationSnapshotTests {
               allowed hosts     *
               denied hosts      z.test
               denied addresses  private
-              CONNECT           denied, with the alternatives in the answer
+              CONNECT           denied, with the alternatives in the response
 
             a.test
               upgrade            always: a pin file names the host

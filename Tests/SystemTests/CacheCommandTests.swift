@@ -52,13 +52,13 @@ struct CacheCommandTests {
         let finished = try Self.run(["stats"], stage.proxy)
         #expect(finished.exitCode == 0)
         for line in [
-            "requests       3, 33 % of them answered out of the cache", "  hit          1", "  miss         2",
+            "requests       3, 33 % of them from the cache", "  hit          1", "  miss         2",
             "stored         2", "collapsed      0",
         ] {
             #expect(finished.output.contains("\(line)\n"), "\(finished.output)")
         }
-        #expect(finished.output.contains(/memory +2 answers, [0-9.]+KB of 64MB, 0 evicted\n/))
-        #expect(finished.output.contains(/disk +2 answers, [0-9.]+KB of 20MB, 0 evicted, in .*\/cache\n/))
+        #expect(finished.output.contains(/memory +2 responses, [0-9.]+KB of 64MB, 0 evicted\n/))
+        #expect(finished.output.contains(/disk +2 responses, [0-9.]+KB of 20MB, 0 evicted, in .*\/cache\n/))
         let page = try stage.proxy.exchange("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", on: 1).text
         #expect(page.contains("\npinproxy_cache_requests_total{outcome=\"hit\"} 1\n"))
         #expect(page.contains("\npinproxy_cache_entries{store=\"disk\"} 2\n"))
@@ -99,7 +99,7 @@ struct CacheCommandTests {
         try Self.store(paths, stage)
         func purge(_ words: String..., removes count: Int) throws {
             let finished = try Self.run(["purge"] + words, stage.proxy)
-            #expect(finished.output == (count == 1 ? "1 answer removed\n" : "\(count) answers removed\n"))
+            #expect(finished.output == (count == 1 ? "1 response removed\n" : "\(count) responses removed\n"))
             #expect(finished.exitCode == 0, "\(finished.errors)")
         }
         // As the client writes it, before it is upgraded.

@@ -51,7 +51,7 @@ struct FetchTests {
         #expect(good.exitCode == 0 && good.output == "for /a?b=c" && good.errors.isEmpty)
         let bad = try fetch(origin.port, "\(url)/none")
         #expect(bad.exitCode == 1 && bad.output == "nothing here")
-        #expect(bad.errors == "pinproxy: \(host) answered 404\n")
+        #expect(bad.errors == "pinproxy: \(host) responded with 404\n")
     }
 
     @Test("-o writes the file when it is whole; another answer than a good one is not written")
@@ -65,7 +65,7 @@ struct FetchTests {
         #expect(bytes("file") == Array(body.utf8))
         // A file that is there is replaced, and is kept where there is nothing to replace it with.
         let bad = try fetch(origin.port, "-o\(path("file"))", "\(url)/none")
-        #expect(bad.exitCode == 1 && bad.errors.contains("answered 404") && bad.errors.contains("is not written"))
+        #expect(bad.exitCode == 1 && bad.errors.contains("responded with 404") && bad.errors.contains("is not written"))
         #expect(bytes("file") == Array(body.utf8))
         #expect(files == ["anchors.pem", "file"])
     }

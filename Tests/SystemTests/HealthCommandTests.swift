@@ -80,11 +80,11 @@ struct HealthCommandTests {
         #expect(tls.errors.contains("TLS"), "\(tls.errors)")
         let empty = try health("")
         #expect(empty.exitCode == 69)
-        #expect(empty.errors.contains("closed the connection without an answer"), "\(empty.errors)")
+        #expect(empty.errors.contains("closed the connection without a response"), "\(empty.errors)")
         let silent = try ScriptedOrigin(nil) { connection in connection.readToEnd() }
         let mute = try pinproxy("health", "--admin", "127.0.0.1:\(silent.port)", "--timeout", "200ms")
         #expect(mute.exitCode == 69)
-        #expect(mute.errors.contains("no answer") && mute.errors.contains("200ms"), "\(mute.errors)")
+        #expect(mute.errors.contains("no response") && mute.errors.contains("200ms"), "\(mute.errors)")
     }
 
     @Test(

@@ -1,8 +1,8 @@
 import ServerTrust
 import StrictJSON
 
-/// One JSON object on one line of the standard error: what a program that starts pinproxy waits for, and what an
-/// operator should know of apart from single requests. Written at once, 4 KB in one write: not for the path of a request.
+/// One JSON object on one line of the standard error: an event for a supervising program or an operator, apart from
+/// single requests. It is written at once, up to 4 KB in one write, so it is not for the request path.
 package struct EventLine: Sendable {
     private var text: String
 
@@ -10,27 +10,27 @@ package struct EventLine: Sendable {
         text = "{\"event\":" + JSONString.quoted(event)
     }
 
-    /// Adds a member; the order is that of the calls.
+    /// Adds a member; members keep the order of the calls.
     package func with(_ name: String, _ value: String) -> EventLine { with(name, json: JSONString.quoted(value)) }
 
     package func with(_ name: String, _ value: Int) -> EventLine { with(name, json: "\(value)") }
 
-    /// - Parameter json: a value that is JSON already.
+    /// - Parameter json: a value that is already JSON.
     package func with(_ name: String, json: String) -> EventLine {
         var line = self
         line.text += ",\(JSONString.quoted(name)):\(json)"
         return line
     }
 
-    /// The object, without the end of the line.
+    /// The object, without the line's newline.
     package var json: String { text + "}" }
 
-    /// There is nobody to tell when that fails.
+    /// Writes the line. A failure has no place where it could be reported.
     package func write() {
         EventOutput.standard.write(json + "\n")
     }
 
-    /// Writes it if `log.level` lets events of that severity through.
+    /// Writes the line if `log.level` includes the severity.
     package func write(_ severity: LogConfiguration.Level, at level: LogConfiguration.Level) {
         if severity >= level { write() }
     }

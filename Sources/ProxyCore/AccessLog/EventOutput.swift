@@ -2,8 +2,9 @@ import CShims
 import Glibc
 import IOCore
 
-/// Where event lines go: the standard error. A reader that does not read keeps no thread waiting: signals would not be
-/// heard, and clients not be served. Lines without room are left out, and counted in the first line that has room again.
+/// The destination of event lines: the standard error. A reader that does not read must not block a thread, because
+/// then signals and clients would wait too. Lines without room are dropped, and counted in the first line that has room
+/// again.
 ///
 /// `@unchecked Sendable`: everything that changes is behind `lock`.
 final class EventOutput: @unchecked Sendable {
@@ -11,30 +12,30 @@ final class EventOutput: @unchecked Sendable {
 
     private let descriptor: Int32
     private let lock = PosixLock()
-    // Behind `lock`.
+    // The state behind `lock`.
     private var lost = 0
-    /// The last line had no room: the next one does not wait for it.
+    /// The last line had no room: the next one is not delayed.
     private var isStuck = false
     /// A line was cut in the middle.
     private var isInsideLine = false
 
     /// How long the first line waits for a slow reader, in milliseconds.
     private static let patience: Int32 = 200
-    /// A pipe that can be written to has room for that much (pipe(7): PIPE_BUF).
+    /// A writable pipe has room for this much (pipe(7): PIPE_BUF).
     private static let piece = 4096
 
     init(descriptor: Int32) {
         self.descriptor = descriptor
     }
 
-    /// Writes a line, which ends with its newline, or leaves it out.
+    /// Writes a line, including its newline, or drops it.
     func write(_ line: String) {
         lock.withLock {
             if !putWhatIsOwed() || !put(line) { lost += 1 }
         }
     }
 
-    /// The end of a line that was cut, and how many are missing.
+    /// Writes the rest of a line that was cut, and the number of dropped lines.
     private func putWhatIsOwed() -> Bool {
         if isInsideLine {
             guard put("\n") else { return false }
@@ -47,7 +48,8 @@ final class EventOutput: @unchecked Sendable {
         return true
     }
 
-    /// - Returns: whether all of it was written; also where nothing can be written any more (there is nobody to tell).
+    /// - Returns: whether everything was written; true as well when writing has become impossible, which cannot be
+    ///   reported anywhere.
     private func put(_ text: String) -> Bool {
         var bytes = Array(text.utf8)[...]
         while !bytes.isEmpty {

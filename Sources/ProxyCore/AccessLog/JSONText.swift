@@ -1,8 +1,8 @@
 import IOCore
 
 extension ByteBuffer {
-    /// The inside of a JSON string (RFC 8259, section 7): quotes, backslashes and controls escaped, and bytes that
-    /// are not ASCII as they are.
+    /// Appends the inside of a JSON string (RFC 8259, section 7): quotes, backslashes and control characters are
+    /// escaped, and bytes that are not ASCII stay as they are.
     mutating func append(jsonEscaping text: borrowing Span<UInt8>) {
         var start = 0
         for index in 0..<text.count {
@@ -25,14 +25,14 @@ extension ByteBuffer {
         append(text.extracting(start..<text.count))
     }
 
-    /// A whole JSON string, for texts off the request path.
+    /// Appends a whole JSON string, for texts off the request path.
     mutating func append(jsonString text: String) {
         append(UInt8(ascii: "\""))
         append(jsonEscaping: Array(text.utf8).span)
         append(UInt8(ascii: "\""))
     }
 
-    /// Microseconds as milliseconds with up to three decimals: `12.4`.
+    /// Appends microseconds as milliseconds with up to three decimals: `12.4`.
     mutating func append(milliseconds microseconds: Int64) {
         append(decimal: Int(microseconds / 1000))
         var rest = Int(microseconds % 1000)

@@ -1,19 +1,19 @@
 import IOCore
 import Synchronization
 
-/// Lines of the task log that could not be written: counted since the start, and told on the standard error, at once and then
-/// once a minute.
+/// Counts lines of the task log that could not be written. They are reported on the standard error, at first at once
+/// and then once a minute.
 package final class LogLosses: Sendable {
     private let all = Atomic<Int>(0)
     private let unreported = Atomic<Int>(0)
-    /// In nanoseconds of the monotonic clock; 0 when nothing has been told.
+    /// The time of the last report in nanoseconds of the monotonic clock; 0 before the first.
     private let reportedAt = Atomic<UInt64>(0)
 
     static let pause = TimeSpan.seconds(60)
 
     package init() {}
 
-    /// Since the start.
+    /// The number of lines since the start.
     package var count: Int { all.load(ordering: .relaxed) }
 
     var hasUnreported: Bool { unreported.load(ordering: .relaxed) > 0 }
@@ -25,8 +25,8 @@ package final class LogLosses: Sendable {
 
     /// The number of lost lines to report now.
     ///
-    /// - Parameter isLast: nothing will be told later.
-    /// - Returns: nil when nothing is, or not yet.
+    /// - Parameter isLast: there will be no later report.
+    /// - Returns: nil when there is nothing to report, or when it is too early.
     func countToReport(at now: UInt64, isLast: Bool = false) -> Int? {
         guard isLast || wait(at: now) == nil else { return nil }
         let count = unreported.exchange(0, ordering: .relaxed)
@@ -35,7 +35,7 @@ package final class LogLosses: Sendable {
         return count
     }
 
-    /// How long it is until something may be told; nil when that is now.
+    /// The time until the next report may be made; nil when it may be made now.
     func wait(at now: UInt64) -> TimeSpan? {
         let last = reportedAt.load(ordering: .relaxed)
         let passed = now &- last

@@ -3,21 +3,21 @@ import Glibc
 package import IOCore
 import Synchronization
 
-/// Writes log lines to a descriptor, off the loops that make them.
+/// Writes log lines to a descriptor, apart from the loops that make them.
 ///
-/// Each worker gathers lines in a buffer of its own and hands it over when it is large or old enough; a thread of the
-/// log's own does the writing, so that a slow reader of the log holds up nobody's requests. What a reader leaves lying
-/// is bounded: beyond that lines are dropped, counted, and the count is logged when there is room again. So are those that
-/// a full disk does not take; of them the standard error tells.
+/// Each worker collects lines in a buffer of its own and hands it over when it is large or old enough. The log's own
+/// thread writes, so that a slow reader of the log delays no request. The waiting lines are bounded: lines beyond that
+/// are dropped and counted, and the count is logged when there is room again. Lines that a full disk does not take are
+/// counted too, and reported on the standard error.
 package final class LogWriter: Sendable {
     private let ownsDescriptor: Bool
     private let loop: EventLoop
     private let output: LineOutput
     package let losses: LogLosses
     private let notify: @Sendable (EventLine) -> Void
-    /// The loop's thread's: tells what could not be told at once.
+    /// Used by the loop's thread: makes reports that were too early before.
     private let reminder: Reminder
-    /// Nil where the caller's own thread writes, in `close`.
+    /// Nil when the caller's own thread writes, in `close`.
     private let thread: LoopThread?
     private let waiting = Atomic<Int>(0)
     private let dropped = Atomic<Int>(0)
@@ -25,9 +25,9 @@ package final class LogWriter: Sendable {
 
     /// - Parameters:
     ///   - closing: whether the descriptor is closed at the end.
-    ///   - clock: with `.byHand` there is no thread: all is written when it is closed.
-    ///   - losses: counts the lines that could not be written, those of former writers too.
-    ///   - tell: is given the lines about them.
+    ///   - clock: with `.byHand` there is no thread: everything is written when the log is closed.
+    ///   - losses: counts the lines that could not be written, including those of former writers.
+    ///   - notify: receives the event lines about lost lines.
     package init(
         descriptor: Int32,
         closing: Bool,
@@ -56,7 +56,7 @@ package final class LogWriter: Sendable {
         try self.init(descriptor: descriptor, closing: true, clock: clock, losses: losses)
     }
 
-    /// Takes over whole lines. Any thread.
+    /// Takes over whole lines. May be called on any thread.
     package func write(_ lines: [UInt8], count: Int) {
         guard waiting.load(ordering: .relaxed) < bound else {
             dropped.add(count, ordering: .relaxed)
@@ -72,7 +72,7 @@ package final class LogWriter: Sendable {
         }
     }
 
-    /// The log's thread. A reader that has gone, or a full disk, is no reason to stop serving.
+    /// Writes on the log's thread. A closed reader, or a full disk, does not stop the proxy.
     private func put(_ bytes: [UInt8]) {
         let (lost, code) = bytes.withUnsafeBytes { output.append($0) }
         if code != 0 { reminder.code = code }
@@ -80,7 +80,7 @@ package final class LogWriter: Sendable {
         reminder.report(on: loop)
     }
 
-    /// Nothing is written any more.
+    /// Ends the writing.
     private func end() {
         let unfinished = output.finish()
         if unfinished > 0 { losses.add(unfinished) }
@@ -88,10 +88,10 @@ package final class LogWriter: Sendable {
         if ownsDescriptor { Glibc.close(output.descriptor) }
     }
 
-    /// Writes what was handed over and ends the thread.
+    /// Writes the waiting lines and ends the thread.
     ///
-    /// - Parameter patience: when a reader of the log takes nothing for so long, the rest is left: a stop, or a change of
-    ///   the log, must not wait for ever for somebody who has stopped reading.
+    /// - Parameter patience: the rest is dropped when the log's reader takes nothing for so long, because a stop, or a
+    ///   change of the log, must not wait for ever.
     package func close(patience: TimeSpan = .seconds(5)) {
         loop.submit { [loop] in loop.stop() }
         guard let thread else {
@@ -107,16 +107,17 @@ package final class LogWriter: Sendable {
                 return
             }
         } while waiting.load(ordering: .relaxed) != left
-        // It may still be writing: the descriptor stays open.
+        // The thread may still be writing, so the descriptor stays open.
         thread.detach()
     }
 }
 
-/// Tells of lost lines when it is time.
+/// Reports lost lines when it is time.
 ///
-/// `@unchecked Sendable` because the log's thread alone uses it, and whoever closes the log after that thread's end.
+/// `@unchecked Sendable`: used by the log's thread alone, and after that thread's end by the thread that closes the
+/// log.
 private final class Reminder: @unchecked Sendable {
-    /// The `errno` value of the last failure; 0 where the reader was merely too slow.
+    /// The `errno` value of the last failure; 0 when the reader was only too slow.
     var code: Int32 = 0
     private let losses: LogLosses
     private let write: @Sendable (EventLine) -> Void
@@ -150,7 +151,7 @@ private final class Reminder: @unchecked Sendable {
     }
 }
 
-/// A worker's lines on their way to the writer.
+/// The lines of one worker, before they are handed to the writer.
 final class LogBuffer {
     let writer: LogWriter
     private unowned let loop: EventLoop
@@ -167,7 +168,7 @@ final class LogBuffer {
         timer = LoopTimer { [unowned self] in flush() }
     }
 
-    /// Lets `body` append one line, its newline included.
+    /// Lets `body` append one line, including its newline.
     @inline(__always)
     func line(_ body: (inout ByteBuffer) -> Void) {
         body(&lines)
@@ -187,7 +188,7 @@ final class LogBuffer {
         count = 0
     }
 
-    /// Hands over what is there; the buffer is used no more.
+    /// Hands over the last lines; the buffer is not used any more.
     func end() {
         flush()
         loop.remove(timer)

@@ -4,7 +4,7 @@ import IOCore
 import ServerTrust
 import SessionCore
 
-/// Writes the task log: one JSON object a line, names and units as in `docs/task-log.md`.
+/// Writes the task log: one JSON object a line, with the names and units of `docs/task-log.md`.
 struct TaskLogLine {
     /// Query parameters whose values are masked.
     private let redacted: [[UInt8]]
@@ -66,7 +66,7 @@ struct TaskLogLine {
             if let hooks, hooks.hasFollowed {
                 write(hooks, task, to: &line)
             } else if let task {
-                // A refused connection is none of the transaction's; what it offered is told by the task.
+                // A refused connection does not belong to the transaction; its keys are in the task's own members.
                 write(task.metrics.transaction, task.evaluation, url: url, to: &line)
             }
             line.append("]")
@@ -74,7 +74,7 @@ struct TaskLogLine {
         line.append("}\n")
     }
 
-    /// The line of a request that the cache has made of its own, for no client.
+    /// Appends the line of a background refresh, which has no client.
     mutating func write(_ refresh: CacheRefresh, _ task: LoopTask, to line: inout ByteBuffer) {
         let client: StaticString = "cache"
         writeBeginning(refresh.startTime, task, client: client.bytes, to: &line)
@@ -132,8 +132,8 @@ struct TaskLogLine {
         line.append("\"")
     }
 
-    /// The transactions of a request that was led on: each with a URL of its own, and with times from the start of the
-    /// first one that an origin was asked for. Of what the cache had there is nothing but the URL.
+    /// Writes the transactions of a request that followed redirects: each with its own URL, and with times from the
+    /// start of the first one that was sent to an origin. A transaction of the cache has only its URL.
     private func write(_ hooks: ExchangeHooks, _ task: LoopTask?, to line: inout ByteBuffer) {
         let started = hooks.earlier.first { $0.metrics != nil }?.fetchStart ?? task?.metrics.fetchStart ?? 0
         for one in hooks.earlier {
@@ -160,9 +160,9 @@ struct TaskLogLine {
         line.append("\"")
     }
 
-    /// Method and URL.
+    /// Writes method and URL.
     ///
-    /// - Returns: where the URL stands in `line`, to be repeated.
+    /// - Returns: the range of the URL in `line`, for repeating it.
     private func writeRequest(
         _ head: borrowing RequestHead,
         _ route: Route?,
@@ -186,7 +186,7 @@ struct TaskLogLine {
         if let route {
             let prefix = route.logPrefix
             line.append(jsonEscaping: prefix.span)
-            // The authority is the whole target of a CONNECT, and of OPTIONS to a server (RFC 9110, section 7.1).
+            // The authority is the whole target of CONNECT, and of OPTIONS for a server (RFC 9110, section 7.1).
             let isOfServer = head.method == .connect || head.target.count == 1 && head.target[0] == UInt8(ascii: "*")
             if !isOfServer { writeTarget(head.target, to: &line) }
         } else {
@@ -194,7 +194,7 @@ struct TaskLogLine {
         }
     }
 
-    /// The target, with the values of secret query parameters masked.
+    /// Writes the target, with the values of secret query parameters masked.
     func writeTarget(_ target: borrowing Span<UInt8>, to line: inout ByteBuffer) {
         guard !redacted.isEmpty, let query = target.firstIndex(of: UInt8(ascii: "?")) else {
             line.append(jsonEscaping: target)
@@ -221,8 +221,8 @@ struct TaskLogLine {
         return false
     }
 
-    /// Whether a name of a query, percent-encoded or not, is that parameter: the origin decodes it, so that a spelling
-    /// must not slip past.
+    /// Whether a name in a query, percent-encoded or not, means that parameter. The origin decodes the name, so an
+    /// encoded spelling must not avoid the masking.
     private static func means(_ name: borrowing Span<UInt8>, _ parameter: [UInt8]) -> Bool {
         var position = 0
         for expected in parameter {
@@ -253,7 +253,7 @@ struct TaskLogLine {
         write(transaction, evaluation, to: &line)
     }
 
-    /// What follows the URL.
+    /// Writes the members of a transaction after its URL.
     private func write(
         _ transaction: borrowing TransactionMetrics,
         _ evaluation: TrustEvaluation?,
@@ -308,7 +308,7 @@ struct TaskLogLine {
         line.append("}")
     }
 
-    /// The keys that a new TLS connection offered, leaf first.
+    /// Writes the keys that the server of a new TLS connection presented, leaf first.
     private func offeredPins(_ evaluation: TrustEvaluation, _ line: inout ByteBuffer) {
         var text = Array(",\"offeredPins\":[".utf8)
         text.reserveCapacity(text.count + 54 * evaluation.chain.count)
@@ -330,12 +330,12 @@ struct TaskLogLine {
     }
 }
 
-/// What the log says of an evaluation, worked out once for a connection and not for each of its requests.
+/// The log texts of evaluations, made once for each connection instead of each request.
 private struct PinningTexts {
-    /// By the low bits of the connection's number, which is 0 for none.
+    /// By the low bits of the connection's number, which is 0 for no connection.
     private var entries = Array(repeating: (connection: UInt64(0), text: [UInt8]()), count: 256)
 
-    /// - Parameter now: seconds since 1970; looked at when the text is made.
+    /// - Parameter now: seconds since 1970; used when the text is made.
     mutating func write(_ task: LoopTask, at now: Int64, to line: inout ByteBuffer) {
         guard let evaluation = task.evaluation else { return }
         guard let connection = task.metrics.transaction.connection?.identifier else {

@@ -115,13 +115,13 @@ final class AdminConnection: EventHandler {
         }
     }
 
-    // MARK: Answers
+    // MARK: Responses
 
     private func respond(_ request: AdminRequest) {
         let source = server.source
         switch request {
         case .live:
-            if source.isAlive { write("live\n") } else { write("stuck: a worker does not answer\n", status: 503) }
+            if source.isAlive { write("live\n") } else { write("stuck: a worker does not respond\n", status: 503) }
         case .ready:
             if source.isReady { write("ready\n") } else { write("draining\n", status: 503) }
         case .metrics:

@@ -21,7 +21,7 @@ enum AdminRequest {
             self = .refused(
                 Problem(
                     .misdirectedRequest,
-                    "The admin listener answers to its own address, localhost and its allowedHosts; the request's Host is another. "
+                    "The names of the admin listener are its own address, localhost and its allowedHosts; the request's Host is another. "
                         + "Add the name to admin.allowedHosts if it may be used."
                 )
             )
@@ -74,7 +74,7 @@ enum AdminRequest {
                 Problem(
                     .requestInvalid,
                     status: 403,
-                    "What is in the cache is told to clients of this machine alone, and purged for them alone. Ask from "
+                    "The contents of the cache are shown to clients on this machine alone, and purged by them alone. Send the request from "
                         + "here, at a loopback address or a Unix socket."
                 )
             )
@@ -104,10 +104,10 @@ enum AdminRequest {
     private static var siteName: StaticString { "sec-fetch-site" }
 
     private static var methodRefusal: Problem {
-        Problem(.requestInvalid, status: 405, "The admin listener answers GET and HEAD.", allow: "GET, HEAD")
+        Problem(.requestInvalid, status: 405, "The admin listener supports GET and HEAD.", allow: "GET, HEAD")
     }
 
     private static var cacheMethodRefusal: Problem {
-        Problem(.requestInvalid, status: 405, "/cache answers GET, HEAD and DELETE.", allow: "GET, HEAD, DELETE")
+        Problem(.requestInvalid, status: 405, "/cache supports GET, HEAD and DELETE.", allow: "GET, HEAD, DELETE")
     }
 }

@@ -18,7 +18,7 @@ enum CacheAdministration {
     static let usualLimit = 100
     static let largestLimit = 10_000
 
-    // MARK: Answers
+    // MARK: Responses
 
     static func document(_ figures: CacheFigures) -> String {
         var text = ByteBuffer()

@@ -47,7 +47,7 @@ struct MetricsPage {
     }
 
     private func writeClients(_ page: inout ExpositionText) {
-        page.begin("pinproxy_tasks_total", .counter, "Requests that are over, by the status class of the answer.")
+        page.begin("pinproxy_tasks_total", .counter, "Requests that are over, by the status class of the response.")
         for (name, count) in zip(WorkerCounters.Reading.statusClasses, work.tasks) {
             page.sample(count, ("status", name))
         }
@@ -55,7 +55,7 @@ struct MetricsPage {
         for (code, count) in zip(WorkerCounters.Reading.codes, work.errors) {
             page.sample(count, ("error", code.rawValue))
         }
-        page.begin("pinproxy_task_duration_seconds", .histogram, "How long requests took, to the end of the answer.")
+        page.begin("pinproxy_task_duration_seconds", .histogram, "How long requests took, to the end of the response.")
         page.histogram(
             bounds: WorkerCounters.Reading.durationBounds,
             counts: work.durations,
@@ -70,7 +70,7 @@ struct MetricsPage {
         page.add(
             "pinproxy_client_sent_bytes_total",
             .counter,
-            "Body bytes of origins' answers that clients were given.",
+            "Body bytes of origins' responses that were sent to clients.",
             work.bodyBytesToClients
         )
         page.add("pinproxy_client_connections", .gauge, "Client connections that are open.", connections)
@@ -105,7 +105,7 @@ struct MetricsPage {
         page.add(
             "pinproxy_origin_received_bytes_total",
             .counter,
-            "Bytes of answers received from origins, heads and bodies.",
+            "Bytes of responses received from origins, heads and bodies.",
             work.bytesFromOrigins
         )
         page.begin(
@@ -160,13 +160,13 @@ struct MetricsPage {
     }
 
     private func write(_ cache: CacheFigures, _ page: inout ExpositionText) {
-        page.begin("pinproxy_cache_requests_total", .counter, "Requests that asked the cache, by what became of them.")
+        page.begin("pinproxy_cache_requests_total", .counter, "Requests that used the cache, by outcome.")
         for request in cache.requests { page.sample(request.count, ("outcome", request.outcome.rawValue)) }
-        page.add("pinproxy_cache_stored_total", .counter, "Answers of origins that were stored.", cache.counts.stored)
+        page.add("pinproxy_cache_stored_total", .counter, "Responses of origins that were stored.", cache.counts.stored)
         page.add(
             "pinproxy_cache_collapsed_total",
             .counter,
-            "Requests that were answered by another one's answer.",
+            "Requests that got the response to another request.",
             cache.counts.collapsed
         )
         func each(_ memory: Int, _ disk: Int?) {
@@ -174,13 +174,13 @@ struct MetricsPage {
             if let disk { page.sample(disk, ("store", "disk")) }
         }
         let disk = cache.disk?.statistics
-        page.begin("pinproxy_cache_entries", .gauge, "Answers that are stored.")
+        page.begin("pinproxy_cache_entries", .gauge, "Responses that are stored.")
         each(cache.memory.entries, disk?.entries)
         page.begin("pinproxy_cache_bytes", .gauge, "Bytes that they take up.")
         each(cache.memory.bytes, disk?.bytes)
         page.begin("pinproxy_cache_capacity_bytes", .gauge, "Bytes that they may take up.")
         each(cache.memoryCapacity, cache.disk?.capacity)
-        page.begin("pinproxy_cache_evictions_total", .counter, "Answers that had to go for others.")
+        page.begin("pinproxy_cache_evictions_total", .counter, "Responses that were removed to make room for others.")
         each(cache.memory.evictions, disk?.evictions)
         if let disk {
             page.begin("pinproxy_cache_disk_up", .gauge, "0 while the disk cannot be used.")

@@ -1,15 +1,16 @@
 import IOCore
 import ServerTrust
 
-/// Judges what the clients of one worker present, and remembers for a while who was right.
+/// Verifies the credentials of one worker's clients, and remembers successful verifications for a while.
 ///
-/// `@unchecked Sendable` because it is touched by its loop's thread alone: the verifier's thread only carries it back there.
+/// `@unchecked Sendable` because it is touched by its loop's thread alone: the verifier's thread only carries it back
+/// there.
 final class ClientAuthenticator: @unchecked Sendable {
     enum Verdict: Equatable, Sendable {
-        /// Who it is.
+        /// The credentials are valid.
         case accepted(user: [UInt8])
         case refused
-        /// Too many are waiting to be verified.
+        /// Too many verifications are waiting.
         case busy
     }
 
@@ -18,18 +19,18 @@ final class ClientAuthenticator: @unchecked Sendable {
         var until: UInt64
     }
 
-    /// A password that was right is not hashed again for this long, unless the user's hash is another by then.
+    /// How long a verified password is not hashed again, unless the user's hash has changed.
     private static let rememberedFor = TimeSpan.seconds(300)
     private static let mostRemembered = 4096
-    /// libcrypt takes no more (CRYPT_MAX_PASSPHRASE_SIZE).
+    /// The limit of libcrypt (CRYPT_MAX_PASSPHRASE_SIZE).
     private static let longestPassword = 511
 
     private let loop: EventLoop
     private let verifier: PasswordVerifier
     private let key = DigestKey()
-    /// By the digest of what was presented: the passwords themselves are not kept.
+    /// Verified credentials by their digest; the passwords themselves are not stored.
     private var known: [[UInt8]: Known] = [:]
-    /// Those who wait for the same password are answered together.
+    /// Requests that wait for the verification of the same password.
     private var waiting: [[UInt8]: [(Verdict) -> Void]] = [:]
 
     init(loop: EventLoop, verifier: PasswordVerifier) {
@@ -37,8 +38,8 @@ final class ClientAuthenticator: @unchecked Sendable {
         self.verifier = verifier
     }
 
-    /// - Parameter then: called later on the loop when the answer is `nil`.
-    /// - Returns: the verdict, if it can be given at once.
+    /// - Parameter then: called later on the loop if `nil` is returned.
+    /// - Returns: the verdict, if it is known at once.
     func verify(
         _ presented: PresentedCredentials,
         _ credentials: ClientCredentials,
@@ -62,9 +63,10 @@ final class ClientAuthenticator: @unchecked Sendable {
         _ then: @escaping (Verdict) -> Void
     ) -> Verdict? {
         let hash = passwords.hashes[user]
-        // A user who is not there takes as long as one who is.
+        // An unknown user takes as long as a known one.
         let verified = hash ?? passwords.stand(inFor: user)
-        // The key is made of the hash, not of the file: a verdict outlives a reload that leaves the user unchanged.
+        // The key contains the hash, not the file: a verdict stays valid across a reload that leaves the user
+        // unchanged.
         let counts = withUnsafeBytes(of: (hash != nil, UInt64(user.count), UInt64(password.count))) { Array($0) }
         let digest = key.digest(counts + user + password + Array(verified.utf8))
         if let known = known[digest], known.until > loop.now { return .accepted(user: known.user) }

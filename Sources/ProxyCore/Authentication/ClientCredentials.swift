@@ -1,4 +1,4 @@
-/// What clients are held to, loaded: an `authentication` object with the contents of its files.
+/// A loaded `authentication` object: the contents of its files.
 package final class ClientCredentials: Sendable {
     package let configuration: AuthenticationConfiguration
     let passwords: PasswordFile?
@@ -10,14 +10,14 @@ package final class ClientCredentials: Sendable {
         self.tokens = tokens
     }
 
-    /// Who a process at the other end of a Unix socket is, if it is let in.
+    /// The user of a process at the other end of a Unix socket, if it is allowed.
     func user(of peer: (user: UInt32, group: UInt32)) -> [UInt8]? {
         guard let peers = configuration.peers, peers.users.contains(peer.user) || peers.groups.contains(peer.group)
         else { return nil }
         return Array("uid \(peer.user)".utf8)
     }
 
-    /// Whether what a user has proved under others holds under these: password and tokens are what they were.
+    /// Whether a user authenticated with former credentials is still valid: password and tokens are unchanged.
     func agrees(with former: ClientCredentials, about user: [UInt8]) -> Bool {
         let hash = passwords?.hashes[user]
         let digests = tokens?.digests(of: user) ?? []
@@ -25,7 +25,8 @@ package final class ClientCredentials: Sendable {
         return hash == former.passwords?.hashes[user] && digests == former.tokens?.digests(of: user) ?? []
     }
 
-    /// Whether these judge what is presented as the former ones did: the secret that it is compared with is the same.
+    /// Whether these credentials lead to the same verdict as the former ones: the secret for the comparison is the
+    /// same.
     func agrees(with former: ClientCredentials, about presented: PresentedCredentials) -> Bool {
         switch presented {
         case .none: true
@@ -34,7 +35,7 @@ package final class ClientCredentials: Sendable {
         }
     }
 
-    /// What a client that has proved nothing is asked for.
+    /// The challenges for an unauthenticated client.
     var challenges: ProxyChallenges {
         var challenges = ProxyChallenges()
         if passwords != nil { challenges.insert(.basic) }

@@ -1,21 +1,21 @@
 import CShims
 import HTTPCore
 
-/// A file of users and hashed passwords, one `user:hash` a line, as `htpasswd -B` and `mkpasswd` make them.
+/// A file of users and hashed passwords, one `user:hash` on each line, as `htpasswd -B` and `mkpasswd` make them.
 struct PasswordFile: Sendable {
     /// By user.
     private(set) var hashes: [[UInt8]: String] = [:]
     /// In the order of the file.
     private(set) var users: [[UInt8]] = []
 
-    /// What is wrong with a file.
+    /// A fault of a file.
     struct Fault: Error, Equatable {
         var line: Int
         var message: String
         var remedy: String
     }
 
-    /// The forms of crypt(5) that are worth a guesser's time, by how they begin.
+    /// The prefixes of those crypt(5) hashes that are expensive to guess.
     private static let prefixes = ["$2y$", "$2b$", "$6$", "$y$"]
     /// Each step doubles the time; 15 takes seconds.
     private static let greatestBcryptCost = 15
@@ -43,7 +43,7 @@ struct PasswordFile: Sendable {
 
     private static func hash(_ bytes: ArraySlice<UInt8>, _ number: Int) throws(Fault) -> String {
         let text = String(decoding: bytes, as: UTF8.self)
-        // What is not named is not repeated in the message: it may be the password itself.
+        // An unknown prefix is not repeated in the message, because it may be the password itself.
         guard let prefix = prefixes.first(where: { text.hasPrefix($0) }) else {
             throw Fault(
                 line: number,
@@ -74,16 +74,16 @@ struct PasswordFile: Sendable {
         return text
     }
 
-    /// A hash to be worked through for a user who is not there, so that the answer takes as long.
+    /// A hash for an unknown user, so that its verification takes as long as a known user's.
     func stand(inFor user: [UInt8]) -> String {
-        // The same for the same name: where the hashes differ in cost, trying again shows nothing.
+        // The same name always gets the same hash: if the hashes differ in cost, repeated attempts show nothing.
         let number = user.reduce(5381) { ($0 &* 33) ^ UInt64($1) } % UInt64(users.count)
         return hashes[users[Int(number)]] ?? ""
     }
 }
 
-/// The lines of a file of secrets with their numbers from 1: without empty ones and comments (`#`), and without what
-/// Windows puts at their ends.
+/// The lines of a file of secrets, with their numbers from 1. Empty lines and comments (`#`) are left out, and carriage
+/// returns are removed.
 struct SecretLines: Sequence {
     private let bytes: [UInt8]
 

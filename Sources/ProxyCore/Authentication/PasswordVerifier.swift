@@ -2,13 +2,15 @@ import CShims
 import IOCore
 import Synchronization
 
-/// Verifies passwords against their hashes, on a thread of its own: that is slow on purpose, and must not hold up a loop.
+/// Verifies passwords against their hashes on a thread of its own: hashing is slow on purpose, and must not block a
+/// loop.
 ///
-/// One at a time, and few that wait: whoever guesses is slowed down, and takes no more than one core.
+/// One verification runs at a time, and few may wait: clients that guess passwords are slowed down, and use at most one
+/// core.
 ///
-/// `@unchecked Sendable` because the one property that changes and is not atomic is touched under its lock alone.
+/// `@unchecked Sendable`: the one property that changes and is not atomic is touched behind its lock alone.
 final class PasswordVerifier: @unchecked Sendable {
-    /// No more may wait than this.
+    /// The largest number of waiting verifications.
     static let queueLimit = 32
 
     private struct Running: Sendable {
@@ -22,14 +24,14 @@ final class PasswordVerifier: @unchecked Sendable {
         case stopped
     }
 
-    /// The thread starts with the first password; taken once a verification.
-    /// Behind `lock`: ThreadSanitizer knows that one.
+    /// The thread starts with the first password. Behind `lock`, which each verification takes once; ThreadSanitizer
+    /// knows this lock.
     private var state = State.notStarted
     private let lock = PosixLock()
     private let waiting = Atomic<Int>(0)
 
-    /// - Parameter then: told on the verifier's thread whether the password is that of the hash.
-    /// - Returns: false when it cannot be verified now, and `then` is not called.
+    /// - Parameter then: receives on the verifier's thread whether the password matches the hash.
+    /// - Returns: false when the password cannot be verified now; `then` is not called.
     func verify(_ password: [UInt8], _ hash: String, then: @escaping @Sendable (Bool) -> Void) -> Bool {
         guard waiting.wrappingAdd(1, ordering: .relaxed).newValue <= Self.queueLimit, let loop = loop() else {
             waiting.wrappingSubtract(1, ordering: .relaxed)
@@ -44,7 +46,7 @@ final class PasswordVerifier: @unchecked Sendable {
     }
 
     static func matches(_ password: [UInt8], _ hash: String) -> Bool {
-        // For C it would end at the first of them.
+        // In C the password would end at the first zero byte.
         let isWhole = !password.contains(0)
         let matches = pinproxy_password_matches(password.map { CChar(bitPattern: $0) } + [0], hash)
         return isWhole && matches
@@ -66,7 +68,7 @@ final class PasswordVerifier: @unchecked Sendable {
         }
     }
 
-    /// Waits for the password that is under way. Nothing is verified afterwards.
+    /// Waits for the current verification. Nothing is verified afterwards.
     func stop() {
         let former = lock.withLock {
             defer { state = .stopped }

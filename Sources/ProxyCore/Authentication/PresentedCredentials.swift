@@ -1,13 +1,13 @@
 import HTTPCore
 import ServerTrust
 
-/// What a client's `Proxy-Authorization` holds (RFC 9110, section 11.7.2).
+/// The contents of a client's `Proxy-Authorization` (RFC 9110, section 11.7.2).
 enum PresentedCredentials: Equatable {
-    /// None, or what cannot be read: more than one field, another scheme, broken base64.
+    /// No credentials, or unreadable ones: more than one field, another scheme, broken base64.
     case none
     /// RFC 7617.
     case basic(user: [UInt8], password: [UInt8])
-    /// RFC 6750, section 2.1, with the proxy's field.
+    /// RFC 6750, section 2.1, in the proxy's field.
     case bearer(token: [UInt8])
 
     init(_ fields: borrowing HTTPFields) {

@@ -1,10 +1,10 @@
 import HTTPCore
 import ServerTrust
 
-/// A file of bearer tokens, one `name:digest` a line: the digest is the token's SHA-256 in hexadecimal.
+/// A file of bearer tokens, one `name:digest` on each line; the digest is the token's SHA-256 in hexadecimal.
 ///
-/// Tokens are random and long (as `openssl rand -hex 32` makes them), so that a fast digest keeps them as secret as a slow
-/// one would.
+/// Tokens are random and long (as `openssl rand -hex 32` makes them), so a fast digest protects them as well as a slow
+/// one.
 struct TokenFile: Sendable {
     private var tokens: [(name: [UInt8], digest: [UInt8])] = []
 
@@ -40,10 +40,10 @@ struct TokenFile: Sendable {
         return digest
     }
 
-    /// The digests of the tokens of that name, in the order of the file.
+    /// The digests of that name's tokens, in the order of the file.
     func digests(of name: [UInt8]) -> [[UInt8]] { tokens.filter { $0.name == name }.map(\.digest) }
 
-    /// Whose token it is. Looks at all of them, whichever it is.
+    /// The name of a token's owner. Compares with every token, so that the time does not depend on the match.
     func name(of token: [UInt8]) -> [UInt8]? {
         let digest = SecretDigest.sha256(token)
         var found: [UInt8]?

@@ -7,7 +7,7 @@ struct CacheFigures: Sendable {
     /// Requests that wait for another request's response.
     var waiting: Int
     var memory: MemoryStore.Statistics
-    /// In bytes.
+    /// The capacity in bytes.
     var memoryCapacity: Int
     /// nil without a disk store.
     var disk: Disk?
@@ -15,7 +15,7 @@ struct CacheFigures: Sendable {
     struct Disk: Sendable {
         var path: String
         var statistics: DiskStore.Statistics
-        /// In bytes.
+        /// The capacity in bytes.
         var capacity: Int
     }
 

@@ -147,7 +147,7 @@ final class CacheRefresh: LoopTaskDelegate {
             // The log line of the last request holds the reason.
             self.error = SessionError(
                 .cancelled,
-                "The refresh was given up: a reload has changed the policy for the stored answer."
+                "The refresh was given up: a reload has changed the policy for the stored response."
             )
         }
         worker.log(self, task)

@@ -1,7 +1,7 @@
 package import HTTPCore
 package import IOCore
 
-/// An IP address and a port: where a listener listens, and where a `resolve` leads.
+/// An IP address and a port, of a listener or of a `resolve`.
 package struct AddressAndPort: Hashable, Sendable {
     package var address: IPAddress
     package var port: UInt16
@@ -20,7 +20,7 @@ extension AddressAndPort: CustomStringConvertible {
 }
 
 extension AddressAndPort {
-    /// Why a text is not an address and a port.
+    /// The reason why a text is not an address and a port.
     package enum Fault: Error, Hashable, Sendable {
         case portMissing
         case portInvalid
@@ -28,7 +28,7 @@ extension AddressAndPort {
         case addressInvalid
     }
 
-    /// Reads `127.0.0.1:8080` and `[::1]:8080`. Names are not looked up: an address is meant.
+    /// Reads `127.0.0.1:8080` and `[::1]:8080`. Names are not resolved.
     package init(parsing text: String) throws(Fault) {
         let bytes = Array(text.utf8)
         guard let colon = bytes.lastIndex(of: UInt8(ascii: ":")) else { throw .portMissing }

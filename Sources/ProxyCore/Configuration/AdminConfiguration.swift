@@ -1,11 +1,11 @@
 package import HTTPCore
 
-/// The `admin` of the configuration: where operators and their programs ask how the proxy is.
+/// The `admin` section of the configuration: the listener for operators and their programs.
 package struct AdminConfiguration: Equatable, Sendable {
     package var endpoint: ListenerConfiguration.Endpoint
-    /// Further names in Host (invariant 16), beside its own address and `localhost`.
+    /// Further names for Host (invariant 16), besides its own address and `localhost`.
     package var allowedHosts: [Host]
-    /// Said for an address that others than this machine can reach.
+    /// Confirms an address that other machines can reach.
     package var allowRemoteClients: Bool
 
     package init(

@@ -1,7 +1,6 @@
-/// An `authentication` object: the ways in which clients can prove who they are, of which any one suffices. Paths are
-/// ready to open.
+/// An `authentication` object: the ways in which clients can authenticate; any one is enough. Paths are absolute.
 package struct AuthenticationConfiguration: Hashable, Sendable {
-    /// Which processes a Unix socket lets in.
+    /// The processes that may use a Unix socket.
     package struct Peers: Hashable, Sendable {
         package var users: Set<UInt32>
         package var groups: Set<UInt32>
@@ -12,7 +11,7 @@ package struct AuthenticationConfiguration: Hashable, Sendable {
     /// Names and digests of tokens (`Proxy-Authorization: Bearer`).
     package var bearerFile: String?
     package var peers: Peers?
-    /// A certificate that `clientCA` of the listener has let in.
+    /// A certificate that the listener's `clientCA` has accepted.
     package var clientCertificates = false
 
     package init() {}
@@ -21,19 +20,19 @@ package struct AuthenticationConfiguration: Hashable, Sendable {
     package var takesSecrets: Bool { basicFile != nil || bearerFile != nil }
 }
 
-/// What a listener says of authentication.
+/// A listener's own setting of authentication.
 package enum ListenerAuthentication: Hashable, Sendable {
-    /// Nothing: that of the whole configuration holds.
+    /// No setting: the one of the whole configuration applies.
     case inherited
     case off
     case own(AuthenticationConfiguration)
 }
 
-/// A listener's `tls`: its files, ready to open.
+/// A listener's `tls`: its files as absolute paths.
 package struct ListenerTLS: Hashable, Sendable {
     package var certificate: String
     package var key: String
-    /// Whose certificates clients have to show.
+    /// The authorities of client certificates.
     package var clientCA: String?
 
     package init(certificate: String, key: String, clientCA: String? = nil) {
@@ -44,7 +43,7 @@ package struct ListenerTLS: Hashable, Sendable {
 }
 
 extension Configuration {
-    /// What holds for a listener; nil lets everyone in.
+    /// The authentication of a listener; nil means that every client may use it.
     package func authentication(of listener: ListenerConfiguration) -> AuthenticationConfiguration? {
         switch listener.authentication {
         case .inherited: authentication
@@ -55,7 +54,7 @@ extension Configuration {
 }
 
 extension ListenerConfiguration {
-    /// Of the ways that a configuration lists, those that a client of this listener can go.
+    /// The ways of a configuration that clients of this listener can use.
     package func waysOpen(of authentication: AuthenticationConfiguration) -> AuthenticationConfiguration {
         var open = authentication
         if !endpoint.isUnixSocket { open.peers = nil }

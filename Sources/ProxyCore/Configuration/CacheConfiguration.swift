@@ -1,22 +1,22 @@
 package import HTTPCaching
 package import HTTPCore
 
-/// The cache of a process: `cache` of the configuration. Without that there is none.
+/// The cache of a process: `cache` of the configuration. Without it there is none.
 package struct CacheConfiguration: Hashable, Sendable {
-    /// Whether it serves several users (RFC 9111, section 1.1).
+    /// Whether the cache serves several users (RFC 9111, section 1.1).
     package var isShared = true
     /// Bytes in memory.
     package var memory = 64 << 20
-    /// How long a request waits for the answer to another one like it.
+    /// How long a request waits for the response to an identical one.
     package var patience = Milliseconds(5000)
-    /// nil: nothing outlives a restart.
+    /// nil: nothing stays after a restart.
     package var disk: DiskCacheConfiguration?
 
     package init() {}
 }
 
 package struct DiskCacheConfiguration: Hashable, Sendable {
-    /// A folder of its own, ready to open; made when it is not there.
+    /// The folder of the cache, as an absolute path; created if it does not exist.
     package var path: String
     /// Bytes on disk.
     package var size = 1 << 30
@@ -24,20 +24,20 @@ package struct DiskCacheConfiguration: Hashable, Sendable {
     package init(path: String) { self.path = path }
 }
 
-/// What the cache does with a host's requests and answers: `cache` of `defaults` and of a host's entry.
+/// The rules of the cache for a host's requests and responses: `cache` of `defaults` and of a host's entry.
 package struct CacheRules: Hashable, Sendable {
-    /// What is asked of the cache before the origin is asked, where none of `requestRules` fits.
+    /// The request policy when no entry of `requestRules` matches.
     package var requestPolicy = RequestPolicy.useProtocolCachePolicy
-    /// The first that fits a request decides.
+    /// The first matching rule decides.
     package var requestRules: [CacheRequestRule] = []
-    /// The first that fits an answer decides what is stored.
+    /// The first rule that matches a response decides how it is stored.
     package var rules: [CacheRule] = []
 
     package init() {}
 
     package var isTrivial: Bool { self == CacheRules() }
 
-    /// What is asked of the cache for a request.
+    /// The request policy for a request.
     ///
     /// - Parameter target: path and query.
     func requestPolicy(for method: HTTPMethod, target: borrowing Span<UInt8>) -> RequestPolicy {
@@ -46,9 +46,9 @@ package struct CacheRules: Hashable, Sendable {
     }
 }
 
-/// A rule of `cache.rules` with `requestPolicy` in the place of `then`.
+/// A rule of `cache.rules` with `requestPolicy` instead of `then`.
 package struct CacheRequestRule: Hashable, Sendable {
-    /// Of the target's path, without its query; nil for every target.
+    /// A pattern for the target's path, without its query; nil for every target.
     package var path: PathPattern?
     /// nil for every method.
     package var method: HTTPMethod?

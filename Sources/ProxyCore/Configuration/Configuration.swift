@@ -1,18 +1,18 @@
-/// What `config.json` says, with every default filled in, every path made absolute to the file's folder, and every
-/// name in its normal form (`docs/configuration.md` explains each key).
+/// The contents of `config.json`, with all defaults filled in, all paths absolute, and all names in normal form
+/// (`docs/configuration.md` explains each key).
 ///
-/// A value: `ConfigurationLoader` makes it from a file, tests and the demo make it by hand.
+/// A value: `ConfigurationLoader` makes it from a file; tests and the demo make it themselves.
 package struct Configuration: Sendable {
-    /// Event loops, one a thread; 0 is one a core.
+    /// The number of event loops, each on a thread of its own; 0 means one for each core.
     package var workers = 0
     package var listeners: [ListenerConfiguration] = [.standard]
-    /// Nil: nobody can ask how the proxy is.
+    /// Nil: there is no admin listener.
     package var admin: AdminConfiguration?
-    /// The folder of pin files, ready to open; nil when the configuration names none.
+    /// The folder of pin files as an absolute path; nil when the configuration names none.
     package var pins: String?
     package var trustAnchors = TrustAnchorsConfiguration()
     package var unpinnedHosts = UnpinnedHosts.allow
-    /// Who may use listeners that say nothing of it themselves; nil lets everyone.
+    /// The authentication for listeners without a setting of their own; nil lets every client in.
     package var authentication: AuthenticationConfiguration?
     /// The local CA for hosts whose `connect` is `intercept`.
     package var interception: InterceptionConfiguration?
@@ -22,14 +22,14 @@ package struct Configuration: Sendable {
     package var limits = LimitsConfiguration()
     /// Nil: nothing is cached.
     package var cache: CacheConfiguration?
-    /// What holds for a host without an entry of its own.
+    /// The settings of hosts without an entry.
     package var defaults = HostConfiguration()
-    /// One entry a host, in the order of the file.
+    /// One entry for each host, in the order of the file.
     package var hosts: [HostConfiguration] = []
 
     package init() {}
 
-    /// Where it will listen for clients and operators, as far as the ports are known before it does.
+    /// The addresses of the listeners, as far as their ports are known before they listen.
     package var fixedAddresses: [AddressAndPort] {
         (listeners.map(\.endpoint) + [admin?.endpoint].compactMap { $0 }).compactMap { endpoint in
             guard case .address(let address) = endpoint, address.port != 0 else { return nil }
@@ -38,26 +38,26 @@ package struct Configuration: Sendable {
     }
 }
 
-/// What happens to a host that no pin file names.
+/// The treatment of a host that no pin file names.
 package enum UnpinnedHosts: String, CaseIterable, Sendable {
-    /// It is reached; over TLS, chain and host are checked.
+    /// Requests are allowed; over TLS, chain and host are checked.
     case allow
-    /// It is refused with `unpinned_denied`.
+    /// Requests are refused with `unpinned_denied`.
     case deny
 }
 
-/// Which certificates a chain may end in, where a pin file does not say otherwise for its domain.
+/// The certificates that a chain may end in, unless a pin file has anchors for its domain.
 package struct TrustAnchorsConfiguration: Hashable, Sendable {
-    /// The anchors of the operating system.
+    /// Whether the anchors of the operating system are trusted.
     package var system = true
-    /// PEM or DER files beside them, ready to open.
+    /// Further PEM or DER files, as absolute paths.
     package var files: [String] = []
 
     package init() {}
 }
 
 package struct LogConfiguration: Hashable, Sendable {
-    /// Where the task log goes.
+    /// The destination of the task log.
     package enum Destination: Hashable, Sendable {
         case stdout
         case stderr
@@ -69,7 +69,7 @@ package struct LogConfiguration: Hashable, Sendable {
         }
     }
 
-    /// The least severe event that is still written.
+    /// The least severe events that are written.
     package enum Level: String, CaseIterable, Comparable, Sendable {
         case debug
         case info
@@ -90,26 +90,26 @@ package struct LogConfiguration: Hashable, Sendable {
 
     package var tasks = Destination.stdout
     package var level = Level.info
-    /// Query parameters whose values never reach the log.
+    /// Query parameters whose values are masked in the log.
     package var redact: [String] = []
 
     package init() {}
 }
 
-/// Where reports of failed pins go beside the `reportUris` of the pin files.
+/// The destinations of reports, besides the `reportUris` of the pin files.
 package struct ReportsConfiguration: Hashable, Sendable {
-    /// A file to which each report is appended as one line, ready to open.
+    /// A file that each report is appended to as one line; an absolute path.
     package var file: String?
 
     package init() {}
 }
 
-/// The `access` rules as written; `AccessRules` is what the request path asks.
+/// The `access` rules as written; `AccessRules` is their compiled form for the request path.
 package struct AccessConfiguration: Hashable, Sendable {
     package var denyAddresses: [AddressRule] = AddressGroup.deniedByDefault.map(AddressRule.group)
     package var denyHosts: [HostPattern] = []
     package var allowHosts: [HostPattern] = [.any]
-    /// The ports that tunnels may lead to.
+    /// The ports that tunnels may connect to.
     package var connectPorts: [UInt16] = [443]
 
     package init() {}
@@ -124,9 +124,9 @@ package struct LimitsConfiguration: Hashable, Sendable {
     package var connections = 10_000
     /// Connections to one origin open at once, over all workers.
     package var connectionsPerHost = 256
-    /// Bytes of a request body; nil is no bound.
+    /// The limit of a request body in bytes; nil means no limit.
     package var requestBodyBytes: Int?
-    /// Bytes of a request body that are kept, so that a redirect can be followed with it.
+    /// The limit of request body bytes that are kept for a redirect.
     package var redirectBodyBytes = 10 << 20
 
     package init() {}

@@ -3,7 +3,7 @@ import ServerTrust
 import StrictJSON
 
 extension ConfigurationLoader {
-    /// Reads the files of `tls` and `authentication`; what is wrong with them is reported where they are named.
+    /// Reads the files of `tls` and `authentication`; faults are reported at the place that names the file.
     static func loadClients(_ read: ConfigurationReader, into parts: inout PolicyParts) {
         for tls in read.tlsFiles where parts.tlsMaterial[tls.files] == nil {
             parts.tlsMaterial[tls.files] = load(tls)
@@ -46,7 +46,7 @@ extension ConfigurationLoader {
             let identity = try ServerIdentity(certificate: certificate, privateKey: key)
             warnOfDates(identity.certificates[0], tls.certificate)
             let material = TLSMaterial(identity: identity, clientAuthorities: clientAuthorities)
-            // What OpenSSL would refuse at the first connection, it refuses now.
+            // Settings that OpenSSL would refuse at the first connection are refused now.
             do throws(OpenSSLError) { _ = try material.context(for: nil, http2: false) } catch {
                 tls.certificate.report(
                     "OpenSSL refuses certificate or key: \(error)",
@@ -56,7 +56,7 @@ extension ConfigurationLoader {
             }
             return material
         } catch {
-            // Which of the two it is shows by reading the certificate alone.
+            // Reading the certificate alone shows which of the two files is at fault.
             let isKey = (try? Certificate.certificates(in: certificate)) != nil
             (isKey ? tls.key : tls.certificate).report(error.message, remedy: error.remedy)
             return nil

@@ -15,7 +15,7 @@ extension ConfigurationReader {
         interception = InterceptionFiles(certificate: certificate, key: key)
     }
 
-    /// Where the paths of `interception` stand.
+    /// The places of the paths of `interception`.
     struct InterceptionFiles {
         var certificate: DocumentElement
         var key: DocumentElement
@@ -25,7 +25,7 @@ extension ConfigurationReader {
 extension ConfigurationLoader {
     private static let soon: Int64 = 30 * 86_400
 
-    /// Reads the local CA, and holds it against the hosts that are to be intercepted.
+    /// Reads the local CA, and checks that it covers the hosts to be intercepted.
     static func loadAuthority(_ read: ConfigurationReader, into parts: inout PolicyParts) {
         let hosts = read.intercepted
         guard let files = read.interception else {
@@ -42,7 +42,7 @@ extension ConfigurationLoader {
         parts.authority = authority
         let now = Int64(time(nil))
         for host in hosts {
-            // For `defaults` no host is named; each CONNECT is judged by itself.
+            // `defaults` name no host; each CONNECT is checked by itself.
             guard let name = host.value.host else { continue }
             guard let objection = try? authority.objection(to: name, at: now) else { continue }
             host.element.report(

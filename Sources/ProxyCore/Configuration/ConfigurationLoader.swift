@@ -3,7 +3,7 @@ import HTTPCore
 package import ServerTrust
 package import StrictJSON
 
-/// Makes a `PolicySnapshot` of `config.json` and everything that it names, or says all that keeps it from being one.
+/// Makes a `PolicySnapshot` of `config.json` and all files that it names, or reports every error.
 ///
 /// Blocking disk I/O: at start, on reload and in commands, never on a loop.
 package enum ConfigurationLoader {
@@ -12,11 +12,11 @@ package enum ConfigurationLoader {
         package var snapshot: PolicySnapshot?
         /// Every error of the configuration, its anchors and its pin files, in the order of files and lines.
         package var issues: [DocumentIssue]
-        /// What works, but should be known; to be told at every start.
+        /// Facts that do not prevent the start but should be known; printed at every start.
         package var warnings: [DocumentIssue]
-        /// The configuration itself is not there (exit 66, where every other issue is exit 78).
+        /// The configuration file itself does not exist (exit 66; every other issue is exit 78).
         package var configurationIsMissing = false
-        /// What was read for it, good or bad.
+        /// The record of all files that were read, with or without errors.
         package var record = FileRecord()
     }
 
@@ -30,7 +30,7 @@ package enum ConfigurationLoader {
         return outcome
     }
 
-    /// The same for a document that is in memory; `reader.file` is where its relative paths start.
+    /// Loads a document in memory; its relative paths start at `reader.file`.
     package static func load(_ reader: DocumentReader, generation: Int = 1) -> Outcome {
         var read = ConfigurationReader(reader)
         read.read()
@@ -60,7 +60,7 @@ package enum ConfigurationLoader {
 
     private static func loadAnchors(_ read: ConfigurationReader, _ library: TrustAnchorLibrary) -> TrustAnchors? {
         var isWhole = true
-        // One by one first, so that each bad file is reported where it is named.
+        // The files are read one by one, so that each bad file is reported at the place that names it.
         for file in read.anchorFiles {
             do {
                 _ = try library.anchors(system: false, files: [file.value])
@@ -85,7 +85,7 @@ package enum ConfigurationLoader {
         }
     }
 
-    /// The pin files, with what is wrong with them; nil domains when anything is.
+    /// Reads the pin files and their issues; nil domains when there are any.
     private static func loadPins(
         _ read: ConfigurationReader,
         _ library: TrustAnchorLibrary
@@ -115,7 +115,7 @@ package enum ConfigurationLoader {
         }
     }
 
-    /// What neither the configuration nor the pin files show alone.
+    /// Reports issues that only configuration and pin files together show.
     private static func checkAgainstPins(_ read: ConfigurationReader, _ pinnedDomains: PinnedDomains) {
         for entry in read.refusedUpgrades {
             guard let host = entry.value.host, pinnedDomains.names(host) else { continue }

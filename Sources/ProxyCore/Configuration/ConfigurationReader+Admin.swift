@@ -33,7 +33,7 @@ extension ConfigurationReader {
 }
 
 extension AdminConfiguration {
-    /// Why a configuration does not tell where its admin listener is.
+    /// The reason why a configuration has no usable address of its admin listener.
     package enum LookupFailure: Error, Sendable {
         case missingFile
         case issues([DocumentIssue])
@@ -41,8 +41,8 @@ extension AdminConfiguration {
         case absent
     }
 
-    /// What a configuration file says of its admin listener, whatever else stands in it: a proxy that serves is asked for
-    /// although its files have got an error since.
+    /// Reads only the admin listener's settings: a command can reach a running proxy even if its configuration file has
+    /// an error by now.
     package static func lookUp(path: String) throws(LookupFailure) -> AdminConfiguration {
         let reader = DocumentReader(file: path)
         guard reader.root != nil else {

@@ -34,7 +34,7 @@ extension ConfigurationReader {
         return disk
     }
 
-    /// `cache` of the defaults or of a host.
+    /// Reads `cache` of the defaults or of a host.
     func readCacheRules(_ object: DocumentObject) -> CacheRules {
         comment(object)
         if !namesCache {
@@ -57,7 +57,7 @@ extension ConfigurationReader {
         case store, skip
     }
 
-    /// The methods whose answers come out of a cache.
+    /// The methods whose responses a cache may store.
     enum CacheMethod: String, CaseIterable {
         case get = "GET"
         case head = "HEAD"
@@ -95,7 +95,7 @@ extension ConfigurationReader {
             if word == .skip { refuse(Self.storeKeys, of: object, "belongs to \"then\": \"store\"") }
             object.finish()
             if method == .head {
-                object["method"]?.report("no answer to HEAD is ever stored", remedy: "write \"GET\", or take it out")
+                object["method"]?.report("responses to HEAD are never stored", remedy: "write \"GET\", or take it out")
             }
             guard let word else { return }
             var rule = rule
@@ -104,16 +104,16 @@ extension ConfigurationReader {
         }
     }
 
-    /// What says how an answer is stored.
+    /// The keys about storing a response.
     private static let storeKeys = ["ttl", "removeHeaders", "setHeaders", "maxBytes"]
-    /// What only answers have.
+    /// The keys that only apply to responses.
     private static let responseKeys = ["status", "contentType"] + storeKeys
 
     private func refuse(_ keys: [String], of object: DocumentObject, _ why: String) {
         for key in keys { object[key]?.report("\"\(key)\" \(why)", remedy: "take it out") }
     }
 
-    /// A rule that stores, as far as it is one.
+    /// Reads a rule about storing, as far as it is one.
     private func readResponseConditions(
         _ object: DocumentObject,
         _ path: PathPattern?,
@@ -135,7 +135,7 @@ extension ConfigurationReader {
         )
     }
 
-    /// In seconds, in which caches count.
+    /// Reads a lifetime in seconds, the unit of caches.
     private func readLifetime(_ element: DocumentElement) -> Int? {
         guard let lifetime = element.duration() else { return nil }
         guard lifetime.count % 1000 == 0 else {

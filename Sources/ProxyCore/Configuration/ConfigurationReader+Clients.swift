@@ -1,10 +1,10 @@
 import ServerTrust
 import StrictJSON
 
-// What the configuration demands of clients: TLS, and proof of who they are.
+// The configuration's requirements for clients: TLS and authentication.
 
 extension ConfigurationReader {
-    /// A listener's `tls`, and where its paths stand.
+    /// A listener's `tls`, and the places of its paths.
     struct TLSFiles {
         var files: ListenerTLS
         var certificate: DocumentElement
@@ -12,7 +12,7 @@ extension ConfigurationReader {
         var clientCA: DocumentElement?
     }
 
-    /// An `authentication`, and where its paths stand.
+    /// An `authentication`, and the places of its paths.
     struct AuthenticationFiles {
         var configuration: AuthenticationConfiguration
         var basic: DocumentElement?
@@ -94,10 +94,10 @@ extension ConfigurationReader {
         return peers
     }
 
-    /// What listeners and authentication show together.
+    /// Checks listeners and authentication together.
     func checkClients() {
         for listener in listeners { checkClients(of: listener.value, listener.element) }
-        // The listener of a file that names none has no place in it.
+        // A file without listeners has no place of a listener to report at.
         if let element = globalAuthentication, !namesListeners { checkClients(of: .standard, element) }
     }
 

@@ -5,7 +5,7 @@ import ServerTrust
 import StrictJSON
 
 extension ConfigurationReader {
-    /// - Parameter ofHost: false for the defaults, which hold for any host and so must give nobody's secrets away.
+    /// - Parameter ofHost: false for the defaults, which apply to any host and so must not send secrets.
     func readHeaders(_ object: DocumentObject, ofHost: Bool) -> HeaderRules {
         comment(object)
         var headers = HeaderRules()
@@ -37,7 +37,7 @@ extension ConfigurationReader {
         )
     }
 
-    /// Names with their values.
+    /// Reads names with their values.
     func readFields(_ object: DocumentObject, into changes: inout FieldChanges, adds: Bool) {
         var seen: Set<String> = []
         for (name, element) in object.entries {
@@ -56,7 +56,7 @@ extension ConfigurationReader {
         if let name = element.string(), fieldName(name, element) { changes.remove(name) }
     }
 
-    /// Whether a field of that name is one that may be changed.
+    /// Whether a field of that name may be changed.
     func fieldName(_ name: String, _ element: DocumentElement) -> Bool {
         let bytes = Array(name.utf8)
         guard HTTPFields.isValidName(bytes.span) else {
@@ -79,7 +79,7 @@ extension ConfigurationReader {
         return false
     }
 
-    /// A string, `{ "env": NAME }` or `{ "file": PATH }`. No issue ever shows what was found.
+    /// Reads a string, `{ "env": NAME }` or `{ "file": PATH }`. No issue ever shows the value.
     private func readFieldValue(_ element: DocumentElement) -> (value: [UInt8], source: FieldChanges.Source)? {
         if case .string(let text) = element.value.content {
             return fieldValue(Array(text.utf8), element, "the value").map { ($0, .literal) }
@@ -133,14 +133,14 @@ extension ConfigurationReader {
         return Array(String(cString: value).utf8)
     }
 
-    /// One at the end, as editors and `echo` leave it.
+    /// Removes one newline at the end, as editors and `echo` write it.
     private static func withoutNewline(_ bytes: [UInt8]) -> [UInt8] {
         guard bytes.last == UInt8(ascii: "\n") else { return bytes }
         let line = bytes.dropLast()
         return Array(line.last == UInt8(ascii: "\r") ? line.dropLast() : line)
     }
 
-    /// The value, if a field can have it.
+    /// The value, if it is a valid field value.
     func fieldValue(_ value: [UInt8], _ element: DocumentElement, _ what: String) -> [UInt8]? {
         if HTTPFields.isValidValue(value.span) { return value }
         element.report(

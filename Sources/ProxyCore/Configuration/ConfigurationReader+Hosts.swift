@@ -36,7 +36,7 @@ extension ConfigurationReader {
         var places: [Host: String] = [:]
         for (name, element) in object.entries {
             guard let host = HostName.read(name, on: element) else {
-                // What stands in it is looked at all the same.
+                // The entry's contents are checked nevertheless.
                 if let object = element.object() { _ = readHost(object, HostConfiguration()) }
                 continue
             }
@@ -100,7 +100,7 @@ extension ConfigurationReader {
         object.int("connectionsPerHost", in: 1...65_535)
     }
 
-    /// What a host's entry says replaces what the defaults say, key by key.
+    /// Reads the hooks of a host's entry, which replace those of the defaults key by key.
     private func readHooks(_ object: DocumentObject, into entry: inout HostConfiguration, ofHost: Bool) {
         if let object = object.object("redirects") { entry.redirects = readRedirects(object) }
         if let object = object.object("responses") { entry.responses = readResponses(object) }

@@ -89,7 +89,7 @@ extension ConfigurationReader {
         return endpoint == nil || mode == nil ? nil : listener
     }
 
-    /// Where to listen: `address` or `unixSocket`.
+    /// Reads the address of a listener: `address` or `unixSocket`.
     func readEndpoint(_ object: DocumentObject, example: String) -> ListenerConfiguration.Endpoint? {
         let address = object["address"]
         let unixSocket = object["unixSocket"]
@@ -118,7 +118,8 @@ extension ConfigurationReader {
         }
     }
 
-    /// Who can reach a listener can use it: beyond this machine only when the file says that this is meant.
+    /// Checks that a listener that other machines can reach is intended: every client that reaches a listener can use
+    /// it.
     func checkReach(
         _ endpoint: ListenerConfiguration.Endpoint?,
         _ object: DocumentObject,
@@ -163,7 +164,7 @@ extension ConfigurationReader {
             return nil
         }
         var port: UInt16 = 443
-        // A colon inside brackets, closed or not, is one of the address.
+        // A colon inside brackets, closed or not, belongs to the address.
         let literalEnd = rest.hasPrefix("[") ? rest.firstIndex(of: "]") ?? rest.endIndex : rest.startIndex
         if let colon = rest[literalEnd...].lastIndex(of: ":") {
             guard let number = AddressAndPort.port(Array(rest[colon...].dropFirst().utf8)[...]), number != 0 else {

@@ -29,7 +29,7 @@ extension ConfigurationReader {
         rule.path = object["path"]?.pathPattern()
         let word = object.required("then")?.choice(RedirectWord.self)
         let rewrite = readRewrite(object, rule, scheme, isWanted: word == .rewrite)
-        // With "rewrite" it is what the redirect is changed to.
+        // With "rewrite" the scheme is the new value, not a condition.
         if word != .rewrite { rule.scheme = scheme }
         object.finish()
         switch word {
@@ -96,7 +96,7 @@ extension ConfigurationReader {
             let isNamed = rewrite.host != nil || (rule.to.map { !$0.patterns.contains(.any) } ?? false)
             if rewrite.fields.givesCredentials, !isNamed {
                 object.element.report(
-                    "whatever host an answer leads to would be sent these credentials",
+                    "every host that a redirect leads to would be sent these credentials",
                     remedy: "name the hosts in \"to\", or the one in \"host\""
                 )
             }
@@ -107,7 +107,7 @@ extension ConfigurationReader {
 }
 
 extension DocumentElement {
-    /// The elements of an array, or the one value that stands in its place.
+    /// The elements of an array, or a single value.
     func oneOrMore() -> [DocumentElement] {
         guard case .array = value.content else { return [self] }
         let elements = elements() ?? []

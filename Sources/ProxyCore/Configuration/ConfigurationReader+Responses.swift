@@ -75,7 +75,7 @@ extension ConfigurationReader {
 }
 
 extension DocumentElement {
-    /// `200`, `"200-299"`, `"2xx"`, or an array of these.
+    /// Reads `200`, `"200-299"`, `"2xx"`, or an array of these.
     func statusCodes() -> StatusCodes? {
         var codes = StatusCodes()
         for element in oneOrMore() {
@@ -84,7 +84,7 @@ extension DocumentElement {
             guard let text else { continue }
             if !codes.insert(text) {
                 element.report(
-                    "no status of a final answer",
+                    "not the status of a final response",
                     remedy: "write one as in 200, \"200-299\" or \"4xx\", from 200 to 599"
                 )
             }
@@ -92,7 +92,7 @@ extension DocumentElement {
         return codes.ranges.isEmpty ? nil : codes
     }
 
-    /// A media type, or an array of them.
+    /// Reads a media type, or an array of them.
     func mediaTypes() -> [MediaTypePattern]? {
         var types: [MediaTypePattern] = []
         for element in oneOrMore() {

@@ -3,15 +3,15 @@ import HTTPCore
 import ServerTrust
 import StrictJSON
 
-/// Reads `upstreamProxy`: a URL, or an object with a URL and the place of the credentials. No message repeats a value,
-/// since a password may stand in it.
+/// Reads `upstreamProxy`: a URL, or an object with a URL and the place of the credentials. Messages never repeat a
+/// value, because it may contain a password.
 extension ConfigurationReader {
     enum UpstreamProxyChoice {
         case direct
         case proxy(UpstreamProxyConfiguration)
     }
 
-    /// - Returns: nil when it cannot be read, and an issue says why.
+    /// - Returns: nil when it cannot be read; an issue has the reason.
     mutating func readUpstreamProxy(_ element: DocumentElement) -> UpstreamProxyChoice? {
         switch element.value.content {
         case .null:
@@ -62,7 +62,7 @@ extension ConfigurationReader {
         return .proxy(proxy)
     }
 
-    /// `user:password`, a line end behind it or not.
+    /// Reads `user:password`, with or without a newline at the end.
     private static func credentials(
         _ bytes: [UInt8],
         _ element: DocumentElement,
@@ -135,7 +135,7 @@ extension ConfigurationReader {
         return UpstreamProxyConfiguration(kind: kind, host: host, port: port, credentials: credentials)
     }
 
-    /// Percent-decoded; nil for what is no UTF-8, or holds control characters.
+    /// Decodes percent-encoding; nil for text that is not UTF-8 or contains control characters.
     private static func decoded(_ text: Substring) -> String? {
         var bytes: [UInt8] = []
         var rest = Array(text.utf8)[...]

@@ -2,12 +2,12 @@ import HTTPCore
 import ServerTrust
 import StrictJSON
 
-/// Reads `config.json` into a `Configuration`, and remembers where the values stand that can only be judged together
+/// Reads `config.json` into a `Configuration`, and remembers the places of values that can only be checked together
 /// with the pin files.
 ///
-/// It never stops at an error: whatever cannot be read keeps its default, and `reader.issues` says so.
+/// It never stops at an error: an unreadable value keeps its default, and `reader.issues` has the error.
 struct ConfigurationReader {
-    /// A value and the element that it came from.
+    /// A value and its element.
     struct Placed<Value> {
         var value: Value
         var element: DocumentElement
@@ -16,7 +16,7 @@ struct ConfigurationReader {
     let reader: DocumentReader
     var configuration = Configuration()
 
-    // What later checks report on.
+    // Places that later checks report at.
     var pins: Placed<String>?
     var trustAnchors: DocumentElement?
     var anchorFiles: [Placed<String>] = []
@@ -28,17 +28,17 @@ struct ConfigurationReader {
     var tlsFiles: [TLSFiles] = []
     /// Every `authentication`.
     var authentications: [AuthenticationFiles] = []
-    /// Entries of `hosts`, and `defaults`, that say `"connect": "intercept"`.
+    /// Entries of `hosts`, and `defaults`, with `"connect": "intercept"`.
     var intercepted: [Placed<HostConfiguration>] = []
     var interception: InterceptionFiles?
     var globalAuthentication: DocumentElement?
     var namesListeners = false
     var namesCache = false
-    /// Entries of `hosts` that say `"upgrade": false`.
+    /// Entries of `hosts` with `"upgrade": false`.
     var refusedUpgrades: [Placed<HostConfiguration>] = []
-    /// Entries of `hosts` whose requests are given credentials, and where these stand.
+    /// Entries of `hosts` that add credentials to requests, and the places of these.
     var givenCredentials: [Placed<HostConfiguration>] = []
-    /// Entries of `hosts` that say `"connect": "tunnel"`.
+    /// Entries of `hosts` with `"connect": "tunnel"`.
     var tunnels: [Placed<HostConfiguration>] = []
 
     var upstreamProxies: [Placed<UpstreamProxyConfiguration>] = []
@@ -85,7 +85,7 @@ struct ConfigurationReader {
         checkTogether()
     }
 
-    /// A word for people, which every object may hold.
+    /// Reads a comment for people, which every object may contain.
     func comment(_ object: DocumentObject) {
         _ = object.string("comment")
     }
@@ -167,7 +167,7 @@ struct ConfigurationReader {
         object.finish()
     }
 
-    /// What no value shows alone.
+    /// Checks values that only show a mistake together.
     private func checkTogether() {
         checkClients()
         let rules = AccessRules(configuration.access, ownListeners: configuration.fixedAddresses)

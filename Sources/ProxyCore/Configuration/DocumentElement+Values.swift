@@ -2,7 +2,7 @@ import HTTPCore
 import ServerTrust
 import StrictJSON
 
-// The values that `config.json` writes as strings, each read with an issue on what is wrong with it.
+// Values that `config.json` writes as strings; each reader reports an issue at a wrong value.
 
 extension DocumentElement {
     func duration() -> Milliseconds? {
@@ -29,7 +29,7 @@ extension DocumentElement {
         return value
     }
 
-    /// A path, made relative to the document's own folder.
+    /// Reads a path, relative to the document's folder.
     func path() -> String? {
         guard let text = string() else { return nil }
         guard !text.isEmpty, !text.utf8.contains(0) else {
@@ -39,7 +39,7 @@ extension DocumentElement {
         return reader.resolve(path: text)
     }
 
-    /// An IP address and a port that can be connected to, or, with `allowsFreePort`, listened on.
+    /// Reads an IP address and a port to connect to or, with `allowsFreePort`, to listen on.
     func addressAndPort(allowsFreePort: Bool) -> AddressAndPort? {
         guard let text = string() else { return nil }
         let example = allowsFreePort ? "127.0.0.1:8080 or [::1]:8080" : "127.0.0.1:8443 or [::1]:8443"
@@ -83,7 +83,7 @@ extension DocumentElement {
         elements()?.compactMap { $0.hostPattern() }
     }
 
-    /// Patterns of which there must be one at least: an empty list would refuse every request.
+    /// Reads patterns, of which at least one is required: an empty list would refuse every request.
     func allowingHostPatterns() -> [HostPattern]? {
         guard let elements = elements() else { return nil }
         if elements.isEmpty {
@@ -118,9 +118,9 @@ extension DocumentElement {
     }
 }
 
-/// Host names as the configuration writes them: in the same forms, and with the same result, as in pin files.
+/// Host names in the configuration: the same forms, and the same result, as in pin files.
 enum HostName {
-    /// The normal form of `text`, which stands in or at `element`; nil after an issue on it.
+    /// The normal form of `text`, which is in or at `element`; nil after an issue about it.
     static func read(_ text: String, on element: DocumentElement) -> Host? {
         if text.utf8.contains(UInt8(ascii: "*")) {
             element.report(

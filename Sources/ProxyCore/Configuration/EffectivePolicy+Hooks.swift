@@ -2,7 +2,7 @@ import HTTPCaching
 import HTTPCore
 
 extension EffectivePolicy {
-    /// What is done beyond forwarding; nothing for a host with which nothing is.
+    /// The rows about changes beyond forwarding; none for a host without any.
     static func hooks(_ entry: HostConfiguration) -> [Row] {
         var rows: [Row] = []
         if !entry.redirects.isTrivial { rows.append(Row(label: "redirects", text: describe(entry.redirects))) }
@@ -17,7 +17,7 @@ extension EffectivePolicy {
         return rows
     }
 
-    /// The cache of the process; nothing without one.
+    /// The rows about the cache of the process; none without one.
     static func cache(_ cache: CacheConfiguration?) -> [Row] {
         guard let cache else { return [] }
         var text = "\(cache.isShared ? "shared" : "for one user"), \(ByteCount.describe(cache.memory)) in memory"
@@ -98,7 +98,7 @@ extension EffectivePolicy {
         return parts.joined(separator: "; ")
     }
 
-    /// Names, and where their values come from; never a value.
+    /// Describes names and the sources of their values; never a value.
     private static func describe(_ changes: FieldChanges) -> String {
         func place(_ source: FieldChanges.Source) -> String {
             switch source {

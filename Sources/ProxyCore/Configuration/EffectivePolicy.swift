@@ -1,7 +1,7 @@
 import HTTPCore
 import ServerTrust
 
-/// What applies to each host that the configuration or a pin file names, for people: what `pinproxy check` prints.
+/// The settings that apply to each host in the configuration or a pin file, for people: the output of `pinproxy check`.
 package struct EffectivePolicy: Sendable, CustomStringConvertible {
     package struct Row: Hashable, Sendable {
         package var label: String
@@ -13,7 +13,7 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
         package var rows: [Row]
     }
 
-    /// The listeners, what holds for all hosts, then one section a host, sorted by name.
+    /// The listeners, the settings for all hosts, then one section for each host, sorted by name.
     package let sections: [Section]
 
     package init(_ snapshot: PolicySnapshot) {
@@ -24,7 +24,7 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
             [Self.listeners(snapshot), Self.others(snapshot)] + sorted.map { Self.host($0, snapshot) }
     }
 
-    /// One line a row, the texts of each section in one column.
+    /// One line for each row; the texts of a section share a column.
     package var description: String {
         sections.map { section in
             let width = section.rows.map(\.label.count).max() ?? 0
@@ -90,7 +90,7 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
 
     private static func connect(_ policy: ConnectPolicy, _ access: AccessConfiguration) -> String {
         switch policy {
-        case .deny: return "denied, with the alternatives in the answer"
+        case .deny: return "denied, with the alternatives in the response"
         case .tunnel:
             let ports = access.connectPorts.map(String.init).joined(separator: ", ")
             return ports.isEmpty
@@ -146,7 +146,7 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
     }
 
     private static func upgrade(_ host: Host, _ entry: HostConfiguration, _ snapshot: PolicySnapshot) -> String {
-        let rewritten = entry.rewriteUpgraded ? "" : "; answers are not rewritten"
+        let rewritten = entry.rewriteUpgraded ? "" : "; responses are not rewritten"
         if snapshot.isNamed(host) { return "always: a pin file names the host\(rewritten)" }
         return entry.upgrade ? "yes\(rewritten)" : "no: http:// goes out without TLS"
     }
@@ -215,7 +215,7 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
         return anchors(snapshot.configuration.trustAnchors)
     }
 
-    /// Pins and entry may differ in how far they reach.
+    /// Describes the subdomains; pins and entry may differ in whether they include them.
     private static func subdomains(
         _ host: Host,
         _ entry: HostConfiguration,

@@ -2,10 +2,10 @@ package import HTTPCore
 import IOCore
 import ServerTrust
 
-/// Fields that are set, added and removed: `headers.request` and `headers.response`, and what a rewritten redirect
-/// changes. Made ready for use once: to apply it is a copy of bytes.
+/// Fields to set, add and remove: `headers.request` and `headers.response`, and the changes of a rewritten redirect.
+/// Prepared once, so that applying them is a copy of bytes.
 package struct FieldChanges: Sendable, Equatable {
-    /// Where a value comes from.
+    /// The source of a value.
     package enum Source: Hashable, Sendable {
         case literal
         case environment(String)
@@ -15,13 +15,13 @@ package struct FieldChanges: Sendable, Equatable {
         var isOutside: Bool { self != .literal }
     }
 
-    /// One of the fields that are set or added.
+    /// A field to set or add.
     package struct Setting: Hashable, Sendable {
         package var name: String
         package var source: Source
     }
 
-    /// As written, without values: what may be shown.
+    /// The changes as written, without values, so that they may be shown.
     package private(set) var set: [Setting] = []
     package private(set) var added: [Setting] = []
     package private(set) var removed: [String] = []
@@ -33,8 +33,8 @@ package struct FieldChanges: Sendable, Equatable {
 
     package var isEmpty: Bool { removedNames.isEmpty && settings.isEmpty && additions.isEmpty }
 
-    /// Whether it gives a request something that belongs to somebody: answers to it are kept as those to requests with
-    /// `Authorization` are (RFC 9111, section 3.5).
+    /// Whether the changes give credentials to a request: its responses are stored like those to requests with
+    /// `Authorization` (RFC 9111, section 3.5).
     package var givesCredentials: Bool {
         (set + added).contains { setting in
             setting.source.isOutside || Self.isCredential(setting.name)
@@ -48,7 +48,7 @@ package struct FieldChanges: Sendable, Equatable {
         }
     }
 
-    /// Name and value are valid: the reader has looked.
+    /// Adds a field to set. The reader has checked name and value.
     package mutating func set(_ name: String, _ value: [UInt8], from source: Source) {
         let bytes = Array(name.utf8)
         set.append(Setting(name: name, source: source))
@@ -66,11 +66,11 @@ package struct FieldChanges: Sendable, Equatable {
         removedNames.append(Array(name.utf8))
     }
 
-    /// SHA-256 over names and values as they are taken out and put in; empty where nothing is changed. An answer to a
-    /// request with other ones may be another.
+    /// SHA-256 over the names and values that are removed and added; empty without changes. Other fields may lead to
+    /// another response.
     var digest: [UInt8] {
         guard !isEmpty else { return [] }
-        // Each with its length, so that no two lists read alike.
+        // Each value is preceded by its length, so that different lists never give the same bytes.
         var bytes: [UInt8] = []
         func append(_ part: some Collection<UInt8>) {
             bytes += Array("\(part.count):".utf8)
@@ -92,7 +92,7 @@ package struct FieldChanges: Sendable, Equatable {
         addValues(to: &fields)
     }
 
-    /// Takes out what is removed, and what is set anew.
+    /// Removes the fields to remove, and the fields to set.
     func removeNames(from fields: inout HTTPFields) {
         guard !removedNames.isEmpty else { return }
         fields.removeAll { fields, index in
@@ -101,7 +101,7 @@ package struct FieldChanges: Sendable, Equatable {
         }
     }
 
-    /// Puts in what is set and added.
+    /// Adds the fields to set and to add.
     func addValues(to fields: inout HTTPFields) {
         for index in 0..<settings.count { fields.append(contentsOf: settings, at: index) }
         for index in 0..<additions.count { fields.append(contentsOf: additions, at: index) }
@@ -110,9 +110,9 @@ package struct FieldChanges: Sendable, Equatable {
 
 /// `headers` of the defaults or of a host.
 package struct HeaderRules: Sendable {
-    /// Of requests to the host.
+    /// Changes to requests for the host.
     package var request = FieldChanges()
-    /// Of its answers.
+    /// Changes to responses.
     package var response = FieldChanges()
 
     package init() {}

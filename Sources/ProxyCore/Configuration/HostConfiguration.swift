@@ -1,23 +1,24 @@
 package import HTTPCore
 
-/// What holds for one host (and, where it says so, for those below it): an entry of `hosts` laid over `defaults`.
+/// The settings for one host (and, with `includeSubdomains`, for those below it): an entry of `hosts` merged with
+/// `defaults`.
 package struct HostConfiguration: Sendable {
     /// The entry's name; nil for `defaults` themselves.
     package var host: Host?
-    /// Whether hosts at any depth below have this entry too, unless they have a nearer one.
+    /// Whether hosts at any depth below use this entry too, unless they have a nearer one.
     package var includeSubdomains = false
-    /// Plain `http://` requests go to the origin over TLS. A host that a pin file names is upgraded without it.
+    /// Plain `http://` requests are sent to the origin over TLS. A host in a pin file is always upgraded.
     package var upgrade = false
-    /// In answers to upgraded requests, https leads back to http.
+    /// In responses to upgraded requests, https URLs become http.
     package var rewriteUpgraded = true
     package var httpVersion = OriginHTTPVersion.http11
-    /// Where connections really go; TLS name and pins stay those of the host.
+    /// The address that connections are really made to; TLS name and pins stay those of the host.
     package var resolve: AddressAndPort?
     package var connect = ConnectPolicy.deny
-    /// What connections go through; nil: none.
+    /// The proxy for connections to origins; nil for none.
     package var upstreamProxy: UpstreamProxyConfiguration?
     package var timeouts = Timeouts()
-    /// Connections to the origin in use at once, over all workers; nil for the number of `limits`.
+    /// The limit of connections to the origin in use at once, over all workers; nil for the number of `limits`.
     package var connectionsPerHost: Int?
     package var redirects = RedirectRules()
     package var responses = ResponseRules()
@@ -32,28 +33,28 @@ package struct HostConfiguration: Sendable {
     }
 }
 
-/// The version of HTTP spoken to an origin over TLS.
+/// The version of HTTP for an origin over TLS.
 package enum OriginHTTPVersion: String, CaseIterable, Sendable {
     case http11 = "1.1"
-    /// Offered by ALPN; an origin without it is spoken to in 1.1.
+    /// HTTP/2 is offered by ALPN; an origin without it gets HTTP/1.1.
     case http2 = "2"
 }
 
-/// What CONNECT to a host gets.
+/// The treatment of CONNECT to a host.
 package enum ConnectPolicy: String, CaseIterable, Sendable {
     /// 403, with the alternatives in the body.
     case deny
-    /// The bytes as they are, to hosts that no pin file names.
+    /// The bytes are relayed unchanged, for hosts that no pin file names.
     case tunnel
-    /// The client's TLS ends here, and each of its requests goes the way of all others.
+    /// The client's TLS ends in the proxy, and its requests are treated like all others.
     case intercept
 }
 
-/// How long each wait may last before the request fails, or the idle connection is closed.
+/// The limits of each wait, after which the request fails or the idle connection is closed.
 package struct Timeouts: Hashable, Sendable {
     /// DNS, TCP and TLS to the origin together.
     package var connect = Milliseconds(10_000)
-    /// A free connection, where as many to the origin are in use as there may be.
+    /// Waiting for a free connection while the limit of connections to the origin is reached.
     package var queue = Milliseconds(10_000)
     /// The client's request head, from its first byte.
     package var head = Milliseconds(10_000)
@@ -67,7 +68,7 @@ package struct Timeouts: Hashable, Sendable {
     package var idle = Milliseconds(60_000)
     /// The whole request; nil is no bound.
     package var total: Milliseconds?
-    /// What a clean stop leaves to the requests under way.
+    /// The time that a clean stop leaves to current requests.
     package var drain = Milliseconds(30_000)
 
     package init() {}

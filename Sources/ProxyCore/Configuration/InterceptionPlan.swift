@@ -2,7 +2,7 @@ package import HTTPCore
 import ServerTrust
 package import StrictJSON
 
-/// Where the local CA's files are: `interception` of the configuration, ready to open.
+/// The files of the local CA: `interception` of the configuration, as absolute paths.
 package struct InterceptionConfiguration: Hashable, Sendable {
     package var certificate: String
     package var key: String
@@ -13,15 +13,15 @@ package struct InterceptionConfiguration: Hashable, Sendable {
     }
 }
 
-/// What a configuration says of interception, read before there is a CA: `ca init` makes it.
+/// The configuration of interception, read before there is a CA: `ca init` makes it.
 package struct InterceptionPlan {
     package var files: InterceptionConfiguration?
     /// The hosts whose `connect` is `intercept`.
     package var hosts: [Host]
-    /// What is wrong with the file by itself; the files that it names are not looked at.
+    /// The issues of the file itself; the files that it names are not read.
     package var issues: [DocumentIssue]
 
-    /// Blocking disk I/O.
+    /// Reads a configuration: blocking disk I/O.
     package init(configuration path: String) {
         var read = ConfigurationReader(DocumentReader(file: path))
         read.read()

@@ -1,7 +1,7 @@
 package import HTTPCore
 package import IOCore
 
-/// One entry of `listeners`: where clients come in, and what they may ask for there.
+/// One entry of `listeners`: an address for clients, and the requests that they may make there.
 package struct ListenerConfiguration: Equatable, Sendable {
     package enum Endpoint: Hashable, Sendable {
         /// Port 0 picks a free one.
@@ -12,11 +12,11 @@ package struct ListenerConfiguration: Equatable, Sendable {
     package enum Mode: String, CaseIterable, Sendable {
         /// Clients name the host in the request (absolute-form).
         case forward
-        /// Clients speak to the listener as if it were the origin (origin-form).
+        /// Clients use the listener as if it were the origin (origin-form).
         case gateway
     }
 
-    /// The one origin of a gateway. Always reached over TLS.
+    /// The one origin of a gateway, always reached over TLS.
     package struct Upstream: Hashable, Sendable {
         package var host: Host
         package var port: UInt16
@@ -26,8 +26,8 @@ package struct ListenerConfiguration: Equatable, Sendable {
             self.port = port
         }
 
-        /// The address that the address rules let this listener's connections reach: an upstream written as an IP
-        /// literal is meant, even on loopback.
+        /// An address that the address rules allow for this listener: an upstream written as an IP literal is intended,
+        /// even on loopback.
         package var exemption: AddressAndPort? {
             host.address.map { AddressAndPort($0, port) }
         }
@@ -35,20 +35,20 @@ package struct ListenerConfiguration: Equatable, Sendable {
 
     package var endpoint: Endpoint
     package var mode: Mode
-    /// Set for a gateway, and for nothing else.
+    /// Set for a gateway only.
     package var upstream: Upstream?
-    /// Which hosts a forward listener's clients may ask for, beside the rules of `access`.
+    /// The hosts that a forward listener's clients may request, in addition to the rules of `access`.
     package var allowHosts: HostPatternSet
-    /// A gateway's further names in Host (invariant 16), beside its own address, `localhost` and the upstream's name.
+    /// A gateway's further names in Host (invariant 16), besides its own address, `localhost` and the upstream's name.
     package var allowedHosts: [Host]
-    /// Clients may speak cleartext HTTP/2 with prior knowledge (RFC 9113, section 3.3), beside HTTP/1.1.
+    /// Clients may use cleartext HTTP/2 with prior knowledge (RFC 9113, section 3.3), besides HTTP/1.1.
     package var http2: Bool
-    /// Said for an address that others than this machine can reach.
+    /// Confirms an address that other machines can reach.
     package var allowRemoteClients: Bool
-    /// Clients speak TLS with the listener itself.
+    /// TLS between the clients and the listener.
     package var tls: ListenerTLS?
     package var authentication = ListenerAuthentication.inherited
-    /// Said for secrets that others than this machine could read on their way.
+    /// Confirms that secrets may be sent without TLS from other machines.
     package var allowCleartextCredentials = false
 
     package init(
@@ -69,7 +69,7 @@ package struct ListenerConfiguration: Equatable, Sendable {
         self.allowRemoteClients = allowRemoteClients
     }
 
-    /// What a configuration without `listeners` gets: a forward listener at 127.0.0.1:8080.
+    /// The listener of a configuration without `listeners`: a forward listener at 127.0.0.1:8080.
     package static var standard: ListenerConfiguration {
         ListenerConfiguration(endpoint: .address(AddressAndPort(IPAddress(ipv4: 0x7F00_0001), 8080)))
     }

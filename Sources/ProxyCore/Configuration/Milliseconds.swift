@@ -1,4 +1,4 @@
-/// A span of time from the configuration: whole milliseconds, more than none.
+/// A span of time in the configuration: whole milliseconds, at least one.
 package struct Milliseconds: Hashable, Comparable, Sendable {
     package var count: Int
 
@@ -10,11 +10,11 @@ package struct Milliseconds: Hashable, Comparable, Sendable {
 
     package static func < (left: Milliseconds, right: Milliseconds) -> Bool { left.count < right.count }
 
-    /// The longest span that a configuration may ask for: ten days, which fits every timer beneath.
+    /// The longest span in a configuration: ten days, which every timer supports.
     package static let longest = Milliseconds(240 * 3_600_000)
 
     /// Reads `"250ms"`, `"30s"`, `"5m"`, `"1h"`: a whole number without sign or leading zero, and a unit. Nil for
-    /// anything else, for nothing at all (`"0s"`) and for more than `longest`.
+    /// anything else, for zero (`"0s"`) and for more than `longest`.
     package init?(parsing text: String) {
         guard let (number, unit) = Quantity.split(text) else { return nil }
         let scale: Int
@@ -31,7 +31,7 @@ package struct Milliseconds: Hashable, Comparable, Sendable {
 }
 
 extension Milliseconds: CustomStringConvertible {
-    /// In the largest unit that divides it, as a configuration would write it.
+    /// The span in the largest unit that divides it, as in a configuration.
     package var description: String {
         if count % 3_600_000 == 0 { return "\(count / 3_600_000)h" }
         if count % 60_000 == 0 { return "\(count / 60_000)m" }
@@ -40,9 +40,10 @@ extension Milliseconds: CustomStringConvertible {
     }
 }
 
-/// Sizes of the configuration: `"64KB"`, `"10MB"`, `"1GB"` in powers of 1,024.
+/// Sizes in the configuration: `"64KB"`, `"10MB"`, `"1GB"` in powers of 1,024.
 package enum ByteCount {
-    /// The bytes that `text` means; nil if it is not a whole number with a unit, or nothing at all, or past an Int.
+    /// The number of bytes; nil for text that is not a whole number with a unit, for zero, and for numbers beyond an
+    /// Int.
     package static func parse(_ text: String) -> Int? {
         guard let (number, unit) = Quantity.split(text) else { return nil }
         switch unit {
@@ -53,7 +54,7 @@ package enum ByteCount {
         }
     }
 
-    /// In the largest unit that divides it, as a configuration would write it.
+    /// The size in the largest unit that divides it, as in a configuration.
     package static func describe(_ bytes: Int) -> String {
         if bytes > 0, bytes % (1 << 30) == 0 { return "\(bytes >> 30)GB" }
         if bytes > 0, bytes % (1 << 20) == 0 { return "\(bytes >> 20)MB" }
@@ -62,7 +63,7 @@ package enum ByteCount {
     }
 }
 
-/// A whole number and the unit behind it.
+/// A whole number with its unit.
 private enum Quantity {
     static func split(_ text: String) -> (number: Int, unit: Substring)? {
         let digits = text.utf8.prefix { $0 >= UInt8(ascii: "0") && $0 <= UInt8(ascii: "9") }

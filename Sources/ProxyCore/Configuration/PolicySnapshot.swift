@@ -1,20 +1,20 @@
 package import HTTPCore
 package import ServerTrust
 
-/// What a `PolicySnapshot` is made of: read from files, then perhaps changed in memory (the demo adds a host and its
-/// pins, a start adds the addresses that its listeners got) before the snapshot is made.
+/// The parts of a `PolicySnapshot`: read from files, then possibly changed in memory before the snapshot is made. (The
+/// demo adds a host and its pins; a start adds the addresses of its listeners.)
 package struct PolicyParts: Sendable {
     package var configuration: Configuration
     package var pinnedDomains: PinnedDomains
-    /// The anchors of every domain that has none of its own.
+    /// The anchors of every domain without its own.
     package var trustAnchors: TrustAnchors
-    /// What the listeners' `tls` name.
+    /// The loaded files of the listeners' `tls`.
     package var tlsMaterial: [ListenerTLS: TLSMaterial] = [:]
-    /// What `authentication` names, for the ways that are open at some listener.
+    /// The loaded files of `authentication`, for the ways that are open at some listener.
     package var credentials: [AuthenticationConfiguration: ClientCredentials] = [:]
-    /// Signs what clients are shown in the place of intercepted origins.
+    /// The CA that signs certificates for intercepted origins.
     package var authority: LocalAuthority?
-    /// Where this program really listens; until it does, what the configuration says of fixed ports.
+    /// The real addresses of this program's listeners; before they listen, the fixed ports of the configuration.
     package var ownListeners: [AddressAndPort]
 
     package init(configuration: Configuration, pinnedDomains: PinnedDomains, trustAnchors: TrustAnchors) {
@@ -25,10 +25,10 @@ package struct PolicyParts: Sendable {
     }
 }
 
-/// What holds for one request's host, found once and then passed along by reference.
+/// The settings for one host, found once for a request and then passed by reference.
 package final class HostPolicy: Sendable {
     package let configuration: HostConfiguration
-    /// nil where requests and answers are forwarded as they are.
+    /// nil when requests and responses are forwarded unchanged.
     let hooks: HostHooks?
 
     init(_ configuration: HostConfiguration) {
@@ -37,17 +37,17 @@ package final class HostPolicy: Sendable {
     }
 }
 
-/// The whole policy at one time: immutable, shared by all threads, and replaced whole by a reload.
+/// The whole policy at one time: immutable, shared by all threads, and replaced as a whole by a reload.
 package final class PolicySnapshot: Sendable {
-    /// Counts up with each reload; connections belong to one generation (invariant 4).
+    /// Increases with each reload; connections belong to one generation (invariant 4).
     package let generation: Int
-    /// What it was made of, to make the next one from.
+    /// The parts of this snapshot, for making the next one.
     package let parts: PolicyParts
     package let access: AccessRules
-    /// What holds for a host without an entry.
+    /// The settings of hosts without an entry.
     package let defaults: HostPolicy
     private let hosts: HostTable<HostPolicy>
-    /// What each listener demands of its clients, in the order of the configuration.
+    /// The requirements of each listener for its clients, in the order of the configuration.
     let security: [ListenerSecurity]
 
     package var configuration: Configuration { parts.configuration }
@@ -63,20 +63,20 @@ package final class PolicySnapshot: Sendable {
         var hosts = HostTable<HostPolicy>()
         for entry in parts.configuration.hosts {
             guard let host = entry.host else { continue }
-            // The first entry of a host counts; the loader lets no second one through.
+            // The first entry of a host counts; the loader accepts no second one.
             hosts.insert(host, includeSubdomains: entry.includeSubdomains, HostPolicy(entry))
         }
         self.hosts = hosts
     }
 
-    /// A snapshot of the same parts with a change, of the same generation unless another is given.
+    /// A snapshot of the same parts with a change; it has the same generation unless another is given.
     package func changed(generation: Int? = nil, _ change: (inout PolicyParts) -> Void) -> PolicySnapshot {
         var parts = self.parts
         change(&parts)
         return PolicySnapshot(parts, generation: generation ?? self.generation)
     }
 
-    /// Whether a pin file names the host, in whatever mode: it is never reached without TLS and never tunnelled
+    /// Whether a pin file names the host, in any mode: such a host is never reached without TLS and never tunnelled
     /// (invariant 8). Allocates nothing.
     package func isNamed(_ host: Host) -> Bool { parts.pinnedDomains.names(host) }
 
@@ -85,7 +85,7 @@ package final class PolicySnapshot: Sendable {
         hosts.lookup(host) ?? defaults
     }
 
-    /// The same for a host's normal form, as `Host.bytes` holds it.
+    /// The entry for a host's normal form, as `Host.bytes` holds it.
     package func policy(bytes: borrowing Span<UInt8>, isName: Bool) -> HostPolicy {
         hosts.lookup(bytes: bytes, isName: isName) ?? defaults
     }

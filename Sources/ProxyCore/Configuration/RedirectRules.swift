@@ -1,25 +1,25 @@
 package import HTTPCore
 
-/// What becomes of an origin's redirects: `redirects` of the defaults or of a host. The first rule that matches decides,
-/// else the policy.
+/// The treatment of an origin's redirects: `redirects` of the defaults or of a host. The first matching rule decides,
+/// otherwise the policy.
 package struct RedirectRules: Sendable {
     package enum Policy: String, CaseIterable, Sendable {
-        /// The answer is handed to the client.
+        /// The response goes to the client.
         case `return`
-        /// The proxy asks the place that the answer names.
+        /// The proxy sends a request to the redirect's target.
         case follow
-        /// The client gets an error instead.
+        /// The client gets an error.
         case deny
     }
 
     package var policy = Policy.return
-    /// How many hops are made for one request at most.
+    /// The limit of hops for one request.
     package var max = 20
     package var rules: [RedirectRule] = []
 
     package init() {}
 
-    /// Whether every redirect goes to the client as it is.
+    /// Whether every redirect goes to the client unchanged.
     var isTrivial: Bool { policy == .return && rules.isEmpty }
 
     /// Whether some redirect may be followed.
@@ -33,7 +33,7 @@ package struct RedirectRules: Sendable {
             }
     }
 
-    /// Whether some redirect may be refused, or followed: then one that cannot be judged is no answer.
+    /// Whether some redirect may be refused or followed: a redirect that cannot be evaluated is then not delivered.
     var isEvaluated: Bool {
         policy != .return
             || rules.contains {
@@ -41,7 +41,7 @@ package struct RedirectRules: Sendable {
             }
     }
 
-    /// What an answer with that status gets, when it leads to that place.
+    /// The action for a redirect with that status and target.
     ///
     /// - Returns: the action, and the number of the rule, nil for the policy.
     func action(status: Int, to target: AbsoluteURL) -> (action: RedirectRule.Action, rule: Int?) {
@@ -56,7 +56,7 @@ package struct RedirectRules: Sendable {
     }
 }
 
-/// One of `redirects.rules`. What it does not say matches everything.
+/// One of `redirects.rules`. A missing condition matches everything.
 package struct RedirectRule: Sendable {
     package enum Action: Sendable {
         case follow
@@ -66,9 +66,9 @@ package struct RedirectRule: Sendable {
     }
 
     package var statuses: Set<Int> = []
-    /// The hosts that the redirect leads to.
+    /// The hosts of the redirect's target.
     package var to: HostPatternSet?
-    /// As it would be asked for: a host that is upgraded is reached by https whatever the answer says.
+    /// The scheme of the request to the target: an upgraded host is reached by https, whatever the response contains.
     package var scheme: RequestHead.Scheme?
     package var path: PathPattern?
     package var action: Action
@@ -83,35 +83,35 @@ package struct RedirectRule: Sendable {
         return true
     }
 
-    /// Whether it names that host: a rule for any host names none.
+    /// Whether the rule names that host; a rule for any host names none.
     func names(_ host: Host) -> Bool {
         if case .rewrite(let change) = action, change.host == host { return true }
         guard let to else { return false }
         return HostPatternSet(to.patterns.filter { $0 != .any }).contains(host)
     }
 
-    /// Whether it says that a redirect may lead away from TLS.
+    /// Whether the rule explicitly allows a redirect away from TLS.
     var namesPlainHTTP: Bool {
         if case .rewrite(let change) = action, change.scheme == .http { return true }
         return scheme == .http
     }
 }
 
-/// What `"then": "rewrite"` makes of the request that a redirect leads to.
+/// The changes of `"then": "rewrite"` to the request that follows a redirect.
 package struct RedirectRewrite: Sendable {
     package var scheme: RequestHead.Scheme?
     package var host: Host?
     package var port: UInt16?
-    /// Put in the place of what the rule's path has before its star, or in front of the path.
+    /// Replaces the part of the path before the star of the rule's pattern, or is put before the path.
     package var pathPrefix: String?
     package var fields = FieldChanges()
 
     package init() {}
 
-    /// The place to ask instead.
+    /// The URL to request instead.
     func applied(to url: AbsoluteURL, path: PathPattern?) -> AbsoluteURL {
         let scheme = scheme ?? url.origin.scheme
-        // A port that nobody has chosen changes with the scheme.
+        // A default port changes with the scheme.
         let kept = url.origin.port == url.origin.scheme.defaultPort ? nil : url.origin.port
         let origin = Origin(scheme: scheme, host: host ?? url.origin.host, port: port ?? kept)
         guard let pathPrefix else { return AbsoluteURL(origin: origin, rest: url.rest) }

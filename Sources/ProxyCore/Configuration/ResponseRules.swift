@@ -1,14 +1,14 @@
 package import HTTPCore
 
-/// Which answers are handed on: `responses` of the defaults or of a host. The first rule that matches decides; where
-/// none does, what is acceptable.
+/// The rules for delivering responses: `responses` of the defaults or of a host. The first matching rule decides;
+/// without one, the acceptable values decide.
 package struct ResponseRules: Sendable {
     package var rules: [ResponseRule] = []
-    /// nil: any.
+    /// nil: every status.
     package var acceptableStatusCodes: StatusCodes?
-    /// nil: any, and none.
+    /// nil: every content type, and none.
     package var acceptableContentTypes: [MediaTypePattern]?
-    /// The longest body that is handed on.
+    /// The longest body that is delivered.
     package var maxBytes: Int?
 
     package init() {}
@@ -18,25 +18,25 @@ package struct ResponseRules: Sendable {
     }
 }
 
-/// One of `responses.rules`. What it does not say matches everything.
+/// One of `responses.rules`. A missing condition matches everything.
 package struct ResponseRule: Sendable {
     package enum Action: Sendable {
         case allow
-        /// The client gets an error instead.
+        /// The client gets an error.
         case cancel
-        /// The body goes to a file in that folder, and the client is told where; the files of the folder have so many bytes
-        /// at most.
+        /// The body is saved to a file in that folder, and the client gets its location; the quota limits the bytes of
+        /// the folder's files.
         case becomeDownload(directory: String, quota: Int)
     }
 
     package var statuses: StatusCodes?
     package var contentTypes: [MediaTypePattern]?
-    /// Of a body whose length is known.
+    /// Compared with the length of a body, if it is known.
     package var minBytes: Int?
     package var maxBytes: Int?
     package var action: Action
 
-    /// A folder that nobody empties fills no disk of an ordinary size.
+    /// A folder that is never emptied does not fill a disk of ordinary size.
     package static let defaultQuota = 10 << 30
 
     package init(_ action: Action) { self.action = action }

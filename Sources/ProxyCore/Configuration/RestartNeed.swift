@@ -1,4 +1,4 @@
-/// A key of `config.json` that a reload does not take in: its value is that of the start until the next one.
+/// A key of `config.json` that a reload does not apply: its value from the start stays until the next start.
 package enum RestartNeed: String, CaseIterable, Sendable {
     case listeners
     case admin
@@ -15,12 +15,12 @@ package enum RestartNeed: String, CaseIterable, Sendable {
         }
     }
 
-    /// Puts what runs in the place of what is only written.
+    /// Replaces the new values of these keys with the running ones.
     static func keep(_ running: PolicyParts, in next: inout PolicyParts) {
         next.configuration.listeners = running.configuration.listeners
         next.configuration.admin = running.configuration.admin
         next.configuration.workers = running.configuration.workers
-        // Files that only the listeners of the next start name have been read instead of these.
+        // Some files may have been read only for listeners of the next start.
         next.tlsMaterial.merge(running.tlsMaterial) { next, _ in next }
         next.credentials.merge(running.credentials) { next, _ in next }
     }

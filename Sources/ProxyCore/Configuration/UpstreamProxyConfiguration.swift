@@ -4,9 +4,9 @@ import SessionCore
 /// A proxy between pinproxy and the origins.
 package struct UpstreamProxyConfiguration: Hashable, Sendable, CustomStringConvertible {
     package enum Kind: String, Hashable, Sendable {
-        /// CONNECT, the proxy itself spoken to without TLS.
+        /// CONNECT, over a connection to the proxy without TLS.
         case http
-        /// SOCKS 5; the proxy looks up the names.
+        /// SOCKS 5; the proxy resolves the names.
         case socks5h
     }
 
@@ -18,19 +18,19 @@ package struct UpstreamProxyConfiguration: Hashable, Sendable, CustomStringConve
     package var kind: Kind
     package var host: Host
     package var port: UInt16
-    /// Never shown.
+    /// The credentials; never shown.
     package var credentials: Credentials?
 
-    /// Without credentials.
+    /// The URL without credentials.
     package var description: String { "\(kind.rawValue)://\(host.authorityText):\(port)" }
 
-    /// For people who look the policy over.
+    /// The URL for people who read the policy, without the password.
     package var account: String { credentials == nil ? description : "\(description), with credentials" }
 
-    /// Where it is, when that is said by an address: the one that may be dialled whatever the address rules say.
+    /// The address, when the host is an IP literal: it may be dialled despite the address rules.
     package var literal: AddressAndPort? { host.address.map { AddressAndPort($0, port) } }
 
-    /// As a session takes it.
+    /// The proxy in the form for a session.
     var sessionProxy: SessionProxy {
         SessionProxy(
             kind == .http ? .http : .socks5,

@@ -42,12 +42,12 @@ final class ProtocolUpgrade: Relay {
         fail(
             SessionError(
                 .responseTimeout,
-                "No answer from \(endpoint.host) within timeouts.firstByte (\(endpoint.timeouts.firstByte.milliseconds) ms)."
+                "No response from \(endpoint.host) within timeouts.firstByte (\(endpoint.timeouts.firstByte.milliseconds) ms)."
             )
         )
     }
 
-    // MARK: The answer
+    // MARK: The response
 
     override func streamTask(_ task: LoopStreamTask, didReceive bytes: borrowing Span<UInt8>) -> BodyFlow {
         guard phase == .dialling else { return deliver(bytes) }
@@ -68,7 +68,7 @@ final class ProtocolUpgrade: Relay {
         while phase == .dialling, !response.hasHead {
             guard let end = pending.bytes.firstIndex(of: UInt8(ascii: "\n")) else {
                 if pending.count > Self.lineLimit {
-                    fail(SessionError(.responseInvalid, "The answer's head has no end."))
+                    fail(SessionError(.responseInvalid, "The response's head has no end."))
                 }
                 return
             }

@@ -42,12 +42,8 @@ final class Exchange: LoopTaskDelegate {
     private(set) var cache: ExchangeCache?
     /// The origin is paused because the client reads too slowly.
     private var isHeldBack = false
-    /// The client's `Expect: 100-continue` was sent to the origin, which decides whether it wants the body. HTTP/2
-    /// servers hardly ever send 100 (Continue), so the proxy sends it then.
-    private var forwardsExpectationToOrigin = false
-    /// The client waits for 100 (Continue).
-    private var owesContinue = false
-    private var hasSentContinue = false
+    /// The client's `Expect: 100-continue`.
+    private var expectation = ContinueExpectation()
     /// Body bytes that a former task received and did not send.
     private var carried = ByteBuffer()
     /// The trailers of the request; nil until its body has ended.
@@ -286,7 +282,7 @@ final class Exchange: LoopTaskDelegate {
         credentials = nil
         restarts = 0
         isRepetition = false
-        hasSentContinue = false
+        expectation = ContinueExpectation()
         trailers = nil
         number &+= 1
         bytesFromClient = 0
@@ -297,9 +293,12 @@ final class Exchange: LoopTaskDelegate {
     }
 
     private func start(_ endpoint: Endpoint) {
-        owesContinue = head.expectsContinue && !hasSentContinue
-        forwardsExpectationToOrigin = owesContinue && bytesFromClient == 0 && endpoint.httpVersion == .http1
-        var fields = clientFields(keepsExpectation: forwardsExpectationToOrigin)
+        expectation.begin(
+            isExpected: head.expectsContinue,
+            bodyHasBegun: bodyHasBegun,
+            originDecides: endpoint.httpVersion == .http1
+        )
+        var fields = clientFields(keepsExpectation: expectation.isForwarded)
         if let route, let rules = route.hooks { prepareHooks(rules, on: route, to: endpoint, &fields) }
         var request = SessionRequest(
             endpoint: endpoint,
@@ -361,14 +360,8 @@ final class Exchange: LoopTaskDelegate {
         OriginFields.make(from: head, via: via, keepsExpectation: keepsExpectation)
     }
 
-    /// Decides about `Expect: 100-continue` for another origin, after a redirect.
-    ///
-    /// - Returns: whether the field is sent to it.
-    private func forwardsExpectation(to endpoint: Endpoint, keepsBody: Bool) -> Bool {
-        if !keepsBody { owesContinue = false }
-        forwardsExpectationToOrigin = owesContinue && bytesFromClient == 0 && endpoint.httpVersion == .http1
-        return forwardsExpectationToOrigin
-    }
+    /// Whether the client has sent bytes of the request body.
+    private var bodyHasBegun: Bool { bytesFromClient > 0 }
 
     private var bodyLength: RequestBodyLength {
         switch head.framing {
@@ -428,7 +421,7 @@ final class Exchange: LoopTaskDelegate {
     var isUnderWay: Bool { !isOver }
 
     /// The client waits for 100 (Continue) before it sends its body.
-    var holdsClientBack: Bool { owesContinue && bytesFromClient == 0 }
+    var holdsClientBack: Bool { expectation.holdsClientBack(bodyHasBegun: bodyHasBegun) }
 
     /// The client has sent hardly anything of its body within the limit, although nothing else delayed it.
     func bodyIsTooSlow(_ limit: TimeSpan) {
@@ -449,7 +442,7 @@ final class Exchange: LoopTaskDelegate {
     /// The client has closed the connection or the stream: the response has no receiver.
     func clientGone() {
         guard !isOver else { return }
-        finish(Problem(.clientClosed, "The client closed the connection before the answer was complete."))
+        finish(Problem(.clientClosed, "The client closed the connection before the response was complete."))
     }
 
     /// The client can take output again.
@@ -509,14 +502,12 @@ final class Exchange: LoopTaskDelegate {
     // MARK: From the origin
 
     override func taskDidConnect(_ task: LoopTask) {
-        if !isOver, !forwardsExpectationToOrigin { sendContinue() }
+        if !isOver, !expectation.isForwarded { sendContinue() }
     }
 
     /// Sends 100 (Continue), once, to a client that waits for it (RFC 9110, section 10.1.1).
     private func sendContinue() {
-        guard owesContinue, !body.isComplete, bytesFromClient == 0 else { return }
-        owesContinue = false
-        hasSentContinue = true
+        guard !body.isComplete, expectation.bodyIsWanted(bodyHasBegun: bodyHasBegun) else { return }
         stream.output.append("HTTP/1.1 100 Continue\r\n\r\n")
         stream.headIsWritten(100)
         stream.flushLater()
@@ -531,7 +522,7 @@ final class Exchange: LoopTaskDelegate {
     override func task(_ task: LoopTask, didReceiveInformational informational: borrowing ResponseHead) {
         guard !isOver else { return }
         if informational.status == 100 {
-            if forwardsExpectationToOrigin { sendContinue() }
+            if expectation.isForwarded { sendContinue() }
             return
         }
         // 101 comes only after Upgrade, which is not forwarded here.
@@ -773,12 +764,12 @@ final class Exchange: LoopTaskDelegate {
         refuseUnsent(
             Problem(
                 .notStored,
-                "Nothing that is stored may answer this request, and it says that the origin is not to be asked. Leave out only-if-cached (or the policy returnCacheDataDontLoad)."
+                "No stored response may be used for this request, and it forbids a request to the origin. Leave out only-if-cached (or the policy returnCacheDataDontLoad)."
             )
         )
     }
 
-    // MARK: The origin's answer
+    // MARK: The origin's response
 
     /// The final head of the origin's response has arrived.
     ///
@@ -931,11 +922,11 @@ final class Exchange: LoopTaskDelegate {
         case .again(let fields): sendToOrigin(fields, cache)
         case .gatewayTimeout(let status): refuseNotStored(status, cache)
         // A relayed response is not replaced.
-        case .relay: fail(Problem(.internal, "The cache relays an answer that is over."))
+        case .relay: fail(Problem(.internal, "The cache relays a response that is over."))
         }
     }
 
-    // MARK: A stored answer
+    // MARK: A stored response
 
     /// Sends a stored response. Its head is processed like an origin's.
     private func serve(_ stored: CacheTransaction.Response, _ cache: ExchangeCache) {
@@ -1008,7 +999,7 @@ final class Exchange: LoopTaskDelegate {
             fail(
                 Problem(
                     .stalled,
-                    "The client has taken nothing of a stored answer within timeouts.stall, or not all of it within timeouts.total."
+                    "The client has taken nothing of a stored response within timeouts.stall, or not all of it within timeouts.total."
                 )
             )
         }
@@ -1111,7 +1102,7 @@ final class Exchange: LoopTaskDelegate {
         return true
     }
 
-    // MARK: The answer
+    // MARK: The response
 
     /// Applies the hooks to the final head of a response.
     ///
@@ -1158,7 +1149,7 @@ final class Exchange: LoopTaskDelegate {
             if !hooks.drop(data.count) { task?.cancel() }
             return .proceed
         }
-        if !hooks.takes(data.count) {
+        if !hooks.countBody(data.count) {
             fail(ResponseHook.tooLarge(hooks.limit))
             return .pause
         }
@@ -1234,7 +1225,12 @@ final class Exchange: LoopTaskDelegate {
             }
             hooks.prepare(for: hop, on: route)
             var fields = fields(of: plan, on: route, hooks)
-            if forwardsExpectation(to: endpoint, keepsBody: hop.keepsBody) { fields.append(.expect, "100-continue") }
+            expectation.follow(
+                keepsBody: hop.keepsBody,
+                bodyHasBegun: bodyHasBegun,
+                originDecides: endpoint.httpVersion == .http1
+            )
+            if expectation.isForwarded { fields.append(.expect, "100-continue") }
             var request = SessionRequest(
                 endpoint: endpoint,
                 method: hop.method,
@@ -1391,7 +1387,7 @@ final class Exchange: LoopTaskDelegate {
         case .allow, .becomeDownload:
             return Problem(
                 .responseDenied,
-                "The answer to an offer to switch protocols would become a file, or has no length that could be held against a limit."
+                "The response to an Upgrade would become a file, or has no length that could be compared with a limit."
             )
         }
         deliver(hooks.changed(response), context)

@@ -166,7 +166,7 @@ final class ExchangeHooks {
         return timeouts
     }
 
-    // MARK: Answers
+    // MARK: Responses
 
     func bound(by limit: Int) {
         self.limit = limit
@@ -174,7 +174,7 @@ final class ExchangeHooks {
     }
 
     /// Counts bytes of the response body; false when there are too many.
-    func takes(_ count: Int) -> Bool {
+    func countBody(_ count: Int) -> Bool {
         received += count
         return received <= limit
     }

@@ -216,7 +216,7 @@ struct RedirectHook {
     private func tooMany(_ from: Origin) -> Problem {
         Problem(
             .redirectDenied,
-            "The answer of \(from) is one more redirect after \(machine.count) of them. Raise max of \(hooks.owner)/redirects if that is right."
+            "The response of \(from) is one more redirect after \(machine.count) of them. Raise max of \(hooks.owner)/redirects if that is right."
         )
     }
 }

@@ -232,7 +232,7 @@ final class ResponseDownload: @unchecked Sendable {
         private func problem(_ failure: IOFailure) -> Problem {
             Problem(
                 .fileFailed,
-                "The answer could not be written to \(directory): \(failure). Make room, or let this process read and write there."
+                "The response could not be written to \(directory): \(failure). Make room, or let this process read and write there."
             )
         }
     }

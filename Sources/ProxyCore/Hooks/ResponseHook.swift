@@ -44,7 +44,7 @@ struct ResponseHook {
                 return .cancel(
                     Problem(
                         .responseDenied,
-                        "The answer (status \(head.status)\(described(head))) is refused by \(owner)/responses/rules/\(index)."
+                        "The response (status \(head.status)\(described(head))) is refused by \(owner)/responses/rules/\(index)."
                     )
                 )
             case .becomeDownload(let directory, let quota):
@@ -55,7 +55,7 @@ struct ResponseHook {
             return .cancel(
                 Problem(
                     .responseDenied,
-                    "The answer's status is \(head.status); \(owner)/responses/acceptableStatusCodes takes \(acceptable)."
+                    "The response's status is \(head.status); \(owner)/responses/acceptableStatusCodes takes \(acceptable)."
                 )
             )
         }
@@ -64,7 +64,7 @@ struct ResponseHook {
             return .cancel(
                 Problem(
                     .responseDenied,
-                    "The answer's content type is not acceptable\(described(head)); \(owner)/responses/acceptableContentTypes takes \(listed)."
+                    "The response's content type is not acceptable\(described(head)); \(owner)/responses/acceptableContentTypes takes \(listed)."
                 )
             )
         }
@@ -74,7 +74,7 @@ struct ResponseHook {
     static func tooLarge(_ limit: Int) -> Problem {
         Problem(
             .responseTooLarge,
-            "The answer's body is longer than responses.maxBytes (\(limit) bytes). Raise it if such answers are right."
+            "The response's body is longer than responses.maxBytes (\(limit) bytes). Raise it if such responses are right."
         )
     }
 

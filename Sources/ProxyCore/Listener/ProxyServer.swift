@@ -204,7 +204,7 @@ package final class ProxyServer {
         return workers[0].loop.turn(waitingAtMost: limit)
     }
 
-    /// A closure that tells, even after the server was freed, whether its worker still exists: something holds it then.
+    /// A closure that returns, even after the server was freed, whether its worker still exists: something holds it then.
     package var workerIsAlive: () -> Bool {
         { [weak worker = workers[0]] in worker != nil }
     }

@@ -185,7 +185,7 @@ final class WorkerListener: EventHandler {
             return .refused(
                 Problem(
                     .misdirectedRequest,
-                    "This gateway answers to its own address, localhost, \(upstream.host) and its allowedHosts; the request's Host is another. "
+                    "The names of this gateway are its own address, localhost, \(upstream.host) and its allowedHosts; the request's Host is another. "
                         + "Add the name to allowedHosts if clients may use it."
                 ),
                 nil

@@ -2,7 +2,7 @@ import IOCore
 import ServerTrust
 import SessionCore
 
-/// Takes in the evaluations of one loop's handshakes, for the `PinMonitor`. Belongs to the loop.
+/// Counts the evaluations of one loop's handshakes, for `PinMonitor`. Belongs to the loop.
 final class HandshakeObserver {
     private let loop: EventLoop
     private let monitor: PinMonitor
@@ -10,7 +10,7 @@ final class HandshakeObserver {
     private var tally = HandshakeTally()
     private var timer: LoopTimer!
 
-    /// How long counts are gathered before they are handed over.
+    /// How long counts are collected before they are handed over.
     private static let age = TimeSpan.seconds(1)
 
     init(loop: EventLoop, monitor: PinMonitor, counters: WorkerCounters) {
@@ -20,7 +20,7 @@ final class HandshakeObserver {
         timer = LoopTimer { [unowned self] in flush() }
     }
 
-    /// Has the manager's handshakes observed.
+    /// Observes the handshakes of a session.
     func observe(_ manager: LoopSession) {
         manager.sessionDidEvaluateServerTrust = { [unowned self] trust, endpoint in count(trust, endpoint) }
     }
@@ -33,13 +33,13 @@ final class HandshakeObserver {
         if !tally.isEmpty, !timer.isArmed { loop.arm(timer, after: Self.age) }
     }
 
-    /// Hands over what was gathered.
+    /// Hands over the collected counts.
     func flush() {
         loop.disarm(timer)
         if !tally.isEmpty { monitor.account(tally.drain()) }
     }
 
-    /// Hands over the last of it.
+    /// Hands over the last counts.
     func stop() {
         flush()
         loop.remove(timer)

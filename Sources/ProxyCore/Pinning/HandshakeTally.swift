@@ -1,22 +1,22 @@
 import HTTPCore
 import ServerTrust
 
-/// What one loop has seen of the handshakes of pinned domains since it last gave account: counting costs a handshake one
-/// lookup, and no other thread is asked.
+/// Counts of one loop's handshakes with pinned domains since the last hand-over. A handshake costs one lookup, and no
+/// other thread is involved.
 struct HandshakeTally {
     /// The handshakes under one policy.
     struct Entry: Sendable {
         let domain: Host
-        /// The policy's keys, each once.
+        /// The policy's keys without repetition.
         let keys: [PublicKeyPin]
-        /// How often each of them stood in a chain that passed.
+        /// For each key, the number of accepted chains that contained it.
         var matched: [Int]
         var handshakes = 0
-        /// By the order of `TrustEvaluation.Verdict`.
+        /// In the order of `TrustEvaluation.Verdict`.
         var verdicts = Array(repeating: 0, count: TrustEvaluation.Verdict.allCases.count)
-        /// The pin of the last chain in which nothing but a backup matched.
+        /// The pin of the last chain in which only a backup pin matched.
         var backupOnly: PublicKeyPin?
-        /// The certificate of the pinned domain that ends first, if it is near its end.
+        /// The certificate of the pinned domain that expires first, if it expires soon.
         var certificate: Expiry?
 
         init(domain: Host, policy: SecurityPolicy) {
@@ -26,7 +26,7 @@ struct HandshakeTally {
         }
     }
 
-    /// The policy is kept until the account is given, so that its identifier is that of no other.
+    /// Keeps the policy until the hand-over, so that no other policy gets its identifier.
     private struct Slot {
         let policy: SecurityPolicy
         var entry: Entry
@@ -36,7 +36,7 @@ struct HandshakeTally {
 
     var isEmpty: Bool { slots.isEmpty }
 
-    /// Takes a handshake in, accepted or refused.
+    /// Counts a handshake, accepted or refused.
     ///
     /// - Parameter now: seconds since 1970.
     mutating func note(_ evaluation: TrustEvaluation, of policy: SecurityPolicy, at now: Int64) {
@@ -46,7 +46,7 @@ struct HandshakeTally {
             .note(evaluation, of: policy, at: now)
     }
 
-    /// Hands all of it over, and begins anew.
+    /// Returns all counts, and starts again from zero.
     mutating func drain() -> [Entry] {
         defer { slots.removeAll(keepingCapacity: true) }
         return slots.values.map(\.entry)
@@ -66,7 +66,7 @@ extension HandshakeTally.Entry {
 }
 
 extension SecurityPolicy {
-    /// The keys that are expected, each once.
+    /// The expected keys without repetition.
     var distinctPins: [PublicKeyPin] {
         var seen: Set<PublicKeyPin> = []
         return expectedPins.filter { seen.insert($0).inserted }

@@ -4,14 +4,14 @@ import ServerTrust
 import SessionCore
 import Synchronization
 
-/// What is told of pins apart from single requests: reports to collectors and to a file, warnings, and the account of
-/// which pins match. It has a thread of its own, so that none of it holds up a request.
+/// Everything about pins apart from single requests: reports to collectors and to a file, warnings, and the usage of
+/// pins. It has a thread of its own, so that it delays no request.
 ///
-/// `@unchecked Sendable`: `loop` and `settings` are immutable, `waiting` and `refused` atomic, `shown` and `lost`
-/// are touched behind `shownLock`; `thread` is the owner's, who
-/// alone calls `stop`; all else is touched by work that `loop` runs on its one thread, and by `init` before that starts.
+/// `@unchecked Sendable`: `loop` and `settings` are immutable, `waiting` and `refused` atomic, `shown` and `lost` are
+/// touched behind `shownLock`; `thread` belongs to the owner, which alone calls `stop`; everything else is touched by
+/// work that `loop` runs on its one thread, and by `init` before that starts.
 package final class PinMonitor: @unchecked Sendable {
-    /// Where event lines go, with their severity and the level that the snapshot asks for.
+    /// Receives event lines, with their severity and the level of the snapshot.
     package typealias LogHandler =
         @Sendable (
             EventLine, _ severity: LogConfiguration.Level, _ level: LogConfiguration.Level
@@ -19,17 +19,18 @@ package final class PinMonitor: @unchecked Sendable {
 
     package struct Settings: Sendable {
         package var reports = ReportLimits()
-        /// How often the pin sets that end soon and the account of pins are told, in milliseconds.
+        /// The interval, in milliseconds, of the events about expiring pin sets and about the usage of pins.
         package var daily = PinNotices.day
-        /// Whether the pin sets that end soon and the account of pins are told: not by a command that ends soon.
+        /// Whether there are events about expiring pin sets and about the usage of pins; false for commands that end
+        /// soon.
         package var reportsRegularly = true
         package var log: LogHandler = { $0.write($1, at: $2) }
-        /// With `.byHand` there is no thread: `turn` is what has anything done.
+        /// With `.byHand` there is no thread, and `turn` does the work.
         package var clock = LoopClock.system
 
         package init() {}
 
-        /// For a command that has told what its configuration warns of, and ends soon.
+        /// For a command that has already printed the warnings of its configuration, and ends soon.
         package static var command: Settings {
             var settings = Settings()
             settings.reportsRegularly = false
@@ -40,18 +41,19 @@ package final class PinMonitor: @unchecked Sendable {
     let loop: EventLoop
     private let settings: Settings
     private var thread: LoopThread?
-    /// Failed handshakes on their way to the thread; more than a bound are counted in `refused` and dropped.
+    /// The number of failed handshakes on their way to the thread; those beyond a limit are counted in `refused` and
+    /// dropped.
     private let waiting = Atomic<Int>(0)
     private let refused = Atomic<Int>(0)
     private static let waitingBound = 256
 
     private let shownLock = PosixLock()
-    /// Behind `shownLock`: the verdicts of the usage, for whoever asks.
+    /// Behind `shownLock`: the verdicts of the usage, for other threads.
     private var shown: [PinUsage.Verdicts] = []
-    /// Behind `shownLock`: the reports that were lost since the start, as far as that was told.
+    /// Behind `shownLock`: the reports that were lost since the start, as far as they were reported.
     private var lost: [ReportLoss: Int] = [:]
 
-    // The thread's.
+    // State of the thread.
     private var snapshot: PolicySnapshot
     private var sender: ReportSender
     private var usage = PinUsage()
@@ -77,7 +79,7 @@ package final class PinMonitor: @unchecked Sendable {
         self.settings = settings
         self.snapshot = snapshot
         nextDaily = Int64(loop.now / 1_000_000) + settings.daily
-        // Weak: where the start fails behind this, nobody waits for the thread.
+        // Weak: if the start fails after this, the thread is not waited for.
         timer = LoopTimer { [weak self] in self?.work() }
         sender.whenChanged = { [weak self] in self?.work() }
         usage.setPins(of: snapshot.pinnedDomains)
@@ -95,7 +97,7 @@ package final class PinMonitor: @unchecked Sendable {
     }
 
     deinit {
-        // Of a start that failed: there is nothing to wait for.
+        // After a failed start there is no thread to wait for.
         guard let thread else { return }
         loop.stop()
         thread.detach()
@@ -108,7 +110,7 @@ package final class PinMonitor: @unchecked Sendable {
 
     // MARK: Any thread
 
-    /// Has a failed evaluation reported: a bounded hand-over.
+    /// Reports a failed evaluation; the number of reports on their way to the thread is bounded.
     ///
     /// - Parameter time: seconds since 1970.
     func report(_ trust: ConnectionTrust, port: UInt16, at time: Int64) {
@@ -125,7 +127,7 @@ package final class PinMonitor: @unchecked Sendable {
         }
     }
 
-    /// Takes in what a loop has counted.
+    /// Adds the counts of a loop.
     func account(_ entries: [HandshakeTally.Entry]) {
         loop.submit { [self] in
             for entry in entries { count(entry) }
@@ -133,14 +135,14 @@ package final class PinMonitor: @unchecked Sendable {
         }
     }
 
-    /// What became of the handshakes of each pinned domain, as far as the loops have told.
+    /// The verdicts of the handshakes of each pinned domain, as far as the loops have handed them over.
     var verdicts: [PinUsage.Verdicts] { shownLock.withLock { shown } }
 
-    /// How many reports were lost since the start, by reason; a minute behind at most.
+    /// The number of lost reports since the start, by reason; at most a minute old.
     var lostReports: [ReportLoss: Int] { shownLock.withLock { lost } }
 
-    /// Goes over to another snapshot, after a reload. What was counted and which reports were made is kept; reports that
-    /// wait go out by the new snapshot's rules.
+    /// Uses another snapshot after a reload. Counts and remembered reports are kept; waiting reports are sent under the
+    /// new snapshot's rules.
     package func replace(_ snapshot: PolicySnapshot) {
         loop.submit { [self] in
             logUsage()
@@ -155,27 +157,28 @@ package final class PinMonitor: @unchecked Sendable {
         }
     }
 
-    /// Lets go of the file of reports, which may have been moved away, and opens the one of that name.
+    /// Closes the file of reports, which may have been moved away, and opens the one at its path.
     func reopenReportFile() {
         loop.submit { [self] in
             if let failure = sender.reopenFile() { logFileFailure(failure) }
         }
     }
 
-    /// Lets reports that wait go out, for a short time; tells the account and ends the thread. Blocks until it has ended.
+    /// Sends waiting reports for a short time, logs the usage of pins, and ends the thread. Blocks until the thread has
+    /// ended.
     package func stop() {
         loop.submit { [self] in
             stopAt = now + settings.reports.atStop
             sender.startStopping()
             work()
         }
-        // Without a thread of its own this one does what is left.
+        // Without a thread of its own, this thread does the remaining work.
         if settings.clock == .byHand { loop.run() }
         thread?.join()
         thread = nil
     }
 
-    /// Has done what waits, where there is no thread for it.
+    /// Does the waiting work when there is no thread.
     func turn() { loop.turn(waitingAtMost: TimeSpan(nanoseconds: 0)) }
 
     // MARK: The thread
@@ -185,7 +188,7 @@ package final class PinMonitor: @unchecked Sendable {
     /// Seconds since 1970.
     private var date: Int64 { loop.wallClock / 1_000_000 }
 
-    /// Does what is due, and plans when to look again.
+    /// Does the work that is due, and sets the timer for the next.
     private func work() {
         let now = now
         sender.count(.queueFull, refused.exchange(0, ordering: .relaxed))
@@ -201,7 +204,7 @@ package final class PinMonitor: @unchecked Sendable {
         }
         logLosses()
         let next = [nextDaily, sender.nextDue, stopAt].compactMap { $0 }.min() ?? nextDaily
-        // A millisecond more: the deadline has then passed for sure.
+        // One millisecond is added, so that the deadline has passed for certain.
         loop.arm(timer, at: UInt64(max(next, now) + 1) * 1_000_000)
     }
 
@@ -264,7 +267,7 @@ package final class PinMonitor: @unchecked Sendable {
         )
     }
 
-    /// A collector that may not be reached by this snapshot's rules gets no report: better told before there is one.
+    /// Warns about collectors that this snapshot's rules forbid, before there is a report for them.
     private func logUnreachableCollectors() {
         for (uri, problem) in sender.refusedCollectors {
             warn(

@@ -2,10 +2,11 @@ import HTTPCore
 import ServerTrust
 import StrictJSON
 
-/// When a warning about a domain's pins is due again. A value without a clock: times are milliseconds that only grow.
+/// Decides when a warning about a domain's pins is due again. A value without a clock: times are milliseconds that only
+/// grow.
 struct PinNotices: Sendable {
     enum Subject: Hashable, Sendable {
-        /// Nothing but a backup pin matched.
+        /// Only a backup pin has matched.
         case backupOnly
         case certificateExpiry
     }
@@ -20,7 +21,7 @@ struct PinNotices: Sendable {
 
     private var noticedAt: [Key: Int64] = [:]
 
-    /// Whether to warn now; if so, that is remembered.
+    /// Whether a warning is due now; a due warning is remembered.
     mutating func isDue(_ subject: Subject, of domain: Host, now: Int64) -> Bool {
         let key = Key(subject: subject, domain: domain)
         let pause = subject == .backupOnly ? Self.hour : Self.day
@@ -29,7 +30,7 @@ struct PinNotices: Sendable {
         return true
     }
 
-    /// Forgets the domains that are not pinned any more.
+    /// Forgets domains that are no longer pinned.
     mutating func keepOnly(_ domains: PinnedDomains) {
         let hosts = Set(domains.domains.map(\.host))
         noticedAt = noticedAt.filter { hosts.contains($0.key.domain) }
@@ -58,7 +59,7 @@ enum PinEvents {
             )
     }
 
-    /// One line for each pin set that ends soon.
+    /// One line for each pin set that expires soon.
     static func pinSets(_ domains: PinnedDomains, at date: Int64) -> [EventLine] {
         domains.domains.compactMap { domain in
             guard let policy = domain.policy, let expiry = policy.pinSetExpiry(at: date),

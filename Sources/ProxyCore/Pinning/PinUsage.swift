@@ -1,16 +1,16 @@
 package import HTTPCore
 package import ServerTrust
 
-/// How often each pin of each domain has matched since the start, over all reloads: which keys are really in use, and
-/// which pin never was. Counted by handshakes, not by requests.
+/// How often each pin of each domain has matched since the start, over all reloads. It shows which keys are really in
+/// use, and which pins never were. Handshakes are counted, not requests.
 package struct PinUsage: Sendable {
-    /// What there is to say of a domain.
+    /// The usage of one domain's pins.
     package struct Account: Equatable, Sendable {
         package let domain: Host
         package let handshakes: Int
-        /// Pins that matched, those that the policy no longer has included; the most frequent first.
+        /// Pins that matched, including pins that the policy no longer has; the most frequent first.
         package let matched: [(pin: PublicKeyPin, count: Int)]
-        /// Pins of the policy that never did, in its order.
+        /// Pins of the policy that never matched, in its order.
         package let neverMatched: [PublicKeyPin]
 
         package static func == (a: Account, b: Account) -> Bool {
@@ -19,10 +19,10 @@ package struct PinUsage: Sendable {
         }
     }
 
-    /// What became of a domain's handshakes.
+    /// The verdicts of one domain's handshakes.
     package struct Verdicts: Equatable, Sendable {
         package let domain: Host
-        /// By the order of `TrustEvaluation.Verdict`.
+        /// In the order of `TrustEvaluation.Verdict`.
         package let counts: [Int]
     }
 
@@ -37,7 +37,7 @@ package struct PinUsage: Sendable {
 
     package init() {}
 
-    /// The domains that are pinned now. Counts of a domain that is not among them are forgotten.
+    /// Sets the domains that are pinned now. Counts of other domains are forgotten.
     package mutating func setPins(of domains: PinnedDomains) {
         pins = [:]
         for domain in domains.domains {
@@ -47,9 +47,9 @@ package struct PinUsage: Sendable {
         for domain in records.keys where pins[domain] == nil { records[domain] = nil }
     }
 
-    /// Counts handshakes of a domain; those of one that is not pinned any more are not counted.
+    /// Counts handshakes of a domain, unless it is no longer pinned.
     ///
-    /// - Parameter verdicts: by the order of `TrustEvaluation.Verdict`.
+    /// - Parameter verdicts: in the order of `TrustEvaluation.Verdict`.
     package mutating func count(
         _ handshakes: Int,
         of domain: Host,
@@ -62,15 +62,15 @@ package struct PinUsage: Sendable {
         for (pin, count) in matched where count > 0 { records[domain]?.matched[pin, default: 0] += count }
     }
 
-    /// Of every domain that is pinned, by name.
+    /// The verdicts of all pinned domains, sorted by name.
     package var verdicts: [Verdicts] {
-        // A name once, and not in each comparison; those without a handshake share one array.
+        // Each name is made once, not in each comparison. Domains without a handshake share one array.
         let none = Record().verdicts
         return pins.keys.map { (name: $0.description, domain: $0) }.sorted { $0.name < $1.name }
             .map { Verdicts(domain: $0.domain, counts: records[$0.domain]?.verdicts ?? none) }
     }
 
-    /// Every domain that had a handshake, by name.
+    /// The usage for all domains that had a handshake, sorted by name.
     package var accounts: [Account] {
         records.map { domain, record in
             Account(

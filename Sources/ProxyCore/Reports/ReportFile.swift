@@ -2,7 +2,8 @@ import CShims
 import Glibc
 import IOCore
 
-/// The file that reports are appended to, one on a line. Written by the thread of the reports, which may wait for a disk.
+/// The file that reports are appended to, one on each line. It is written on the reports' thread, which may wait for a
+/// disk.
 final class ReportFile: Sendable {
     let path: String
     private let output: LineOutput
@@ -19,6 +20,7 @@ final class ReportFile: Sendable {
         close(output.descriptor)
     }
 
-    /// - Returns: whether it is there; or will be, where its beginning could not be taken back.
+    /// - Returns: whether the report is in the file, or will be completed by a later write because its beginning could
+    ///   not be removed.
     func append(_ report: String) -> Bool { Array("\(report)\n".utf8).withUnsafeBytes { output.append($0).lost == 0 } }
 }

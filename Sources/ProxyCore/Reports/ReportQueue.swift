@@ -1,7 +1,7 @@
-/// What happens to reports, as a value: which are made, when each is sent, and what becomes of it. It has no clock, no
-/// chance and no socket: the time comes with every call, in milliseconds that only grow.
+/// The rules of sending reports, as a value: which reports are made, when each is sent, and what follows from its
+/// result. It has no clock, no random numbers and no socket: each call passes the time, in milliseconds that only grow.
 ///
-/// `Collector` is where a report goes; `Content` what is sent there.
+/// `Collector` is the destination of a report; `Content` is the report itself.
 package struct ReportQueue<Collector: Hashable & Sendable, Content: Sendable>: Sendable {
     /// One report on its way to one collector.
     package struct Entry: Sendable {
@@ -14,7 +14,7 @@ package struct ReportQueue<Collector: Hashable & Sendable, Content: Sendable>: S
         fileprivate var isUnderWay = false
     }
 
-    /// What makes two reports the same.
+    /// The properties that make two reports identical.
     fileprivate struct Key: Hashable, Sendable {
         var digest: [UInt8]
         var collector: Collector?
@@ -23,12 +23,12 @@ package struct ReportQueue<Collector: Hashable & Sendable, Content: Sendable>: S
     private let limits: ReportLimits
     private var entries: [Entry] = []
     private var lastNumber = 0
-    /// When each report was made, and in which order.
+    /// The time at which each report was made.
     private var made: [Key: Int64] = [:]
     private var order: [(key: Key, time: Int64)] = []
     private var allowance: RateAllowance
     private var isStopping = false
-    /// Lost since they were last told, by reason.
+    /// Losses since the last event about them, by reason.
     private var losses: [ReportLoss: Int] = [:]
     private var reportedAt: Int64?
 
@@ -42,7 +42,7 @@ package struct ReportQueue<Collector: Hashable & Sendable, Content: Sendable>: S
 
     // MARK: Reports come in
 
-    /// Whether one that goes to no collector, but to a file, is to be made now.
+    /// Whether a report for the file alone is made now.
     package mutating func admitToFile(digest: [UInt8], now: Int64) -> ReportAdmission {
         let key = Key(digest: digest, collector: nil)
         if isRepeated(key, now) { return .repeated }
@@ -51,9 +51,9 @@ package struct ReportQueue<Collector: Hashable & Sendable, Content: Sendable>: S
         return .accepted
     }
 
-    /// Takes a report up for a collector.
+    /// Adds a report for a collector.
     ///
-    /// - Parameter content: asked for when it is taken.
+    /// - Parameter content: evaluated when the report is accepted.
     package mutating func add(
         digest: [UInt8],
         to collector: Collector,
@@ -71,7 +71,7 @@ package struct ReportQueue<Collector: Hashable & Sendable, Content: Sendable>: S
         return .accepted
     }
 
-    /// Counts reports that never came here.
+    /// Counts reports that were lost before they reached the queue.
     package mutating func count(_ loss: ReportLoss, _ number: Int = 1) {
         if number > 0 { losses[loss, default: 0] += number }
     }
@@ -84,7 +84,7 @@ package struct ReportQueue<Collector: Hashable & Sendable, Content: Sendable>: S
     private mutating func isRepeated(_ key: Key, _ now: Int64) -> Bool {
         while let oldest = order.first, now - oldest.time >= limits.repeatAfter || order.count > limits.remembered {
             order.removeFirst()
-            // It may have been forgotten and made again meanwhile.
+            // The report may have been forgotten and made again meanwhile.
             if made[oldest.key] == oldest.time { made[oldest.key] = nil }
         }
         return made[key] != nil
@@ -97,7 +97,7 @@ package struct ReportQueue<Collector: Hashable & Sendable, Content: Sendable>: S
 
     // MARK: Reports go out
 
-    /// The next report to be sent now; call it until it has none, and `finished` for each when it is done.
+    /// The next report to send now. Call it until it returns nil, and `finished` after each attempt.
     package mutating func next(now: Int64) -> Entry? {
         let busy = Set(entries.lazy.filter(\.isUnderWay).map(\.collector))
         guard busy.count < limits.collectorsAtOnce else { return nil }
@@ -110,7 +110,7 @@ package struct ReportQueue<Collector: Hashable & Sendable, Content: Sendable>: S
         return entries[ready]
     }
 
-    /// When `next` may have one that it does not have now; nil when only a call of `add` or `finished` can bring one.
+    /// The time at which `next` may return a further report; nil when only `add` or `finished` can lead to one.
     package var nextDue: Int64? {
         let busy = Set(entries.lazy.filter(\.isUnderWay).map(\.collector))
         guard busy.count < limits.collectorsAtOnce else { return nil }
@@ -119,7 +119,8 @@ package struct ReportQueue<Collector: Hashable & Sendable, Content: Sendable>: S
 
     /// An attempt is over.
     ///
-    /// - Parameter chance: from 0 to 1, spreads the repeats: the wait is between half and all of the back-off.
+    /// - Parameter chance: a number from 0 to 1 that spreads the repeats: the wait is between half and all of the
+    ///   back-off.
     package mutating func finished(_ number: Int, _ outcome: ReportOutcome, now: Int64, chance: Double) {
         guard let index = entries.firstIndex(where: { $0.number == number }) else { return }
         entries[index].isUnderWay = false
@@ -132,7 +133,7 @@ package struct ReportQueue<Collector: Hashable & Sendable, Content: Sendable>: S
             for _ in 1..<entries[index].attempts { wait *= limits.factor }
             entries[index].due = now + wait / 2 + Int64(Double(wait) / 2 * min(max(chance, 0), 1))
         case .failed:
-            // The next one that says the same is another chance.
+            // The next identical report may be made.
             made[entries[index].key] = nil
             entries.remove(at: index)
             count(isStopping ? .stopped : .undelivered)
@@ -142,7 +143,7 @@ package struct ReportQueue<Collector: Hashable & Sendable, Content: Sendable>: S
         }
     }
 
-    /// Drops and counts the reports that are not to go out any more. What is under way goes on, and is not repeated.
+    /// Drops and counts unwanted reports. A current attempt continues, and is not repeated.
     package mutating func withdraw(where isUnwanted: (Collector, Content) -> Bool) {
         let before = entries.count
         entries.removeAll { entry in
@@ -155,10 +156,10 @@ package struct ReportQueue<Collector: Hashable & Sendable, Content: Sendable>: S
 
     // MARK: The end
 
-    /// Gives every report that waits one last attempt, at once; takes no more.
+    /// Gives every waiting report one last attempt at once, and accepts no further reports.
     package mutating func startStopping() { isStopping = true }
 
-    /// Drops what is left.
+    /// Drops all remaining reports.
     package mutating func stop() {
         isStopping = true
         count(.stopped, entries.count)
@@ -167,8 +168,8 @@ package struct ReportQueue<Collector: Hashable & Sendable, Content: Sendable>: S
 
     // MARK: Losses
 
-    /// What has been lost since the last call that told of any; nil when nothing was, or when the last call was within
-    /// `dropReportInterval`.
+    /// The losses since the last call that returned any; nil when there are none, or within `dropReportInterval` of
+    /// that call.
     package mutating func lossesToReport(now: Int64) -> [ReportLoss: Int]? {
         guard !losses.isEmpty else { return nil }
         if let reportedAt, now - reportedAt < limits.dropReportInterval, !isStopping { return nil }
@@ -177,30 +178,30 @@ package struct ReportQueue<Collector: Hashable & Sendable, Content: Sendable>: S
         return losses
     }
 
-    /// When there will be losses to tell; nil when there are none.
+    /// The time at which losses can be reported; nil when there are none.
     package var lossesDue: Int64? {
         losses.isEmpty ? nil : reportedAt.map { $0 + limits.dropReportInterval } ?? .min
     }
 }
 
-/// What becomes of a report that has just come up.
+/// The decision about a new report.
 package enum ReportAdmission: Equatable, Sendable {
     case accepted
-    /// An identical one was made within `repeatAfter`.
+    /// An identical report was made within `repeatAfter`.
     case repeated
     case lost(ReportLoss)
 }
 
-/// How an attempt to deliver a report went.
+/// The result of an attempt to deliver a report.
 package enum ReportOutcome: Sendable {
     case delivered
-    /// It may go better later: no connection, no answer, 408, 429, 5xx.
+    /// A repeat may succeed: no connection, no response, 408, 429, 5xx.
     case failed
-    /// It will not go better by being repeated: refused by policy, a failed pin, any other answer.
+    /// A repeat cannot succeed: refused by policy, a failed pin, any other response.
     case refused
 }
 
-/// So many at once, and then one in each span of time.
+/// Allows a number at once, and then one in each span of time.
 struct RateAllowance: Sendable {
     let burst: Int
     /// Milliseconds.

@@ -3,10 +3,10 @@ import IOCore
 import ServerTrust
 import SessionCore
 
-/// Carries out what `ReportQueue` decides: sends reports through a session of its own, by the snapshot's rules, and
-/// appends them to the file. Belongs to the loop of `PinMonitor`.
+/// Carries out the decisions of `ReportQueue`: sends reports through a session of its own under the snapshot's rules,
+/// and appends them to the file. Belongs to the loop of `PinMonitor`.
 ///
-/// Its session has nobody who is told of handshakes: a report about the delivery of a report is never made.
+/// The handshakes of its session are not observed, so that the delivery of a report never causes a report.
 final class ReportSender {
     private let loop: EventLoop
     private let limits: ReportLimits
@@ -16,13 +16,13 @@ final class ReportSender {
     private var endpoints: [ReportURI: Result<Endpoint, Problem>] = [:]
     /// Made with the first report: most programs never send one.
     private var manager: LoopSession?
-    /// Sessions that take nothing new, until their last attempt is over.
+    /// Retired sessions, until their last attempt is over.
     private var leaving: [ObjectIdentifier: LoopSession] = [:]
-    /// Set with the end: called when no session is left.
+    /// Called when no session is left; set while closing.
     private var whenClosed: (() -> Void)?
     private var file: ReportFile?
 
-    /// What is sent, and whose pins it is about.
+    /// The report to send, and the domain that it is about.
     private struct Content: Sendable {
         let domain: Host
         let port: UInt16
@@ -64,22 +64,22 @@ final class ReportSender {
         }
     }
 
-    /// Goes over to another snapshot. The file is opened anew, so that a rotated one is let go.
+    /// Uses another snapshot. The file is opened again, so that a rotated one is released.
     ///
-    /// - Returns: why the new file could not be opened; reports are then appended to none.
+    /// - Returns: the failure to open the new file; reports are then appended to none.
     func replace(_ snapshot: PolicySnapshot) -> PinMonitor.StartFailure? {
         self.snapshot = snapshot
         router = Self.router(snapshot, limits)
         endpoints = [:]
-        // Attempts under way end on the connections that they have; no later one gets these.
+        // Current attempts end on their connections; later attempts get new ones.
         retireSession()
         queue.withdraw { !isWanted(at: $0, about: $1.domain, port: $1.port) }
         return reopenFile()
     }
 
-    /// Opens the file anew.
+    /// Opens the file again.
     ///
-    /// - Returns: why it could not be opened; reports are then appended to none.
+    /// - Returns: the failure to open it; reports are then appended to none.
     func reopenFile() -> PinMonitor.StartFailure? {
         file = nil
         do {
@@ -90,7 +90,7 @@ final class ReportSender {
         }
     }
 
-    /// The collectors that the snapshot's own rules keep reports from, each once.
+    /// The collectors that the snapshot's own rules forbid, each once.
     var refusedCollectors: [(ReportURI, Problem)] {
         var seen: Set<ReportURI> = []
         let uris = snapshot.pinnedDomains.domains.flatMap { $0.policy?.configuration.reportUris ?? [] }
@@ -107,15 +107,15 @@ final class ReportSender {
         return found
     }
 
-    /// Whether the present pin files still send a domain's reports there. Of a report that was made under others nothing
-    /// else is known: the collector may have been given up, or its host be one that the report is about by now.
+    /// Whether the current pin files still send a domain's reports to this collector. A report was made under former
+    /// files: the collector may have been removed since, or its host may now be one that the report is about.
     private func isWanted(at collector: ReportURI, about domain: Host, port: UInt16) -> Bool {
         snapshot.pinnedDomains.policy(host: domain, port: port)?.configuration.reportUris.contains(collector) == true
     }
 
     // MARK: Reports
 
-    /// Makes a report, for the file and for each collector, as far as it was not made before.
+    /// Makes a report for the file and for each collector, unless it was made before.
     func add(_ report: PinValidationReport, to uris: [ReportURI], now: Int64) {
         guard file != nil || !uris.isEmpty else { return }
         let digest = report.digest
@@ -133,7 +133,7 @@ final class ReportSender {
         }
     }
 
-    /// Sends what is due.
+    /// Sends the reports that are due.
     func send(now: Int64) {
         while let entry = queue.next(now: now) { send(entry) }
     }
@@ -168,7 +168,7 @@ final class ReportSender {
 
     var isIdle: Bool { queue.count == 0 }
 
-    /// When there may be something to do that is not now.
+    /// The next time at which there may be something to do.
     var nextDue: Int64? { [queue.nextDue, queue.lossesDue].compactMap { $0 }.min() }
 
     func count(_ loss: ReportLoss, _ number: Int) { queue.count(loss, number) }
@@ -191,7 +191,7 @@ final class ReportSender {
         retired.invalidateSession(cancelingTasks: false)
     }
 
-    /// Ends the sessions, those of former snapshots too; `completion` comes when their connections are closed.
+    /// Ends all sessions, including retired ones; `completion` is called when their connections are closed.
     func close(_ completion: @escaping () -> Void) {
         whenChanged = {}
         file = nil

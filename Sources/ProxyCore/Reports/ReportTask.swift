@@ -2,12 +2,13 @@ import HTTPCore
 import ServerTrust
 import SessionCore
 
-/// One attempt to hand a report to its collector: a POST whose answer's status alone counts. Redirects are not followed.
+/// One attempt to deliver a report to its collector: a POST of which only the response's status counts. Redirects are
+/// not followed.
 final class ReportTask: LoopTaskDelegate {
     private let completion: (ReportOutcome) -> Void
     private var status = 0
     private var taken = 0
-    /// More of an answer's body than this ends the connection instead of being read.
+    /// A longer response body ends the connection instead of being read.
     private static let bodyLimit = 64 << 10
 
     init(_ completion: @escaping (ReportOutcome) -> Void) {
@@ -55,7 +56,7 @@ final class ReportTask: LoopTaskDelegate {
 }
 
 extension ReportOutcome {
-    /// By the status of the answer.
+    /// The outcome for a response's status.
     init(status: Int) {
         switch status {
         case 200..<300: self = .delivered
@@ -64,7 +65,8 @@ extension ReportOutcome {
         }
     }
 
-    /// By what kept an answer away. A failed pin is never tried again (invariant 13), nor is what the policy refuses.
+    /// The outcome for an attempt without a response. A failed pin is never tried again (invariant 13), and neither is
+    /// a refusal by policy.
     init(_ error: SessionError?) {
         switch error?.code {
         case .dnsFailed, .dnsTimeout, .connectFailed, .connectTimeout, .responseTimeout, .stalled, .responseTruncated,

@@ -135,7 +135,7 @@ package struct AddressRules: Sendable {
     /// Looks up the kernel's route to an address.
     package typealias Destination = @Sendable (IPAddress) -> RouteLookup.Destination
 
-    /// - Parameter destination: replaces the kernel's answer in tests.
+    /// - Parameter destination: replaces the kernel's lookup in tests.
     package init(
         denying rules: [AddressRule],
         ownListeners: [AddressAndPort] = [],

@@ -3,11 +3,11 @@ import HTTPCore
 import ProxyCore
 import ServerTrust
 
-/// Where the files of the local CA are: what `--config` or `--dir` says.
+/// The places of the local CA's files, from `--config` or `--dir`.
 struct AuthorityFiles {
     var certificate: String
     var key: String
-    /// The hosts that the configuration has intercepted; empty without one.
+    /// The hosts that the configuration intercepts; empty without one.
     var hosts: [String] = []
 
     static let certificateName = "pinproxy-ca.pem"

@@ -2,7 +2,7 @@ import Glibc
 import HTTPCore
 import ServerTrust
 
-/// What `ca init` and `ca show` print of the local CA.
+/// The description of the local CA that `ca init` and `ca show` print.
 struct AuthorityReport {
     var certificate: Certificate
     var path: String
@@ -53,7 +53,7 @@ struct AuthorityReport {
         return String(cString: resolved)
     }
 
-    /// As a shell takes it for one word.
+    /// The text as a single word for a shell.
     private var quoted: String {
         let path = absolutePath
         let isPlain = path.utf8.allSatisfy { byte in

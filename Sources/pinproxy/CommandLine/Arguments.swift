@@ -1,18 +1,18 @@
 import ServerTrust
 import StrictJSON
 
-/// What stands behind a command's name, sorted into options and operands.
+/// The words behind a command's name, sorted into options and operands.
 struct Arguments: Sendable {
-    /// The options that take a value; of one that may be repeated, the last.
+    /// The options with a value; of a repeated option, the last value.
     private(set) var values: [String: String] = [:]
-    /// The same with all that were given, in their order.
+    /// All values of each option, in their order.
     private(set) var lists: [String: [String]] = [:]
     private(set) var flags: Set<String> = []
     private(set) var operands: [String] = []
-    /// Help was asked for instead: `--help` or `-h` before the operands of a program.
+    /// Whether help was requested: `--help` or `-h` before the operands of a program.
     private(set) var wantsHelp = false
 
-    /// The value of an option that is required.
+    /// The value of a required option.
     subscript(_ name: String) -> String { values[name] ?? "" }
 
     func has(_ flag: String) -> Bool { flags.contains(flag) }
@@ -33,7 +33,7 @@ struct Arguments: Sendable {
                 return
             case _ where word.hasPrefix("-") && word != "-":
                 let (name, attached) = Arguments.split(word)
-                guard let option = command.options.first(where: { $0.answers(to: name) }) else {
+                guard let option = command.options.first(where: { $0.isNamed(by: name) }) else {
                     throw wrong("unknown option \(Arguments.shown(name))", Arguments.suggestion(name, command))
                 }
                 guard option.repeats || values[option.name] == nil, !flags.contains(option.name) else {
@@ -82,7 +82,7 @@ struct Arguments: Sendable {
         }
     }
 
-    /// `--config=FILE` or `-oFILE` into name and value.
+    /// Splits `--config=FILE` or `-oFILE` into name and value.
     private static func split(_ word: String) -> (name: String, value: String?) {
         guard word.hasPrefix("--") else {
             return (String(word.prefix(2)), word.count > 2 ? String(word.dropFirst(2)) : nil)
@@ -96,7 +96,7 @@ struct Arguments: Sendable {
         return Spelling.nearest(to: name, among: known).map { "did you mean \($0)?" } ?? ""
     }
 
-    /// A word as a message may repeat it.
+    /// A word in the form for messages.
     static func shown(_ word: String) -> String {
         let safe = TextLayout.printable(word)
         return "\"\(safe.prefix(64))\(safe.count > 64 ? "…" : "")\""
@@ -105,7 +105,7 @@ struct Arguments: Sendable {
 
 extension Command.Option {
     /// - Parameter word: `--output` or `-o`.
-    fileprivate func answers(to word: String) -> Bool {
+    fileprivate func isNamed(by word: String) -> Bool {
         word == "--\(name)" || letter.map { word == "-\($0)" } ?? false
     }
 }

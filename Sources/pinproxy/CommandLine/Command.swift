@@ -1,24 +1,24 @@
-/// One command: what it is called, what it takes, what its help says, what it does.
+/// A command: its name, options, help text and function.
 struct Command: Sendable {
-    /// A long option. With a `value` (its name in the usage) it takes one: `--config FILE`, `--config=FILE`.
+    /// A long option. With `value` (its name in the usage) it takes one: `--config FILE`, `--config=FILE`.
     struct Option: Sendable {
         var name: String
         var value: String?
         var summary: String
         var isRequired = false
-        /// One letter that means the same: `-o FILE`, `-oFILE`.
+        /// One letter with the same meaning: `-o FILE`, `-oFILE`.
         var letter: Character?
-        /// Whether it may be given more than once.
+        /// Whether the option may be given more than once.
         var repeats = false
 
-        /// As help and messages write it.
+        /// The option in the form for help and messages.
         var form: String {
             let long = "--\(name)" + (value.map { " \($0)" } ?? "")
             return letter.map { "-\($0), \(long)" } ?? long
         }
     }
 
-    /// What stands behind the options.
+    /// The words behind the options.
     enum Operands: Sendable {
         case none
         case optional(String)
@@ -26,7 +26,7 @@ struct Command: Sendable {
         case two(String, String)
         case oneOrMore(String)
         case any(String)
-        /// A program and its arguments: nothing behind its name is an option of ours.
+        /// A program and its arguments: the words behind the program's name are never options of pinproxy.
         case program(String)
     }
 
@@ -45,7 +45,7 @@ struct Command: Sendable {
     var examples: [Example] = []
     var action: @Sendable (Arguments) throws(CommandFailure) -> ExitCode
 
-    /// The order in which the help lists them.
+    /// The commands in the order of the help.
     static let all: [Command] = [
         .run, .check, .exec, .pinsShow, .pinsFrom, .pinsVerify, .pinsDiff, .pinsLearn, .fetch, .caInit, .caShow,
         .health, .cacheStats, .cacheList, .cachePurge, .demo, .version, .help,

@@ -1,9 +1,9 @@
-/// Why a command ends early, for the person who typed it.
+/// The reason why a command ends early, for its user.
 struct CommandFailure: Error {
     var exitCode: ExitCode
-    /// What is wrong, without a full stop.
+    /// The problem, without a full stop.
     var message: String
-    /// What to do about it; empty where the message says it.
+    /// The remedy; empty when the message contains it.
     var remedy: String
     /// The command whose usage is shown below the message.
     var usageOf: Command?

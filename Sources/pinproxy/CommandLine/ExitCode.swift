@@ -1,29 +1,29 @@
-/// How the program ends, for scripts: sysexits(3) where there is a word for it.
+/// The exit codes for scripts: those of sysexits(3) where one fits.
 ///
 /// `exec` ends with the code of its child instead, as `env` does.
 struct ExitCode: RawRepresentable, Equatable {
     var rawValue: Int32
 
     static let success = ExitCode(rawValue: 0)
-    /// The work itself failed.
+    /// The work itself has failed.
     static let failed = ExitCode(rawValue: 1)
     /// The command line is wrong.
     static let usage = ExitCode(rawValue: 64)
     /// A file named on the command line is missing.
     static let inputMissing = ExitCode(rawValue: 66)
-    /// A host's name is not known.
+    /// A host's name is unknown.
     static let noHost = ExitCode(rawValue: 68)
     /// A server cannot be reached.
     static let unavailable = ExitCode(rawValue: 69)
-    /// A listener's address cannot be had.
+    /// A listener's address is in use or not available.
     static let cannotBind = ExitCode(rawValue: 69)
-    /// The system refused what a program may expect of it, or the program is wrong.
+    /// A basic system call has failed, or the program has a defect.
     static let `internal` = ExitCode(rawValue: 70)
-    /// A file cannot be made.
+    /// A file cannot be created.
     static let cannotCreate = ExitCode(rawValue: 73)
-    /// It took too long: it may work later.
+    /// The time limit is over; a later attempt may work.
     static let timedOut = ExitCode(rawValue: 75)
-    /// The other side does not keep to its protocol.
+    /// The other side violates its protocol.
     static let protocolError = ExitCode(rawValue: 76)
     /// A security policy refused the server.
     static let refused = ExitCode(rawValue: 77)

@@ -1,4 +1,4 @@
-/// What `help` prints: 80 columns at most.
+/// The output of `help`: 80 columns at most.
 enum Help {
     static let width = 80
 
@@ -61,7 +61,7 @@ enum Help {
         return text
     }
 
-    /// A name, and what it means from `column` on.
+    /// A name, with its meaning from `column` on.
     static func row(_ name: String, _ meaning: String, column: Int) -> String {
         let margin = String(repeating: " ", count: column + 2)
         let body = wrap(meaning, indent: margin)

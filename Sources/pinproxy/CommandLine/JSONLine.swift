@@ -8,7 +8,7 @@ struct JSONLine {
     mutating func add(_ name: String, _ value: String) { add(name, text: JSONString.quoted(value)) }
     mutating func add(_ name: String, _ value: Bool) { add(name, text: value ? "true" : "false") }
     mutating func add(_ name: String, _ value: some BinaryInteger) { add(name, text: "\(value)") }
-    /// - Parameter number: a JSON number's text.
+    /// - Parameter number: the text of a JSON number.
     mutating func add(_ name: String, number: String) { add(name, text: number) }
 
     /// - Parameter array: JSON texts.
@@ -19,9 +19,9 @@ struct JSONLine {
         members.append("\(JSONString.quoted(name)):\(text)")
     }
 
-    /// As a value inside another.
+    /// The object as a value inside another.
     var object: String { "{\(members.joined(separator: ","))}" }
 
-    /// With the line's end.
+    /// The object with a newline.
     var text: String { "\(object)\n" }
 }

@@ -3,7 +3,7 @@ import IOCore
 
 /// Standard output and standard error, each text in one write as far as the system allows.
 enum Output {
-    /// What was asked for. A reader that has gone (`| head`) is no error; a full disk is.
+    /// Writes the result of a command. A closed reader (`| head`) is no error; a full disk is one.
     static func standard(_ text: String) throws(CommandFailure) {
         let code = DescriptorOutput.write(text, to: STDOUT_FILENO)
         guard code == 0 || code == EPIPE else {
@@ -11,7 +11,7 @@ enum Output {
         }
     }
 
-    /// What is to be noticed beside it. There is nobody to tell when that fails.
+    /// Writes a message beside the result. A failure has no place where it could be reported.
     static func error(_ text: String) {
         DescriptorOutput.write(text, to: STDERR_FILENO)
     }

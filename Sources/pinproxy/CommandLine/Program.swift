@@ -34,7 +34,7 @@ enum Program {
         return try command.action(arguments)
     }
 
-    /// The command that the first word or the first two name, and what stands behind them.
+    /// The command that the first word or the first two name, and the words behind them.
     static func find(_ words: ArraySlice<String>) throws(CommandFailure) -> (Command, ArraySlice<String>) {
         for count in [2, 1] where words.count >= count {
             let name = words.prefix(count).joined(separator: " ")
@@ -62,7 +62,7 @@ enum Program {
         )
     }
 
-    /// Tells a person why a command failed.
+    /// Prints the reason why a command has failed.
     static func report(_ failure: CommandFailure) {
         if !failure.message.isEmpty {
             let remedy = failure.remedy.isEmpty ? "" : " (\(failure.remedy))"

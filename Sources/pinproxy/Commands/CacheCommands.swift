@@ -30,7 +30,7 @@ extension Command {
         ],
         explanation: [
             """
-            Prints a line a stored answer, the latest first: status, size of the body, when it was received or last \
+            Prints a line for each stored response, the latest first: status, size of the body, when it was received or last \
             validated, until when it is fresh, and the URL. Values of query parameters that log.redact names are \
             masked.
             """,
@@ -58,7 +58,7 @@ extension Command {
 
     static let cachePurge: Command = Command(
         name: "cache purge",
-        summary: "remove answers from the cache of a running proxy",
+        summary: "remove responses from the cache of a running proxy",
         options: [
             Option(name: "host", value: "HOST", summary: "all of this host"),
             Option(name: "tag", value: "TAG", summary: "all that bear this tag of Surrogate-Key or Cache-Tag"),
@@ -71,7 +71,7 @@ extension Command {
             Removes what is stored for a URL (all variants of it; for http:// also what was upgraded to https://), for \
             a host, under a tag, or everything. Answers that are on their way at that moment are not stored.
             """,
-            "Prints how many answers that were; none is no error.",
+            "Prints the number of removed responses; 0 is no error.",
         ],
         examples: [
             Example(line: "pinproxy cache purge https://api.example.com/v1/items", meaning: "One URL."),
@@ -100,7 +100,7 @@ extension Command {
         return wanted[0]
     }
 
-    /// - Returns: the document of the answer.
+    /// - Returns: the document in the response.
     private static func requestCache(
         _ arguments: Arguments,
         _ target: String,
@@ -115,7 +115,7 @@ extension Command {
         throw CommandFailure(response.status == 400 ? .usage : .failed, "\(listener.endpoint) answers: \(reason)")
     }
 
-    /// For a value of a query.
+    /// Encodes a value for a query.
     private static func percentEncoded(_ text: String) -> String {
         text.utf8.map { byte in
             switch byte {

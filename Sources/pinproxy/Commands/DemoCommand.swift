@@ -12,10 +12,10 @@ extension Command {
             a request to two hosts that both lead to that origin: the pin of the first is the origin's key, that of \
             the second is another.
             """,
-            "Exit code 0 when the first request was answered and nothing of the second reached the origin, else 1.",
+            "Exit code 0 when the first request got its response and nothing of the second reached the origin, else 1.",
         ]
     ) { _ throws(CommandFailure) in
-        // The sockets of OpenSSL's and libcurl's connections may be closed at the other end.
+        // The other end may close the connections of OpenSSL and libcurl.
         signal(SIGPIPE, SIG_IGN)
         let demo: Demo
         do {

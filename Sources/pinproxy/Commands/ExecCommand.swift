@@ -31,7 +31,7 @@ extension Command {
         examples: [
             Example(
                 line: "pinproxy exec --config config.json -- curl http://api.example.com/",
-                meaning: "curl gets its answer over TLS, from a server with the pinned key, or not at all."
+                meaning: "curl gets its response over TLS, from a server with the pinned key, or not at all."
             ),
             Example(
                 line: "pinproxy exec --config config.json -- git clone http://HOST/repository",
@@ -68,7 +68,8 @@ extension Command {
         return code
     }
 
-    /// A function of its own, so that what was loaded is let go of: it lives as long as its policy is in force.
+    /// Starts the proxy. A function of its own, so that the loaded configuration is released: it lives as long as its
+    /// policy.
     private static func start(_ path: String) throws(CommandFailure) -> (RunningProxy, FileRecord) {
         let (loaded, outcome) = try LoadedConfiguration.loadRecorded(path)
         LoadedConfiguration.show(outcome.warnings)
@@ -78,7 +79,7 @@ extension Command {
 
     /// Reloads until the program has ended.
     private static func wait(for child: ChildProcess, _ reloader: inout Reloader) {
-        // A kernel older than 5.3 has no such descriptor: then there is no reload.
+        // A kernel older than 5.3 has no such descriptor, so there is no reload.
         if let end = DescriptorPoll.exitDescriptor(ofProcess: child.identifier) {
             defer { close(end) }
             while !DescriptorPoll.isReadable(end) {
@@ -89,7 +90,8 @@ extension Command {
         child.waitForEnd()
     }
 
-    /// One listener on a free port, and none for operators, which may be there already; what the first forward listener of the file allows is allowed there.
+    /// Reduces a configuration to one listener on a free port, and no admin listener, because another process may use
+    /// these addresses. The listener allows the same as the first forward listener of the file.
     private static func prepare(_ configuration: inout Configuration) {
         let model = configuration.listeners.first { $0.mode == .forward }
         configuration.listeners = [

@@ -42,7 +42,8 @@ extension Command {
             ),
         ]
     ) { arguments throws(CommandFailure) in
-        // Before any thread is started: they all inherit it, and the signals wait for the one that looks for them.
+        // All threads inherit the mask, so it is set before the first one starts. The signals wait for the thread that
+        // reads them.
         pinproxy_block_signals()
         return try FetchRun(FetchPlan(arguments)).run()
     }
@@ -101,12 +102,12 @@ extension Command.Option {
     )
     fileprivate static let include = Command.Option(
         name: "include",
-        summary: "print the head of the answer before the body",
+        summary: "print the head of the response before the body",
         letter: "i"
     )
     fileprivate static let noRedirect = Command.Option(
         name: "no-redirect",
-        summary: "follow no redirect: it is the answer"
+        summary: "do not follow redirects"
     )
     fileprivate static let http2 = Command.Option(
         name: "http2",

@@ -24,7 +24,7 @@ extension Command {
                 let keys = try keys(in: file)
                 try Output.standard(keys.map { "\($0.pin)  \(describe($0))\n" }.joined())
             } catch {
-                // The other files have their say all the same; the first failure decides the exit code.
+                // The other files are processed nevertheless; the first failure decides the exit code.
                 Program.report(error)
                 if exitCode == .success { exitCode = error.exitCode }
             }

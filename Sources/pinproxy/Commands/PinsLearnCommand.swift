@@ -78,7 +78,7 @@ extension Command {
         )
     }
 
-    /// What is proposed has to load: a mistake of this program's must not become one of its user's.
+    /// Checks that the proposal can be loaded: a defect of this program must not become the user's problem.
     private static func check(_ text: String) throws(CommandFailure) {
         do throws(DocumentIssues) {
             _ = try PinFile.load(text: text, file: "proposal", at: Clock.realtime / 1_000_000)

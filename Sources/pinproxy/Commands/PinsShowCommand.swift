@@ -72,7 +72,7 @@ extension Command {
             )
         }
         var file = try pinFile(nil)
-        // Not before it is known that there will be a pin file to go with it.
+        // The key is made only when it is certain that there will be a pin file for it.
         if let path = arguments.values["new-backup-key"] { file = try pinFile((try BackupKeyFile.create(path), path)) }
         for warning in probe.warnings { Output.error("pinproxy: warning: \(TextLayout.printable(warning.text))\n") }
         Output.error(file.explanation)
@@ -80,7 +80,7 @@ extension Command {
         return .success
     }
 
-    /// What is to be pinned; nil when no pin file is asked for.
+    /// The certificate to pin; nil when no pin file was requested.
     private static func place(_ arguments: Arguments) throws(CommandFailure) -> ServerPinFile.Place? {
         func wrong(_ message: String) -> CommandFailure {
             CommandFailure(.usage, "pins show: \(message)", usageOf: .pinsShow)

@@ -33,7 +33,7 @@ extension Command {
             )
         ]
     ) { arguments throws(CommandFailure) in
-        // Before any thread is started: they all inherit it, and the signals wait for this one.
+        // All threads inherit the mask, so it is set before the first one starts. The signals wait for this thread.
         pinproxy_block_servers_signals()
         let origin = arguments.has("demo-origin") ? try DemoOrigin.startBesideAProxy() : nil
         defer { origin?.stop() }
@@ -42,7 +42,7 @@ extension Command {
         }
         let (proxy, record) = try start(arguments["config"], prepare)
         let signals = try SignalDescriptor.make()
-        // Before anybody is told that all is ready: no change after that goes unnoticed.
+        // The watch starts before readiness is reported, so that no later change is missed.
         var reloader = Reloader(
             path: arguments["config"],
             proxy: proxy.server,
@@ -69,8 +69,8 @@ extension Command {
         return .success
     }
 
-    /// Loads the configuration and starts to serve. A function of its own, so that what was loaded is let go of: it lives as long
-    /// as its policy is in force.
+    /// Loads the configuration and starts to serve. A function of its own, so that the loaded configuration is
+    /// released: it lives as long as its policy.
     private static func start(
         _ path: String,
         _ prepare: (inout PolicyParts) throws(CommandFailure) -> Void
@@ -92,7 +92,7 @@ extension Command {
         return (try RunningProxy(PolicySnapshot(parts, generation: loaded.generation)), outcome.record)
     }
 
-    /// Reloads until a signal ends it; the signal.
+    /// Reloads until a signal ends the proxy; returns the signal.
     private static func serve(
         _ proxy: ProxyServer,
         _ signals: SignalDescriptor,
@@ -122,7 +122,7 @@ extension Command {
             .write(.warning, at: proxy.snapshot.configuration.log.level)
     }
 
-    /// Of those that `pinproxy_block_servers_signals` names; a real-time signal has a number alone.
+    /// The name of a signal in the list of `pinproxy_block_servers_signals`; a real-time signal only has a number.
     private static func name(of signal: Int32) -> String {
         switch signal {
         case SIGUSR2: "SIGUSR2"
@@ -168,7 +168,7 @@ extension DemoOrigin {
         }
     }
 
-    /// Adds its host, with the key that was made for it as its pin, to a policy in memory.
+    /// Adds the host, with the pin of the key that was made for it, to a policy in memory.
     fileprivate func add(to parts: inout PolicyParts) throws(CommandFailure) {
         do {
             try DemoHost(name: Self.hostBesideAProxy, origin: self, pin: pin).add(to: &parts)

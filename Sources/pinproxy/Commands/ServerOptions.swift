@@ -3,9 +3,9 @@ import HTTPCore
 import ProxyCore
 import ServerTrust
 
-/// What the commands that connect to one server have in common.
+/// The common options of commands that connect to one server.
 extension Command {
-    /// Where to connect to instead; nil when that was not asked for.
+    /// The address to connect to instead; nil when none was given.
     static func connectAddress(
         _ arguments: Arguments,
         _ server: ServerAddress
@@ -30,7 +30,7 @@ extension Command {
         return .milliseconds(span.count)
     }
 
-    /// The absolute path of a file that is there.
+    /// The absolute path of an existing file.
     static func wholePath(_ name: String) throws(CommandFailure) -> String {
         guard let path = realpath(name, nil) else {
             throw CommandFailure(

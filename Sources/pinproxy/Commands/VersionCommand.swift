@@ -12,7 +12,7 @@ extension Command {
     }
 }
 
-/// The program's version, by semver.org; CHANGELOG.md tells what changed.
+/// The program's version, in the form of semver.org; CHANGELOG.md has the changes.
 enum ProgramVersion {
     static let current = "0.1.0"
 }

@@ -7,13 +7,13 @@ import ServerTrust
 /// The demonstration: an origin, a proxy before it, and one request each to a host with the right pin and to one with
 /// the wrong pin.
 struct Demo {
-    /// What came of one request.
+    /// The result of one request.
     struct Scene {
         var host: String
         var response: PlainClient.Response
-        /// Bytes of requests that the origin got for this host.
+        /// Bytes of requests that the origin received for this host.
         var originReceived: Int
-        /// The proxy's task log of it, as written.
+        /// The proxy's task log line of the request.
         var logLine: String
     }
 
@@ -26,13 +26,13 @@ struct Demo {
     var right: Scene
     var wrong: Scene
 
-    /// The pin held where it should, and where it should not, nothing was sent.
+    /// Whether the right pin was accepted, and nothing was sent for the wrong one.
     var isAsItShouldBe: Bool {
         right.response.status == 200 && right.originReceived > 0 && right.logLine.contains("\"verdict\":\"pass\"")
             && wrong.response.status == 502 && wrong.originReceived == 0 && wrong.logLine.contains("\"pin_mismatch\"")
     }
 
-    /// Plays it, on free ports of loopback.
+    /// Runs the demonstration on free ports of loopback.
     static func play() throws -> Demo {
         let origin = try DemoOrigin(hosts: [rightHost, wrongHost])
         defer { origin.stop() }
@@ -55,7 +55,7 @@ struct Demo {
             server.stop()
             throw error
         }
-        // It writes out the log and closes its end of the pipe.
+        // The server writes out the log and closes its end of the pipe.
         server.stop()
         let lines = readAll(log[0]).split(separator: "\n")
         func scene(_ host: String, _ response: PlainClient.Response) -> Scene {

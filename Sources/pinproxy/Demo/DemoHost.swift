@@ -6,7 +6,7 @@ import ServerTrust
 struct DemoHost {
     var name: String
     var origin: DemoOrigin
-    /// The key that the policy demands: the origin's, or another.
+    /// The key that the policy requires: the origin's, or another.
     var pin: PublicKeyPin
 
     /// Adds the host, its pins and its address to a policy.

@@ -3,12 +3,12 @@ import IOCore
 import ServerTrust
 import Synchronization
 
-/// A TLS origin inside this process: its certificate authority, its key and its certificate are made with it and end
-/// with it. It listens on a free port of loopback, answers with a few words, and counts what reaches it.
+/// A TLS origin inside this process. Its certificate authority, key and certificate exist only in memory. It listens on
+/// a free port of loopback, sends short responses, and counts the bytes that it receives.
 final class DemoOrigin: Sendable {
-    /// Its authority's certificate, which nobody else trusts.
+    /// The certificate of its authority, which is trusted by the demo alone.
     let anchor: Certificate
-    /// The key that it proves to have.
+    /// The pin of its key.
     let pin: PublicKeyPin
     var address: SocketAddress { listener.address }
 
@@ -39,7 +39,7 @@ final class DemoOrigin: Sendable {
         thread = try LoopThread(name: "demo origin") { loop.run() }
     }
 
-    /// How many bytes of requests came in on connections that were made for `host`, inside TLS.
+    /// The number of request bytes received inside TLS on connections for `host`.
     func requestBytes(for host: String) -> Int { counts[host] }
 
     func stop() {
@@ -50,7 +50,7 @@ final class DemoOrigin: Sendable {
 
 /// Application bytes by the host that the client named in the handshake.
 final class RequestByteCounts: Sendable {
-    /// Written by the origin's thread, read by the one that shows the numbers.
+    /// Written by the origin's thread, read by the thread that shows the numbers.
     private let counts = Mutex<[String: Int]>([:])
 
     subscript(_ host: String) -> Int { counts.withLock { $0[host] ?? 0 } }

@@ -2,7 +2,7 @@ import HTTPCore
 import IOCore
 import ServerTrust
 
-/// One connection to the demo's origin: TLS, then a request after the other. The loop's registration keeps it alive.
+/// One connection of the demo's origin: TLS, then one request after the other. The loop's registration keeps it alive.
 final class DemoOriginConnection: EventHandler {
     private let stream: StreamSocket
     private let session: TLSServerSession
@@ -14,10 +14,10 @@ final class DemoOriginConnection: EventHandler {
     private var parser = RequestParser()
     private var head = RequestHead()
     private var body = Body.none
-    /// Nothing is read any more; what is in `output` still goes.
+    /// Nothing more is read; the rest of `output` is still written.
     private var isEnding = false
 
-    /// What is left of the body of the request whose head is complete.
+    /// The rest of the body of the current request.
     private enum Body {
         case none
         case bytes(Int)
@@ -45,9 +45,9 @@ final class DemoOriginConnection: EventHandler {
         }
     }
 
-    /// Takes what the socket has.
+    /// Reads from the socket.
     ///
-    /// - Returns: whether the client has said all; `nil` when it has said nothing new.
+    /// - Returns: whether the client has ended its input; `nil` when there was nothing to read.
     private func receive() -> Bool? {
         switch stream.read(into: &session.incoming, upTo: 16 << 10) {
         case .bytes: return false
@@ -72,7 +72,7 @@ final class DemoOriginConnection: EventHandler {
         }
     }
 
-    /// - Returns: false when the connection is to be closed.
+    /// - Returns: false when the connection has to be closed.
     private func write() -> Bool {
         _ = session.write(from: &output, upTo: Int.max)
         if isEnding { session.sendCloseNotify() }

@@ -6,7 +6,7 @@ import Glibc
 final class ChildProcess: Sendable {
     let identifier: pid_t
 
-    /// Why a program could not be started.
+    /// The reason why a program could not be started.
     struct SpawnFailure: Error {
         /// The `errno` value.
         var code: Int32
@@ -16,8 +16,8 @@ final class ChildProcess: Sendable {
     ///
     /// - Parameters:
     ///   - arguments: the program first.
-    ///   - environment: `NAME=value`, all of it.
-    ///   - signalMask: what the program has blocked; SIGPIPE and SIGXFSZ have their default effect again.
+    ///   - environment: the whole environment as `NAME=value`.
+    ///   - signalMask: the signals that the program has blocked; SIGPIPE and SIGXFSZ have their default effect again.
     init(_ arguments: [String], environment: [String], signalMask: sigset_t) throws(SpawnFailure) {
         var attributes = posix_spawnattr_t()
         guard posix_spawnattr_init(&attributes) == 0 else { throw SpawnFailure(code: ENOMEM) }
@@ -41,19 +41,19 @@ final class ChildProcess: Sendable {
         self.identifier = identifier
     }
 
-    /// Waits until the program has ended, and leaves its process entry: its number belongs to nobody else yet.
+    /// Waits until the program has ended, without removing its process entry: its number stays reserved until then.
     func waitForEnd() {
         var information = siginfo_t()
         while waitid(P_PID, id_t(identifier), &information, WEXITED | WNOWAIT) != 0, errno == EINTR {}
     }
 
-    /// Takes the ended program's exit code; 128 and the signal's number for one that a signal ended, as shells say it.
+    /// Collects the ended program's exit code; 128 plus the signal's number if a signal ended it, as shells report it.
     func collect() -> Int32 {
         var status: Int32 = 0
         while waitpid(identifier, &status, 0) < 0 {
             guard errno == EINTR else { return 127 }
         }
-        // The layout that WIFEXITED and its like read (wait(2)).
+        // The layout that WIFEXITED and similar macros read (wait(2)).
         let signal = status & 0x7F
         return signal == 0 ? status >> 8 & 0xFF : 128 + signal
     }
@@ -61,7 +61,7 @@ final class ChildProcess: Sendable {
     func send(_ signal: Int32) { kill(identifier, signal) }
 }
 
-/// A null-terminated array of C strings, as exec wants it: owns their memory.
+/// A null-terminated array of C strings for exec, which owns their memory.
 private final class CStrings {
     private(set) var pointers: [UnsafeMutablePointer<CChar>?]
 

@@ -1,14 +1,14 @@
 import Glibc
 
-/// The variables by which programs find their proxy.
+/// The variables that tell programs their proxy.
 enum ProxyEnvironment {
     /// `environment` with `proxy` as the proxy for everything.
     ///
-    /// `https_proxy` and `all_proxy` name it too, so that an https URL of the child fails with the proxy's 403 and what
-    /// to do about it, and does not go past the pins. `HTTP_PROXY` is never set: in a CGI program it would be a field of
-    /// the request (httpoxy.org). The other spellings go, because some programs prefer them.
+    /// `https_proxy` and `all_proxy` name it too, so that an https URL of the child fails with the proxy's 403 and its
+    /// remedy instead of avoiding the pins. `HTTP_PROXY` is never set: in a CGI program it would be a field of the
+    /// request (httpoxy.org). The other spellings are removed, because some programs prefer them.
     ///
-    /// - Parameter keepsNoProxy: leaves the child's exceptions alone; these go past the proxy and its pins.
+    /// - Parameter keepsNoProxy: keeps the child's exceptions, which use neither the proxy nor its pins.
     static func variables(_ environment: [String], proxy: String, keepsNoProxy: Bool) -> [String] {
         var replaced: Set = ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]
         if !keepsNoProxy { replaced.formUnion(["no_proxy", "NO_PROXY"]) }

@@ -2,20 +2,20 @@ import Glibc
 import IOCore
 import Synchronization
 
-/// Hands the signals that this process gets on to its child, from a thread of its own.
+/// Forwards the signals of this process to its child, on a thread of its own.
 ///
-/// A signal that the terminal sends (Ctrl-C) goes to the child by itself, because both are in one process group.
+/// A signal from the terminal (Ctrl-C) reaches the child directly, because both are in one process group.
 final class SignalForwarder: Sendable {
     private static let forwarded = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2]
 
-    /// The child while its number is its own, and what happened after it ended. Locked by the thread of the forwarder
-    /// and the one that waits for the child.
+    /// The child, until its process entry is removed. Used by the forwarder's thread and the thread that waits for the
+    /// child.
     private let child = Mutex<ChildProcess?>(nil)
     private let isHurried = Atomic<Bool>(false)
 
-    /// Blocks the signals, in this thread and all that it starts from now on.
+    /// Blocks the signals in this thread and in all threads that it starts later.
     ///
-    /// - Returns: the mask as it was.
+    /// - Returns: the former mask.
     static func blockSignals() -> sigset_t {
         var wanted = waitSet
         var former = sigset_t()
@@ -31,7 +31,7 @@ final class SignalForwarder: Sendable {
         return set
     }
 
-    /// Forwards from now on; the thread ends with the process.
+    /// Starts forwarding; the thread ends with the process.
     func start(_ child: ChildProcess) throws(IOFailure) {
         self.child.withLock { $0 = child }
         _ = try LoopThread(name: "signals") { [self] in
@@ -46,12 +46,12 @@ final class SignalForwarder: Sendable {
         guard signal > 0 else { return }
         child.withLock { child in
             guard let child else { return isHurried.store(true, ordering: .relaxed) }
-            // SI_KERNEL: from the terminal, which told the child as well.
+            // SI_KERNEL: the terminal has sent the signal to the child as well.
             if information.si_code != 0x80 { child.send(signal) }
         }
     }
 
-    /// From now on signals are for this process: they hurry its end.
+    /// Later signals are for this process: they make it end sooner.
     func forgetChild() { child.withLock { $0 = nil } }
 
     var wasHurried: Bool { isHurried.load(ordering: .relaxed) }

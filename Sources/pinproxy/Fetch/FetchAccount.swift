@@ -2,7 +2,7 @@ import ServerTrust
 import SessionCore
 import StrictJSON
 
-/// What `fetch` did, as one JSON line for programs; names and times as the task log has them.
+/// The result of `fetch` as one JSON line for programs, with the names and times of the task log.
 struct FetchAccount {
     var url: String
     var status: Int?

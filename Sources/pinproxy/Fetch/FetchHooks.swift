@@ -3,7 +3,7 @@ import HTTPCore
 import HTTPSession
 import IOCore
 
-/// What `fetch` has to decide and to do while its task goes on.
+/// The decisions and actions of `fetch` during its task.
 struct FetchHooks: Sendable {
     private let output: String?
     private let showsHead: Bool
@@ -22,7 +22,7 @@ struct FetchHooks: Sendable {
     func install(in manager: URLSessionManager) {
         manager.taskWillPerformHTTPRedirection = { [self] _, _, redirect in
             guard followsRedirects else { return .stop }
-            // One that is denied is not asked for.
+            // A denied redirect is not requested.
             if redirect.denial == nil { outcome.change { $0.urls.append(redirect.request.url) } }
             return .proceed
         }
@@ -33,7 +33,7 @@ struct FetchHooks: Sendable {
         }
     }
 
-    /// A task whose body goes to the standard output, until its answer says that it goes to the file.
+    /// Watches a task whose body goes to the standard output, unless its response becomes the file.
     func watch(_ task: DataTask) {
         if output == nil, let own = task.delegate as? DataTaskDelegate {
             let isTerminal = isatty(STDOUT_FILENO) == 1
@@ -50,7 +50,7 @@ struct FetchHooks: Sendable {
             own.setUploadProgressHandler { [progress] in progress.show($0) }
         }
         task.delegate.taskDidComplete = { [outcome] ended, error in
-            // Unless a download goes on with it.
+            // A download may continue the task.
             guard outcome.now.task === ended else { return }
             outcome.change { $0.error = error }
         }

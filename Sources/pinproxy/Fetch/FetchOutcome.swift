@@ -3,28 +3,28 @@ import HTTPSession
 import IOCore
 import SessionCore
 
-/// What the threads of a fetch find out, and the one that waits for it.
+/// The results that the threads of a fetch collect for the thread that waits for it.
 ///
-/// `@unchecked Sendable`: what changes is behind `lock`; the latch is for all threads.
+/// `@unchecked Sendable`: everything that changes is behind `lock`; the latch may be used by all threads.
 final class FetchOutcome: @unchecked Sendable {
     struct State {
-        /// Each that was asked for, in their order.
+        /// The requested URLs, in their order.
         var urls: [String]
         var head: ResponseHead?
         var error: SessionError?
         var metrics: TaskMetrics?
-        /// Where the whole file is.
+        /// The path of the complete file.
         var path: String?
         var resumeData: [UInt8]?
-        /// What the task has received so far, with an earlier one's share.
+        /// The bytes received so far, including those of an earlier task.
         var received: Int64 = 0
-        /// Why the standard output takes nothing more: an `errno` value, or 0.
+        /// The `errno` value of a failed write to the standard output, or 0.
         var outputError: Int32 = 0
-        /// The body is none for a terminal.
+        /// The body should not be written to a terminal.
         var isBinary = false
-        /// The signal that ended it, or 0.
+        /// The signal that ended the fetch, or 0.
         var signal: Int32 = 0
-        /// The task under way.
+        /// The current task.
         var task: SessionTask?
     }
 

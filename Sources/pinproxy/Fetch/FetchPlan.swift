@@ -3,10 +3,10 @@ import HTTPSession
 import ServerTrust
 import SessionCore
 
-/// What the command line asks `fetch` to do.
+/// The work that the command line describes for `fetch`.
 struct FetchPlan {
     var request: HTTPRequest
-    /// Where the body goes; nil: to the standard output.
+    /// The file for the body; nil: the standard output.
     var output: String?
     var resumes: Bool
     var showsHead: Bool
@@ -16,7 +16,7 @@ struct FetchPlan {
     var wantsHTTP2: Bool
     var config: String?
     var anchorFile: String?
-    /// Where to connect to instead of the URL's host.
+    /// The address to connect to instead of the URL's host.
     var connect: (host: Host, place: ServerAddress)?
     var timeout: Duration?
 
@@ -99,7 +99,7 @@ struct FetchPlan {
         }
         let name = String(line[..<colon])
         let value = line[line.index(after: colon)...].drop { $0 == " " || $0 == "\t" }
-        // One that goes with the body gives way.
+        // A content type that belongs to the body is replaced.
         if fields.list.contains(where: { $0.name.lowercased() == "content-type" }), name.lowercased() == "content-type"
         {
             fields.remove(name: name)
@@ -151,7 +151,7 @@ struct FetchPlan {
         }
     }
 
-    /// `FILE;type=TYPE` into path and type.
+    /// Splits `FILE;type=TYPE` into path and type.
     private static func file(_ word: Substring) -> (path: String, type: String?) {
         let mark = ";type="
         guard let semicolon = word.lastIndex(of: ";"), word[semicolon...].hasPrefix(mark) else {

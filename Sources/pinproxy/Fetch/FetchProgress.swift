@@ -2,9 +2,9 @@ import Glibc
 import HTTPSession
 import IOCore
 
-/// The line of the standard error that says how far a transfer is; on a terminal and nowhere else.
+/// The progress of a transfer as a line of the standard error, on a terminal only.
 ///
-/// `@unchecked Sendable`: what changes is behind `lock`.
+/// `@unchecked Sendable`: everything that changes is behind `lock`.
 final class FetchProgress: @unchecked Sendable {
     private let isOn: Bool
     private let lock = PosixLock()
@@ -12,8 +12,8 @@ final class FetchProgress: @unchecked Sendable {
     private var lastShown = -1.0
     private var isShown = false
 
-    /// - Parameter isUpload: the body goes to the standard output. Where that is a terminal too, a line in the middle of
-    ///   it would spoil both.
+    /// - Parameter isUpload: whether the standard output may be a terminal too; a line in the middle of a body would
+    ///   spoil both.
     init(isUpload: Bool) {
         let isDumb = getenv("TERM").map { String(cString: $0) == "dumb" } ?? true
         isOn = isatty(STDERR_FILENO) == 1 && !isDumb && !(isUpload && isatty(STDOUT_FILENO) == 1)
@@ -32,7 +32,7 @@ final class FetchProgress: @unchecked Sendable {
         if let line { Output.error("\r\u{1b}[K\(line)") }
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     func clear() {
         let wasShown = lock.withLock {
             defer { isShown = false }

@@ -7,10 +7,10 @@ import ProxyCore
 import ServerTrust
 import SessionCore
 
-/// Carries a plan out, from the session to the exit code.
+/// Carries out a plan, from the session to the exit code.
 ///
-/// The body is written where it comes in, on the session's loop: the one request waits for its own output, and nothing
-/// is stored.
+/// The body is written where it arrives, on the session's loop: the only request may wait for its own output, and
+/// nothing is stored.
 struct FetchRun {
     private let plan: FetchPlan
     private let outcome: FetchOutcome
@@ -61,7 +61,7 @@ struct FetchRun {
         let task = try makeTask(progress)
         outcome.change { $0.task = task }
         do throws(IOFailure) {
-            // Ends with the process.
+            // The thread ends with the process.
             _ = try LoopThread(name: "signals") { [outcome] in Self.waitForSignals(outcome) }
         } catch {
             throw CommandFailure(.internal, error.description)
@@ -74,7 +74,7 @@ struct FetchRun {
         return try conclude(state)
     }
 
-    /// Lets the connections end properly.
+    /// Closes the connections properly.
     private func end() {
         let ended = Latch(count: 1)
         Task { [manager] in
@@ -84,7 +84,7 @@ struct FetchRun {
         ended.wait()
     }
 
-    /// The first signal ends the task, and what it has is kept; the second ends the program.
+    /// The first signal ends the task and keeps its data; the second ends the program.
     private static func waitForSignals(_ outcome: FetchOutcome) {
         while true {
             let signal = pinproxy_wait_signal(-1)
@@ -165,7 +165,7 @@ struct FetchRun {
     private func failure(_ state: FetchOutcome.State, _ status: Int?) -> CommandFailure? {
         let host = AbsoluteURL(state.urls.last ?? "")?.origin.host.authorityText ?? "the server"
         if state.outputError != 0 {
-            // A reader that has had enough (`| head`) is no failure.
+            // A closed reader (`| head`) is no failure.
             guard state.outputError != EPIPE else { return nil }
             let reason = String(cString: strerror(state.outputError))
             return CommandFailure(.failed, "cannot write to the standard output: \(reason)")
@@ -173,9 +173,12 @@ struct FetchRun {
         if state.isBinary {
             return CommandFailure(.failed, "the body is binary, and this is a terminal", remedy: "-o FILE, or a pipe")
         }
-        // An answer that was not wanted in the file has been cut off on purpose.
+        // A response that must not become the file was cut off on purpose.
         if let status, let output = plan.output, state.path == nil, state.error?.code == .cancelled, state.signal == 0 {
-            return CommandFailure(.failed, "\(host) answered \(status): \(Arguments.shown(output)) is not written")
+            return CommandFailure(
+                .failed,
+                "\(host) responded with \(status): \(Arguments.shown(output)) is not written"
+            )
         }
         if let error = state.error {
             let kept = keep(state)
@@ -190,11 +193,11 @@ struct FetchRun {
             return CommandFailure(error.exitCode, details + kept.text, remedy: kept.remedy)
         }
         if let output = plan.output { ResumeFile(for: output).remove() }
-        if let status, status >= 400 { return CommandFailure(.failed, "\(host) answered \(status)") }
+        if let status, status >= 400 { return CommandFailure(.failed, "\(host) responded with \(status)") }
         return nil
     }
 
-    /// Puts what is needed to go on beside the file.
+    /// Writes the resume data to a file beside the download's.
     private func keep(_ state: FetchOutcome.State) -> (text: String, remedy: String) {
         guard let output = plan.output, let data = state.resumeData else { return ("", "") }
         guard ResumeFile(for: output).write(data) else { return ("", "") }
@@ -203,7 +206,7 @@ struct FetchRun {
 }
 
 extension SessionError {
-    /// How the program ends with it.
+    /// The exit code of this result.
     var exitCode: ExitCode {
         switch code {
         case .pinMismatch, .pinSetExpired, .pinForbidden, .certificateUntrusted, .certificateExpired,
@@ -220,9 +223,9 @@ extension SessionError {
         }
     }
 
-    /// What the proxy would refuse its clients.
+    /// Makes the error for a problem that the proxy would send to its clients.
     fileprivate init(refusal problem: Problem) {
-        // Hosts that the configuration does not let anybody reach have no word of their own here.
+        // Hosts that the configuration forbids have no code of their own here.
         self.init(Code(rawValue: problem.code.rawValue) ?? .addressDenied, problem.details)
     }
 }

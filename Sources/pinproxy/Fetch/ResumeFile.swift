@@ -2,14 +2,14 @@ import Glibc
 import IOCore
 import ServerTrust
 
-/// What a download that broke off has left, in a file beside the one that it was to become.
+/// The data for resuming an interrupted download, in a file beside the download's.
 struct ResumeFile {
     let path: String
 
     /// - Parameter output: the download's own file.
     init(for output: String) { path = output + ".resume" }
 
-    /// The folder that `output` is in: partial downloads are kept there, so that they can become it in one step.
+    /// The folder of `output`: partial downloads are stored there, so that a rename can complete them.
     static func folder(of output: String) -> String {
         guard let slash = output.lastIndex(of: "/") else { return "." }
         return slash == output.startIndex ? "/" : String(output[..<slash])
@@ -24,9 +24,9 @@ struct ResumeFile {
         }
     }
 
-    /// - Returns: whether it is on the disk.
+    /// - Returns: whether the data is on the disk.
     func write(_ bytes: [UInt8]) -> Bool {
-        // Never through a link that somebody has put there.
+        // A link at this path must not be followed.
         unlink(path)
         let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { return false }

@@ -3,9 +3,10 @@ import HTTPSession
 import SessionCore
 import Synchronization
 
-/// Reads the standard input as a body of unknown length. It is there once: a request that has to be sent again fails.
+/// Reads the standard input as a body of unknown length. It can be read once: a request that has to be sent again
+/// fails.
 actor StandardInputReader: BodyReader {
-    /// `Sendable` by its one atomic.
+    /// `Sendable` because its one property is atomic.
     private final class Use: Sendable {
         let isTaken = Atomic<Bool>(false)
     }

@@ -1,22 +1,22 @@
 import HTTPSession
 
-/// How far a transfer is, how fast it goes and how long it will take, as one line of text.
+/// The progress, rate and remaining time of a transfer, as one line of text.
 struct TransferMeter {
-    /// The time over which the rate is taken, in seconds: long enough to be calm, short enough to be true.
+    /// The time for measuring the rate, in seconds: a longer one is steadier, a shorter one more current.
     private static let window = 5.0
     private static let barWidth = 24
 
-    /// Times in seconds, bytes by then; the oldest first.
+    /// Times in seconds with the bytes at that time; the oldest first.
     private var samples: [(time: Double, bytes: Int64)] = []
 
     /// - Parameter time: seconds of any clock that does not go back.
     mutating func add(_ bytes: Int64, at time: Double) {
         samples.append((time, bytes))
-        // The newest that is older than the window stays: the rate is over the whole of it.
+        // The newest sample before the window is kept, so that the rate covers the whole window.
         while samples.count > 2, samples[1].time <= time - Self.window { samples.removeFirst() }
     }
 
-    /// Bytes a second; nil before there is anything to tell from.
+    /// Bytes per second; nil while there are too few samples.
     var rate: Double? {
         guard let first = samples.first, let last = samples.last, last.time - first.time >= 0.2 else { return nil }
         return Double(last.bytes - first.bytes) / (last.time - first.time)
@@ -45,13 +45,13 @@ struct TransferMeter {
         return words.joined(separator: "   ")
     }
 
-    /// `12.3 MB`: of 1,000,000 bytes each.
+    /// A size such as `12.3 MB`, of 1,000,000 bytes each.
     static func size(_ bytes: Int64) -> String {
         let units = ["kB", "MB", "GB", "TB"]
         guard bytes >= 1000 else { return "\(bytes) B" }
         var value = Double(bytes) / 1000
         var unit = 0
-        // What would be rounded to 1000 of a unit is 1 of the next.
+        // A value that would be rounded to 1000 is shown as 1 of the next unit.
         while value >= 999.95, unit < units.count - 1 {
             value /= 1000
             unit += 1

@@ -1,10 +1,10 @@
 import ServerTrust
 import SessionCore
 
-/// The phases of a request on one scale of time, for people.
+/// The phases of a request on one time scale, for people.
 struct Waterfall {
     var metrics: TaskMetrics
-    /// What was asked for, one a transaction; those before the last were redirects.
+    /// The requested URLs, one for each transaction; all except the last were redirects.
     var urls: [String]
 
     private static let width = 32
@@ -51,7 +51,7 @@ struct Waterfall {
         return words.filter { !$0.isEmpty }.joined(separator: "  ")
     }
 
-    /// Those that happened, in the order of their starts.
+    /// The phases that took place, in the order of their starts.
     private static func phases(_ transaction: TransactionMetrics) -> [Phase] {
         let all = [
             ("name lookup", transaction.domainLookupStart, transaction.domainLookupEnd),
@@ -65,7 +65,7 @@ struct Waterfall {
         var phases: [Phase] = []
         for (name, start, end) in all
         where start != TransactionMetrics.absent && end != TransactionMetrics.absent && end >= start {
-            // TCP ends where TLS begins; without TLS with `connectEnd`.
+            // TCP ends where TLS begins; without TLS at `connectEnd`.
             guard phases.last?.name != name else { continue }
             phases.append(Phase(name: name, start: start, end: end))
         }

@@ -1,7 +1,7 @@
 import HTTPCore
 import ServerTrust
 
-/// The evidence for a proposal: for people, or one JSON object a server.
+/// The evidence for a proposal: for people, or one JSON object for each server.
 struct LearningReport {
     var seen: SeenServers
     var lines: LogLines
@@ -11,7 +11,7 @@ struct LearningReport {
 
     // MARK: For people
 
-    /// How much of the log was read, and what could not be.
+    /// The amount of the log that was read, and the unreadable parts.
     var summary: String {
         var text = "read \(lines.count) lines: \(seen.tasks) requests, \(seen.pinnedTasks) of them to pinned hosts\n"
         let troubles = [
@@ -66,7 +66,7 @@ struct LearningReport {
         return text
     }
 
-    /// What is to be done with the proposal.
+    /// The recommended steps for using the proposal.
     var advice: String {
         paragraph(
             """

@@ -1,20 +1,20 @@
 import Glibc
 
-/// The lines of a log, from a file or the standard input, whatever is in it: memory stays bounded.
+/// The lines of a log, from a file or the standard input. Memory stays bounded for any contents.
 struct LogLines {
-    /// No line of the task log is longer: the URL of the longest head, escaped, stands in it twice.
+    /// The longest line of a task log: it contains the URL of the longest head twice, escaped.
     static let bound = 1 << 20
 
-    /// What went past.
+    /// The number of lines read.
     private(set) var count = 0
-    /// Lines longer than `bound`: not looked at.
+    /// The number of lines longer than `bound`, which are skipped.
     private(set) var tooLong = 0
 
-    /// Reads to the end. A last line without its end (it is being written) is not handed over.
+    /// Reads to the end. A last line without a newline is skipped, because it is still being written.
     ///
     /// - Parameters:
     ///   - path: a file, or `-` for the standard input.
-    ///   - body: gets each line without its end.
+    ///   - body: receives each line without its newline.
     mutating func read(_ path: String, _ body: ([UInt8]) -> Void) throws(CommandFailure) {
         let descriptor = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw Self.failure(path, errno) }

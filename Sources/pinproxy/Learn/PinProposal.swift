@@ -1,9 +1,9 @@
 import HTTPCore
 import ServerTrust
 
-/// The pin file that a log speaks for.
+/// A pin file proposed from a log.
 struct PinProposal {
-    /// More keys of one server than so many are no pins any more: the latest are proposed.
+    /// The limit of proposed keys for one server: the latest are chosen.
     static let keys = 8
     static let authorityKeys = 2
 
@@ -20,7 +20,7 @@ struct PinProposal {
         Array(server.authorityKeys.latest.prefix(authorityKeys))
     }
 
-    /// The servers' own keys, and as backups those of the authorities that signed their certificates.
+    /// The servers' own keys, with the keys of the issuing authorities as backups.
     var draft: PinFileDraft {
         PinFileDraft(
             domains: proposed.map { server in

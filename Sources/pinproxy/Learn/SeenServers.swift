@@ -2,10 +2,10 @@ import HTTPCore
 import ProxyCore
 import ServerTrust
 
-/// What a task log says of the servers that no pin file names: which keys they showed on connections whose chain and
-/// host were found valid, how often, and since when.
+/// The servers in a task log that no pin file names: the keys they presented on connections with valid chain and host,
+/// how often, and since when.
 struct SeenServers {
-    /// How often, first and last.
+    /// The number of sightings, with the first and the last time.
     struct Sightings {
         private(set) var count = 0
         private(set) var first = ""
@@ -32,17 +32,18 @@ struct SeenServers {
         var connections = Sightings()
         /// Keys of server certificates.
         var keys = KeyTable()
-        /// Keys of the certificates that signed those.
+        /// Keys of the certificates that issued those.
         var authorityKeys = KeyTable()
-        /// Connections that did not come about, by the code of the failure.
+        /// Failed connections, by the code of the failure.
         var failures: [String: Int] = [:]
     }
 
-    /// Keys by their pins: a server that shows a new one on each connection does not fill the memory.
+    /// A bounded table of keys by their pins: a server that presents a new key on each connection does not fill the
+    /// memory.
     struct KeyTable {
         static let bound = 64
         private(set) var keys: [PublicKeyPin: Key] = [:]
-        /// Sightings of keys that found no place.
+        /// Sightings of keys beyond the limit.
         private(set) var surplus = 0
 
         mutating func add(_ pin: PublicKeyPin, _ time: String) {
@@ -53,7 +54,7 @@ struct SeenServers {
             keys[pin, default: Key(pin: pin)].seen.add(time)
         }
 
-        /// The last seen first; of keys seen equally late, the one seen more often.
+        /// The keys with the latest sighting first; if it is the same, the more frequent key comes first.
         var latest: [Key] {
             keys.values.sorted {
                 ($0.seen.last, $0.seen.count, $0.pin.base64) > ($1.seen.last, $1.seen.count, $1.pin.base64)
@@ -61,25 +62,25 @@ struct SeenServers {
         }
     }
 
-    /// Names that a client makes up do not fill the memory either.
+    /// The limit of hosts: names invented by clients do not fill the memory.
     static let bound = 20_000
 
     private let pinned: PinnedDomains
     private let named: Set<Host>
     private var table: [Host: Server] = [:]
-    /// Hosts that found no place.
+    /// Requests to hosts beyond the limit.
     private(set) var surplus = 0
     private(set) var tasks = 0
     /// Requests to hosts that a pin file names.
     private(set) var pinnedTasks = 0
-    /// Hosts that were asked without TLS, and requests to them.
+    /// Hosts that were requested without TLS, with the number of requests.
     private(set) var plainHosts: [Host: Int] = [:]
     private(set) var foreign = 0
     private(set) var notJSON = 0
 
     init(besides snapshot: PolicySnapshot) {
         pinned = snapshot.pinnedDomains
-        // An excluded domain has an entry, and no policy.
+        // An excluded domain has an entry without a policy.
         named = Set(pinned.domains.map(\.host))
     }
 
@@ -110,7 +111,7 @@ struct SeenServers {
         var server = table.removeValue(forKey: host) ?? Server(host: host)
         defer { table[host] = server }
         server.requests += 1
-        // Chain and host were valid under no pin of anybody's: nothing less makes a key worth proposing.
+        // Only a key from a valid chain for the right host, without any pins involved, is proposed.
         guard entry.verdict == .notPinned else {
             server.failures[entry.error ?? entry.verdict?.rawValue ?? "no connection", default: 0] += 1
             return
@@ -122,6 +123,6 @@ struct SeenServers {
         if let issuer = pins.dropFirst().first, issuer != pins[0] { server.authorityKeys.add(issuer, entry.time) }
     }
 
-    /// In the order of their names.
+    /// The servers, sorted by name.
     var servers: [Server] { table.values.sorted { $0.host.description < $1.host.description } }
 }

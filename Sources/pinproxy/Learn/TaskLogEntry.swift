@@ -2,30 +2,30 @@ import HTTPCore
 import ServerTrust
 import StrictJSON
 
-/// What one line of the task log tells of a server. A log may hold anything: whatever is not as the documentation has
-/// it makes the line foreign, and nothing of it counts.
+/// The part of a task log line about a server. A log may contain anything: a line that differs from the documentation
+/// is foreign and not used.
 struct TaskLogEntry {
     enum Line {
         case task(TaskLogEntry)
-        /// A line of the log that tells of no server: another event, a request refused before there was a connection.
+        /// A line without a server: another event, or a request refused before there was a connection.
         case irrelevant
-        /// JSON, and no line of a task log.
+        /// JSON that is not a line of a task log.
         case foreign
         case notJSON
     }
 
-    /// `2026-11-21T06:00:00.123Z`: such texts sort as the times do.
+    /// A time such as `2026-11-21T06:00:00.123Z`; the texts sort in the order of the times.
     var time: String
     var server: ServerAddress
-    /// Whether the server was asked over TLS.
+    /// Whether the server was reached over TLS.
     var isSecure: Bool
     var verdict: TrustEvaluation.Verdict?
-    /// The keys that a new connection offered, the server's own first; nil on a connection that was there already.
+    /// The keys that the server presented on a new connection, its own first; nil on a reused connection.
     var offeredPins: [PublicKeyPin]?
-    /// The code of the failure, in its own letters alone.
+    /// The code of the failure, which has only lower-case letters and underscores.
     var error: String?
 
-    /// At most so many certificates of a chain are told of.
+    /// The largest number of certificates in a chain.
     private static let longestChain = 32
 
     static func read(_ line: [UInt8]) -> Line {
@@ -38,7 +38,7 @@ struct TaskLogEntry {
         guard case .array(let transactions) = list.content, let last = transactions.last?.members,
             let url = last["url"]?.string
         else { return .foreign }
-        // The verdict is that on the server of the last transaction, and says nothing of redirects before it.
+        // The verdict belongs to the server of the last transaction, not to earlier redirects.
         guard let (isSecure, server) = server(of: url) else {
             return members["method"]?.string == "CONNECT" ? .irrelevant : .foreign
         }
@@ -65,7 +65,7 @@ struct TaskLogEntry {
         (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte) || byte == UInt8(ascii: "_")
     }
 
-    /// The form that the log writes, and no other of RFC 3339's.
+    /// Whether a text has the log's form of a time; other forms of RFC 3339 are not accepted.
     private static func isTime(_ text: String) -> Bool {
         let form = Array("0000-00-00T00:00:00.000Z".utf8)
         let bytes = Array(text.utf8)
@@ -75,7 +75,7 @@ struct TaskLogEntry {
             }
     }
 
-    /// The server of an absolute URL. One with user information names another server than it seems to.
+    /// The server of an absolute URL. A URL with user information is not accepted, because its host is easily misread.
     private static func server(of url: String) -> (isSecure: Bool, ServerAddress)? {
         let isSecure = url.hasPrefix("https://")
         guard isSecure || url.hasPrefix("http://") else { return nil }
@@ -105,7 +105,7 @@ extension JSONValue {
         if case .string(let text) = content { text } else { nil }
     }
 
-    /// The members of an object, whose names are distinct in a document without issues.
+    /// The members of an object; their names are distinct in a document without issues.
     fileprivate var members: [String: JSONValue]? {
         guard case .object(let members) = content else { return nil }
         return Dictionary(members.map { ($0.name, $0.value) }) { first, _ in first }

@@ -1,8 +1,8 @@
 import ServerTrust
 
-/// A key in reserve, made here and put into a file that nobody else can read.
+/// A backup key, made here and written to a file that only its owner can read.
 enum BackupKeyFile {
-    /// Makes a P-256 key and writes it as unprotected PKCS #8 in PEM. A file that is there already stays as it is.
+    /// Makes a P-256 key and writes it as unprotected PKCS #8 in PEM. An existing file is not changed.
     ///
     /// - Returns: the key's pin.
     static func create(_ path: String) throws(CommandFailure) -> PublicKeyPin {

@@ -9,7 +9,7 @@ import StrictJSON
 struct ChainReport {
     var server: ServerAddress
     var probe: ServerProbe
-    /// Where chains may end, in words.
+    /// The trust anchors for chains, in words.
     var anchorSource: String
     var style: TerminalStyle
 
@@ -48,7 +48,7 @@ struct ChainReport {
         )
     }
 
-    /// The chain as sent, against the one that was validated.
+    /// Compares the chain as sent with the validated one.
     private var sent: String {
         let sent = evaluation.presentedChain
         let chain = evaluation.chain

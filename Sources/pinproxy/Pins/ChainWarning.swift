@@ -2,12 +2,12 @@ import HTTPCore
 import ServerTrust
 import SessionCore
 
-/// What an operator should know of a chain beside whether it is valid.
+/// A fact about a chain that an operator should know, apart from whether it is valid.
 struct ChainWarning {
-    /// From so few days on, an end that comes is told.
+    /// An expiry within this number of days leads to a warning.
     static let notice: Int64 = 30
 
-    /// Stable, for programs.
+    /// A stable code, for programs.
     var code: String
     var text: String
 
@@ -49,8 +49,8 @@ struct ChainWarning {
         )
     }
 
-    /// The host check alone, however the chain fares otherwise: of a server whose own key is the only thing asked for,
-    /// nothing else is left to be refused.
+    /// Whether the host check alone fails. For a server whose own key is the only requirement, nothing else can be
+    /// refused.
     private static func isMadeOutToAnother(_ evaluation: TrustEvaluation) -> Bool {
         guard !evaluation.isChainValidated, let leaf = evaluation.presentedChain.first else { return false }
         var settings = SecurityPolicy.Configuration()
@@ -63,7 +63,7 @@ struct ChainWarning {
         return host.failure == .certificateHostMismatch
     }
 
-    /// Where the path from the server's certificate breaks off, by the names of the issuers.
+    /// The place where the path from the server's certificate ends, by the names of the issuers.
     private static func missingPath(_ evaluation: TrustEvaluation) -> [ChainWarning] {
         guard evaluation.failure == .certificateUntrusted, let leaf = evaluation.presentedChain.first else { return [] }
         var last = leaf

@@ -1,9 +1,9 @@
 import Glibc
 import IOCore
 
-/// A file that is made and never overwritten.
+/// A file that is created, and never overwritten.
 enum NewFile {
-    /// - Parameter mode: what the file's owner and others may do with it.
+    /// - Parameter mode: the permissions of the file.
     static func create(_ path: String, _ text: String, mode: mode_t) throws(CommandFailure) {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode)
         guard descriptor >= 0 else {
@@ -14,7 +14,7 @@ enum NewFile {
                 remedy: code == EEXIST ? "no key is ever overwritten: name a file that does not exist" : ""
             )
         }
-        // On the disk before anybody relies on it: a pin without its key is no backup.
+        // The data must be on the disk before the pin is used: a pin without its key is no backup.
         var code = DescriptorOutput.write(text, to: descriptor)
         if code == 0, fsync(descriptor) != 0 { code = errno }
         if close(descriptor) != 0, code == 0 { code = errno }

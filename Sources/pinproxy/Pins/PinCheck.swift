@@ -2,30 +2,30 @@ import IOCore
 import ServerTrust
 import SessionCore
 
-/// What one connection to a pinned server showed.
+/// The result of one connection to a pinned server.
 struct PinCheck {
     /// How it ended.
     enum Outcome {
-        /// The policy has judged a chain, and refused it or not.
+        /// The policy has evaluated a chain, and accepted or refused it.
         case evaluated(TrustEvaluation)
-        /// There was no connection to judge, or it broke before its handshake was over.
+        /// There was no connection, or it failed before its handshake was complete.
         case unreachable(Unreached)
     }
 
-    /// Why there was no verdict, in the words of the task log.
+    /// The reason why there is no verdict, in the words of the task log.
     struct Unreached: Error {
         var code: String
-        /// What happened and what to do.
+        /// The cause and the remedy.
         var reason: String
     }
 
     var server: PinnedServer
     var outcome: Outcome
     var connection: ConnectionInfo?
-    /// Seconds since 1970, when it was done.
+    /// The time of the check, in seconds since 1970.
     var time: Int64
 
-    /// The policy's own word for what it found.
+    /// The verdict in the policy's words.
     var verdict: String {
         switch outcome {
         case .evaluated(let evaluation): evaluation.verdict.rawValue
@@ -33,8 +33,8 @@ struct PinCheck {
         }
     }
 
-    /// Whether the server shows what its policy asks for. Requests may go out all the same where pins are only
-    /// reported or have expired: a pin set that does not hold is not verified.
+    /// Whether the server meets its policy. Requests may be sent nevertheless if the pins are report-only or expired,
+    /// but such pins are not verified.
     var isGood: Bool {
         guard case .evaluated(let evaluation) = outcome else { return false }
         switch evaluation.verdict {
@@ -43,11 +43,11 @@ struct PinCheck {
         }
     }
 
-    /// The code, the reason and the remedy of what is not good.
+    /// The code, the reason and the remedy of a failed check.
     var problem: (code: String, reason: String, remedy: String)? {
         switch outcome {
         case .unreachable(let error):
-            // A domain that stands for those below it need not be a server itself.
+            // A domain that stands for its subdomains need not be a server itself.
             let isParent = server.includesSubdomains && server.address.host == server.policy.domain
             return (error.code, error.reason, isParent ? "if it has no server itself, name a host below it" : "")
         case .evaluated(let evaluation):
@@ -64,7 +64,7 @@ struct PinCheck {
         }
     }
 
-    /// What will need attention although it passes now.
+    /// Facts that will need attention although the check passes now.
     var warnings: [(code: String, text: String)] {
         var warnings: [(String, String)] = []
         if match?.isBackupOnly == true {
@@ -81,13 +81,13 @@ struct PinCheck {
         return warnings
     }
 
-    /// The keys that the server has shown, its own first, when its pins have failed: one of them may be the new pin.
+    /// The keys that the server presented, its own first, if its pins have failed: one of them may be the new pin.
     var offeredPins: [PublicKeyPin] {
         guard case .evaluated(let evaluation) = outcome, !isGood else { return [] }
         return evaluation.offeredPins.map(\.pin)
     }
 
-    /// The pin that matched, with what the pin file says of it.
+    /// The matched pin, with its comment in the pin file.
     var match: (pin: PublicKeyPin, comment: String, isBackupOnly: Bool)? {
         guard case .evaluated(let evaluation) = outcome, let pin = evaluation.matchedPin else { return nil }
         let configuration = server.policy.configuration
@@ -97,8 +97,8 @@ struct PinCheck {
         return (pin, comment, evaluation.matchedBackupOnly)
     }
 
-    /// The first end of a certificate's validity in the chain that was judged, in seconds since 1970. Of a chain that
-    /// nobody vouches for, the server's own certificate alone counts.
+    /// The first expiry of a certificate in the evaluated chain, in seconds since 1970. In a chain without a trusted
+    /// anchor only the server's own certificate counts.
     var certificateEnd: Int64? {
         guard case .evaluated(let evaluation) = outcome else { return nil }
         return (evaluation.isChainValidated ? evaluation.chain : Array(evaluation.chain.prefix(1))).map(\.notAfter)
@@ -108,7 +108,7 @@ struct PinCheck {
     /// The first second after the pin set's last day.
     var pinSetEnd: Int64? { server.policy.configuration.expiration?.end }
 
-    /// Whole days from now; negative when it is over.
+    /// Whole days from now; negative for a time in the past.
     func days(until second: Int64) -> Int64 {
         let left = second - time
         return left >= 0 ? left / 86_400 : -((-left + 86_399) / 86_400)

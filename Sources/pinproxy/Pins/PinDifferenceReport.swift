@@ -1,13 +1,13 @@
 import HTTPCore
 import ServerTrust
 
-/// The domains that two sets of pin files hold to different policies, for people.
+/// The domains with different policies in two sets of pin files, for people.
 struct PinDifferenceReport {
     private struct Entry {
         /// `+`, `-` or `~`.
         var sign: Character
         var host: Host
-        /// A parent's policy on the other side.
+        /// The policy of a parent domain on the other side.
         var note: String
         var changes: [PolicyComparison.Change]
     }
@@ -58,7 +58,7 @@ struct PinDifferenceReport {
             }
         var text = style("\(entry.sign) \(entry.host)", .bold, mark) + entry.note + "\n"
         for change in entry.changes {
-            // Not broken into lines: each is one to search for.
+            // The line is not wrapped, so that it can be searched for.
             let line = (change.isWeaker ? "WEAKER: " : "") + TextLayout.printable(change.text)
             text += "    \(change.isWeaker ? style(line, .red) : line)\n"
         }

@@ -2,16 +2,16 @@ import HTTPCore
 import ServerTrust
 import StrictJSON
 
-/// The text of a pin file that this program proposes: mode `publicKey`, ready to load.
+/// The text of a proposed pin file: mode `publicKey`, ready to load.
 struct PinFileDraft {
     struct Domain {
         var host: Host
-        /// Written unless it is 443 alone.
+        /// Written unless the only port is 443.
         var ports: [UInt16]
         var comment = ""
-        /// Fewer than two distinct keys are said to be meant (`allowSinglePin`).
+        /// With fewer than two distinct keys the file says `allowSinglePin`.
         var pins: [Pin]
-        /// The only anchors, by their whole paths; empty for those of the configuration.
+        /// Files of the only anchors, as absolute paths; empty for those of the configuration.
         var anchorFiles: [String] = []
     }
 

@@ -4,13 +4,14 @@ import IOCore
 import ServerTrust
 import StrictJSON
 
-/// The pin files at one path, with the contents of the files that they name: what `pins diff` compares.
+/// The pin files at one path, with the contents of the files that they name, for `pins diff`.
 final class PinFileSet {
-    /// In the order of their names.
+    /// The domains, sorted by name.
     let domains: [PinnedDomains.Domain]
     private let pinned: PinnedDomains
     private let byHost: [Host: PinnedDomains.Domain]
-    /// Each document's domains by normal form, read again where a policy does not tell what a file held.
+    /// Each document's domains by normal form. They are read again, because a policy does not show every detail of its
+    /// file.
     private var documents: [String: [Host: DocumentObject]] = [:]
 
     /// - Parameter path: a pin file or a folder of them. Every issue is printed before the failure.
@@ -36,12 +37,12 @@ final class PinFileSet {
     /// The entry of the host itself.
     func entry(_ host: Host) -> PinnedDomains.Domain? { byHost[host] }
 
-    /// The entry that holds for the host: its own, else the nearest parent's with subdomains.
+    /// The entry that applies to the host: its own, else the nearest parent's with subdomains.
     func governing(_ host: Host) -> PinnedDomains.Domain? {
         entry(host) ?? pinned.policy(host: host, port: 443)?.domain.flatMap { byHost[$0] }
     }
 
-    /// The anchors of a domain's own; nil where the configuration's hold.
+    /// The domain's own anchors; nil when those of the configuration apply.
     func anchors(of domain: PinnedDomains.Domain) -> (system: Bool, certificates: [Certificate])? {
         guard domain.policy?.configuration.trustAnchors != nil,
             let object = document(of: domain)?.object("trustAnchors")

@@ -6,13 +6,13 @@ import SessionCore
 
 /// Connects to pinned servers under their own policies, many at once on one loop, and sends no request.
 struct PinVerification {
-    /// Connections under way at the same time: few enough for any limit of open files.
+    /// The number of simultaneous connections: small enough for every limit of open files.
     static let width = 32
 
     var snapshot: PolicySnapshot
 
-    /// - Parameter progress: called with the number of servers that are done, whenever it grows.
-    /// - Returns: one check a server, in their order.
+    /// - Parameter progress: called with the number of finished servers, whenever it grows.
+    /// - Returns: one check for each server, in their order.
     func check(_ servers: [PinnedServer], progress: (Int) -> Void) throws(CommandFailure) -> [PinCheck] {
         var checks = [PinCheck?](repeating: nil, count: servers.count)
         var done = 0
@@ -43,7 +43,7 @@ struct PinVerification {
                         task.resume()
                     }
                 }
-                // What a file says may be wrong with all of them: then there is nothing to wait for.
+                // If all servers have failed at once, there is nothing to wait for.
                 if !running.isEmpty { loop.run { running.contains { $0.task.state == .completed } } }
                 for (index, task, delegate) in running where task.state == .completed {
                     checks[index] = Self.finished(
@@ -73,7 +73,7 @@ struct PinVerification {
     }
 
     private static func outcome(_ task: LoopTask, _ delegate: VerifyingDelegate) -> PinCheck.Outcome {
-        // Without `taskDidConnect` a chain that was accepted proves nothing: the server's proof of its key comes after.
+        // Without `taskDidConnect` an accepted chain proves nothing: the server proves possession of its key after it.
         if let accepted = delegate.evaluation { return .evaluated(accepted) }
         if let refused = task.error?.evaluation, !refused.isAccepted { return .evaluated(refused) }
         let error = task.error ?? SessionError(.internal, "The connection ended without a verdict.")
@@ -81,7 +81,7 @@ struct PinVerification {
     }
 }
 
-/// Ends the task when the connection is there: nothing has been sent by then.
+/// Ends the task when the connection is established; nothing has been sent by then.
 private final class VerifyingDelegate: LoopTaskDelegate {
     private(set) var evaluation: TrustEvaluation?
 

@@ -4,11 +4,11 @@ import ProxyCore
 import ServerTrust
 import SessionCore
 
-/// A host and port that pins hold for, as a configuration has it.
+/// A host and port with pins, as a configuration has them.
 struct PinnedServer {
     var address: ServerAddress
     var policy: SecurityPolicy
-    /// Whether the policy is meant for the names below, too.
+    /// Whether the policy also applies to subdomains.
     var includesSubdomains: Bool
 
     private init(_ domain: PinnedDomains.Domain, _ policy: SecurityPolicy, _ address: ServerAddress) {
@@ -17,7 +17,7 @@ struct PinnedServer {
         includesSubdomains = domain.includeSubdomains
     }
 
-    /// Every server that the pin files name: each domain by its own name, on each of its ports (443 without `ports`).
+    /// Every server in the pin files: each domain by its own name, on each of its ports (443 without `ports`).
     static func all(of snapshot: PolicySnapshot) -> [PinnedServer] {
         snapshot.pinnedDomains.domains.flatMap { domain -> [PinnedServer] in
             guard let policy = domain.policy else { return [] }
@@ -27,7 +27,7 @@ struct PinnedServer {
         }
     }
 
-    /// The servers that a word of the command line means: `HOST:PORT`, or `HOST` on each port of its domain.
+    /// The servers for a word of the command line: `HOST:PORT`, or `HOST` on each port of its domain.
     static func named(_ word: String, in snapshot: PolicySnapshot) throws(CommandFailure) -> [PinnedServer] {
         let address = try ServerAddress(word)
         let pinned = snapshot.pinnedDomains
@@ -63,10 +63,10 @@ struct PinnedServer {
         return [PinnedServer(domain, policy, address)]
     }
 
-    /// Where a connection goes, as the proxy would make it: the host's `resolve`, version of HTTP and timeouts, the
-    /// policy with its anchors, and the rules on addresses.
+    /// The endpoint of a connection as the proxy would make it: with the host's `resolve`, version of HTTP and
+    /// timeouts, the policy with its anchors, and the address rules.
     ///
-    /// - Returns: the way there, or why the proxy would not take it.
+    /// - Returns: the endpoint, or the reason why the proxy would not connect.
     func endpoint(_ snapshot: PolicySnapshot) -> Result<Endpoint, PinCheck.Unreached> {
         Router(snapshot: snapshot).endpoint(host: address.host, port: address.port).mapError { problem in
             PinCheck.Unreached(code: problem.code.rawValue, reason: problem.details)

@@ -1,11 +1,11 @@
 import HTTPCore
 import ServerTrust
 
-/// What is different between two policies of one host.
+/// The differences between two policies of one host.
 struct PolicyComparison {
     struct Change {
         var text: String
-        /// Less is asked of the server than before.
+        /// The server has to meet less than before.
         var isWeaker: Bool
     }
 
@@ -13,12 +13,12 @@ struct PolicyComparison {
     private let old: SecurityPolicy.Configuration
     private let new: SecurityPolicy.Configuration
     private let isOnBoth: Bool
-    /// Whether there is a policy now: else what the missing one would say is no change.
+    /// Whether there is a policy now: without one its settings are not listed as changes.
     private let isThere: Bool
 
     /// - Parameters:
-    ///   - old: the entry that held for the host; nil for none.
-    ///   - new: the entry that holds now.
+    ///   - old: the entry that applied to the host; nil for none.
+    ///   - new: the entry that applies now.
     init(
         _ old: PinnedDomains.Domain?,
         in oldSet: PinFileSet,
@@ -47,7 +47,7 @@ struct PolicyComparison {
         changes.append(Change(text: text, isWeaker: weaker))
     }
 
-    /// A setting with one value on each side.
+    /// Compares a setting with one value on each side.
     private mutating func compare<Value: Equatable>(
         _ name: String,
         _ old: Value,
@@ -66,7 +66,7 @@ struct PolicyComparison {
         }
         let (before, after) = (state(old), state(new))
         guard before != after else { return }
-        // A host without a policy is not even held to TLS.
+        // A host without a policy does not even need TLS.
         let isDropped = old?.policy != nil && new?.policy == nil
         let isNone = self.old.pinningMode != .none && self.new.pinningMode == .none
         add("pinningMode: \(before) → \(after)", weaker: isDropped || isNone)
@@ -137,7 +137,7 @@ struct PolicyComparison {
                 weaker: weak == new[keyPath: value] && old[keyPath: value] != weak
             )
         }
-        // Pins that are only reported are more than none.
+        // Report-only pins are more than none.
         let hadPins = old.pinningMode != .none || !old.forbiddenPins.isEmpty
         flag("enforcePinning", \.enforcePinning, weakerWhen: hadPins ? false : nil)
         flag("allowInvalidCertificates", \.allowInvalidCertificates, weakerWhen: true)
@@ -155,7 +155,7 @@ struct PolicyComparison {
 
     private mutating func compareExpiration() {
         let isUnpinned = new.onExpiration == .unpinned && old.pinningMode != .none
-        // A later end is none that weakens; an earlier one is, where it is the end of the pins.
+        // A later expiry does not weaken the pins; an earlier one does.
         let endsEarlier = new.expiration.map { end in old.expiration.map { end < $0 } ?? true } ?? false
         compare("expiration", old.expiration, new.expiration, weaker: isUnpinned && endsEarlier) { day in
             day.map { "\($0)" } ?? "never"
@@ -163,7 +163,7 @@ struct PolicyComparison {
         compare("onExpiration", old.onExpiration, new.onExpiration, weaker: isUnpinned) { $0.rawValue }
     }
 
-    /// Ports and subdomains.
+    /// Compares ports and subdomains.
     private mutating func compareReach(_ old: PinnedDomains.Domain?, _ new: PinnedDomains.Domain?) {
         guard let old, let new else { return }
         if isOnBoth {
@@ -172,7 +172,7 @@ struct PolicyComparison {
                 ports.map { $0.map(String.init).joined(separator: ", ") } ?? "all"
             }
         }
-        // Under a parent's entry, the subdomains are the parent's on either side.
+        // Under a parent's entry, the subdomains belong to the parent on both sides.
         guard old.host == new.host else { return }
         let isWeaker = new.policy == nil ? new.includeSubdomains : old.includeSubdomains && old.policy != nil
         if old.includeSubdomains != new.includeSubdomains {

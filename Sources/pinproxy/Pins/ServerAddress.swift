@@ -1,11 +1,11 @@
 import HTTPCore
 import ServerTrust
 
-/// `HOST[:PORT]` of the command line, with or without `https://` before it.
+/// `HOST[:PORT]` of the command line, with an optional `https://` before it.
 struct ServerAddress {
     var host: Host
     var port: UInt16
-    /// Whether the port was written, and is not the usual one for want of another.
+    /// Whether the port was written, and is not the default.
     private(set) var hasPort = true
 
     init(_ host: Host, port: UInt16) {
@@ -18,7 +18,7 @@ struct ServerAddress {
         if rest.hasPrefix("https://") { rest = rest.dropFirst("https://".count) }
         if rest.hasSuffix("/") { rest = rest.dropLast() }
         port = 443
-        // More than one colon outside of brackets is an IPv6 address without them.
+        // More than one colon outside of brackets means an IPv6 address without brackets.
         let end = rest.lastIndex(of: "]").map { rest.index(after: $0) } ?? rest.startIndex
         if rest[end...].filter({ $0 == ":" }).count == 1, let colon = rest[end...].firstIndex(of: ":") {
             let digits = rest[rest.index(after: colon)...]

@@ -2,24 +2,24 @@ import HTTPCore
 import IOCore
 import ServerTrust
 
-/// A pin file of one host, from a chain that was found valid.
+/// A pin file for one host, made from a valid chain.
 struct ServerPinFile {
-    /// Which certificate's key is pinned.
+    /// The certificate whose key is pinned.
     enum Place: String, CaseIterable {
         case leaf
-        /// The authority that signed the server's certificate, below the root.
+        /// The authority that issued the server's certificate, below the root.
         case intermediate
         case root
     }
 
     private let draft: PinFileDraft
-    /// What was pinned and what that means, for the standard error.
+    /// A description of the pins and their meaning, for the standard error.
     let explanation: String
 
     /// - Parameters:
-    ///   - chain: as validated, the server's certificate first.
-    ///   - anchorFile: anchors that the system does not have: a file, by its whole path.
-    ///   - newKey: the pin of a key made just now, and its file.
+    ///   - chain: the validated chain, the server's certificate first.
+    ///   - anchorFile: the absolute path of anchors that the system does not have.
+    ///   - newKey: the pin of a new key, and its file.
     /// - Throws: when the chain has no certificate at that place.
     init(
         server: ServerAddress,
@@ -78,7 +78,7 @@ struct ServerPinFile {
         }
     }
 
-    /// The key that passes when the pinned one is gone: the next one up.
+    /// The backup key for the pinned one: the key of the next certificate up.
     private static func backup(for place: Place, of chain: [Certificate]) -> Certificate? {
         switch place {
         case .leaf: chain.count > 1 ? chain[1] : nil

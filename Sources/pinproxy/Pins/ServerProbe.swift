@@ -3,22 +3,22 @@ import IOCore
 import ServerTrust
 import SessionCore
 
-/// What a server shows of itself: a TLS handshake through the session core, and not a byte of a request.
+/// The TLS handshake of a server, made through the session core without sending a request.
 struct ServerProbe {
     /// The chain, and whether it is valid for the host.
     var evaluation: TrustEvaluation
-    /// The address, the TLS version and the cipher, of a server that was refused, too.
+    /// The address, the TLS version and the cipher, for a refused server too.
     var connection: ConnectionInfo?
-    /// Seconds since 1970, when it was done.
+    /// The time of the probe, in seconds since 1970.
     let time = Clock.realtime / 1_000_000
 
-    /// What to know of the chain beside that.
+    /// Further facts about the chain.
     var warnings: [ChainWarning] { ChainWarning.all(evaluation, connection, now: time) }
 
-    /// Connects, and judges the chain by no pins: chain and host alone.
+    /// Connects, and evaluates chain and host without any pins.
     ///
     /// - Parameters:
-    ///   - address: where to connect to instead.
+    ///   - address: the address to connect to instead.
     ///   - timeout: for name lookup, TCP and TLS together.
     init(
         _ server: ServerAddress,
@@ -43,7 +43,7 @@ struct ServerProbe {
         var attempt = try connect(.http1)
         if attempt.wantsHTTP2 { attempt = try connect(.http2) }
         let error = attempt.error
-        // A chain that is refused comes with the error, for the handshake ends there.
+        // A refused chain is in the error, because the handshake ends there.
         guard let evaluation = attempt.evaluation ?? error?.evaluation else {
             var message = error?.details ?? "\(server) showed no certificate"
             if message.hasSuffix(".") { message.removeLast() }
@@ -58,13 +58,13 @@ struct ServerProbe {
     }
 }
 
-/// One connection, up to the moment at which a request would go out.
+/// One connection, up to the point at which a request would be sent.
 private struct Attempt {
     let evaluation: TrustEvaluation?
     let connection: ConnectionInfo?
     let error: SessionError?
 
-    /// Whether the server has ended the handshake for want of another protocol (RFC 7301, section 3.2).
+    /// Whether the server has ended the handshake because it supports no offered protocol (RFC 7301, section 3.2).
     var wantsHTTP2: Bool { error?.details.contains("no application protocol") ?? false }
 
     init(_ endpoint: Endpoint) throws(CommandFailure) {
@@ -87,7 +87,7 @@ private struct Attempt {
     }
 }
 
-/// Ends the task when the connection is there: nothing has been sent by then.
+/// Ends the task when the connection is established; nothing has been sent by then.
 private final class ProbeDelegate: LoopTaskDelegate {
     private(set) var evaluation: TrustEvaluation?
 

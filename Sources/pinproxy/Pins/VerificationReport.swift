@@ -3,7 +3,7 @@ import ServerTrust
 import SessionCore
 import StrictJSON
 
-/// What `pins verify` prints: for people, or one JSON object a line.
+/// The output of `pins verify`: for people, or one JSON object on each line.
 struct VerificationReport {
     var checks: [PinCheck]
     var style: TerminalStyle

@@ -4,16 +4,16 @@ import IOCore
 import ProxyCore
 import ServerTrust
 
-/// The admin listener of a running proxy, as a command asks it.
+/// The admin listener of a running proxy, used by commands.
 struct AdminListener {
     let endpoint: ListenerConfiguration.Endpoint
 
-    /// Where `--config` or `--admin` say that it is; 127.0.0.1:8081 without either.
+    /// The address from `--config` or `--admin`; 127.0.0.1:8081 without either.
     init(_ arguments: Arguments, of command: Command) throws(CommandFailure) {
         endpoint = try Self.endpoint(arguments, of: command)
     }
 
-    /// Asks, and takes an answer of a pinproxy's admin listener alone.
+    /// Sends a request, and accepts only the response of a pinproxy's admin listener.
     ///
     /// - Parameter target: path and query.
     func request(_ target: String, method: String = "GET", patience: Duration) throws(CommandFailure)
@@ -41,14 +41,14 @@ struct AdminListener {
         case ETIMEDOUT where "\(failure.call)" == "read":
             CommandFailure(
                 .unavailable,
-                "no answer from \(endpoint) within \(Self.shown(patience))",
+                "no response from \(endpoint) within \(Self.shown(patience))",
                 remedy:
-                    "an admin listener answers at once: another program listens there, or pinproxy is stuck and needs a restart"
+                    "an admin listener responds at once: another program listens there, or pinproxy is stuck and needs a restart"
             )
         default:
             CommandFailure(
                 .unavailable,
-                "nothing answers at \(endpoint): \(failure.reason)",
+                "nothing listens at \(endpoint): \(failure.reason)",
                 remedy: "start pinproxy with an admin listener there, or name another with --admin"
             )
         }
@@ -62,7 +62,7 @@ struct AdminListener {
     private var hungUp: CommandFailure {
         CommandFailure(
             .unavailable,
-            "\(endpoint) closed the connection without an answer: it may be a port that speaks TLS, which no admin listener does",
+            "\(endpoint) closed the connection without a response: it may be a port that speaks TLS, which no admin listener does",
             remedy: Self.otherListener
         )
     }
@@ -70,7 +70,7 @@ struct AdminListener {
     private static let otherListener =
         "name the admin listener with --admin; pinproxy tells where it is when it starts (\"listener\":\"admin\")"
 
-    /// Any server may answer with 200. An admin listener says in each answer what it is.
+    /// Checks the field that identifies an admin listener: any server may respond with 200.
     private func recognise(_ response: PlainClient.Response) throws(CommandFailure) {
         if response.field("Pinproxy-Admin") != nil, response.status > 0 { return }
         // The content type of an alert (RFC 8446, section 5.1).
@@ -146,7 +146,7 @@ struct AdminListener {
 }
 
 extension ListenerConfiguration.Endpoint {
-    /// The same for who connects: what listens everywhere is there on loopback too.
+    /// The address to connect to: a listener at a wildcard address is reached on loopback.
     fileprivate var reachable: Self {
         guard case .address(var address) = self, address.address.isUnspecified else { return self }
         address.address = address.address.isIPv4 ? IPAddress(ipv4: 0x7F00_0001) : IPAddress(ipv6High: 0, low: 1)
@@ -168,6 +168,6 @@ extension Command.Option {
     static let patience = Command.Option(
         name: "timeout",
         value: "TIME",
-        summary: "how long to wait for the answer: 500ms, 5s (the default), 1m"
+        summary: "how long to wait for the response: 500ms, 5s (the default), 1m"
     )
 }

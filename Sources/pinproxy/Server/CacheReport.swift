@@ -1,16 +1,16 @@
 import ServerTrust
 import StrictJSON
 
-/// What the admin listener tells of the cache, for people.
+/// The cache's data from the admin listener, for people.
 enum CacheReport {
-    /// A stored answer.
+    /// A stored response.
     struct Entry {
         var url: String
         var user: String?
         var status: Int
-        /// Of the body.
+        /// The size of the body.
         var bytes: Int
-        /// Times by RFC 3339.
+        /// Times in the form of RFC 3339.
         var stored: String
         var freshUntil: String
         var tags: [String]
@@ -32,7 +32,7 @@ enum CacheReport {
 
     // MARK: Reading
 
-    /// - Parameter body: of `/cache/entries`.
+    /// - Parameter body: the document of `/cache/entries`.
     static func entries(_ body: String) throws(CommandFailure) -> [Entry] {
         let elements = try object(body).elements("entries")
         guard let elements else { throw strange }
@@ -58,7 +58,7 @@ enum CacheReport {
         return entries
     }
 
-    /// What an error's document says to people; nil where it is none.
+    /// The text for people in an error document; nil for another document.
     static func problem(_ body: String) -> String? {
         guard let object = try? object(body), let detail = object.string("detail") else { return nil }
         return TextLayout.printable(detail)
@@ -76,7 +76,7 @@ enum CacheReport {
     private static var strange: CommandFailure {
         CommandFailure(
             .protocolError,
-            "the answer is none of an admin listener's",
+            "the response is not one of an admin listener",
             remedy: "look at what listens there"
         )
     }
@@ -100,7 +100,7 @@ enum CacheReport {
         }.joined()
     }
 
-    /// - Parameter body: of `/cache`.
+    /// - Parameter body: the document of `/cache`.
     static func figures(_ body: String) throws(CommandFailure) -> String {
         let root = try object(body)
         guard let requests = root.object("requests"), let stored = number(root, "stored"),
@@ -114,7 +114,7 @@ enum CacheReport {
         let total = counts.reduce(0) { $0 + $1.count }
         let answered = counts[0].count + counts[1].count + counts[2].count
         var rows = [
-            ("requests", total == 0 ? "0" : "\(total), \(answered * 100 / total) % of them answered out of the cache")
+            ("requests", total == 0 ? "0" : "\(total), \(answered * 100 / total) % of them from the cache")
         ]
         for (name, count) in counts { rows.append(("  \(name)", "\(count)")) }
         rows.append(("stored", "\(stored)"))
@@ -137,16 +137,16 @@ enum CacheReport {
             let capacity = number(object, "capacity"), let evictions = number(object, "evictions")
         else { throw strange }
         return
-            "\(entries == 1 ? "1 answer" : "\(entries) answers"), \(size(bytes)) of \(size(capacity)), \(evictions) evicted"
+            "\(entries == 1 ? "1 response" : "\(entries) responses"), \(size(bytes)) of \(size(capacity)), \(evictions) evicted"
     }
 
-    /// - Parameter body: of a DELETE.
+    /// - Parameter body: the document of a DELETE.
     static func removed(_ body: String) throws(CommandFailure) -> String {
         guard let count = number(try object(body), "removed") else { throw strange }
-        return count == 1 ? "1 answer removed\n" : "\(count) answers removed\n"
+        return count == 1 ? "1 response removed\n" : "\(count) responses removed\n"
     }
 
-    /// In the largest unit of which there is one at least, with one digit behind the point: `1.5MB`.
+    /// The size in the largest unit of which there is at least one, with one decimal: `1.5MB`.
     static func size(_ bytes: Int) -> String {
         for (unit, shift) in [("GB", 30), ("MB", 20), ("KB", 10)] where bytes >= 1 << shift {
             let tenths = (bytes >> shift) * 10 + ((bytes & ((1 << shift) - 1)) * 10) >> shift

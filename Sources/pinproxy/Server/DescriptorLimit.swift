@@ -2,7 +2,7 @@ import Glibc
 import IOCore
 import ProxyCore
 
-/// How many files and sockets the system lets this process have open (getrlimit(2)).
+/// The limit of open files and sockets of this process (getrlimit(2)).
 enum DescriptorLimit {
     /// Raises the soft limit, which is 1,024 on most systems, to the hard one.
     static func raise() {
@@ -13,7 +13,7 @@ enum DescriptorLimit {
         setrlimit(files, &limit)
     }
 
-    /// Tells when that is too low for the connections that the configuration allows.
+    /// Warns when the limit is too low for the connections that the configuration allows.
     static func warnIfTooLow(_ server: ProxyServer) {
         let configuration = server.snapshot.configuration
         guard let (connections, shares) = server.descriptorShortage else { return }

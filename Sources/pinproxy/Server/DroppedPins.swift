@@ -4,11 +4,11 @@ import ProxyCore
 import ServerTrust
 import StrictJSON
 
-/// What hosts would be protected less after a reload: a file that was removed, perhaps only for a moment or by mistake,
-/// looks like one that is not wanted any more.
+/// The hosts that would be protected less after a reload. A file that was removed by mistake, or for a moment, looks
+/// like one that was removed on purpose.
 struct DroppedPins {
     private let losses: ProtectionLosses
-    /// So many are named; the rest is counted.
+    /// The number of hosts that are named; the rest is counted.
     private static let named = 20
 
     init(from old: PinnedDomains, to new: PinnedDomains) {
@@ -17,13 +17,13 @@ struct DroppedPins {
 
     static let code = "pins_dropped"
 
-    /// How many hosts.
+    /// The number of hosts.
     var count: Int { losses.hosts.count }
     var isEmpty: Bool { losses.losses.isEmpty }
 
     private var changes: [String] { losses.losses.prefix(Self.named).map { "\($0.host): \($0.change)" } }
 
-    /// Why changed files alone do not bring it about.
+    /// The issue that explains why changed files alone are not enough for this.
     func refusal(file: String) -> DocumentIssue {
         let more = losses.losses.count - changes.count
         let rest = more > 0 ? "; and \(more) more" : ""

@@ -2,17 +2,17 @@ import ProxyCore
 import ServerTrust
 import StrictJSON
 
-/// The configuration that a command names, read whole, or the failure that the command ends with.
+/// The complete configuration of a command, or the failure that ends the command.
 enum LoadedConfiguration {
-    /// Prints every issue, one a line, when there is any.
+    /// Prints every issue on a line of its own, if there are any.
     ///
-    /// - Returns: the policy, and what is to be told at every start.
+    /// - Returns: the policy, and the warnings for every start.
     static func load(_ path: String) throws(CommandFailure) -> (PolicySnapshot, warnings: [DocumentIssue]) {
         let (snapshot, outcome) = try loadRecorded(path)
         return (snapshot, outcome.warnings)
     }
 
-    /// The same with all that the load found, to begin reloads from.
+    /// Loads like `load`, and returns the record of the files, with which reloads begin.
     static func loadRecorded(
         _ path: String
     ) throws(CommandFailure) -> (PolicySnapshot, ConfigurationLoader.Outcome) {
@@ -33,12 +33,13 @@ enum LoadedConfiguration {
         return (snapshot, outcome)
     }
 
-    /// The warnings for a person.
+    /// Prints the warnings for a person.
     static func show(_ warnings: [DocumentIssue]) {
         for warning in warnings { Output.error("pinproxy: warning: \(warning)\n") }
     }
 
-    /// The warnings as a server tells them: one JSON line each. Of pin sets that end soon it tells by itself, day by day.
+    /// Writes the warnings of a server: one JSON line each. Expiring pin sets are left out, because the server logs
+    /// them daily.
     static func printWarnings(_ warnings: [DocumentIssue]) {
         for warning in warnings where warning.code != DocumentIssue.pinSetExpiry {
             EventLine(event: "warning").with("message", warning.description).write()

@@ -2,8 +2,8 @@ import CShims
 import Glibc
 import IOCore
 
-/// The plainest of HTTP clients: it knows neither TLS nor pins. To the demo's proxy it sends what any client with
-/// `http_proxy` sends, to an admin listener what a probe sends.
+/// A minimal HTTP client without TLS and pins. It sends the demo's proxy the same as any client with `http_proxy`, and
+/// an admin listener the same as a probe.
 enum PlainClient {
     struct Response {
         var head: [String]
@@ -27,7 +27,7 @@ enum PlainClient {
 
     /// Sends one request without a body and reads to the end of the connection.
     ///
-    /// - Parameter patience: for all of it.
+    /// - Parameter patience: the time limit for everything together.
     static func send(
         _ method: String,
         _ target: String,
@@ -45,7 +45,7 @@ enum PlainClient {
         let descriptor = pinproxy_stream_socket(family)
         guard descriptor >= 0 else { throw IOFailure(code: -descriptor, during: "socket") }
         let socket = StreamSocket(adopting: descriptor)
-        // Non-blocking: the connection is there when the socket is writable.
+        // Non-blocking: the connection is established when the socket is writable.
         let code = address.withSockaddr { connect(descriptor, $0, $1) == 0 ? 0 : errno } ?? ENAMETOOLONG
         guard code == 0 || code == EINPROGRESS else { throw IOFailure(code: code, during: "connect") }
         var request = ByteBuffer()

@@ -4,10 +4,10 @@ import ProxyCore
 import ServerTrust
 import StrictJSON
 
-/// Takes changed configuration and pin files in while the proxy serves: on SIGHUP, and when the files have changed.
+/// Applies changed configuration and pin files while the proxy serves: on SIGHUP, and when files have changed.
 ///
-/// What cannot be loaded leaves everything as it is, with one event line for each thing that is wrong. Loads are
-/// blocking disk I/O and happen on the thread that calls, never on a loop.
+/// A load with an error changes nothing, and writes one event line for each error. Loads are blocking disk I/O and run
+/// on the calling thread, never on a loop.
 struct Reloader {
     enum Trigger: String {
         case signal = "SIGHUP"
@@ -16,26 +16,26 @@ struct Reloader {
 
     private let path: String
     private let proxy: ProxyServer
-    /// What is changed in memory in each policy that is loaded.
+    /// The changes made in memory to each loaded policy.
     private let prepare: (inout PolicyParts) throws(CommandFailure) -> Void
-    /// What the last load has read, whether it was good or not.
+    /// The record of the last load, successful or not.
     private var record: FileRecord
     private var watch: FolderWatch?
     /// Files are often changed in several steps, and several files together.
     private var pause = QuietPeriod(quiet: .milliseconds(200), limit: .seconds(5))
     private var complaints: Set<String> = []
-    /// When the memory that a load took is given back: what was replaced by it is let go by then.
+    /// The time for giving back the memory of a load: the replaced objects are released by then.
     private var tidyAt: UInt64?
-    /// The allocator gives back at the next call what it has found free at this one.
+    /// The allocator gives back at one call what it has found free at the call before.
     private var tidiesLeft = 0
     private static let tidyAfter: UInt64 = 2_000_000_000
     private static let tidyAgainAfter: UInt64 = 200_000_000
 
-    /// Begins to watch the files.
+    /// Starts to watch the files.
     ///
     /// - Parameters:
-    ///   - record: what the load has read that the proxy was started with.
-    ///   - prepare: what that load's policy was changed by.
+    ///   - record: the record of the load that the proxy was started with.
+    ///   - prepare: the changes that were made to that load's policy.
     init(
         path: String,
         proxy: ProxyServer,
@@ -50,12 +50,12 @@ struct Reloader {
         tidyLater()
     }
 
-    /// Readable when something may have changed.
+    /// Descriptors that are readable when something may have changed.
     var descriptors: [Int32] { watch.map { [$0.descriptor] } ?? [] }
-    /// When `turn` is due, besides; in nanoseconds of the monotonic clock.
+    /// The next time for `turn`, in nanoseconds of the monotonic clock.
     var deadline: UInt64? { [pause.deadline, tidyAt].compactMap { $0 }.min() }
 
-    /// Looks at what has happened to the files, and loads them when they have come to rest.
+    /// Checks the files for changes, and loads them after a quiet period.
     mutating func turn() {
         if let due = tidyAt, Clock.monotonic >= due {
             SystemMemory.release()
@@ -64,7 +64,7 @@ struct Reloader {
         }
         if watch?.drainChanges() == true { pause.note(at: Clock.monotonic) }
         guard pause.isOver(at: Clock.monotonic) else { return }
-        // Links may lead elsewhere, and folders may be others by now.
+        // Links and folders may have been replaced meanwhile.
         watchAgain()
         guard !record.isCurrent else {
             EventLine(event: "unchanged").with("trigger", Trigger.files.rawValue).write(.debug, at: level)
@@ -73,12 +73,12 @@ struct Reloader {
         load(.files)
     }
 
-    /// SIGHUP: a load in any case, and a task log that is a file is opened anew.
+    /// SIGHUP: loads in any case, and reopens a task log that is a file.
     mutating func hangUp() {
         load(.signal)
     }
 
-    /// SIGUSR1: what is written to files goes to new ones, and nothing is loaded.
+    /// SIGUSR1: reopens the files that are written to, and loads nothing.
     mutating func reopenLogs() {
         guard reopenLog() else { return }
         EventLine(event: "logReopened").with("signal", "SIGUSR1").write(.info, at: level)
@@ -98,7 +98,7 @@ struct Reloader {
         var readings = 0
         while true {
             pause.reset()
-            // Events from here on are of changes during the reading.
+            // Later events are about changes during the reading.
             _ = watch?.drainChanges()
             let outcome = ConfigurationLoader.load(path: path, generation: proxy.snapshot.generation + 1)
             readings += 1
@@ -107,8 +107,8 @@ struct Reloader {
             watchAgain()
             if hasChanged { pause.note(at: Clock.monotonic) }
             guard pause.deadline != nil else { return apply(outcome, trigger) }
-            // Old and new may be mixed in it: a file that is renamed meanwhile can be missing under both names. It will be
-            // read again when the files have come to rest.
+            // The load may have mixed old and new files: a file that is renamed meanwhile can be missing under both
+            // names. The files are read again after the next quiet period.
             if trigger == .files { return }
             guard readings < Self.mostReadings else {
                 reopenLog()
@@ -125,7 +125,7 @@ struct Reloader {
         }
     }
 
-    /// On SIGHUP files that change meanwhile are read so often.
+    /// The number of readings on SIGHUP, when files change meanwhile.
     private static let mostReadings = 5
 
     private func apply(_ outcome: ConfigurationLoader.Outcome, _ trigger: Trigger) {
@@ -139,7 +139,7 @@ struct Reloader {
             var parts = loaded.parts
             try prepare(&parts)
             let dropped = DroppedPins(from: proxy.snapshot.pinnedDomains, to: parts.pinnedDomains)
-            // What a person has not asked for may be a file that is only away for a moment.
+            // Without SIGHUP, a missing file may be one that is away only for a moment.
             guard trigger == .signal || dropped.isEmpty else {
                 proxy.noteReload(.pins)
                 logFailure(dropped.refusal(file: loaded.configuration.pins ?? path), trigger, code: DroppedPins.code)
@@ -168,7 +168,7 @@ struct Reloader {
         }
     }
 
-    /// What keeps a policy that was loaded from being put in place.
+    /// The issue that prevents a loaded policy from being applied.
     private func issue(_ error: any Error) -> DocumentIssue {
         switch error {
         case ProxyServer.StartFailure.log(let log, let cause):
@@ -189,7 +189,7 @@ struct Reloader {
         }
     }
 
-    /// - Returns: false when the task log stays where it was.
+    /// - Returns: false when the task log was not changed.
     @discardableResult
     private func reopenLog() -> Bool {
         do {
@@ -208,7 +208,7 @@ struct Reloader {
             .write(.warning, at: level)
     }
 
-    /// The policy that was there goes on.
+    /// Logs a failed reload; the former policy stays.
     private func logFailure(_ issue: DocumentIssue, _ trigger: Trigger, code: String? = nil) {
         var line = EventLine(event: "reloadFailed")
         if let code { line = line.with("code", code) }
@@ -225,7 +225,7 @@ struct Reloader {
 
     // MARK: Watching
 
-    /// Watches the folders as they are now. Whatever changed before is seen by looking once more.
+    /// Watches the current folders. Earlier changes are found by checking once more.
     private mutating func watchAgain() {
         do throws(IOFailure) {
             let next = try FolderWatch(record.watchedFolders)
@@ -240,7 +240,7 @@ struct Reloader {
         if watch != nil, !record.isCurrent { pause.note(at: Clock.monotonic) }
     }
 
-    /// Once for each thing that is wrong.
+    /// Logs each problem once.
     private mutating func complain(_ message: String) {
         guard complaints.insert(message).inserted else { return }
         EventLine(event: "warning")

@@ -3,7 +3,7 @@ import Glibc
 import IOCore
 import ProxyCore
 
-/// A proxy that serves, from its start to its clean stop.
+/// A running proxy, from its start to its clean stop.
 struct RunningProxy {
     let server: ProxyServer
 
@@ -50,10 +50,10 @@ struct RunningProxy {
         }
     }
 
-    /// The least severe event that is written, now.
+    /// The least severe events that are written now.
     var level: LogConfiguration.Level { server.snapshot.configuration.log.level }
 
-    /// One line a listener, in the order of the configuration, the admin listener last.
+    /// Writes one line for each listener, in the order of the configuration, the admin listener last.
     func logListeners() {
         for (listener, address) in server.listening {
             logListener(listener.mode.rawValue, listener.endpoint, address)
@@ -71,11 +71,11 @@ struct RunningProxy {
         }
     }
 
-    /// Stops accepting, lets the requests under way finish as long as `timeouts.drain` allows, then ends the rest.
+    /// Stops accepting, gives current requests the time of `timeouts.drain`, then ends the rest.
     ///
     /// - Parameters:
-    ///   - keepsIdle: whether clients that ask nothing just now may ask once more; else their connections close at once.
-    ///   - isHurried: asked again and again; true ends the wait.
+    ///   - keepsIdle: whether idle clients may send one more request; otherwise their connections are closed at once.
+    ///   - isHurried: called again and again; true ends the wait.
     func stop(keepsIdle: Bool, hurriedBy isHurried: (_ waitingMilliseconds: Int32) -> Bool) {
         let limit = TimeSpan.milliseconds(server.snapshot.configuration.defaults.timeouts.drain.count)
         // A request at the end of the grace still needs time for its response.
@@ -88,7 +88,7 @@ struct RunningProxy {
         server.stop()
     }
 
-    /// A stop is to take no longer than service managers wait for by default, and longer than clients need from an answer
-    /// to their next request.
+    /// Shorter than the time that service managers wait by default, and longer than the pause of a client between a
+    /// response and its next request.
     private static let longestGrace = TimeSpan.seconds(5)
 }

@@ -1,11 +1,11 @@
 import Glibc
 
-/// A line of the standard error that says how far a long work is, on a terminal and nowhere else.
+/// The progress of a long task as a line of the standard error, on a terminal only.
 struct ProgressLine {
     var total: Int
     private let isOn: Bool
 
-    /// - Parameter minimum: with less to do there is no line.
+    /// - Parameter minimum: a smaller total has no line.
     init(total: Int, minimum: Int) {
         self.total = total
         let isDumb = getenv("TERM").map { String(cString: $0) == "dumb" } ?? true
@@ -16,7 +16,7 @@ struct ProgressLine {
         if isOn { Output.error("\r\u{1b}[K\(done) of \(total)") }
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     func clear() {
         if isOn { Output.error("\r\u{1b}[K") }
     }

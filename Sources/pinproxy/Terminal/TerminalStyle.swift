@@ -1,6 +1,6 @@
 import Glibc
 
-/// Colours and weights (ECMA-48, SGR), for a terminal and nobody else.
+/// Colours and weights (ECMA-48, SGR), for terminals only.
 struct TerminalStyle {
     enum Mark: String {
         case bold = "1"
@@ -12,11 +12,11 @@ struct TerminalStyle {
 
     var isOn: Bool
 
-    /// For the standard output: off when it is no terminal, when the terminal is dumb, and when the user says so
-    /// (no-color.org).
+    /// The style of the standard output: plain when it is no terminal, when the terminal is dumb, and when the user
+    /// wants no colour (no-color.org).
     static var standardOutput: TerminalStyle { style(of: STDOUT_FILENO) }
 
-    /// The same for the standard error.
+    /// The style of the standard error.
     static var standardError: TerminalStyle { style(of: STDERR_FILENO) }
 
     private static func style(of descriptor: Int32) -> TerminalStyle {

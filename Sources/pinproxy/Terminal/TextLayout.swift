@@ -2,8 +2,8 @@
 enum TextLayout {
     static let width = 80
 
-    /// Text of others (a file's comment, a word of the command line) on one line: control characters of a terminal are
-    /// not played back to it.
+    /// Foreign text (a file's comment, a word of the command line) on one line, without control characters for the
+    /// terminal.
     static func printable(_ text: String) -> String {
         let safe = text.unicodeScalars.map { scalar in
             scalar.properties.generalCategory == .control ? "\u{fffd}" : Character(scalar)
@@ -11,7 +11,7 @@ enum TextLayout {
         return String(safe)
     }
 
-    /// Lines of at most `width` columns, broken behind spaces where there are any, else behind commas, else anywhere.
+    /// Lines of at most `width` columns, broken after spaces if there are any, else after commas, else anywhere.
     static func lines(_ text: String, width: Int) -> [String] {
         text.split(separator: "\n", omittingEmptySubsequences: false).flatMap { brokenLine($0, width) }
     }
@@ -21,7 +21,7 @@ enum TextLayout {
         var rest = text
         while rest.count > width {
             let limit = rest.index(rest.startIndex, offsetBy: width)
-            // One more for a space, which need not be shown at the end of a line.
+            // One column more, because a space at the end of a line need not be shown.
             let reach = rest[...limit]
             let end =
                 reach.lastIndex(of: " ").flatMap { $0 > rest.startIndex ? $0 : nil }
@@ -32,8 +32,8 @@ enum TextLayout {
         return lines + [String(rest)]
     }
 
-    /// JSON on lines of at most `width` columns: broken between members where that is possible, so that a line can be
-    /// read by itself.
+    /// JSON on lines of at most `width` columns, broken between members if possible, so that each line can be read by
+    /// itself.
     static func jsonLines(_ text: String, width: Int) -> [String] {
         var lines: [String] = []
         var line = ""
@@ -69,7 +69,7 @@ enum TextLayout {
         return members + [member]
     }
 
-    /// A label and a text beside it, broken into a column of its own.
+    /// A label with a text beside it, wrapped in a column of its own.
     static func row(
         _ label: String,
         _ text: String,

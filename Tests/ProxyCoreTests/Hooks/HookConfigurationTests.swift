@@ -106,7 +106,7 @@ struct HookConfigurationTests {
             redirect(
                 #""then": "rewrite", "to": "*", "addHeaders": { "Authorization": "x" }"#,
                 at: "/addHeaders",
-                says: "whatever host"
+                says: "every host"
             ),
             response(#""status": 200"#, at: "", says: "\"then\" is missing"),
             response(#""then": "allow", "status": 100"#, at: "/status", says: "200 to 599"),

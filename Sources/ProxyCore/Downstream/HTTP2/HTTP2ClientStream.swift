@@ -136,7 +136,7 @@ final class HTTP2ClientStream: HTTP2Stream {
         session.consume(self, count)
     }
 
-    // MARK: The answer
+    // MARK: The response
 
     override func hasRoom() {
         if output.count < connection.shareOfOutput / 4 { exchange?.outputHasRoom() }
