@@ -10,11 +10,11 @@ public struct DecodedImage: Sendable, Hashable {
 
     /// One pixel with 8 bits for each channel, in the file's colour space, mostly sRGB.
     public struct Pixel: Sendable, Hashable {
-        /// From 0 to 255.
+        /// The intensity, from 0 to 255.
         public var red: UInt8
-        /// From 0 to 255.
+        /// The intensity, from 0 to 255.
         public var green: UInt8
-        /// From 0 to 255.
+        /// The intensity, from 0 to 255.
         public var blue: UInt8
         /// The opacity: 255 is opaque. The colours are not multiplied by it.
         public var alpha: UInt8

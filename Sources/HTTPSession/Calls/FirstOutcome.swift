@@ -19,7 +19,7 @@ final class FirstOutcome<Value: Sendable>: @unchecked Sendable {
         waiting?.resume(with: result)
     }
 
-    /// To be called once.
+    /// Waits for the outcome. It must be called only once.
     func value() async throws -> Value {
         try await withCheckedThrowingContinuation { continuation in
             let known = lock.withLock {

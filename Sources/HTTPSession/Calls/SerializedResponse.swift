@@ -14,7 +14,7 @@ extension SerializedResponse: Sendable where Value: Sendable {}
 public struct AnyResponseSerializer: ResponseSerializer {
     private let serializing: @Sendable (DataResponse, HTTPMethod) -> Result<HandOver<Any>, ResponseSerializationError>
 
-    /// The same serializer, whose objects come as `Any`.
+    /// A serializer with the objects of another one, as `Any`.
     public init<Base: ResponseSerializer>(_ base: Base) {
         serializing = { response, method in
             let box = HandOver<Any>()

@@ -6,7 +6,7 @@ public import ServerTrust
 public struct Credential: Sendable, CustomStringConvertible {
     /// How long a session uses it.
     public enum Persistence: Hashable, Sendable {
-        /// For one task.
+        /// The credential is for one task.
         case none
         /// Also for later requests to the same origin, once a server has accepted it.
         case forSession
@@ -14,9 +14,9 @@ public struct Credential: Sendable, CustomStringConvertible {
 
     /// The kinds of proof. Each is for its own kind of challenge.
     public enum Kind: Sendable {
-        /// For Basic and Digest.
+        /// A user name and a password, for Basic and Digest.
         case password(user: String, password: String)
-        /// For Bearer; sent over TLS alone.
+        /// A token for Bearer, which is sent over TLS alone.
         case bearer(token: String)
         /// A client certificate with its key.
         case identity(ClientIdentity)

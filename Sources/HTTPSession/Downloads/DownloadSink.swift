@@ -103,7 +103,7 @@ final class DownloadSink: BodySink, @unchecked Sendable {
         guard head.status != 206 || request.fields.value(for: "Range") != nil else {
             return .end(SessionError(.responseInvalid, "The origin sent a part of the file; the whole was asked for."))
         }
-        // A part that the caller asked for cannot be the beginning of the whole.
+        // A part that the caller requested cannot be the beginning of a complete file.
         validator = head.status == 200 && request.method == .get ? ResumeData.validator(of: head) : nil
         if file == nil {
             let made = makeFile()

@@ -54,7 +54,7 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
         /// The largest number of refreshes in this period.
         public var maximumAttempts: Int
 
-        /// Five in thirty seconds, unless told otherwise.
+        /// A limit, by default of five refreshes in thirty seconds.
         public init(interval: Duration = .seconds(30), maximumAttempts: Int = 5) {
             self.interval = interval
             self.maximumAttempts = maximumAttempts

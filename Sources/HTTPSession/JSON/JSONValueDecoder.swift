@@ -6,7 +6,7 @@ public struct JSONValueDecoder: DataDecoder {
     /// Options for reading the bytes.
     public var readingOptions: JSONReadingOptions
 
-    /// Strict JSON of 512 levels, unless told otherwise.
+    /// A decoder that by default reads strict JSON of at most 512 levels.
     public init(readingOptions: JSONReadingOptions = JSONReadingOptions()) {
         self.readingOptions = readingOptions
     }

@@ -37,7 +37,7 @@ final class SessionThread: @unchecked Sendable {
     /// Behind `lock`.
     private var gate = Gate()
     private static let endpointLimit = 4096
-    /// For the loop: credentials that an origin has accepted, and that are sent there before it asks.
+    /// Credentials that an origin has accepted, and that are sent there before it asks. For the loop.
     var authorizers: [Origin: Authorizer] = [:]
     static let authorizerLimit = 1024
 

@@ -23,7 +23,7 @@ struct RequestURL: Sendable {
 }
 
 extension HTTPFields {
-    /// Adds the fields of `other` whose names are not here.
+    /// Adds the fields of `other` that have other names than those here.
     mutating func appendMissing(of other: HTTPFields) {
         let present = self
         for index in 0..<other.count where present.first(named: other.name(at: index)) == nil {

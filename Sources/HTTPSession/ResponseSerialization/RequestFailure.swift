@@ -17,7 +17,7 @@ public indirect enum RequestFailure: Error, Sendable, CustomStringConvertible {
     /// The metrics of the latest attempt; nil when nothing was sent.
     public var metrics: TaskMetrics? { sessionError?.metrics ?? response?.metrics }
 
-    /// Of the latest attempt.
+    /// The session's error in the latest attempt; nil for other failures.
     public var sessionError: SessionError? {
         switch self {
         case .session(let error): error
@@ -27,7 +27,7 @@ public indirect enum RequestFailure: Error, Sendable, CustomStringConvertible {
         }
     }
 
-    /// Of the latest attempt.
+    /// The serializer's error in the latest attempt; nil for other failures.
     public var serializationError: ResponseSerializationError? {
         switch self {
         case .serialization(let error): error

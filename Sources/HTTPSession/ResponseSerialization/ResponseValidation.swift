@@ -12,7 +12,7 @@ public struct ResponseValidation: Sendable {
     public var emptyRequestMethods: Set<HTTPMethod> = [.head]
 
     /// - Parameters:
-    ///   - acceptableStatusCodes: 200 to 299, unless told otherwise; nil for any.
+    ///   - acceptableStatusCodes: by default 200 to 299; nil for any.
     ///   - acceptableContentTypes: media types, `*` standing for any type or subtype; nil for any, and none.
     public init(acceptableStatusCodes: Set<Int>? = Set(200..<300), acceptableContentTypes: [String]? = nil) {
         self.acceptableStatusCodes = acceptableStatusCodes

@@ -19,7 +19,7 @@ public struct TaskProgress: Sendable, Equatable {
         self.totalBytes = totalBytes
     }
 
-    /// From 0 to 1; nil while the total is not known.
+    /// The progress from 0 to 1; nil while the total is not known.
     public var fraction: Double? {
         guard let totalBytes else { return nil }
         return totalBytes > 0 ? min(1, Double(completedBytes) / Double(totalBytes)) : 1

@@ -16,7 +16,7 @@ public class SessionTask: @unchecked Sendable {
     /// The collected data, and the hooks of this task alone.
     public let delegate: TaskDelegate
     let session: SessionThread
-    /// For the loop alone.
+    /// The execution of the task, for the loop alone.
     private lazy var execution = TaskExecution(self)
 
     /// Continues with the execution of another task. On the loop.

@@ -149,9 +149,9 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         }
     }
 
-    /// What the request wants of the cache; nil for tasks that do not use it.
+    /// The request's cache policy; nil for tasks that do not use the cache.
     ///
-    /// - Throws: `notStored` for a request that is to be answered by the cache alone.
+    /// - Throws: `notStored` when the policy forbids a request to the origin.
     private func cachePolicy(_ request: HTTPRequest, of task: SessionTask) throws(SessionError) -> CachePolicy? {
         let policy = request.cachePolicy ?? session.configuration.cachePolicy
         if task is DataTask { return policy }

@@ -76,7 +76,7 @@ package struct Problem: Error, Sendable {
     /// Makes the problem for the error that ended a task.
     package init(_ error: SessionError) {
         self.init(
-            Code(rawValue: error.code.rawValue) ?? .internal,
+            Code(error.code),
             error.details,
             evaluation: error.evaluation
         )
@@ -214,5 +214,41 @@ extension Problem.Code {
         case .cancelled: "The request was cancelled"
         case .internal: "The proxy failed"
         }
+    }
+}
+
+extension Problem.Code {
+    /// The code for the error that ended a task.
+    init(_ code: SessionError.Code) {
+        self =
+            switch code {
+            case .pinMismatch: .pinMismatch
+            case .pinSetExpired: .pinSetExpired
+            case .pinForbidden: .pinForbidden
+            case .certificateUntrusted: .certificateUntrusted
+            case .certificateExpired: .certificateExpired
+            case .certificateHostMismatch: .certificateHostMismatch
+            case .certificateRevoked: .certificateRevoked
+            case .stapleMissing: .stapleMissing
+            case .tlsHandshakeFailed: .tlsHandshakeFailed
+            case .dnsFailed: .dnsFailed
+            case .dnsTimeout: .dnsTimeout
+            case .connectFailed: .connectFailed
+            case .connectTimeout: .connectTimeout
+            case .responseTimeout: .responseTimeout
+            case .stalled: .stalled
+            case .responseInvalid: .responseInvalid
+            case .responseTruncated: .responseTruncated
+            case .responseTooLarge: .responseTooLarge
+            case .addressDenied: .addressDenied
+            case .requestInvalid: .requestInvalid
+            case .redirectDenied: .redirectDenied
+            case .fileFailed: .fileFailed
+            case .notStored: .notStored
+            case .limitReached: .limitReached
+            case .sessionInvalidated: .sessionInvalidated
+            case .cancelled: .cancelled
+            case .internal: .internal
+            }
     }
 }

@@ -8,7 +8,7 @@ import IOCore
 final class CachedDelivery: @unchecked Sendable {
     private let task: LoopTask
     private let loop: EventLoop
-    private let answer: CacheTransaction.Response
+    private let response: CacheTransaction.Response
     private let disk: DiskStore?
     private var position: Int
     private var isReading = false
@@ -18,12 +18,12 @@ final class CachedDelivery: @unchecked Sendable {
 
     private static let pieceSize = 64 << 10
 
-    init(_ answer: CacheTransaction.Response, from disk: DiskStore?, to task: LoopTask, _ loop: EventLoop) {
-        self.answer = answer
+    init(_ response: CacheTransaction.Response, from disk: DiskStore?, to task: LoopTask, _ loop: EventLoop) {
+        self.response = response
         self.disk = disk
         self.task = task
         self.loop = loop
-        position = answer.head.body.lowerBound
+        position = response.head.body.lowerBound
         transaction.resourceFetchType = .localCache
         transaction.fetchStart = task.elapsed
     }
@@ -39,7 +39,7 @@ final class CachedDelivery: @unchecked Sendable {
     func stop() { isOver = true }
 
     func start() {
-        let stored = answer.head
+        let stored = response.head
         let head = ResponseHead(
             status: stored.status,
             fields: stored.fields,
@@ -57,9 +57,9 @@ final class CachedDelivery: @unchecked Sendable {
         isPassing = true
         defer { isPassing = false }
         while !isOver, !isReading, !task.receivePaused {
-            let end = min(position + Self.pieceSize, answer.head.body.upperBound)
+            let end = min(position + Self.pieceSize, response.head.body.upperBound)
             guard position < end else { return task.finish(nil) }
-            switch answer.body {
+            switch response.body {
             case .memory(let bytes):
                 let piece = bytes.span.extracting(position..<end)
                 position = end

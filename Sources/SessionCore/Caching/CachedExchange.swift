@@ -152,7 +152,7 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
     private func didLookUp(_ step: CacheTransaction.Step) {
         guard !isOver else { return }
         switch step {
-        case .respond(let answer): deliver(answer)
+        case .respond(let stored): deliver(stored)
         case .forward(let fields): ask(fields)
         case .gatewayTimeout: task.finish(.notStored)
         }
@@ -182,14 +182,14 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
         return timeouts
     }
 
-    private func deliver(_ answer: CacheTransaction.Response) {
+    private func deliver(_ stored: CacheTransaction.Response) {
         guard !isOver else { return }
         guard refreshFields == nil else { return task.finish(nil) }
         state = .delivering
         task.isAnsweredByCache = true
-        let delivery = CachedDelivery(answer, from: session.cache?.responses.store.disk, to: task, session.loop)
+        let delivery = CachedDelivery(stored, from: session.cache?.responses.store.disk, to: task, session.loop)
         self.delivery = delivery
-        if answer.refreshes { refresh() }
+        if stored.refreshes { refresh() }
         delivery.start()
     }
 
@@ -236,7 +236,7 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
         guard !isOver else { return }
         switch step {
         case .relay: relay()
-        case .respond(let answer): replace(.deliver(answer))
+        case .respond(let stored): replace(.deliver(stored))
         case .again(let fields): replace(.ask(fields))
         case .gatewayTimeout: replace(.fail)
         }
@@ -275,7 +275,7 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
         session.loop.atEndOfTurn { [self] in
             guard !isOver, state == .replacing else { return }
             switch next {
-            case .deliver(let answer): deliver(answer)
+            case .deliver(let stored): deliver(stored)
             case .ask(let fields): ask(fields)
             case .fail: task.finish(.notStored)
             }
@@ -337,7 +337,7 @@ final class CachedExchange: LoopTaskDelegate, @unchecked Sendable {
     private func failed(_ error: SessionError) {
         transaction.originDidFail(error.originFailure) { [self] step in
             guard !isOver else { return }
-            if case .respond(let answer)? = step { deliver(answer) } else { task.finish(error) }
+            if case .respond(let stored)? = step { deliver(stored) } else { task.finish(error) }
         }
     }
 }

@@ -107,3 +107,20 @@ public struct SessionError: Error, Sendable, CustomStringConvertible {
 
     public var description: String { "\(code.rawValue): \(details)" }
 }
+
+extension SessionError.Code {
+    /// The code of a rejection by the security policy.
+    init(_ failure: TrustFailure) {
+        self =
+            switch failure {
+            case .pinMismatch: .pinMismatch
+            case .pinSetExpired: .pinSetExpired
+            case .pinForbidden: .pinForbidden
+            case .certificateUntrusted: .certificateUntrusted
+            case .certificateExpired: .certificateExpired
+            case .certificateHostMismatch: .certificateHostMismatch
+            case .certificateRevoked: .certificateRevoked
+            case .stapleMissing: .stapleMissing
+            }
+    }
+}

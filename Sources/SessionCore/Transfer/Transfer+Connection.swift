@@ -135,7 +135,7 @@ extension Transfer {
                 connection = record.info
                 let lapse = trust.evaluation.lapse(at: pool.loop.wallClock / 1_000_000)
                 failure = SessionError(
-                    lapse.flatMap { SessionError.Code(rawValue: $0.rawValue) } ?? .certificateUntrusted,
+                    lapse.map { SessionError.Code($0) } ?? .certificateUntrusted,
                     "The verdict on \(endpoint.host) does not hold any more.",
                     evaluation: trust.evaluation
                 )

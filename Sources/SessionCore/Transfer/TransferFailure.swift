@@ -87,7 +87,7 @@ struct TransferFailure {
     }
 
     private func trustError(_ evaluation: TrustEvaluation) -> SessionError {
-        let code = evaluation.failure.flatMap { SessionError.Code(rawValue: $0.rawValue) } ?? .certificateUntrusted
+        let code = evaluation.failure.map { SessionError.Code($0) } ?? .certificateUntrusted
         let remedy = evaluation.remedy.isEmpty ? "" : " \(Self.sentence(evaluation.remedy))"
         return SessionError(code, "\(Self.sentence(evaluation.reason))\(remedy)", evaluation: evaluation)
     }
