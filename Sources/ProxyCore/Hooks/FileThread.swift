@@ -3,46 +3,18 @@ import IOCore
 /// The thread that waits for the disk instead of the workers: for replay buffers, and for responses that become files.
 /// It starts with its first work.
 ///
-/// `@unchecked Sendable`: `loop`, `thread` and `isStopped` are behind `lock`; `folders` is touched by its work alone.
+/// `@unchecked Sendable`: only work on this thread uses `folders`.
 final class FileThread: @unchecked Sendable {
     /// Used by work on this thread alone.
     let folders = DownloadFolders()
-    private let lock = PosixLock()
-    private var loop: EventLoop?
-    private var thread: LoopThread?
-    private var isStopped = false
+    private let thread = WorkThread(name: "files")
 
     /// Runs work on this thread, in the order of the calls.
     ///
     /// - Returns: false when there is no thread and none can be started; the work is dropped then.
     @discardableResult
-    func submit(_ work: @escaping @Sendable () -> Void) -> Bool {
-        guard let loop = started() else { return false }
-        loop.submit(work)
-        return true
-    }
+    func submit(_ work: @escaping @Sendable () -> Void) -> Bool { thread.submit(work) }
 
-    private func started() -> EventLoop? {
-        lock.withLock {
-            if isStopped { return nil }
-            if let loop { return loop }
-            guard let made = try? EventLoop(), let running = try? LoopThread(name: "files", { made.run() }) else {
-                return nil
-            }
-            loop = made
-            thread = running
-            return made
-        }
-    }
-
-    /// Waits for the current work, and drops work that has not begun.
-    func stop() {
-        let running: (EventLoop?, LoopThread?) = lock.withLock {
-            isStopped = true
-            defer { (loop, thread) = (nil, nil) }
-            return (loop, thread)
-        }
-        running.0?.stop()
-        running.1?.join()
-    }
+    /// Waits for the work that is being done, and drops the rest.
+    func stop() { thread.stop() }
 }
