@@ -10,7 +10,7 @@ extension Unicode.Scalar {
 }
 
 extension String {
-    /// Outside text for one line of a message: what would disturb the line becomes U+FFFD.
+    /// External text for one line of a message: characters that would disturb the line become U+FFFD.
     package var legible: String {
         guard unicodeScalars.contains(where: \.disturbsLine) else { return self }
         var result = ""
@@ -22,7 +22,7 @@ extension String {
 }
 
 package enum LegibleText {
-    /// Outside text cut to a length that fits a message, without what would disturb its line.
+    /// External text, truncated to a length that fits a message, without characters that would disturb its line.
     package static func excerpt(_ text: String) -> String {
         let start = text.unicodeScalars.prefix(60)
         let cut = start.endIndex == text.unicodeScalars.endIndex ? "" : "…"

@@ -1,4 +1,4 @@
-/// Guesses what a misspelt key was meant to be.
+/// Guesses the intended key from a misspelt one.
 package enum Spelling {
     /// The candidate nearest to `word`, if one is near enough to be worth naming.
     package static func nearest(to word: String, among candidates: [String]) -> String? {

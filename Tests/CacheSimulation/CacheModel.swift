@@ -1,4 +1,4 @@
-/// A request as the model knows it.
+/// The model's form of a request.
 struct ModelRequest {
     enum Policy { case `protocol`, reload, elseLoad, dontLoad }
 
@@ -23,11 +23,11 @@ struct ModelRequest {
     var hasCredentials: Bool { fields.has("authorization") }
 }
 
-/// A stored response as the model has it.
+/// The model's form of a stored response.
 struct ModelEntry {
     var status: Int
     var fields: ModelFields
-    /// What Vary names, sorted, and what the request had there.
+    /// The names in Vary, sorted, with the request's values.
     var selecting: [[String?]]
     var requestTime: Int
     var responseTime: Int
@@ -36,11 +36,11 @@ struct ModelEntry {
     var body: String
     var tags: Set<String>
     var isMarkedStale = false
-    /// Tells heads apart; two copies of one head have the same.
+    /// Identifies a head; copies of a head share it.
     var head = 0
-    /// Tells objects in memory apart.
+    /// Identifies an object in memory.
     var object = 0
-    /// Of a body in a file; nil for a small one.
+    /// The number of a body in a file; nil for a small one.
     var file: Int?
 
     var control: ModelDirectives { ModelDirectives(fields) }
@@ -50,7 +50,7 @@ struct ModelEntry {
     var hasValidator: Bool { etag != nil || lastModified != nil }
 }
 
-/// RFC 9111 in short, with the choices that docs/caching.md tells of; its own reading and its own arithmetic.
+/// A short model of RFC 9111, with the choices of docs/caching.md, and with independent parsing and arithmetic.
 struct CacheModel {
     let isShared: Bool
 
@@ -81,7 +81,7 @@ struct CacheModel {
             control.has("public") || control["max-age"] != nil || fields.has("expires")
             || (isShared ? control["s-maxage"] != nil : control.says("private"))
         if !hasLifetime, !Self.heuristic.contains(status) { return .no }
-        // What the client wants of this exchange says nothing against what is stored already.
+        // The client's directives for this exchange do not affect the stored response.
         return request.control.has("no-store") || request.control.isMalformed ? .notForThisRequest : .yes
     }
 
@@ -176,9 +176,9 @@ struct CacheModel {
         return elsewhere
     }
 
-    /// After the origin was asked in vain (4.3.3, 5.2.2.2, RFC 5861 4).
+    /// The decision after a failed request to the origin (4.3.3, 5.2.2.2, RFC 5861 4).
     ///
-    /// - Returns: nil where the failure is the answer.
+    /// - Returns: nil when the failure is passed on.
     func use(after failure: Failure, _ request: ModelRequest, _ entry: ModelEntry?, _ now: Int, isDoubted: Bool) -> Use?
     {
         guard let entry, request.isAnswerable else { return nil }
@@ -209,7 +209,7 @@ struct CacheModel {
 
     func answer(_ request: ModelRequest, _ entry: ModelEntry, _ now: Int, cookies: [String] = []) -> Answer {
         var fields = entry.fields
-        // A cookie that comes with a validation is for the client that asked.
+        // A cookie in a 304 is for the client of the request.
         if !cookies.isEmpty { fields.lines.removeAll { $0.name == "set-cookie" } }
         fields.lines += cookies.map { (name: "set-cookie", value: $0) }
         let body = request.method == "HEAD" ? "" : entry.body
@@ -244,7 +244,7 @@ struct CacheModel {
         return (entry.lastModified ?? entry.date) <= since
     }
 
-    /// - Returns: nil for the whole, an empty one for none of it.
+    /// - Returns: nil for the whole body, an empty range for none.
     static func range(_ request: ModelFields, _ entry: ModelEntry) -> Range<Int>? {
         guard let text = request.first("range"), text.hasPrefix("bytes="), !text.contains(",") else { return nil }
         if let condition = request.first("if-range") {

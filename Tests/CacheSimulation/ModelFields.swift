@@ -1,6 +1,6 @@
 import Glibc
 
-/// Fields as the model reads them, by means of its own: text in lines, names in lower case.
+/// The model's own parser of fields: lines of text, names in lower case.
 struct ModelFields {
     var lines: [(name: String, value: String)] = []
 
@@ -11,7 +11,7 @@ struct ModelFields {
     func has(_ name: String) -> Bool { lines.contains { $0.name == name } }
     func members(_ name: String) -> [String] { all(name).flatMap { ModelText.members($0) } }
 
-    /// What two answers are compared by.
+    /// The parts of a response that are compared.
     var sorted: [String] { lines.map { "\($0.name): \($0.value)" }.sorted() }
 }
 
@@ -46,7 +46,7 @@ enum ModelText {
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ]
 
-    /// A date as HTTP writes it (IMF-fixdate).
+    /// A date in the format IMF-fixdate.
     static func date(_ seconds: Int) -> String {
         var time = time_t(seconds)
         var parts = tm()
@@ -57,7 +57,7 @@ enum ModelText {
         return "\(day) \(two(parts.tm_hour)):\(two(parts.tm_min)):\(two(parts.tm_sec)) GMT"
     }
 
-    /// - Returns: nil for what is no date.
+    /// - Returns: nil for an invalid date.
     static func seconds(_ date: String?) -> Int? {
         guard let date else { return nil }
         let words = date.split(separator: " ")
@@ -71,7 +71,7 @@ enum ModelText {
     }
 }
 
-/// What Cache-Control says (RFC 9111 5.2), in the strictest reading of what contradicts itself.
+/// The directives of Cache-Control (RFC 9111 5.2), in the strictest reading of contradictions.
 struct ModelDirectives {
     private(set) var seconds: [String: Int] = [:]
     private(set) var flags: Set<String> = []
@@ -84,7 +84,7 @@ struct ModelDirectives {
 
     init(_ fields: ModelFields) {
         for member in fields.members("cache-control") { take(member) }
-        // The whole response is more than some of its fields.
+        // The whole response includes all of its fields.
         for flag in flags { named[flag] = nil }
     }
 

@@ -1,4 +1,4 @@
-/// What is stored, as the model has it: two levels, of which the disk outlives the process.
+/// The model's store: two levels, of which only the disk survives the process.
 struct ModelStore {
     struct Key: Hashable {
         var uri: Int
@@ -16,7 +16,7 @@ struct ModelStore {
     let smallBody: Int
     private(set) var memory: [Key: [ModelEntry]] = [:]
     private(set) var disk: [Key: [ModelEntry]] = [:]
-    /// Counts what was removed of a URI: what was asked for before is not stored after.
+    /// Counts the removals of a URI: a response that was requested before a removal is not stored after it.
     private(set) var removals: [Int: Int] = [:]
     private var files: Set<Int> = []
     private var last = 0
@@ -37,7 +37,7 @@ struct ModelStore {
         entry.selecting.contains { ["cookie", "authorization"].contains($0[0]) && $0[1] != nil }
     }
 
-    /// Whether the body is there yet that an entry was found with.
+    /// Whether the body of an entry still exists.
     func isAlive(_ entry: ModelEntry) -> Bool { entry.file.map { files.contains($0) } ?? true }
 
     // MARK: Finding
@@ -85,7 +85,7 @@ struct ModelStore {
         disk[key, default: []].append(entry)
     }
 
-    /// Gives an entry another head, wherever it still is.
+    /// Replaces the head of an entry in each level that still has it.
     mutating func update(_ entry: ModelEntry, by new: ModelEntry, at key: Key) -> ModelEntry {
         var new = new
         (new.head, new.object) = (next(), next())
@@ -113,7 +113,7 @@ struct ModelStore {
         removeFromDisk { $0.uri == uri }
     }
 
-    /// A purge: what is on its way is not stored either, whatever its URI.
+    /// A purge: responses in transit are not stored either, whatever their URI.
     mutating func purge(uris: Int, _ fits: (Key, ModelEntry) -> Bool) {
         for uri in 0..<uris { removals[uri, default: 0] += 1 }
         for key in memory.keys { memory[key]?.removeAll { fits(key, $0) } }
@@ -138,7 +138,7 @@ struct ModelStore {
     }
 }
 
-/// Requests that wait for another one's answer, as the model has them.
+/// The model of requests that wait for the response to another one.
 struct ModelFlights {
     enum Ending { case stored, notForOthers, failed, abandoned }
     enum Wake { case lookUp, goAlone, lead }

@@ -3,11 +3,11 @@ import HTTPCaching
 import HTTPCore
 import IOCore
 
-/// One request on its way: the real one, and what the model knows of it.
+/// One request in progress: the real transaction, and its state in the model.
 final class SimulatedExchange {
     enum Phase { case waiting, asked, relaying, over }
 
-    /// What is said at some point; of both kinds of steps.
+    /// The outcome of a step, for both kinds of steps.
     enum Outcome: Equatable {
         case nothing
         case answer(CacheModel.Answer, refreshes: Bool)
@@ -27,20 +27,20 @@ final class SimulatedExchange {
 
     var phase = Phase.asked
     var hasWaited = false
-    /// What the cache has said, and what it should have.
+    /// The outcome from the cache, and the expected one.
     var given: CacheTransaction.Step?
     var expected = Outcome.nothing
 
     var found = ModelStore.Found()
-    /// Whether what is stored is to be validated, as far as it can be; then, whether it is.
+    /// Whether stored responses have to be validated if possible; later, whether they are.
     var mayValidate = false
     var validates = false
     var removals = 0
     var requestTime = 0
-    /// What is stored when the body has come.
+    /// The entry that is stored after the body.
     var entry: ModelEntry?
     var isInMemoryOnly = false
-    /// As the origin gets it, and its answer if it has been made already.
+    /// The request to the origin, and its response if it was already made.
     var asked: ModelRequest
     var reply: SimulatedTraffic.Reply?
     var body = ""
@@ -78,7 +78,7 @@ final class SimulatedExchange {
 }
 
 extension ModelRequest {
-    /// As the cache takes it.
+    /// The form for the cache.
     var real: CacheRequest {
         let method: HTTPMethod =
             switch self.method {
@@ -109,7 +109,7 @@ extension ModelFields {
 
     init(_ real: HTTPFields) { self.init(real.list.map { ($0.name, $0.value) }) }
 
-    /// By lines, the order of entity tags aside.
+    /// The fields by lines, ignoring the order of entity tags.
     var comparable: [String] {
         var copy = self
         let tags = members("if-none-match")

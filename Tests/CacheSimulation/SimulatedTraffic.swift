@@ -1,9 +1,9 @@
 import TestSupport
 
-/// What clients ask and what origins answer, by chance.
+/// Random requests of clients and responses of origins.
 struct SimulatedTraffic {
     var random: SeededGenerator
-    /// What each URI has at an origin: the version counts up.
+    /// The current version of each URI at an origin.
     private var versions: [Int: Int] = [:]
 
     static let paths = ["http://a.example/0", "http://a.example/1", "http://a.example/2?q", "http://b.example/3"]
@@ -63,12 +63,12 @@ struct SimulatedTraffic {
         var body: String
     }
 
-    /// Two tags of the four are weak, and of the last URI there is none.
+    /// Two of the four tags are weak, and the last URI has none.
     private func tag(_ uri: Int) -> String { "\"\(uri)-\(versions[uri] ?? 0)\"" }
 
     mutating func change(_ uri: Int) { versions[uri, default: 0] += 1 }
 
-    /// - Parameter asked: the request as the origin gets it.
+    /// - Parameter asked: the request to the origin.
     mutating func reply(_ uri: Int, to asked: ModelRequest, date: Int, now: Int) -> Reply {
         if chance(15) { change(uri) }
         let version = versions[uri] ?? 0

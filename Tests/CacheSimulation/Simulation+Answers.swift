@@ -4,7 +4,7 @@ import IOCore
 
 /// From the origin's head, or its failure, to the end.
 extension Simulation {
-    /// Has one that is under way go on.
+    /// Continues one of the exchanges in progress.
     func proceed() throws {
         let busy = exchanges.filter { $0.phase == .asked || $0.phase == .relaying }
         guard !busy.isEmpty else { return }
@@ -132,7 +132,7 @@ extension Simulation {
         if !answersOthers(entry) { release(exchange, .notForOthers) }
     }
 
-    /// What nothing could ever be answered by is not kept for all.
+    /// A response that could never be reused is not stored in a shared cache.
     private func isWorthKeeping(_ entry: ModelEntry, _ exchange: SimulatedExchange) -> Bool {
         guard isShared, exchange.request.policy == .protocol, exchange.found.entries.isEmpty else { return true }
         let graces = ["stale-while-revalidate", "stale-if-error"].map { entry.control[$0] ?? 0 }
@@ -182,7 +182,7 @@ extension Simulation {
         release(exchange, mayStay && answersOthers(entry) ? .stored : .notForOthers)
     }
 
-    /// Which of what was found a 304 speaks of; the one that answers stands first.
+    /// The stored responses that a 304 refers to; the one that is used comes first.
     private func meant(by fields: ModelFields, _ exchange: SimulatedExchange) -> [Int] {
         let (request, found) = (exchange.request.fields, exchange.found)
         if let tag = fields.first("etag"), CacheModel.isStrong(tag) {
@@ -221,7 +221,7 @@ extension Simulation {
 
     /// RFC 9111 3.2.
     ///
-    /// - Returns: whether it stays stored.
+    /// - Returns: whether the response stays stored.
     private func update(_ exchange: SimulatedExchange, _ index: Int, by fields: ModelFields) -> Bool {
         let old = exchange.found.entries[index]
         var new = old
@@ -252,7 +252,7 @@ extension Simulation {
         return false
     }
 
-    /// What a HEAD says of stored answers to GET (RFC 9111 4.3.5).
+    /// The effect of a HEAD on stored responses to GET (RFC 9111 4.3.5).
     private func describe(_ reply: SimulatedTraffic.Reply, _ exchange: SimulatedExchange) {
         guard reply.status == 200 else { return }
         for index in exchange.found.entries.indices {
@@ -300,7 +300,7 @@ extension Simulation {
         try compareWaiting()
     }
 
-    /// The origin gives no answer.
+    /// The origin fails without a response.
     private func fail(_ exchange: SimulatedExchange) throws {
         let (failure, kind): (OriginFailure, CacheModel.Failure) = traffic.pick([
             (.unreachable, .unreachable), (.unreachable, .unreachable), (.untrusted, .untrusted), (.other, .other),

@@ -2,7 +2,7 @@ import HTTPCaching
 import HTTPCore
 import IOCore
 
-/// From the lookup to the question to the origin.
+/// The steps from the lookup to the request to the origin.
 extension Simulation {
     typealias Outcome = SimulatedExchange.Outcome
 
@@ -67,7 +67,7 @@ extension Simulation {
             && !["if-none-match", "if-modified-since", "range", "if-range"].contains { request.fields.has($0) }
     }
 
-    /// Asks the origin, with the validators of what is stored (RFC 9111 4.3.1).
+    /// Sends the request to the origin, with the validators of stored responses (RFC 9111 4.3.1).
     private func forward(_ exchange: SimulatedExchange) {
         exchange.phase = .asked
         exchange.removals = stored.removals[exchange.uri] ?? 0
@@ -99,13 +99,14 @@ extension Simulation {
         return fields.has("if-none-match") || fields.has("if-modified-since") ? fields : nil
     }
 
-    /// Whether a variant was chosen for the codings that this request takes, as far as they had a part in it.
+    /// Whether a variant was selected for the codings that this request accepts, if Accept-Encoding is a selecting
+    /// field.
     static func hasCodings(_ entry: ModelEntry, of request: ModelFields) -> Bool {
         guard let kept = entry.selecting.first(where: { $0[0] == "accept-encoding" }) else { return true }
         return CacheModel.selecting(["accept-encoding"], request) == [kept]
     }
 
-    /// What the origin gets; half of the answers are made at once, and come later.
+    /// Makes the request to the origin; half of the responses are made immediately, but arrive later.
     func send(_ exchange: SimulatedExchange, _ fields: ModelFields) {
         exchange.phase = .asked
         exchange.asked = ModelRequest(method: exchange.request.method, fields: fields)
@@ -118,7 +119,7 @@ extension Simulation {
         return traffic.reply(exchange.uri, to: exchange.asked, date: unusedDate(), now: now)
     }
 
-    /// Another request's has ended, or patience.
+    /// The other request has ended, or the timeout.
     func wake(_ number: Int, _ wake: ModelFlights.Wake) {
         guard let exchange = exchanges.first(where: { $0.number == number }) else { return }
         switch wake {
@@ -135,7 +136,7 @@ extension Simulation {
         }
     }
 
-    /// A stale answer was given that is to be brought up to date behind it (RFC 5861 3).
+    /// Starts a background revalidation after a stale response (RFC 5861 3).
     func refresh(_ exchange: SimulatedExchange) throws {
         guard let entry = exchange.found.entry else { return }
         let left: Set = [

@@ -3,12 +3,12 @@ import HTTPCore
 import IOCore
 import TestSupport
 
-/// The real cache and a model of RFC 9111, side by side under a virtual clock: requests, answers, purges, changes of the
-/// policy, crashes and clock jumps by chance, and after each step both have to have done the same.
+/// The real cache and a model of RFC 9111, side by side under a virtual clock: random requests, responses, purges,
+/// changes of the policy, crashes and clock jumps. After each step both must have the same result.
 ///
-/// A seed gives the same course each time, but for what the cache leaves to the order of a dictionary.
+/// A seed always gives the same run, except for results that depend on the order of a dictionary.
 package final class Simulation {
-    /// What the two did not agree upon.
+    /// A difference between the cache and the model.
     package struct Difference: Error, CustomStringConvertible {
         package let description: String
     }
@@ -27,18 +27,18 @@ package final class Simulation {
     private var disk: DiskStore?
     private let folder: String?
     private var lastNumber = 0
-    /// Seconds that an answer came at, or bears as its Date: each once, so that of two answers one is the later.
+    /// The times of responses and their Date fields, each used once, so that of two responses one is always later.
     private var usedSeconds: Set<Int> = []
-    /// What was done last, for whoever looks into a difference.
+    /// The last steps, for the analysis of a difference.
     private var trace: [String] = []
-    /// How often each thing was done.
+    /// The number of steps of each kind.
     package private(set) var counts: [String: Int] = [:]
 
     static let atOnce = 12
     static let smallBody = 64
 
     /// - Parameters:
-    ///   - folder: of a disk store; nil for memory alone.
+    ///   - folder: the folder of a disk store; nil for memory only.
     package init(seed: UInt64, isShared: Bool, folder: String? = nil) throws {
         self.seed = seed
         self.isShared = isShared
@@ -115,7 +115,7 @@ package final class Simulation {
 
     func count(_ what: String) { counts[what, default: 0] += 1 }
 
-    /// Has everything that is under way come to rest, on the disk too.
+    /// Completes everything in progress, on the disk too.
     func drain() {
         repeat { disk?.settle() } while loop.turn(waitingAtMost: TimeSpan(nanoseconds: 0))
     }
@@ -135,13 +135,13 @@ package final class Simulation {
         try compareWaiting()
     }
 
-    /// A second that no answer has come at yet.
+    /// A time at which no response has arrived yet.
     func unusedSecond() throws {
         while usedSeconds.contains(now) { try pass(seconds: 1) }
         usedSeconds.insert(now)
     }
 
-    /// A date somewhat before, or a little after, which no answer has had.
+    /// A date somewhat earlier or a little later that no response has had.
     func unusedDate() -> Int {
         var date = now - traffic.pick([0, 0, 0, 1, 10, 60, 3000, -3])
         while usedSeconds.contains(date) { date -= 1 }
@@ -181,7 +181,7 @@ package final class Simulation {
         drain()
     }
 
-    /// The process ends; what is on the disk stays.
+    /// Simulates the end of the process; the disk keeps its entries.
     private func crash() throws {
         for exchange in exchanges { exchange.transaction.cancel() }
         drain()
@@ -204,19 +204,19 @@ package final class Simulation {
         throw Difference(description: "\(exchange.text)\n  the cache: \(got)\n  the model: \(expected)")
     }
 
-    /// Those that waited and have been woken.
+    /// The requests that waited and were woken.
     func compareWaiting() throws {
         for exchange in exchanges where exchange.hasWaited {
             try compare(exchange)
         }
-        // Nobody waits for what is not coming.
+        // No request waits for a response that will not arrive.
         let waiting = exchanges.filter { $0.phase == .waiting }.count
         guard cache.waitingCount == waiting else {
             throw Difference(description: "\(cache.waitingCount) requests wait, and not \(waiting)")
         }
     }
 
-    /// What the cache has said before the origin is asked.
+    /// Checks the outcome before the request to the origin.
     func compare(_ exchange: SimulatedExchange) throws {
         try require(exchange, exchange.given.map { Self.outcome($0) } ?? .nothing, exchange.expected)
         exchange.hasWaited = exchange.phase == .waiting
@@ -227,7 +227,7 @@ package final class Simulation {
         try finishAnswer(exchange, answer)
     }
 
-    /// An answer has been handed out; where it wants to be brought up to date, that begins.
+    /// Handles a delivered response, and starts its revalidation if needed.
     func finishAnswer(_ exchange: SimulatedExchange, _ answer: CacheTransaction.Response) throws {
         if answer.refreshes { try refresh(exchange) }
         end(exchange)

@@ -7,10 +7,10 @@ import IOCore
 //
 //     CacheWriter FOLDER SEED CAPACITY
 //
-// What the store has to say goes to the standard error, every time.
+// Every notice of the store goes to standard error.
 //
 // A body's first eight bytes are its number and its length, and every byte follows from the number, so that a reader
-// knows a right body from a wrong one. It says "ready" when it begins.
+// can verify a body. It prints "ready" at the start.
 
 /// A generator of numbers, the same for the same seed.
 struct Numbers {
@@ -71,7 +71,7 @@ while true {
             open.append((insertion, body(number, length), 0))
         }
     }
-    // While the disk has no room nothing is taken.
+    // While the disk is full nothing is stored.
     guard !open.isEmpty else {
         waitForIndex()
         continue
@@ -85,6 +85,6 @@ while true {
         if numbers.next(below: 8) == 0 { insertion.abort() } else { insertion.finish() }
         open.remove(at: index)
     }
-    // Not faster than the disk: the index is asked, and its answer waited for.
+    // Not faster than the disk: each round waits for a lookup in the index.
     if numbers.next(below: 16) == 0 { waitForIndex() }
 }

@@ -3,8 +3,8 @@ import FuzzTargets
 import TestSupport
 import Testing
 
-/// The fuzzer's corpus as ordinary tests: what was found once stays mended, and the properties hold on machines that
-/// have no fuzzer.
+/// The fuzzer's corpus as ordinary tests: a bug that was found once stays fixed, and the properties are checked on
+/// machines without a fuzzer.
 @Suite("The fuzzer's corpus")
 struct FuzzCorpusTests {
     private static func corpus(_ target: FuzzTarget) throws -> [URL] {

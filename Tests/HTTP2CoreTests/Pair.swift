@@ -2,7 +2,7 @@ import HTTP2Core
 import HTTPCore
 import IOCore
 
-/// One end of a connection in memory, which writes down what it is told.
+/// One end of a connection in memory, which records its events.
 final class Peer: HTTP2SessionDelegate {
     private(set) var session: HTTP2Session!
     private(set) var opened: [Recorder] = []
@@ -33,7 +33,7 @@ final class Peer: HTTP2SessionDelegate {
 
     override func sessionDidReceivePong(_ session: HTTP2Session) { pongs += 1 }
 
-    /// What it has to say, at most about so much.
+    /// The bytes that it sends, up to about a limit.
     func take(upTo limit: Int = 1 << 20) -> [UInt8] {
         _ = session.produce(upTo: limit)
         return session.takeOutput()
@@ -43,7 +43,7 @@ final class Peer: HTTP2SessionDelegate {
 }
 
 extension HTTP2Session {
-    /// What waits to be written.
+    /// The bytes that wait to be written.
     func takeOutput() -> [UInt8] {
         let bytes = output.withUnsafeBytes { [UInt8]($0) }
         output.removeAll()
@@ -51,7 +51,7 @@ extension HTTP2Session {
     }
 }
 
-/// A stream that writes down what comes.
+/// A stream that records its events.
 final class Recorder: HTTP2Stream {
     private(set) var heads: [[String]] = []
     private(set) var body: [UInt8] = []
@@ -104,7 +104,7 @@ struct Pair {
         exchange()
     }
 
-    /// Carries bytes until nobody has any.
+    /// Transfers bytes until neither end has any.
     @discardableResult
     func exchange() -> Bool {
         var isWell = true

@@ -74,7 +74,7 @@ struct ServerInputTests {
         let plain: [UInt8] = [0x00] + FieldBlockFilterTests.text("x-large") + FieldBlockFilterTests.text(70_000)
         #expect(server.give(Self.frames(3, Self.get + plain)))
         #expect(server.give(Self.frames(5, Self.get + [0xBE])))
-        // Indexed: the table is empty, and what comes behind is 62.
+        // Indexed: the table is empty, and the next entry is 62.
         let indexed: [UInt8] = [0x40] + FieldBlockFilterTests.text("x-large") + FieldBlockFilterTests.text(70_000)
         let next: [UInt8] = [0x40] + FieldBlockFilterTests.text("x-next") + FieldBlockFilterTests.text("2")
         #expect(server.give(Self.frames(7, Self.get + indexed + next)))
@@ -127,7 +127,7 @@ struct ServerInputTests {
         let said = server.take()
         // INITIAL_WINDOW_SIZE, MAX_HEADER_LIST_SIZE, MAX_CONCURRENT_STREAMS.
         #expect(said.prefix(4) == [0, 0, 18, 4] && said[21..<27] == [0, 3, 0, 0, 0, 2])
-        // As long as the client has not acknowledged the limit, and later.
+        // Before the client has acknowledged the limit, and after.
         #expect(
             server.give(Self.frame(1, 5, 1, Self.get) + Self.frame(1, 5, 3, Self.get) + Self.frame(1, 5, 5, Self.get))
         )
@@ -164,7 +164,7 @@ struct ServerInputTests {
         #expect(weight(Self.frame(0, 0, 1, body) + Self.frame(0, 1, 1)) == 0)
         #expect(weight(Self.frame(1, 5, 3, Self.get)) == 0)
         #expect(weight(Self.frame(0, 0, 1)) == 1)
-        // Padding is nothing.
+        // Padding does not count as data.
         #expect(weight(Self.frame(0, 8, 1, [99] + [UInt8](repeating: 0, count: 99))) == 1)
         #expect(weight(Self.frame(0, 0, 1, [1])) == 0.125)
         #expect(weight(Self.frame(0xBB, 0, 0, body)) == 1)

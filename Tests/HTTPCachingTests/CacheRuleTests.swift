@@ -65,7 +65,7 @@ struct CacheRuleTests {
         #expect(try #require(stored(try verdict(forAll, target: target, []))).1 == nil)
         let skips = [CacheRule(path: PathPattern("/account*"), action: .skip)] + rules
         #expect(reason(try verdict(skips, target: target, [("Cache-Control", "max-age=60")])) == .rule)
-        // What the origin itself allows is stored where no rule is about paths.
+        // Responses that the origin allows to store are stored when no rule is for paths.
         #expect(stored(try verdict([], target: target, [("Cache-Control", "max-age=60")])) != nil)
     }
 

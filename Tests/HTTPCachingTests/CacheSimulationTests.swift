@@ -2,7 +2,7 @@ import CacheSimulation
 import TestSupport
 import Testing
 
-/// A short course of what `make cache-simulation` does for longer.
+/// A short run of `make cache-simulation`.
 @Suite("The cache beside a model of RFC 9111")
 struct CacheSimulationTests {
     @Test("requests, answers, purges, crashes and clocks by chance: both do the same", arguments: [true, false])

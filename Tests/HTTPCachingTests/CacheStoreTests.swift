@@ -190,7 +190,7 @@ struct CacheStoreTests {
         #expect(try list(atMost: 2) == Array(all[..<2]))
         #expect(try list(host: "a.example", atMost: 1) == [all[0]])
         #expect(try list(host: "c.example") == [])
-        // Those that memory has forgotten are on the disk.
+        // Entries that were evicted from memory are on the disk.
         store.memory.remove(.everything)
         #expect(try list() == all)
     }
@@ -204,7 +204,7 @@ struct CacheStoreTests {
         let key = try Stage.key(url)
         // Too large for memory: only the disk has it.
         let body = DiskStoreStage.bytes(2_000_000)
-        // The disk is busy: what is finished now is committed after the removal was asked for.
+        // The disk is busy: an insertion that finishes now is committed after the request for removal.
         let gate = Latch(count: 1)
         for _ in 0..<2 { disk.store.someBodyLoop().submit { gate.wait() } }
         #expect(try insert(url, body))

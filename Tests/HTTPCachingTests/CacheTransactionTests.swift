@@ -6,7 +6,7 @@ import Testing
 
 @testable import HTTPCaching
 
-/// Whole requests against the machine that the proxy drives, with an origin that the test plays.
+/// Complete requests through `CacheTransaction`, with the test as the origin.
 @Suite("A request on its way through the cache")
 struct CacheTransactionTests {
     typealias Stage = CachingStage
@@ -39,7 +39,7 @@ struct CacheTransactionTests {
         )
     }
 
-    /// Turns the loop until what was begun has ended.
+    /// Runs the loop until all started work has ended.
     private func result<Result>(_ begin: (@escaping (Result) -> Void) -> Void) throws -> Result {
         var found: Result?
         begin { found = $0 }
@@ -301,7 +301,7 @@ struct CacheTransactionTests {
         let refreshing = try #require(served.refresh { _ in })
         #expect(try !fail(refreshing, .untrusted))
         refreshing.cancel()
-        // Other URLs and variants of the origin go to it, too, and nothing stale stands in for it.
+        // Requests for other URLs and variants go to the origin, too, and no stale response replaces it.
         for (url, language) in [(urls[0], "de"), (urls[0], "fr"), (urls[1], "de"), (urls[1], "fr")] {
             let doubted = try transaction(url, [("Accept-Language", language), ("Cache-Control", "max-stale")])
             #expect(try forwarded(doubted).value(for: "If-None-Match") == "\"a\"")
@@ -313,13 +313,13 @@ struct CacheTransactionTests {
             [("Accept-Language", "fr"), ("Cache-Control", "only-if-cached, max-stale")]
         )
         guard case .gatewayTimeout = try result({ offline.begin($0) }) else { throw TimedOut("504") }
-        // A server that only passed because its failed pin is reported says nothing for the origin.
+        // A server that passed only because its failed pin is reported does not end the doubt.
         let reported = try transaction("http://a.example/3")
         _ = try forwarded(reported)
         _ = try origin(reported, 200, [], mayStore: false)
         reported.didEnd(isWhole: true)
         _ = try forwarded(try transaction(urls[1], [("Accept-Language", "fr")]))
-        // One that passes does, whatever it answers.
+        // A server that passes does, whatever its response.
         let trusted = try transaction("http://a.example/3")
         _ = try forwarded(trusted)
         _ = try origin(trusted, 404, [])
@@ -385,7 +385,7 @@ struct CacheTransactionTests {
         loop.run(until: { isRelayed }, atMost: .seconds(100))
         #expect(isRelayed)
         #expect(disk.store.statistics.entries == 0)
-        // There is nothing to wait for where nothing is stored.
+        // Without a stored response there is no wait.
         let again = try transaction(method: .post, in: cache)
         _ = try forwarded(again)
         var isRelayedAtOnce = false
@@ -431,7 +431,7 @@ struct CacheTransactionTests {
         let refreshing = try #require(transaction.refresh { fields = $0 })
         #expect(fields?.list.map(\.name) == ["Y", "If-None-Match"])
         #expect(transaction.refresh { _ in } == nil)
-        // Nobody waits for an answer: none is made.
+        // No client waits for a response: none is made.
         guard case .relay = try origin(refreshing, 304, [("ETag", "\"a\""), ("Cache-Control", "max-age=60")]) else {
             throw TimedOut("no answer")
         }
@@ -482,7 +482,7 @@ struct CacheTransactionTests {
         var steps: [CacheTransaction.Step] = []
         late.begin { steps.append($0) }
         try disk.settle()
-        // The disk has found nothing; before the loop is told, the leader's answer is stored and its flight is over.
+        // The disk has found nothing; before the loop is notified, the leader's response is stored and its flight ends.
         #expect(steps.isEmpty)
         _ = try origin(leader, 200, vary)
         leader.didReceiveBody([7].span)
@@ -493,7 +493,7 @@ struct CacheTransactionTests {
             return
         }
         #expect(bytes(answer) == [7] && late.outcome == .hit && answer.status.text == "pinproxy; hit; ttl=60")
-        // It leads nobody: the next cold request of that key does.
+        // It has no followers: the next cold request for that key becomes the leader.
         try disk.settle()
         let other = try transaction("http://a.example/", [("A", "3")], in: cache)
         _ = try forwarded(other)
@@ -509,7 +509,7 @@ struct CacheTransactionTests {
         let refreshing = try #require(quick.refresh { _ in })
         _ = try origin(refreshing, 304, [("ETag", "\"a\""), ("Cache-Control", "max-age=60")])
         #expect(late.refresh { _ in } == nil)
-        // It leads nobody either.
+        // It has no followers either.
         #expect(cache.leads(try transaction(), now: loop.now))
     }
 
@@ -527,7 +527,7 @@ struct CacheTransactionTests {
         _ = try origin(leader, 200, [("Cache-Control", "private")])
         loop.run(until: { forwards == 3 }, atMost: .seconds(10))
         #expect(forwards == 3)
-        // For a while nobody waits for that URI.
+        // For a while no request waits for that URI.
         _ = try forwarded(try transaction())
     }
 
@@ -543,7 +543,7 @@ struct CacheTransactionTests {
         leader.cancel()
         loop.run(until: { isForwarded }, atMost: .seconds(10))
         #expect(isForwarded)
-        // `second` leads now and does not end: patience does.
+        // `second` leads now and does not end, but the timeout does.
         _ = try forwarded(try transaction())
         let gone = try transaction()
         gone.begin { _ in Issue.record("its client has gone") }

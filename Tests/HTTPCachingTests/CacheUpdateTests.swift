@@ -5,7 +5,7 @@ import Testing
 
 @testable import HTTPCaching
 
-/// What the simulation has found of validations.
+/// Bugs of validations that the simulation has found.
 @Suite("What a validation leaves stored")
 struct CacheUpdateTests {
     typealias Stage = CachingStage
@@ -18,12 +18,12 @@ struct CacheUpdateTests {
         cache = ResponseCache(CacheStore(memory: MemoryStore(capacity: 1 << 20), Stage.shared))
     }
 
-    /// What is left stored after one that is stale was validated by a request with these fields.
+    /// The stored responses after a stale one was validated by a request with these fields.
     private func left(after request: Stage.Pairs, _ notModified: Stage.Pairs) throws -> [HTTPFields] {
         try validate([], request, notModified).left
     }
 
-    /// The same, with what the client gets.
+    /// The same, with the client's response.
     private func validate(
         _ stored: Stage.Pairs,
         _ request: Stage.Pairs,

@@ -5,7 +5,7 @@ import Testing
 
 @testable import HTTPCaching
 
-/// What becomes of those that wait, and of bodies that there is no room for.
+/// The fate of waiting requests, and of bodies without space.
 @Suite("Requests that wait for another one's answer")
 struct CacheWaitingTests {
     typealias Stage = CachingStage
@@ -33,7 +33,7 @@ struct CacheWaitingTests {
         )
     }
 
-    /// Asks the origin and takes its head.
+    /// Sends the request to the origin and receives its response head.
     private func relay(_ transaction: CacheTransaction, length: Int?) throws -> CacheStatus {
         var status: CacheStatus?
         transaction.begin { step in
@@ -123,7 +123,7 @@ struct CacheWaitingTests {
         #expect(status?.text == "pinproxy; fwd=uri-miss; ttl=60; detail=no-room")
         loop.run(until: { steps.forwards == 3 }, atMost: .seconds(10))
         #expect(steps.forwards == 3)
-        // It was not the body's size: the next ones wait again.
+        // The cause was not the size of the body: later requests wait again.
         for transaction in standing { transaction.cancel() }
         try disk.settle()
         let next = try transaction()
@@ -163,7 +163,7 @@ struct CacheWaitingTests {
         }
         let standing = try (0..<12).map { try #require(try insertion("\($0)")) }
         let half = [UInt8](repeating: 1, count: length / 2)
-        // The latest have the room; the others are told when they go on.
+        // The latest bodies have the space; the others notice it when they continue.
         for insertion in standing.reversed() { insertion.append(half) }
         let lost = standing.filter(\.isOver)
         #expect(lost.count == 12 - (hasDisk ? 2 : 4))

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// `docs/caching.md` has a row for every requirement of RFC 9111, each with the tests that show it.
+/// `docs/caching.md` has a row for every requirement of RFC 9111, each with its tests.
 @Suite("The table of RFC 9111's requirements")
 struct CachingDocumentTests {
     private static let repository = URL(fileURLWithPath: #filePath)

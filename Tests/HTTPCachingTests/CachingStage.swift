@@ -3,7 +3,7 @@ import Testing
 
 @testable import HTTPCaching
 
-/// Responses and requests as tests write them. The clock stands at the date of most responses.
+/// Short notations for responses and requests in tests. The clock is at the date of most responses.
 enum CachingStage {
     static let now = 784_111_777
     static let date = "Sun, 06 Nov 1994 08:49:37 GMT"
@@ -70,7 +70,7 @@ enum CachingStage {
 }
 
 extension CacheUse {
-    /// The answer, where it is one.
+    /// The response, if the use is one.
     var reuse: Reuse? {
         guard case .reuse(let reuse) = self else { return nil }
         return reuse

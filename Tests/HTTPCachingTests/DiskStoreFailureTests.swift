@@ -16,7 +16,7 @@ struct DiskStoreFailureTests {
     @Test("a folder that cannot be made turns the store off, and it comes back when the folder can be")
     func unwritableFolder() throws {
         let folder = try TemporaryFolder()
-        // A file where the folder's parent should be: no user can make a folder there.
+        // A file instead of the parent folder: no user can create a folder there.
         let blocker = try folder.write("x", as: "blocker")
         let stage = try DiskStoreStage(folder, path: blocker + "/cache")
         try stage.insert("http://a.example/", Self.large)
@@ -165,7 +165,7 @@ struct DiskStoreFailureTests {
         stage.store.bodyFailed(IOFailure(code: ENOSPC, during: "write"))
         try stage.settle()
         #expect(stage.store.statistics.offBecause?.contains("write") == true)
-        // A tenth has made room: the oldest, which two threads have stored in nearly the order in which they were asked.
+        // A tenth was removed: the oldest, which two threads have stored in nearly the order of submission.
         #expect(stage.files().count == 26)
         #expect(try stage.body("http://a.example/29") == Self.large)
         for body in [Self.large, Array(Self.large[..<1000])] {
@@ -174,7 +174,7 @@ struct DiskStoreFailureTests {
             #expect(try stage.body("http://a.example/new") == nil)
         }
         #expect(stage.files("partial").isEmpty)
-        // A removal is carried out meanwhile.
+        // A removal happens meanwhile.
         #expect(try stage.remove(.uri(try Stage.key("http://a.example/28"))) == 1)
         #expect(try stage.body("http://a.example/28") == nil)
     }
@@ -223,7 +223,7 @@ struct DiskStoreFailureTests {
         #expect(try stage.body("http://a.example/gone") == nil)
         #expect(try stage.body("http://a.example/kept") == Self.large)
 
-        // Off for longer: the removal is owed.
+        // The store is off for longer: the removal is pending.
         let folder = try TemporaryFolder()
         let paused = try DiskStoreStage(folder) { $0.pause = 3600 }
         for name in ["kept", "gone"] { try paused.insert("http://a.example/\(name)", Self.large) }
@@ -238,7 +238,7 @@ struct DiskStoreFailureTests {
     @Test("a full disk stops the storing for a while and ends nothing")
     func fullDisk() throws {
         let folder = try TemporaryFolder()
-        // A small file system of its own, in name spaces of its own.
+        // A separate small file system in separate namespaces.
         let script = "mount -t tmpfs -o size=3m none \(folder.path) && exec \"$0\" \"$@\""
         let child = try ChildProcess(
             try Programs.path(of: "unshare"),

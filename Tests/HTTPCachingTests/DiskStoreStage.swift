@@ -7,7 +7,7 @@ import Testing
 
 @testable import HTTPCaching
 
-/// A disk store in a folder of a test's own, with calls that wait.
+/// A disk store in a test's own folder, with blocking calls.
 final class DiskStoreStage {
     let folder: TemporaryFolder
     let store: DiskStore
@@ -46,7 +46,7 @@ final class DiskStoreStage {
         return try wait { self.store.entries(for: key, deliver: Self.here, $0) }
     }
 
-    /// The body that is found for a URL; nil when there is none, or it is a miss after all.
+    /// The body for a URL; nil when there is none, or when it is a miss after all.
     func body(_ url: String) throws -> [UInt8]? {
         guard let entry = try entries(url).first else { return nil }
         return try body(of: entry)
@@ -72,7 +72,7 @@ final class DiskStoreStage {
         }
     }
 
-    /// Around what may be nil itself.
+    /// A box for an optional value.
     struct Box<Value: Sendable>: Sendable {
         let value: Value
         init(_ value: Value) { self.value = value }
@@ -118,7 +118,7 @@ final class DiskStoreStage {
         try wait { self.store.remove(purge, deliver: Self.here, $0) }
     }
 
-    /// The files of bodies, complete or not.
+    /// The paths of bodies, complete or not.
     func files(_ name: String = "bodies") -> [String] {
         let root = store.configuration.folder + "/" + name
         let found = FileManager.default.enumerator(atPath: root)?.compactMap { $0 as? String } ?? []

@@ -89,7 +89,7 @@ struct DiskStoreTests {
         let stage = try DiskStoreStage()
         try stage.insert("http://a.example/", Self.large)
         try stage.settle()
-        // Once it was good, and was read.
+        // It was intact at first, and was read.
         #expect(try stage.body("http://a.example/") == Self.large)
         let file = try #require(stage.files().first)
         switch how {
@@ -255,7 +255,7 @@ struct DiskStoreTests {
         for isWanted in [false, true] {
             let insertion = try #require(
                 store.insertion(for: key, try Stage.stored([]), tags: [], length: 1) {
-                    // Between this question and the row nothing may be sure that there will be none.
+                    // Between this check and the insertion of the row no lookup may exclude the key.
                     seen.with { $0.append(store.mayHave(key)) }
                     return isWanted
                 }
@@ -302,7 +302,7 @@ struct DiskStoreTests {
         #expect(try stage.body("http://a.example/") == Self.large)
     }
 
-    /// What the store delivers, handed over behind a lock.
+    /// A result of the store, passed on under a lock.
     private static func delivered<Value: Sendable>(_ ask: (@escaping @Sendable (Value) -> Void) -> Void) throws -> Value
     {
         let box = Monitor<Value?>(nil)
@@ -335,7 +335,7 @@ struct DiskStoreTests {
         #expect(store.statistics.offBecause == nil)
     }
 
-    /// - Returns: what was read and never written.
+    /// - Returns: bytes that were read but never written.
     private static func readAndWrite(_ store: DiskStore, _ bodies: [[UInt8]], seed: UInt64) throws -> [String] {
         var faults: [String] = []
         var generator = SeededGenerator(seed: seed)
@@ -376,7 +376,7 @@ struct DiskStoreTests {
             child.signal(SIGKILL)
             _ = try child.waitForExit()
             let stage = try DiskStoreStage(folder, capacity: 8_000_000)
-            // Each round looks at some of what is there, and every twentieth at all of it.
+            // Each round checks some of the entries, and every twentieth checks all.
             let step = round % 20 == 19 ? 1 : 7
             for number in stride(from: round % step, to: 200, by: step) {
                 for entry in try stage.entries("http://a.example/\(number)") {
@@ -410,7 +410,7 @@ struct DiskStoreTests {
                 try stage.settle()
                 #expect(try stage.remove(.uri(Stage.key("http://a.example/399"))) == 1)
             }
-            // Until the rows are counted, everything may be there.
+            // Until the rows are counted, no key can be excluded.
             try Patience.poll(for: "the rows to be counted") {
                 try stage.store.mayHave(Stage.key("http://none.example/\(UInt64.random(in: 0 ... .max))")) ? nil : true
             }

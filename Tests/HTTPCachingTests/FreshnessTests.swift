@@ -41,7 +41,7 @@ struct FreshnessTests {
     func clockSetBack() throws {
         let fields = try makeFields(("Date", Self.date), ("Cache-Control", "max-age=86400, stale-while-revalidate=600"))
         #expect(!freshness(fields, after: -3600).isFresh)
-        // How old it is nobody knows: it is not a little stale either.
+        // Its age is unknown: it does not count as only slightly stale either.
         #expect(freshness(fields, after: -3600).staleness > 86_400 * 365)
         // The clocks of two threads are read at different moments.
         #expect(freshness(fields, after: -2).isFresh)

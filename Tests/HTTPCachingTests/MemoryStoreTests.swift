@@ -135,7 +135,7 @@ struct MemoryStoreTests {
         var hits = (store: 0, recent: 0, of: 0)
         var scanned = 1_000_000
         for round in 0..<30_000 {
-            // A working set that fits, asked for by popularity; and in between long runs of what comes once.
+            // A working set that fits, requested by popularity, with long scans of unique keys in between.
             let isScan = round % 1000 >= 600
             let number: Int
             if isScan {
@@ -162,7 +162,7 @@ struct MemoryStoreTests {
         #expect(ours > lru + 0.1, "\(ours) against \(lru) of LRU")
     }
 
-    /// The plainest LRU, to compare with.
+    /// A simple LRU for comparison.
     private struct RecentlyUsed {
         let capacity: Int
         var clock = 0

@@ -70,7 +70,7 @@ struct ReuseDecisionTests {
         #expect(try decide("max-age=100", request: "max-age=10", after: 10).isFreshAnswer)
         #expect(try decide("max-age=100", request: "max-age=10", after: 11) == .forward(.request, validates: true))
         #expect(try decide("max-age=100", request: "max-age=0", after: 1) == .forward(.request, validates: true))
-        // Nothing stale without max-stale.
+        // No stale response without max-stale.
         #expect(try decide("max-age=10", request: "max-age=100", after: 11) == .forward(.stale, validates: true))
         #expect(try decide("max-age=10", request: "max-age=100, max-stale", after: 11).isStaleAnswer)
         #expect(try decide("max-age=10", request: "max-age=10, max-stale", after: 11).reuse == nil)
@@ -158,7 +158,7 @@ struct ReuseDecisionTests {
         #expect(try decide("max-age=99, s-maxage=10", after: 9).isFreshAnswer)
         #expect(try decide("max-age=99, s-maxage=10", request: "max-stale", after: 11).reuse == nil)
         #expect(try decide("max-age=99, s-maxage=10", after: 11, options: Stage.ofOne).isFreshAnswer)
-        // The same origin's stale-while-revalidate is an extension that says more than s-maxage implies.
+        // The same origin's stale-while-revalidate is an extension that overrides the implication of s-maxage.
         #expect(try decide("s-maxage=10, stale-while-revalidate=5", after: 11).isStaleAnswer)
     }
 
@@ -200,7 +200,7 @@ struct ReuseDecisionTests {
         #expect(try decide(.returnCacheDataElseLoad, nil) == .forward(.uriMiss, validates: false))
         #expect(try decide(.returnCacheDataDontLoad, stored).isStaleAnswer)
         #expect(try decide(.returnCacheDataDontLoad, nil) == .gatewayTimeout)
-        // What the origin forbids stays forbidden.
+        // A prohibition by the origin stays in force.
         for control in ["max-age=10, must-revalidate", "max-age=10, no-cache"] {
             #expect(try decide(.returnCacheDataElseLoad, response(control)).reuse == nil)
             #expect(try decide(.returnCacheDataDontLoad, response(control)) == .gatewayTimeout)

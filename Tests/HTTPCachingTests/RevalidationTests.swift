@@ -50,7 +50,7 @@ struct RevalidationTests {
             to: [("Accept-Encoding", "gzip"), ("A", "1")]
         )
         let other = try Stage.stored([("ETag", "\"b\""), vary], to: [("Accept-Encoding", "GZIP"), ("A", "2")])
-        // Many origins have one tag for all codings, and answer 304 whatever the client takes.
+        // Many origins use one tag for all codings, and respond with 304 whatever the client accepts.
         #expect(try fields([("A", "3")], [packed, other], selected: nil) == nil)
         let sent = try #require(try fields([("A", "1")], [plain, packed, other]))
         #expect(sent.value(for: "If-None-Match") == "\"a\"")
@@ -135,7 +135,7 @@ struct RevalidationTests {
         #expect(try outcome([("ETag", "\"c\"")], request: request, [stored]) == .forClient)
         #expect(try outcome([("ETag", "\"d\"")], request: request, [stored]) == .askAgain)
         #expect(try outcome([("ETag", "\"a\"")], request: request, [stored]) == .update([0]))
-        // The client does not have "a": 200 with what is stored.
+        // The client does not have "a": 200 with the stored response.
         let answer = CacheResponse(stored, length: 3, to: try Stage.request(request), age: 0)
         #expect(answer.status == 200 && answer.body == 0..<3)
     }

@@ -66,7 +66,7 @@ struct TargetedControlTests {
         #expect(try judge([("Pinproxy-Cache-Control", text)]) == expected)
         // The same directives with values of their types.
         #expect(try judge([("Pinproxy-Cache-Control", "max-age=10000"), ("Cache-Control", "no-store")]) == .storable)
-        // A directive that is not known may have any value.
+        // An unknown directive may have any value.
         #expect(try judge([("Pinproxy-Cache-Control", "max-age=9, color=\"red\"")]) == .storable)
     }
 
@@ -78,7 +78,7 @@ struct TargetedControlTests {
             try judge([("Pinproxy-Cache-Control", "max-age=9," + members + ",no-store")])
                 == .notStorable(.malformedCacheControl)
         )
-        // A key that comes again is no member of its own (RFC 8941 4.2.2).
+        // A repeated key is not a new member (RFC 8941 4.2.2).
         let again = [String](repeating: "max-age=8", count: 3000).joined(separator: ",")
         #expect(try control(again + ",max-age=7")?.maxAge == 7)
     }
@@ -94,7 +94,7 @@ struct TargetedControlTests {
         #expect(try Stage.stored(pairs, options: both).freshness(now: Stage.now).lifetime == 9)
         let cdn = CacheOptions(targets: [CacheOptions.gatewayTarget])
         #expect(try Stage.stored(pairs, options: cdn).freshness(now: Stage.now).lifetime == 7)
-        // A field that is not on the list changes nothing, and is passed on like any other.
+        // A field that is not on the list has no effect, and is forwarded like any other.
         #expect(
             try judge([("CDN-Cache-Control", "max-age=7"), ("Cache-Control", "no-store")])
                 == .notStorable(.responseNoStore)

@@ -8,7 +8,7 @@ import Testing
 struct TransitBudgetTests {
     private let budget = TransitBudget(capacity: 1000 << 10, patience: 10)
 
-    /// What was taken from whom.
+    /// The revoked shares.
     private final class Losses: Sendable {
         let names = Mutex<[String]>([])
         var all: [String] { names.withLock { $0 } }
@@ -51,7 +51,7 @@ struct TransitBudgetTests {
         let two = try #require(begin("two", 400, now: 1))
         let moving = try #require(begin("moving", 200, now: 0))
         #expect(budget.consume(64 << 10, for: moving, now: 9))
-        // Too soon; and then what all of them have is not enough.
+        // It is too early; later all stalled shares together are not sufficient.
         #expect(begin("new", 300, now: 9) == nil)
         #expect(begin("new", 900, now: 12) == nil)
         #expect(losses.all == [])

@@ -16,7 +16,7 @@ func readChunksBothWays(
 ) -> ChunkReading {
     let whole = readChunks(bytes, pieceSize: max(1, bytes.count), limits: limits)
     var single = readChunks(bytes, pieceSize: 1, limits: limits)
-    // Data before a fault may come in other pieces, but it is the same data.
+    // The pieces of the data before a fault may differ, but not the data.
     if single.isEnded { single.rest = whole.rest }
     #expect(whole == single, "whole and byte by byte differ", sourceLocation: sourceLocation)
     return whole

@@ -1,7 +1,7 @@
 import HTTPCore
 import Testing
 
-/// What came of a request's fields.
+/// The result of a request's fields.
 private struct Outcome {
     let isWellFormed: Bool
     let fault: RequestFault?

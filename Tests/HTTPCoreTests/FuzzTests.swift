@@ -2,7 +2,7 @@ import HTTPCore
 import TestSupport
 import Testing
 
-/// Heads and chunk streams out of a grammar that is mostly right, then broken in a few places.
+/// Heads and chunk streams from a mostly correct grammar, with a few errors.
 struct Corpus {
     var generator: SeededGenerator
 
@@ -89,7 +89,7 @@ struct Corpus {
     }
 }
 
-/// A quick look on every run; `make fuzz` looks on for as long as it is given.
+/// A short run in every test; `make fuzz` runs as long as wanted.
 @Suite("Fuzzing with a fixed seed")
 struct FuzzTests {
     @Test(
@@ -159,7 +159,7 @@ struct FuzzTests {
             let whole = readChunks(bytes, pieceSize: max(1, bytes.count))
             let single = readChunks(bytes, pieceSize: 1)
             let pieces = readChunks(bytes, pieceSize: Int.random(in: 2...30, using: &corpus.generator))
-            // Only how much is left behind the end depends on the division.
+            // Only the number of bytes after the end depends on the division.
             guard whole.isSame(as: single), whole.isSame(as: pieces) else {
                 Issue.record("the divisions differ: \(String(decoding: bytes, as: UTF8.self).debugDescription)")
                 return

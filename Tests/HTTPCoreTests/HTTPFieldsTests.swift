@@ -27,7 +27,7 @@ struct HTTPFieldsTests {
         #expect(fields.values(for: name) == ["3"])
         try fields.set(name: name, value: "4")
         #expect(wire(fields) == "Other: o\r\n\(name): 4\r\n")
-        // What cannot stand there changes nothing.
+        // Invalid fields change nothing.
         #expect(throws: HTTPFieldFault.self) { try fields.set(name: name, value: "a\nb") }
         #expect(fields.value(for: name) == "4")
     }

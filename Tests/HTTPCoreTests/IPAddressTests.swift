@@ -33,7 +33,7 @@ struct IPAddressTests {
         ]
     )
     func refused(text: String) {
-        // Eight groups with `::` between them leave nothing for it to stand for.
+        // With eight groups `::` represents no group.
         #expect(IPAddress(text) == nil)
     }
 
@@ -46,7 +46,7 @@ struct IPAddressTests {
         #expect(IPAddress("::ffff:c000:201") == address && address.isIPv4)
     }
 
-    /// All that an address may stand for.
+    /// All IPv4 addresses that an address may embed.
     private func embedded(_ text: String) throws -> [String] {
         var found: [String] = []
         let isFound = try #require(IPAddress(text)).embedsIPv4 { address in

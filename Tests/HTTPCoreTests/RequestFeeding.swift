@@ -2,14 +2,14 @@ import HTTPCore
 import TestSupport
 import Testing
 
-/// Feeds `bytes` in pieces of `pieceSize` and reads heads until all is consumed (as if every body were empty).
+/// Parses `bytes` in pieces of `pieceSize`, as a sequence of heads without bodies.
 func read(_ bytes: [UInt8], pieceSize: Int, limits: HeadLimits = HeadLimits()) -> RequestReading {
     let reading = RequestReading(bytes, pieceSize: pieceSize, limits: limits)
     #expect(!reading.leftBytesBehind)
     return reading
 }
 
-/// Feeds the bytes whole and byte by byte, and holds both to the same result.
+/// Parses the bytes in one piece and byte by byte, and requires the same result.
 func readBothWays(
     _ bytes: [UInt8],
     limits: HeadLimits = HeadLimits(),
@@ -21,7 +21,7 @@ func readBothWays(
     return whole
 }
 
-/// The head of bytes that must hold exactly one valid head.
+/// The head from bytes that must contain exactly one valid head.
 func accept(
     _ text: String,
     limits: HeadLimits = HeadLimits(),

@@ -183,7 +183,7 @@ struct RequestLineRuleTests {
         #expect(head.form == .authority)
         #expect(head.host?.authorityText == "[2001:db8::1]")
         #expect(head.port == 8443)
-        // Many clients leave the port out of the Host of a CONNECT.
+        // Many clients omit the port in the Host of a CONNECT.
         #expect(try accept("CONNECT a.example:443" + Self.rest).port == 443)
         #expect(refuse("CONNECT b.example:443" + Self.rest) == .hostDiffers)
         #expect(refuse("CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:80\r\n\r\n") == .hostDiffers)
@@ -239,7 +239,7 @@ struct RequestLineRuleTests {
         ]
     )
     func malformedAbsoluteForm(target: String) throws {
-        // Two slashes in front are a path: nothing but a path can follow the method's space in origin-form.
+        // Two leading slashes begin a path: in origin-form only a path can follow the method.
         if target.hasPrefix("//") {
             #expect(try accept("GET \(target)" + Self.rest).form == .origin)
         } else {

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Rule 54: the heads of origins")
 struct ResponseHeadParserTests {
-    /// Feeds the lines of `text`, split behind each LF.
+    /// Parses the lines of `text`, split after each LF.
     private func parse(
         _ text: String,
         _ method: HTTPMethod = .get,

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// The rules of the wire by number: what is done about each, and with which status where one is sent.
+/// The rules of the wire by number, with the reaction to each and its status.
 private enum RuleCatalogue {
     static let groups: [(name: String, rules: [(what: String, answer: String)])] = [
         (
@@ -101,9 +101,9 @@ private struct RuleTest: Hashable, Comparable {
     static func < (one: RuleTest, other: RuleTest) -> Bool { (one.file, one.name) < (other.file, other.name) }
 }
 
-/// `docs/wire-rules.md` says where each rule is tested, by itself and through a running proxy.
+/// `docs/wire-rules.md` lists the tests of each rule, for the parser alone and through a running proxy.
 ///
-/// `PINPROXY_WRITE_DOCS=1 swift test --filter WireRulesDocumentTests` writes the page anew.
+/// `PINPROXY_WRITE_DOCS=1 swift test --filter WireRulesDocumentTests` regenerates the page.
 @Suite("The index of the rules of the wire")
 struct WireRulesDocumentTests {
     private static let repository = URL(fileURLWithPath: #filePath)

@@ -55,7 +55,7 @@ struct EventLoopTests {
         let (former, _) = socketPair()
         let first = Watching { _ in }
         try loop.register(former, .readable, first)
-        // Another owner closes it, and the number is taken again.
+        // Another owner closes it, and the number is reused.
         let (next, peer) = socketPair()
         #expect(dup2(next, former) == former)
         var count = 0
@@ -67,7 +67,7 @@ struct EventLoopTests {
         #expect(send(peer, &byte, 1, 0) == 1)
         loop.turn(waitingAtMost: .milliseconds(100))
         #expect(count == 1)
-        // Its own is at its disposal.
+        // Its own registration can be changed.
         #expect(loop.modify(former, [], of: second))
         loop.turn(waitingAtMost: .milliseconds(0))
         #expect(count == 1)
@@ -107,7 +107,7 @@ struct EventLoopTests {
                 if left == 0 { isFulfilled = true } else { loop.atEndOfTurn { putOff(left - 1) } }
             }
             putOff(depth)
-            // Nothing else would ever wake it.
+            // Nothing else would wake it.
             loop.run { isFulfilled }
             #expect(loop.run(until: { isFulfilled }, atMost: .seconds(100)))
         }
@@ -152,8 +152,9 @@ struct EventLoopTests {
         var reused: Int32 = -1
         var freshEnds: [Int32] = []
         defer { freshEnds.forEach { _ = close($0) } }
-        // Both are ready in one turn; whichever is told first puts a new socket in the other's place, under its number.
-        // dup2(2) does that in one step: between a close and an open another test's thread may take the number.
+        // Both are ready in one turn; the first one that is notified replaces the other's socket by a new one with the
+        // same number. dup2(2) does that in one step: between a close and an open another test's thread may take the
+        // number.
         func replace(_ other: Int32) {
             guard reused < 0 else {
                 stale += 1
@@ -173,7 +174,7 @@ struct EventLoopTests {
         loop.run(until: { reused >= 0 }, atMost: .milliseconds(100))
         #expect(reused >= 0)
         #expect(stale == 0)
-        // The handlers hold the loop, which holds them.
+        // The handlers reference the loop, which references them.
         for descriptor in [first, second] {
             loop.unregister(descriptor)
             close(descriptor)

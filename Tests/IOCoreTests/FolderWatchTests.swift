@@ -19,7 +19,7 @@ struct FolderWatchTests {
 
     private var inside: String { "\(folder.path)/inside" }
 
-    /// Events are there when the call that brought them about has returned.
+    /// Events are available when the call that caused them has returned.
     private func isTold(_ names: FolderWatch.Names, of change: () throws -> Void) throws -> Bool {
         let watch = try FolderWatch([inside: names])
         #expect(watch.failures.isEmpty)

@@ -64,7 +64,7 @@ struct GrowingFileTests {
 
     @Test("a move to another file system is whole or not at all", arguments: [true, false])
     func acrossFileSystems(replacing: Bool) throws {
-        // Memory, where the system has it; elsewhere the move is an ordinary one.
+        // A file system in memory, if there is one; otherwise this is an ordinary move.
         let other = "/dev/shm/pinproxy-\(UInt64.random(in: 0 ... .max))"
         guard mkdir(other, 0o700) == 0 else { return }
         defer { try? FileManager.default.removeItem(atPath: other) }

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Lines that a full disk cuts")
 struct LineOutputTests {
-    /// A disk with so much room left.
+    /// A disk with a limited amount of space.
     private final class Disk: Sendable {
         let room: Monitor<Int>
 
@@ -58,7 +58,7 @@ struct LineOutputTests {
         let disk = Disk(6)
         let output = LineOutput(descriptor: ends[1]) { descriptor, bytes, count in
             let written = disk.write(descriptor, bytes, count)
-            // Another process, in that moment.
+            // Another process at the same moment.
             if written == -Int(ENOSPC), isFile, disk.room.with({ $0 }) == 0 {
                 _ = Glibc.write(descriptor, "*", 1)
                 disk.room.with { $0 = -1 }

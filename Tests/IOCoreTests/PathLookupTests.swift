@@ -6,7 +6,7 @@ import Testing
 @Suite("Path lookups")
 struct PathLookupTests {
     private let folder: TemporaryFolder
-    /// Without symbolic links on the way to it, whatever the system's folder for temporary files is.
+    /// The path without symbolic links, wherever the system's temporary folder is.
     private let root: String
 
     init() throws {
@@ -14,7 +14,7 @@ struct PathLookupTests {
         root = try #require(PathLookup(folder.path).destination)
     }
 
-    /// By itself, and among others of its folder.
+    /// The lookup alone, and together with others in its folder.
     private func lookup(_ path: String) -> PathLookup {
         let alone = PathLookup("\(root)/\(path)")
         var lookups = PathLookups()

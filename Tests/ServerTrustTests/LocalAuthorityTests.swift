@@ -70,7 +70,7 @@ struct LocalAuthorityTests {
             #expect(try verify(purpose, [], host) != 0, "\(purpose)")
             #expect(try verify(purpose, ["clientAuth", "emailProtection", "serverAuth"], host) != 0, "\(purpose)")
         }
-        // And names that it is not for, whatever the purpose.
+        // It also refuses other names, for any purpose.
         for name in [
             CertificateBuilder.Name.email("a@example.com"), .uri("https://example.com/"),
             .uri("spiffe://example.com/a"),

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Strict JSON")
 struct JSONDocumentTests {
-    /// A text written back by the shortest rules, to compare values.
+    /// A minimal serialisation, to compare values.
     private static func rendered(_ value: JSONValue) -> String {
         switch value.content {
         case .null: "null"

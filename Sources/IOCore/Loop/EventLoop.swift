@@ -183,14 +183,14 @@ package final class EventLoop: @unchecked Sendable {
 
     /// Advances a manual clock; the timers that are due then fire in the next turn.
     package func advance(by span: TimeSpan) {
-        precondition(clock == .byHand, "the system's clock is nobody's to move")
+        precondition(clock == .byHand, "the system's clock cannot be moved")
         now &+= span.nanoseconds
         wallClock &+= Int64(clamping: span.nanoseconds / 1000)
     }
 
     /// Sets the wall clock of a manual clock, forward or back; the monotonic clock does not change.
     package func setWallClock(_ microseconds: Int64) {
-        precondition(clock == .byHand, "the system's clock is nobody's to set")
+        precondition(clock == .byHand, "the system's clock cannot be set")
         wallClock = microseconds
     }
 

@@ -68,7 +68,7 @@ public final class TLSVerification: Sendable {
     ///
     /// - Parameters:
     ///   - sslContext: an `SSL_CTX *` that the caller owns.
-    ///   - policy: what servers have to prove.
+    ///   - policy: the policy that servers have to meet.
     ///   - host: the host that servers have to prove to be.
     ///   - anchors: used unless the policy has `trustAnchors` of its own.
     ///   - generation: the snapshot's number, handed back with each evaluation.

@@ -24,7 +24,7 @@ struct DomainReader {
         self.library = library
     }
 
-    /// The domain, if nothing is wrong with it; every issue goes to the document's reader.
+    /// The domain if it is valid; every issue is added to the document's reader.
     mutating func read() -> PinnedDomains.Domain? {
         let issues = object.reader.issues.count
         let includeSubdomains = readIncludeSubdomains()
@@ -281,7 +281,7 @@ struct DomainReader {
         if policy.isUnverified {
             let key = policy.allowInvalidCertificates ? "allowInvalidCertificates" : "validatesDomainName"
             (object[key] ?? object.element).warn(
-                "servers of \(name) are not identified: anybody on the way can read and change what is sent",
+                "servers of \(name) are not identified: attackers on the way can read and change the traffic",
                 remedy: "pin the certificate or its key"
             )
         }

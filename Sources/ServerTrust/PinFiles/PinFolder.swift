@@ -60,7 +60,7 @@ struct PinFolder {
             warnings.append(
                 DocumentIssue(
                     file: path,
-                    message: "a copy of a pin file, it seems, which is not read",
+                    message: "it looks like a copy of a pin file, and is not read",
                     remedy: "move it elsewhere; the names of pin files end in .json"
                 )
             )

@@ -119,7 +119,7 @@ struct ChainVerification {
         return nil
     }
 
-    /// The verification parameters, each set anew (X509_VERIFY_PARAM_set_flags(3)).
+    /// The verification parameters, each set again (X509_VERIFY_PARAM_set_flags(3)).
     private func configure(_ parameters: OpaquePointer) -> Bool {
         // The flags of the store are inherited; only those set here may remain.
         X509_VERIFY_PARAM_clear_flags(parameters, X509_VERIFY_PARAM_get_flags(parameters))

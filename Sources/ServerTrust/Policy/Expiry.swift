@@ -56,7 +56,7 @@ extension TrustEvaluation {
 }
 
 extension SecurityPolicy {
-    /// The end of the pin set, if it is near at that time (seconds since 1970) and has not come.
+    /// The end of the pin set, if it is near at that time (seconds since 1970) and not reached.
     package func pinSetExpiry(at now: Int64) -> Expiry? {
         configuration.expiration.flatMap { Expiry.near(.pinSet, end: $0.end, at: now) }
     }

@@ -40,8 +40,7 @@ extension SecurityPolicy {
     /// - Parameters:
     ///   - storeContext: the callback's `X509_STORE_CTX *`, with the server's certificate in it.
     ///   - staple: the result of SSL_get_tlsext_status_ocsp_resp(3); `nil` for none, which a policy with
-    ///     `requiresStaple`
-    ///     refuses. In TLS 1.2 it has not come yet when the callback runs.
+    ///     `requiresStaple` refuses. In TLS 1.2 it has not arrived yet when the callback runs.
     ///   - host: the host that the server has to prove to be.
     ///   - anchors: used unless the policy has `trustAnchors` of its own.
     ///   - time: seconds since 1970; `nil` is now.

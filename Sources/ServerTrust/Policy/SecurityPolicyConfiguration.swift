@@ -25,7 +25,7 @@ extension SecurityPolicy {
         public var onExpiration: OnExpiration = .deny
         /// Whether a pin that does not match refuses the server; otherwise it is only reported.
         public var enforcePinning = true
-        /// Whether one key suffices in mode `publicKey`, where a backup is asked for otherwise.
+        /// Whether one key is sufficient in mode `publicKey`, which otherwise requires a backup.
         public var allowSinglePin = false
         /// The addresses for reports of failed pins, for programs that send reports.
         public var reportUris: [ReportURI] = []
@@ -76,7 +76,7 @@ extension SecurityPolicy {
             if allowInvalidCertificates, validatesDomainName {
                 fault(
                     "allowInvalidCertificates",
-                    "mode none with invalid certificates allowed would check a name that nobody vouches for",
+                    "mode none with invalid certificates allowed would check the name in an unverified certificate",
                     "pin the certificate or its key instead (mode certificate or publicKey)"
                 )
             }
@@ -164,7 +164,7 @@ extension SecurityPolicy {
                 let what = revocationLists == nil ? "a staple needs" : "revocation lists need"
                 fault(
                     "revocation",
-                    "\(what) a valid chain to know who may vouch for it, and invalid certificates are allowed",
+                    "\(what) a valid chain to find the issuer, and invalid certificates are allowed",
                     "take one of the two out; a private CA is named under trustAnchors"
                 )
             }

@@ -22,7 +22,7 @@ struct StapleEvaluator {
         guard result.isChainValidated, result.chain.count > 1 else {
             refuse(
                 &result,
-                "the certificate of \(host) is a trust anchor itself, so that nobody could vouch for its staple",
+                "the certificate of \(host) is a trust anchor itself, so that no issuer can sign its staple",
                 "name the certificate's issuer as the trust anchor, or do without revocation.requireStaple"
             )
             return

@@ -50,7 +50,7 @@ public final class TrustEvaluation: Sendable {
     public let mode: SSLPinningMode
     /// The domain whose policy was applied.
     public let domain: Host?
-    /// The host that the server was asked to prove.
+    /// The host that the server had to prove to be.
     public let host: Host
     /// The evaluated certificates, leaf first: the chain as OpenSSL validated it, or as sent (at most 32) where none
     /// was.

@@ -70,7 +70,7 @@ struct VerifyError {
                 ? "have the server use another certificate" : "refresh the files under revocation.crlFiles"
         case .certificateUntrusted where isMissingPath:
             "have the server send its whole chain, or name its CA under trustAnchors"
-        case _ where isOfNameConstraints: "have the certificate issued by a CA that may vouch for the host"
+        case _ where isOfNameConstraints: "have the certificate issued by a CA whose name constraints permit the host"
         default: "have the certificate reissued by the rules for TLS servers"
         }
     }

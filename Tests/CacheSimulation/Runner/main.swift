@@ -2,8 +2,8 @@ import CacheSimulation
 import Glibc
 import TestSupport
 
-// cache-simulation [STEPS [SEED [SEEDS]]]: so many steps in all over eight seeds (or SEEDS) from SEED on, every second one
-// with a disk, two of four shared. Ends with 1 at the first difference.
+// cache-simulation [STEPS [SEED [SEEDS]]]: runs STEPS steps in total over eight seeds (or SEEDS) from SEED on, every
+// second one with a disk, two of four shared. Ends with 1 at the first difference.
 let arguments = CommandLine.arguments.dropFirst().compactMap { UInt64($0) }
 let steps = Int(arguments.first ?? 1_000_000)
 let first = arguments.count > 1 ? arguments[1] : 1

@@ -70,7 +70,7 @@ struct CertificateTests {
                 anchors: pki.anchors,
                 at: Scenario.now
             )
-            // A signature covers every bit that counts: whatever still passes is the certificate itself.
+            // The signature covers every relevant bit: only the certificate itself passes.
             if report.isAccepted { #expect(certificates[0].isSame(as: server.certificate)) }
         }
         #expect(read > 50 && read < 300)
@@ -78,7 +78,7 @@ struct CertificateTests {
 
     @Test("what a certificate with an unknown key says leaves nothing in OpenSSL's error queue")
     func errorQueue() throws {
-        // The object identifier of P-256 becomes one that nobody knows.
+        // The object identifier of P-256 becomes an unknown one.
         var der = server.certificate.derBytes
         let curve: [UInt8] = [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07]
         let place = try #require(der.indices.first { der[$0...].starts(with: curve) })

@@ -10,7 +10,7 @@ struct Base64Tests {
     )
     func base64(text: String, expected: String) {
         #expect(Base64.encode(Array(text.utf8)) == expected)
-        // An empty text is no base64 of a pin or of credentials.
+        // An empty text is not valid base64 for a pin or credentials.
         #expect(Base64.decode(Array(expected.utf8)) == (text.isEmpty ? nil : Array(text.utf8)))
     }
 }

@@ -32,7 +32,7 @@ struct TrustEvaluatorTests {
         try evaluator.evaluate(trust(chain), forHost: host).map(\.verdict)
     }
 
-    /// The code with which an evaluator refuses; nil when it accepts.
+    /// The code of an evaluator's refusal; nil when it accepts.
     private func failure(_ evaluator: some ServerTrustEvaluating, _ chain: [Certificate]) -> TrustFailure? {
         do throws(ServerTrustError) {
             try evaluator.evaluate(trust(chain), forHost: host)
@@ -60,7 +60,7 @@ struct TrustEvaluatorTests {
         let otherKey = try pki.server(Scenario.host).chain
         #expect(try verdicts(evaluator, server.chain) == [.pass])
         #expect(failure(evaluator, otherKey) == .pinMismatch)
-        // Sent along, and not on the path.
+        // The certificate is sent, but is not on the path.
         #expect(failure(evaluator, otherKey + [server.certificate]) == .pinMismatch)
         let alone = try selfSigned()
         #expect(failure(try PinnedCertificatesTrustEvaluator(certificates: [alone]), [alone]) == .certificateUntrusted)
@@ -110,7 +110,7 @@ struct TrustEvaluatorTests {
         #expect(failure(wrong, server.chain) == .pinMismatch)
         let other = try pki.server("other.example").chain
         #expect(failure(evaluator, other) == .certificateHostMismatch)
-        // Without the host a pinned CA would let in every name of that CA.
+        // Without the host check a pinned CA would accept every name of that CA.
         let nameless = try PublicKeysTrustEvaluator(
             keys: [pki.intermediate.key.pin, .unrelated()],
             validateHost: false
@@ -186,7 +186,7 @@ struct TrustEvaluatorTests {
         #expect(failure(try evaluator(bad), server.chain) == .certificateRevoked)
         let stale = try revocation(revoked: [], until: Scenario.now - 1)
         #expect(failure(try evaluator(stale), server.chain) == .certificateRevoked)
-        // No list of the root's is there for the intermediate.
+        // There is no list of the root for the intermediate.
         #expect(failure(try evaluator(good, .chain), server.chain) == .certificateRevoked)
     }
 
@@ -206,10 +206,10 @@ struct TrustEvaluatorTests {
             #expect(failure(evaluator, expired) == .certificateExpired)
             #expect(failure(evaluator, [try selfSigned()]) == .certificateUntrusted)
             #expect(failure(evaluator, unknown) == .certificateUntrusted)
-            // The intermediate was not sent: nobody can tell whose list it is.
+            // The intermediate was not sent, so that the issuer of the list is unknown.
             #expect(failure(evaluator, [server.certificate]) == .certificateUntrusted)
         }
-        // Without the name a revoked certificate is revoked all the same, and so with either scope.
+        // A revoked certificate is refused without a check of the name too, with either scope.
         let revoked = try revocation(revoked: [server.certificate])
         for scope in RevocationLists.Scope.allCases {
             let evaluator = try RevocationTrustEvaluator(revocationLists: revoked, scope: scope, validateHost: false)
@@ -256,7 +256,7 @@ struct TrustEvaluatorTests {
         #expect(try verdicts(ofBoth, server.chain) == [.pass])
         #expect(try verdicts(ofBoth, spare.chain) == [.pass])
         #expect(failure(ofBoth, try pki.server(Scenario.host).chain) == .pinMismatch)
-        // A leaf and a CA of another tree beside each other.
+        // A leaf together with a CA of another tree.
         let mixed = try evaluator(unknown.intermediate.certificate, server.certificate)
         #expect(try verdicts(mixed, server.chain) == [.pass])
         #expect(failure(mixed, try unknown.server(Scenario.host).chain) == .certificateUntrusted)
@@ -293,7 +293,7 @@ struct TrustEvaluatorTests {
             requireStaple: true
         )
         #expect(refusal(both, staple: try good.der()) == .certificateRevoked)
-        // It says that it looks for revocation, so it has to be told where.
+        // An evaluator of revocation needs a source.
         let nothing = #expect(throws: SecurityPolicy.Faults.self) { try RevocationTrustEvaluator() }
         #expect(nothing?.faults.map(\.key) == ["revocation"])
     }

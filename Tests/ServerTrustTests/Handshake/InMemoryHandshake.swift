@@ -10,9 +10,9 @@ final class InMemoryServer {
     private let staple: ServedStaple?
 
     /// - Parameters:
-    ///   - version: `TLS1_2_VERSION` or `TLS1_3_VERSION`, the only one that the server speaks.
+    ///   - version: `TLS1_2_VERSION` or `TLS1_3_VERSION`, the only version that the server supports.
     ///   - staple: an OCSP response (DER) for clients that ask for one.
-    ///   - clientAnchors: asks for a client certificate and verifies it with these.
+    ///   - clientAnchors: requests a client certificate and verifies it with these.
     init(
         _ identity: TestServer,
         version: Int32 = TLS1_3_VERSION,
@@ -58,9 +58,9 @@ final class InMemoryHandshake {
     private(set) var clientFinished = false
     private(set) var serverFinished = false
 
-    /// Runs the handshake as far as it goes.
+    /// Runs the handshake as far as possible.
     ///
-    /// - Parameter session: what the client tries to resume.
+    /// - Parameter session: the session that the client tries to resume.
     init(_ clientSide: InMemoryClient, _ serverSide: InMemoryServer, resuming session: OpaquePointer? = nil) {
         client = SSL_new(clientSide.context)
         server = SSL_new(serverSide.context)
@@ -71,7 +71,7 @@ final class InMemoryHandshake {
     func reconnect(to serverSide: InMemoryServer, resuming session: OpaquePointer?) {
         SSL_free(server)
         server = SSL_new(serverSide.context)
-        // As after a proper end: SSL_clear would otherwise spoil the session.
+        // As after a proper end: otherwise SSL_clear would invalidate the session.
         SSL_set_shutdown(client, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN)
         SSL_clear(client)
         (clientFinished, serverFinished) = (false, false)
@@ -99,7 +99,7 @@ final class InMemoryHandshake {
         SSL_free(server)
     }
 
-    /// How many bytes the server gets of what the client tries to send after the handshake.
+    /// The number of bytes that the server receives when the client tries to send after the handshake.
     func received(sending text: String) -> Int {
         _ = SSL_write(client, text, Int32(text.utf8.count))
         var buffer = [UInt8](repeating: 0, count: 1024)
@@ -108,7 +108,7 @@ final class InMemoryHandshake {
         return max(0, Int(count))
     }
 
-    /// Lets the client read what comes after a handshake (session tickets of TLS 1.3).
+    /// Lets the client read the messages after a handshake (session tickets of TLS 1.3).
     func readTickets() {
         var buffer = [UInt8](repeating: 0, count: 64)
         SSL_read(client, &buffer, Int32(buffer.count))

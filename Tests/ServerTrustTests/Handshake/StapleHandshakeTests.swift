@@ -73,7 +73,7 @@ struct StapleHandshakeTests {
         #expect(last.evaluation.reason.contains(variant.word))
         #expect(TLSVerification.evaluation(of: handshake.client) === last)
         #expect(handshake.received(sending: Self.request) == 0)
-        // What was offered and expected is in the report of a refusal by the staple too.
+        // The report of a refusal for the staple has the offered and expected keys, too.
         #expect(last.evaluation.isChainValidated && last.evaluation.matchedPin == cast.server.pin)
     }
 
@@ -94,7 +94,8 @@ struct StapleHandshakeTests {
     func neverAsked(version: Int32) throws {
         let client = InMemoryClient()
         let verification = try install(policy(), on: client)
-        // A caller that takes the question out again (SSL_CTX_set_tlsext_status_type): OpenSSL then never asks.
+        // A caller that removes the status request again (SSL_CTX_set_tlsext_status_type): OpenSSL then never calls the
+        // callback.
         SSL_CTX_ctrl(client.context, SSL_CTRL_SET_TLSEXT_STATUS_REQ_TYPE, -1, nil)
         let staple = try cast.response().der()
         let handshake = try InMemoryHandshake(client, InMemoryServer(cast.server, version: version, staple: staple))

@@ -152,7 +152,7 @@ struct TLSVerificationTests {
     func resumption(version: Int32) throws {
         let serverSide = try InMemoryServer(server, version: version)
         let lax = InMemoryClient()
-        // A program that does what install() forbids: it keeps sessions and hands them on.
+        // A program that violates the rules of install(): it keeps sessions and reuses them.
         try install(.unpinned, on: lax)
         SSL_CTX_clear_options(lax.context, UInt64(1) << 14)
         let first = InMemoryHandshake(lax, serverSide)
@@ -169,7 +169,7 @@ struct TLSVerificationTests {
         #expect(TLSVerification.evaluation(of: second.client) == nil)
         #expect(verification.lastTrust == nil)
 
-        // Nor has a reset SSL that still holds the verdict of the connection before.
+        // A reset SSL must not have the verdict of the previous connection either.
         first.reconnect(to: serverSide, resuming: session)
         #expect(first.clientFinished && SSL_session_reused(first.client) == 1)
         #expect(TLSVerification.evaluation(of: first.client) == nil)
@@ -256,7 +256,7 @@ struct TLSVerificationTests {
         #expect(handshake.isFinished)
         let shown = SSL_get0_peer_certificate(handshake.server)
         #expect(shown != nil)
-        // Without one the same server refuses.
+        // Without a certificate the same server refuses.
         let bare = InMemoryClient()
         try install(.unpinned, on: bare)
         #expect(!InMemoryHandshake(bare, serverSide).serverFinished)

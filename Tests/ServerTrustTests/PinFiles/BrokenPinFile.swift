@@ -1,6 +1,6 @@
 import Testing
 
-/// A pin file with one thing wrong, where the issue has to point, and the same file with that one thing mended.
+/// A pin file with one error, the expected place of the issue, and the same file with the error corrected.
 struct BrokenPinFile: CustomTestStringConvertible, Sendable {
     var name: String
     var broken: String

@@ -51,7 +51,7 @@ struct PinFileFuzzTests {
         #expect(loads > 10 && loads < 800)
     }
 
-    /// The text in pieces: strings whole, every other character but white space by itself, words together.
+    /// The tokens of a text: strings, words, and single characters except white space.
     private static func tokens(_ text: String) -> [String] {
         var tokens: [String] = []
         var isInString = false

@@ -9,7 +9,7 @@ struct PinFileIssueTests {
     private static let a = "\"\(PublicKeyPin.unrelated(1))\""
     private static let b = "\"\(PublicKeyPin.unrelated(2))\""
     private static let short = "\"sha256/\(String(repeating: "AAAA", count: 10))AA==\""
-    /// A second spelling of the pin of 32 zeros, had the decoder let it pass.
+    /// A second spelling of the pin of 32 zeros, if the decoder accepted it.
     private static let strayBits = "\"sha256/\(String(repeating: "A", count: 42))B=\""
     private static let good = "\"pins\": [\(a), \(b)]"
     private static let none = "\"pinningMode\": \"none\""
@@ -473,7 +473,7 @@ struct PinFileIssueTests {
             .domain(
                 "a scope of no list",
                 "\(good), \"revocation\": { \"crlScope\": \"chain\" }",
-                // A setting that is written out is one that was thought of.
+                // An explicit setting was chosen deliberately.
                 mended: "\(good), \"revocation\": { \"crlFiles\": [], \"requireStaple\": false }",
                 at: "/revocation",
                 "checks nothing"

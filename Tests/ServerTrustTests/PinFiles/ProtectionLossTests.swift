@@ -24,7 +24,7 @@ struct ProtectionLossTests {
         /// Members of `api.example.com`.
         var old: String
         var new: String
-        /// A word of the one loss.
+        /// A word of the only loss.
         var word: String
 
         var testDescription: String { name }
@@ -127,7 +127,7 @@ struct ProtectionLossTests {
     func gone() throws {
         let (a, b) = ("\"a.example\": { \(Self.pins) }", "\"b.example\": { \"pinningMode\": \"none\" }")
         #expect(try Self.losses("\(a), \(b)", b) == ["a.example: no policy holds for it any more"])
-        // Mode none holds a host to TLS.
+        // Mode none requires TLS for a host.
         #expect(try Self.losses("\(a), \(b)", a) == ["b.example: no policy holds for it any more"])
         #expect(try Self.losses("\(a), \(b)", "").count == 2)
         #expect(try Self.losses("", a) == [])
@@ -146,7 +146,7 @@ struct ProtectionLossTests {
                 "api.example.com: enforcePinning is false"
             ]
         )
-        // A new entry below a domain takes what it names out of that one's policy.
+        // A new entry below a domain removes its names from the policy of that domain.
         let excluded = "\"old.example.com\": { \"excludeFromParentPolicy\": true }"
         #expect(
             try Self.losses(parent(""), "\(parent("")), \(excluded)")

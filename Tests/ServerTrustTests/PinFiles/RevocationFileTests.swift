@@ -124,7 +124,7 @@ struct RevocationFileTests {
             let text = try issue(body(file))
             #expect(text.contains(message), "\(file): \(text)")
         }
-        // The mended twin of them all.
+        // The correct file for all of these.
         try folder.write(good, as: "pins/good")
         #expect(try load(body("good")).warnings.isEmpty)
         #expect(try issue(body("good", "weak"), at: "/revocation/crlFiles/1").contains("too weak"))

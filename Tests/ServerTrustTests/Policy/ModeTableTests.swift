@@ -3,27 +3,27 @@ import ServerTrust
 import TestSupport
 import Testing
 
-/// Every cell of the mode table (scenarios 53 to 57): what each mode makes of each kind of server.
+/// Every cell of the mode table (scenarios 53 to 57): the result of each mode for each kind of server.
 @Suite("The mode table")
 struct ModeTableTests {
     enum Server: String, CaseIterable, Sendable {
-        /// A valid chain to the anchors, made out to the host, pinned by the leaf.
+        /// A valid chain to the anchors, for the host, with a pinned leaf.
         case good
         /// The same, and its certificate has expired.
         case expired
-        /// The same, made out to another host.
+        /// The same, for another host.
         case otherHost
-        /// A valid chain, and another key and certificate than the pinned ones.
+        /// A valid chain with another key and certificate than the pinned ones.
         case otherKey
         /// Self-signed and pinned.
         case selfSigned
         /// Self-signed, and not pinned.
         case selfSignedUnpinned
-        /// Self-signed and pinned, made out to another host.
+        /// Self-signed and pinned, for another host.
         case selfSignedOtherHost
-        /// Under a CA that the anchors do not hold, which sent its own certificate; the CA is pinned.
+        /// Issued by a CA that is not an anchor but pinned; the server sends the CA's certificate.
         case privateCA
-        /// The same, made out to another host.
+        /// The same, for another host.
         case privateCAOtherHost
         /// The same, and the leaf has expired.
         case privateCAExpired
@@ -35,9 +35,9 @@ struct ModeTableTests {
         var mode: SSLPinningMode
         var allowInvalid: Bool
         var validatesName: Bool
-        /// The servers that are let in, with their verdicts; all others are refused.
+        /// The servers that are accepted, with their verdicts; all others are refused.
         var accepted: [Server: TrustEvaluation.Verdict]
-        /// Why some of the others are refused.
+        /// The reasons why some of the others are refused.
         var failures: [Server: TrustFailure]
 
         var testDescription: String { "\(mode), invalid \(allowInvalid), name \(validatesName)" }
@@ -257,7 +257,7 @@ struct ModeTableTests {
                 .pinMismatch,
                 mended: scenario(other, mode, pinning: other)
             )
-            // With a valid chain demanded, trusting its certificate is not pinning it either.
+            // When a valid chain is required, a trusted certificate is not a pinned one either.
             let trusted = scenario(server, mode, pinning: other, allowInvalid: false).with {
                 $0.anchors = TrustAnchors(certificates: [server.certificate, other.certificate])
             }
@@ -286,7 +286,7 @@ struct ModeTableTests {
         }
         let own = base.with { $0.configuration.trustAnchors = other.anchors }
         try expect(base.pinning(server.pin), .certificateUntrusted, mended: own.pinning(server.pin))
-        // And the global ones do not count beside them.
+        // The global ones do not count in addition.
         let global = try pki.server(Scenario.host)
         let replaced = own.with { $0.chain = global.chain }
         #expect(try replaced.evaluation().failure == .certificateUntrusted)
@@ -304,7 +304,7 @@ struct ModeTableTests {
 
     @Test("with invalid allowed, a forged certificate of a pinned CA's key does not stand in for the one in the files")
     func forgedAuthority() throws {
-        // The holder of a constrained CA's key makes a certificate of its own for that key, without the constraints.
+        // The holder of a constrained CA's key makes another certificate for this key, without the constraints.
         var builder = CertificateBuilder.authority("constrained", validity: TestPKI.validity)
         builder.permittedNames = ["own.example"]
         let real = try builder.identity()
@@ -317,7 +317,7 @@ struct ModeTableTests {
         for name in ["constrained", "another name"] {
             let bare = try Scenario(shown(name, Scenario.host), pki)
                 .pinning(real.key.pin).with { $0.configuration.allowInvalidCertificates = true }
-            // With the key alone nobody knows what the real certificate says.
+            // The contents of the real certificate are unknown if only the key is given.
             #expect(try bare.evaluation().verdict == .pass)
             let own = try CertificateBuilder.server(hosts: ["own.example"], validity: TestPKI.validity)
                 .identity(issuer: real)

@@ -3,9 +3,8 @@ import ServerTrust
 import TestSupport
 import Testing
 
-/// OpenSSL holds the names of a certificate against the name constraints of its CAs, and a wildcard in a certificate is
-/// such a name: `*.h.test` is not in the excluded subtree `x.h.test`, and matches the host `x.h.test` all the same
-/// (Go's CVE-2025-61727).
+/// OpenSSL checks the names of a certificate against the name constraints of its CAs, and a wildcard is such a name:
+/// `*.h.test` is not in the excluded subtree `x.h.test`, but matches the host `x.h.test` (Go's CVE-2025-61727).
 @Suite("Name constraints and the host")
 struct NameConstraintTests {
     private let root: Identity
@@ -122,10 +121,10 @@ struct NameConstraintTests {
     @Test(
         "22 subtrees of names are read as RFC 5280 and OpenSSL read them",
         arguments: [
-            // The base itself, what lies below it, and nothing that only ends alike.
+            // The base itself and names below it, but not other names with the same ending.
             ("h.test", "h.test", true), ("h.test", "x.h.test", true), ("h.test", "deep.x.h.test", true),
             ("h.test", "xh.test", false), ("h.test", "test", false), ("H.TEST", "x.h.test", true),
-            // With a dot in front the base itself is not in it.
+            // With a leading dot the base itself is not included.
             (".h.test", "h.test", false), (".h.test", "x.h.test", true), (".h.test", "xh.test", false),
             ("", "anything.test", true), ("x.h.test", "h.test", false),
         ]
@@ -202,7 +201,7 @@ struct NameConstraintTests {
         let (permitting, excluding) = (try authority(0xA0), try authority(0xA1))
         let (name, address) = (try Host(host), try Host("192.0.2.1"))
         #expect(NameConstraints.objection(of: excluding, to: name) == .unreadable)
-        // A permitted subtree that means nothing permits nothing.
+        // An invalid permitted subtree permits nothing.
         #expect(NameConstraints.objection(of: permitting, to: name) == .notPermitted)
         #expect(NameConstraints.objection(of: excluding, to: address) == nil)
     }
@@ -219,7 +218,7 @@ struct NameConstraintTests {
         }
         let name = [0x82, 6] + Array("i.test".utf8)
         #expect(try objection([0x30, 12, 0xA1, 10, 0x30, 8] + name) == nil)
-        // The same with minimum 1, then with bytes that are no subtrees.
+        // The same with minimum 1, then with bytes that are not valid subtrees.
         #expect(try objection([0x30, 15, 0xA1, 13, 0x30, 11] + name + [0x80, 1, 1]) == .unreadable)
         #expect(try objection([0x30, 3, 0xA1, 1, 0x05]) == .unreadable)
         #expect(try objection([0x04, 1, 0]) == .unreadable)

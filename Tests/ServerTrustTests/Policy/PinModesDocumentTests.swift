@@ -4,7 +4,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-/// What a policy makes of servers that differ from a good one in one thing.
+/// The results of a policy for servers that differ from a good one in one property.
 private struct Findings {
     enum Check: String, CaseIterable {
         case chain
@@ -13,16 +13,16 @@ private struct Findings {
         case pin
     }
 
-    /// What refuses the server when it does not hold.
+    /// The conditions that refuse the server.
     var checked: [Check] = []
-    /// What is told when it does not hold, and lets the server in.
+    /// The conditions that are only reported.
     var told: [Check] = []
     /// The good server's.
     var verdict: TrustEvaluation.Verdict
     var failure: TrustFailure?
-    /// Whether a pinned CA lets a server in.
+    /// Whether a pinned CA makes a server acceptable.
     var countsAuthorities = false
-    /// Of a server that holds nothing: a chain to nowhere, another host's name, past its end, another key.
+    /// A server without any valid property: no path, another host's name, expired, another key.
     var acceptsAnybody: Bool
 
     var isAccepted: Bool { verdict != .fail }
@@ -43,7 +43,7 @@ private struct Findings {
 /// The servers of the table.
 private struct Servers {
     let pki: TestPKI
-    /// The servers by what is wrong with them, each with the certificate that is pinned for it.
+    /// The servers by their fault, each with the certificate that is pinned for it.
     let flawed: [(flaw: Findings.Check, chain: [Certificate], pinned: Certificate)]
     let good: TestServer
     let nobody: Certificate
@@ -93,7 +93,7 @@ private struct Combination {
         }
     }
 
-    /// Mode `none` that says of everything that it shall not be checked: the one way to check nothing.
+    /// Mode `none` with every check explicitly switched off: the only way to check nothing.
     var waivesEverything: Bool { mode == .none && allowInvalid && !validatesName }
 
     func configuration(pinning pinned: Certificate, until expiration: CalendarDate?) -> SecurityPolicy.Configuration {
@@ -113,7 +113,7 @@ private struct Combination {
         return configuration
     }
 
-    /// What the evaluator itself says.
+    /// The results of the evaluator itself.
     func findings(_ servers: Servers, until expiration: CalendarDate?) throws -> Findings {
         func judge(_ chain: [Certificate], pinning pinned: Certificate) throws -> TrustEvaluation {
             try SecurityPolicy(configuration(pinning: pinned, until: expiration))
@@ -140,9 +140,9 @@ private struct Combination {
     }
 }
 
-/// `docs/pin-modes.md` is what the evaluator says, and not what somebody believes that it says.
+/// `docs/pin-modes.md` is generated from the evaluator's results.
 ///
-/// `PINPROXY_WRITE_DOCS=1 swift test --filter PinModesDocumentTests` writes the page anew.
+/// `PINPROXY_WRITE_DOCS=1 swift test --filter PinModesDocumentTests` regenerates the page.
 @Suite("The table of every combination of the modes' settings")
 struct PinModesDocumentTests {
     private let servers: Servers
@@ -244,13 +244,13 @@ struct PinModesDocumentTests {
                 #expect(!findings.acceptsAnybody, "\(combination)")
                 let proves = findings.checked.contains(.chain) || findings.checked.contains(.pin)
                 #expect(proves || !findings.isAccepted, "\(combination)")
-                // Without a name only a key of the server's own says who it is.
+                // Without a name only the server's own key identifies it.
                 if !findings.checked.contains(.name), findings.verdict == .pass {
                     #expect(!findings.countsAuthorities, "\(combination)")
                 }
             }
         }
-        // Both values of onExpiration, each asked twice.
+        // Both values of onExpiration, each evaluated twice.
         #expect(waived == 4)
     }
 }

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// The scenarios in which pinning has to hold, by number: tests name them by these.
+/// The scenarios in which pinning has to work, with the numbers that tests refer to.
 private enum ScenarioCatalogue {
     static let groups: [(name: String, scenarios: [String])] = [
         (
@@ -97,9 +97,9 @@ private struct ScenarioTest: Hashable, Comparable {
     }
 }
 
-/// `docs/pin-scenarios.md` says where each scenario is tested: no scenario without a test, and no test that is gone.
+/// `docs/pin-scenarios.md` lists the tests of each scenario: every scenario has a test, and every listed test exists.
 ///
-/// `PINPROXY_WRITE_DOCS=1 swift test --filter PinScenariosDocumentTests` writes the page anew.
+/// `PINPROXY_WRITE_DOCS=1 swift test --filter PinScenariosDocumentTests` regenerates the page.
 @Suite("The index of the scenarios of pinning")
 struct PinScenariosDocumentTests {
     private static let repository = URL(fileURLWithPath: #filePath)

@@ -30,7 +30,7 @@ struct PolicyRuleTests {
             let verdict: TrustEvaluation.Verdict = scenario.configuration.pinningMode == .none ? .notPinned : .pass
             try expect(refused, .pinForbidden, mended: scenario, verdict)
         }
-        // With the chain waived the leaf is the validated chain; a forbidden CA above it proves nothing.
+        // Without a chain check the leaf is the validated chain; a forbidden CA above it is not relevant.
         let alone = pinned.with {
             $0.configuration.allowInvalidCertificates = true
             $0.configuration.pins[0] = Pin(pki.intermediate.key.pin)
@@ -75,8 +75,8 @@ struct PolicyRuleTests {
 
     @Test("a forbidden key is refused in the second chain of mode certificate, too")
     func forbiddenInPinnedChain() throws {
-        // The intermediate's key has two certificates: one is an anchor, the other leads to the pinned authority by way of
-        // the forbidden key.
+        // The intermediate's key has two certificates: one is an anchor, the other leads to the pinned authority
+        // through the forbidden key.
         let pinned = try CertificateBuilder.authority("pinned", validity: TestPKI.validity).identity()
         let forbidden = try CertificateBuilder.authority("forbidden", validity: TestPKI.validity).identity(
             issuer: pinned
@@ -214,7 +214,7 @@ struct PolicyRuleTests {
         let now = Scenario.now
         let stranger = try TestPKI("other").intermediate
         let scenario = try revocation().with {
-            // A stranger's list that has ended, and an older one of the issuer's own beside the current.
+            // An expired list of another issuer, and an older list of the issuer in addition to the current one.
             $0.configuration.revocationLists = try lists(
                 (stranger, now - 5),
                 (pki.intermediate, now - 7),

@@ -3,7 +3,7 @@ import ServerTrust
 import TestSupport
 import Testing
 
-/// A server, a policy and a host, judged; scenarios change one of them at a time.
+/// A server, a policy and a host for an evaluation; each scenario changes one of these.
 struct Scenario {
     /// 15 May 2026, 12:00 UTC.
     static let now: Int64 = 1_778_846_400
@@ -34,7 +34,7 @@ struct Scenario {
         return copy
     }
 
-    /// A copy in mode `publicKey` with these pins and one that nobody has.
+    /// A copy in mode `publicKey` with these pins and a pin without a key.
     func pinning(_ pins: Pin...) -> Scenario {
         with {
             $0.configuration.pinningMode = .publicKey
@@ -45,7 +45,7 @@ struct Scenario {
     func pinning(_ pin: PublicKeyPin, _ scope: Pin.Scope = .any) -> Scenario { pinning(Pin(pin, scope: scope)) }
 }
 
-/// The scenario with its one cause of refusal is refused for that cause, and the mended one passes.
+/// The scenario is refused for its only fault, and passes after the fault is corrected.
 func expect(
     _ refused: Scenario,
     _ failure: TrustFailure,
@@ -207,7 +207,7 @@ struct ChainScenarioTests {
             let pinned = stuffed.pinning(pin(pki.intermediate))
             let report = try pinned.evaluation()
             #expect(report.verdict == .fail, "\(report)")
-            // With the pin of the CA that did sign, the same chain passes: the pin alone was the cause.
+            // With the pin of the actual issuer the same chain passes: only the pin was the cause.
             #expect(try stuffed.pinning(pin(rogue.intermediate)).evaluation().verdict == .pass)
         }
     }
@@ -249,7 +249,7 @@ struct ChainScenarioTests {
         let crossed = try CertificateBuilder.authority("pinproxy test intermediate", validity: TestPKI.validity)
             .certificate(for: pki.intermediate.key, issuer: other.root)
         let both = base.with { $0.chain.append(crossed) }
-        // OpenSSL follows the first issuer that fits and does not come back: the server sends the one it means.
+        // OpenSSL follows the first matching issuer and does not backtrack: the server sends the intended one.
         let overOther = base.with {
             $0.chain[1] = crossed
             $0.anchors = other.anchors

@@ -63,7 +63,7 @@ struct SecurityPolicyDigestTests {
         var digests = try changes.map { try digest($0) }
         digests.append(try digest(anchors: other.anchors))
         #expect(!digests.contains(nil))
-        // Anchors of the policy's own stand in for the caller's: these two are one policy.
+        // The policy's own anchors replace the caller's: both policies are equal.
         #expect(Set(digests).count == digests.count - 1)
         #expect(digests[12] == digests.last)
     }
@@ -101,8 +101,8 @@ struct SecurityPolicyDigestTests {
         )
     }
 
-    /// What each setting is to the digest. A new one has to be put into one of the two: does it decide which server may
-    /// answer?
+    /// The role of each setting in the digest. A new setting has to be added to one of the two lists: does it decide
+    /// which servers are accepted?
     @Test("each setting of a policy has been decided on: it makes another digest, or says only who is told")
     func everySetting() throws {
         let other = try TestPKI()
@@ -138,7 +138,7 @@ struct SecurityPolicyDigestTests {
             "includesSubdomains": { $0.includesSubdomains = true },
             "allowSinglePin": { $0.allowSinglePin = true },
             "reportUris": { $0.reportUris = [] },
-            // Without lists it says nothing; with them it is part of the test above.
+            // Without lists it has no effect; with lists the test above covers it.
             "revocationScope": { $0.revocationScope = .chain },
         ]
         let names = Mirror(reflecting: base).children.compactMap(\.label)

@@ -4,9 +4,9 @@ import ServerTrust
 import TestSupport
 import Testing
 
-/// What a staple can be, each with one thing wrong beside a good one.
+/// The variants of a staple: a good one, and others with one fault each.
 struct StapleCase: CustomTestStringConvertible, Sendable {
-    /// Who takes part: a PKI, its server, a delegated responder, and another PKI.
+    /// The participants: a PKI, its server, a delegated responder, and another PKI.
     struct Cast: Sendable {
         let pki: TestPKI
         let server: TestServer
@@ -52,7 +52,7 @@ struct StapleCase: CustomTestStringConvertible, Sendable {
 
     var name: String
     var failure: TrustFailure
-    /// In the reason.
+    /// A part of the reason.
     var word: String
     /// Makes the staple for the time `now`.
     var make: @Sendable (Cast, _ now: Int64) throws -> [UInt8]?
@@ -71,7 +71,7 @@ struct StapleCase: CustomTestStringConvertible, Sendable {
         self.make = make
     }
 
-    /// One that changes the good response.
+    /// A variant that changes the good response.
     static func changed(
         _ name: String,
         _ word: String,
@@ -193,7 +193,7 @@ struct StapleCase: CustomTestStringConvertible, Sendable {
         },
     ]
 
-    /// A few of them, for where each costs a connection.
+    /// A few variants, for tests in which each needs a connection.
     static let usual = refused.filter {
         ["no staple", "gibberish", "tryLater", "revoked", "unknown", "out of date", "signed by an unrelated CA"]
             .contains($0.name) || $0.name.hasPrefix("of another certificate")
@@ -219,11 +219,11 @@ struct StapleTests {
         let refused = try base.with { $0.staple = try variant.make(cast, Scenario.now) }
         let mended = try stapled(cast.response())
         try expect(refused, variant.failure, mended: mended, .notPinned)
-        // Other tests may have left something on this thread.
+        // Other tests may have left errors in this thread's queue.
         ERR_clear_error()
         let report = try refused.evaluation()
         #expect(report.reason.contains(variant.word), "\(report)")
-        // The same server passes where no staple is asked for, whatever it sends.
+        // The same server passes without the requirement, whatever staple it sends.
         #expect(try refused.with { $0.configuration.requiresStaple = false }.evaluation().verdict == .notPinned)
         #expect(ERR_peek_error() == 0)
     }
@@ -236,7 +236,7 @@ struct StapleTests {
             let sha256 = response.with { $0.singleResponses[0].digest = "SHA256" }
             #expect(try stapled(sha256).evaluation().verdict == .notPinned)
         }
-        // An answer about somebody else beside ours does no harm, out of date or not.
+        // A further single response about another certificate does no harm, even if it is out of date.
         let several = try cast.response().with {
             $0.singleResponses.append($0.singleResponses[0])
             $0.singleResponses[0].leaf = try cast.pki.server("b.example.com").certificate
@@ -264,7 +264,7 @@ struct StapleTests {
         #expect(try stapled(cast.response()).evaluation().goodUntil == now + 3600 + 300)
         let endless = cast.response().with { $0.singleResponses[0].nextUpdate = nil }
         #expect(try stapled(endless).evaluation().goodUntil == now - 3600 + 86_400)
-        // To the second.
+        // The limits are exact to the second.
         let last = cast.response().with { $0.singleResponses[0].nextUpdate = now - 299 }
         let over = cast.response().with { $0.singleResponses[0].nextUpdate = now - 300 }
         try expect(stapled(over), .stapleMissing, mended: stapled(last), .notPinned)
@@ -272,7 +272,7 @@ struct StapleTests {
         let early = cast.response().with { $0.singleResponses[0].thisUpdate = now + 301 }
         let first = cast.response().with { $0.singleResponses[0].thisUpdate = now + 300 }
         try expect(stapled(early), .stapleMissing, mended: stapled(first), .notPinned)
-        // What ends first decides.
+        // The earliest end decides.
         let twice = cast.response().with {
             $0.singleResponses.append($0.singleResponses[0])
             $0.singleResponses[1].nextUpdate = now + 60
@@ -310,7 +310,7 @@ struct StapleTests {
             #expect(refused.verdict == .fail && refused.failure == .stapleMissing, "\(refused)")
             #expect(try scenario.with { $0.staple = response }.evaluation().verdict == verdict)
         }
-        // A good staple mends no pin, no chain and no name.
+        // A good staple does not compensate for a wrong pin, chain or name.
         let stapled = key.with { $0.staple = response }
         try expect(stapled.pinning(.unrelated(1)), .pinMismatch, mended: stapled)
         try expect(stapled.with { $0.host = "b.example.com" }, .certificateHostMismatch, mended: stapled)
@@ -343,7 +343,7 @@ struct StapleTests {
 
     @Test("81 a mutated staple is refused, and never revives what it says")
     func mutations() throws {
-        // Other tests may have left something on this thread.
+        // Other tests may have left errors in this thread's queue.
         ERR_clear_error()
         var random = SeededGenerator(seed: 81)
         let good = [
@@ -372,7 +372,7 @@ struct StapleTests {
                 anchors: base.anchors,
                 at: base.now
             )
-            // What is not signed may change (the responder's certificate has parts that play no role); what is may not.
+            // Unsigned parts may change (parts of the responder's certificate are irrelevant); signed parts must not.
             #expect(original != good[2] || !report.isAccepted)
             if report.isAccepted { #expect(original == good[1] && report.goodUntil == Scenario.now + 3900) }
         }

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// A threat model that names a test which is gone would claim a cover that nobody has.
+/// A threat model that names a missing test would claim coverage that does not exist.
 @Suite("What the threat model names")
 struct ThreatModelDocumentTests {
     private static let repository = URL(fileURLWithPath: #filePath)
@@ -47,7 +47,7 @@ struct ThreatModelDocumentTests {
         }
     }
 
-    /// The numbers with which names of tests in a file begin.
+    /// The numbers at the beginning of the test names in a file.
     private func scenarios(_ file: URL) throws -> Set<Int> {
         let source = try String(contentsOf: file, encoding: .utf8)
         let names = source.matches(of: #/@Test\(\s*"(\d+(?:(?:, | and | to )\d+)*) /#)

@@ -86,7 +86,7 @@ struct ReportDestinationTests {
                 "/pinnedDomains/c.example/reportUris/0",
             ]
         )
-        // One that leads into a loop of others is not in it.
+        // A domain that leads into a loop of other domains is not part of the loop.
         let outside = Domain(name: "d.example", reports: ["https://a.example/"])
         #expect(Self.pointers(outside, a, b, c).count == 3)
     }

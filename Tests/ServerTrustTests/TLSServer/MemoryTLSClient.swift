@@ -2,7 +2,7 @@ import COpenSSL
 import IOCore
 import ServerTrust
 
-/// A TLS client over memory, for a `TLSServerSession`: what one writes the other is given.
+/// A TLS client in memory for a `TLSServerSession`: each side gets the bytes of the other.
 final class MemoryTLSClient {
     let server: TLSServerSession
     private let context: OpaquePointer
@@ -60,9 +60,9 @@ final class MemoryTLSClient {
         SSL_set_connect_state(pointer)
     }
 
-    /// Runs both sides until neither has anything to say.
+    /// Runs both sides until neither has bytes to send.
     ///
-    /// - Returns: what the server's side has come to.
+    /// - Returns: the final progress of the server's side.
     @discardableResult
     func shakeHands() -> TLSServerSession.Progress {
         var progress = TLSServerSession.Progress.needsInput
@@ -101,17 +101,17 @@ final class MemoryTLSClient {
         carryToServer()
     }
 
-    /// What the client has to say, kept from the server.
+    /// The client's bytes, which are not passed to the server.
     func takenFromClient() -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: Int(BIO_ctrl_pending(toServer)))
         BIO_read(toServer, &bytes, Int32(bytes.count))
         return bytes
     }
 
-    /// Gives the client what did not come from this server.
+    /// Gives the client bytes from another source.
     func give(_ bytes: [UInt8]) { BIO_write(fromServer, bytes, Int32(bytes.count)) }
 
-    /// What the client reads now: at most `limit` bytes.
+    /// The bytes that the client can read now, at most `limit`.
     func received(limit: Int = 1 << 20) -> [UInt8] {
         carryToClient()
         var bytes: [UInt8] = []
@@ -124,7 +124,7 @@ final class MemoryTLSClient {
         return bytes
     }
 
-    /// The alert that has ended the client's side, in OpenSSL's words; empty when none has.
+    /// The alert that has ended the client's side, as OpenSSL's text; empty without one.
     func alert() -> String {
         if !alertText.isEmpty { return alertText }
         carryToClient()
