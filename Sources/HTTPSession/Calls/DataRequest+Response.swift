@@ -81,10 +81,10 @@ extension DataRequest {
     ) throws(RequestFailure) -> sending Serializer.Output {
         do throws(ResponseSerializationError) {
             let value = try serializer.serialize(response, to: request.method)
-            manager.notifyMonitors { $0.request(self, didParse: response, failure: nil) }
+            notifyMonitors { $0.request(self, didParse: response, failure: nil) }
             return value
         } catch {
-            manager.notifyMonitors { $0.request(self, didParse: response, failure: .serialization(error)) }
+            notifyMonitors { $0.request(self, didParse: response, failure: .serialization(error)) }
             throw .serialization(error)
         }
     }

@@ -109,10 +109,10 @@ extension DownloadRequest {
         )
         do throws(ResponseSerializationError) {
             let value = try serializer.serialize(dataResponse, to: request.method)
-            manager.notifyMonitors { $0.request(self, didParse: dataResponse, failure: nil) }
+            notifyMonitors { $0.request(self, didParse: dataResponse, failure: nil) }
             return value
         } catch {
-            manager.notifyMonitors { $0.request(self, didParse: dataResponse, failure: .serialization(error)) }
+            notifyMonitors { $0.request(self, didParse: dataResponse, failure: .serialization(error)) }
             throw .serialization(error)
         }
     }

@@ -135,7 +135,7 @@ public final class DownloadRequest: Request, @unchecked Sendable {
         guard let task = task as? DownloadTask else { preconditionFailure("a download's task") }
         do throws(SessionError) {
             let response = try task.downloadDelegate.result(of: task).get()
-            manager.notifyMonitors { $0.request(self, didFinishDownloading: response) }
+            notifyMonitors { $0.request(self, didFinishDownloading: response) }
             return response
         } catch {
             throw failure(of: task, error)

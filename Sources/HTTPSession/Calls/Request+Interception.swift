@@ -10,11 +10,11 @@ extension Request {
         do {
             let adapted = try await interruptible { try await interceptor.adapt(self.originalRequest, for: self) }
             didAdapt(to: adapted)
-            manager.notifyMonitors { $0.request(self, didAdapt: self.originalRequest, to: adapted) }
+            notifyMonitors { $0.request(self, didAdapt: self.originalRequest, to: adapted) }
             return adapted
         } catch {
             if isCancelled { throw .session(.taskCancelled) }
-            manager.notifyMonitors { $0.request(self, didFailToAdapt: self.originalRequest, with: error) }
+            notifyMonitors { $0.request(self, didFailToAdapt: self.originalRequest, with: error) }
             throw .adaptation(error)
         }
     }
@@ -40,6 +40,6 @@ extension Request {
             throw .session(.taskCancelled)
         }
         willRetry()
-        manager.notifyMonitors { $0.requestIsRetrying(self) }
+        notifyMonitors { $0.requestIsRetrying(self) }
     }
 }

@@ -28,6 +28,9 @@ public class Request: @unchecked Sendable {
         /// Ends a wait between tasks.
         var interrupt: (@Sendable () -> Void)?
         var waiting: [@Sendable () -> Void] = []
+        /// Events that the monitors have not been notified of, in order.
+        var events: [@Sendable (any EventMonitor) -> Void] = []
+        var isNotifying = false
     }
 
     init(_ request: HTTPRequest, manager: HTTPSessionManager, interceptor: (any RequestInterceptor)?) {
@@ -94,11 +97,35 @@ public class Request: @unchecked Sendable {
             guard shared.state.mayBecome(state) else { return nil }
             shared.state = state
             change(shared.tasks.last)
+            shared.events.append { notify($0, self) }
             return .some(shared.interrupt)
         }
         guard let interrupt else { return nil }
-        manager.notifyMonitors { notify($0, self) }
+        passOnEvents()
         return interrupt
+    }
+
+    // MARK: Events
+
+    /// Notifies the event monitors, in the order of the events of this request.
+    func notifyMonitors(_ event: @escaping @Sendable (any EventMonitor) -> Void) {
+        lock.withLock { shared.events.append(event) }
+        passOnEvents()
+    }
+
+    /// Only one thread at a time passes events on, so that a later event of another thread does not overtake one; and
+    /// without the lock, since a monitor's queue may call it at once, and the monitor may use the request.
+    private func passOnEvents() {
+        while true {
+            let next: (@Sendable (any EventMonitor) -> Void)? = lock.withLock {
+                guard !shared.isNotifying, !shared.events.isEmpty else { return nil }
+                shared.isNotifying = true
+                return shared.events.removeFirst()
+            }
+            guard let next else { return }
+            manager.notifyMonitors(next)
+            lock.withLock { shared.isNotifying = false }
+        }
     }
 
     // MARK: For the subclasses
@@ -157,7 +184,7 @@ public class Request: @unchecked Sendable {
         } catch {
             throw .session(error)
         }
-        manager.notifyMonitors { $0.request(self, didCreate: task) }
+        notifyMonitors { $0.request(self, didCreate: task) }
         lock.withLock {
             shared.tasks.append(task)
             switch shared.state {
@@ -167,8 +194,8 @@ public class Request: @unchecked Sendable {
             }
         }
         await withCheckedContinuation { continuation in task.delegate.whenComplete { continuation.resume() } }
-        if let metrics = task.delegate.metrics { manager.notifyMonitors { $0.request(self, didGather: metrics) } }
-        manager.notifyMonitors { $0.request(self, didComplete: task, with: task.error) }
+        if let metrics = task.delegate.metrics { notifyMonitors { $0.request(self, didGather: metrics) } }
+        notifyMonitors { $0.request(self, didComplete: task, with: task.error) }
         return task
     }
 

@@ -1,4 +1,6 @@
+import Glibc
 import HTTPCore
+import IOCore
 import TestSupport
 import Testing
 
@@ -221,7 +223,7 @@ struct RetryTests {
         await stage.end()
     }
 
-    /// A wait that somebody else ends.
+    /// A wait that another task ends.
     private final class Unfinished: Sendable {
         static let shared = Unfinished()
         private let waiting = Monitor<[CheckedContinuation<Void, Never>]>([])
@@ -314,6 +316,40 @@ struct RetryTests {
         _ = try? await refused.response(serializer: JSONResponseSerializer())
         try await eventually("the end") { log.entries.with { $0.filter { $0 == "finish" }.count == 2 } }
         #expect(log.entries.with { $0.suffix(3) } == ["resume", "no adapt", "finish"])
+        await stage.end()
+    }
+
+    @Test("monitors see a cancellation before the end, also when the cancelling thread is slow")
+    func monitoredOrder() async throws {
+        let gate = Gate()
+        let canceller = Monitor<pthread_t?>(nil)
+        let slow = Log(
+            queue: CallbackQueue { work in
+                if canceller.with({ $0 == pthread_self() }) { try? gate.pass() }
+                work()
+            }
+        )
+        let log = Log()
+        let stage = try HTTPStage(monitors: [slow, log]) { connection in
+            _ = try connection.readRequest()
+            connection.readToEnd()
+        }
+        let ended = Monitor(false)
+        let request = try stage.manager.get("x") { _ in ended.with { $0 = true } }
+        try await eventually("the request") { stage.origin.requests.count == 1 }
+        let thread = try LoopThread(name: "canceller") {
+            canceller.with { $0 = pthread_self() }
+            request.cancel()
+        }
+        try await eventually("the end of the request") { ended.with { $0 } }
+        gate.open()
+        thread.join()
+        let expected = ["resume", "task", "cancel", "complete cancelled", "finish"]
+        try await eventually("all events") {
+            log.entries.with { $0.filter { !$0.hasPrefix("metrics") }.count == expected.count }
+        }
+        #expect(log.entries.with { $0.filter { !$0.hasPrefix("metrics") } } == expected)
+        #expect(slow.entries.with { $0.filter { !$0.hasPrefix("metrics") } } == expected)
         await stage.end()
     }
 }
