@@ -152,7 +152,7 @@ struct BodyTests {
         #expect(delegate.error == nil)
         #expect(delegate.head?.status == 413)
         #expect(delegate.text == "no thanks")
-        // What comes of the body afterwards is nobody's.
+        // Bytes of the body that are sent now are discarded.
         task.send(patternBytes(10).span)
         task.finishSending()
         #expect(task.pendingBodyBytes == 0)

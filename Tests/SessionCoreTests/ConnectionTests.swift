@@ -92,7 +92,7 @@ struct ConnectionTests {
         let origin = try ScriptedOrigin(server, protocols: ["h2"]) { connection in
             let script = try HTTP2Script(connection)
             var streams: [Int] = []
-            // Answers nobody before all have asked.
+            // The origin responds only when all requests have been received.
             while streams.count < 5, let request = try script.nextRequest() { streams.append(request.stream) }
             for stream in streams {
                 try script.head(200, stream: stream)

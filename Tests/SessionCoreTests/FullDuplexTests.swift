@@ -121,7 +121,7 @@ struct FullDuplexTests {
         #expect(Set(delegates.map(\.text)).count == 10)
         #expect(try get(session, endpoint).transaction.isReusedConnection)
         #expect(origin.connections.count == 1)
-        // Of another endpoint, even for the same host, it is not.
+        // A connection of another endpoint is not shared, even for the same host.
         #expect(try get(session, self.endpoint(origin)).error == nil)
         #expect(origin.connections.count == 2)
     }

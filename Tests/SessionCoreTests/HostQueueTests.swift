@@ -9,7 +9,7 @@ struct HostQueueTests {
         init(_ number: Int) { self.number = number }
     }
 
-    /// Somebody leaves, and that one goes next.
+    /// A member leaves the queue, and the next one proceeds.
     private func expectNext(
         _ number: Int?,
         from queue: inout HostQueue<Waiter>,
@@ -53,7 +53,7 @@ struct HostQueueTests {
         let all = (0..<6).map { Waiter($0) }
         for waiter in all { _ = queue.enter(waiter, limit: 1) }
         for number in [1, 3, 5] { queue.withdraw(all[number]) }
-        // Somebody who does not wait has nothing to give up.
+        // A member that does not wait has no place to give up.
         queue.withdraw(all[0])
         #expect(queue.waitingCount == 2)
         #expect(queue.waiters.map(\.number) == [2, 4])

@@ -7,7 +7,7 @@ import Testing
 
 @testable import SessionCore
 
-/// What becomes of tasks when their session ends before they do.
+/// Tasks whose session ends before they do.
 @Suite("A session that takes no tasks any more")
 struct InvalidatedSessionTests {
     enum Ending: CaseIterable {

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Reading responses")
 struct ResponseReaderTests {
-    /// What became of one response.
+    /// The result of one response.
     private struct Outcome {
         var informational: [Int] = []
         var hasResponse = false

@@ -130,7 +130,7 @@ struct TaskLifeTests {
         session.settle()
 
         let connecting = RecordingDelegate()
-        // Nobody answers the hello there.
+        // No server replies to the hello there.
         let silent = try TestSocket.listen()
         defer { close(silent.descriptor) }
         let task = try session.start(connecting, TestSession.endpoint(port: silent.port))

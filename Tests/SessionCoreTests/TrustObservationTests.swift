@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Each handshake's evaluation is told once")
 struct TrustObservationTests {
-    /// What a session has told, as words: host, port, verdict.
+    /// The reports of a session as words: host, port, verdict.
     private final class Account {
         var lines: [String] = []
 

@@ -57,7 +57,7 @@ struct UnaskedBytesTests {
         let excessArrived = Gate()
         let relay = try RecordRelay(to: origin.port) { stream in
             while let bytes = stream.nextBytes() {
-                // What the first task needs passes before anything is late.
+                // The bytes for the first task pass before `isLate` is set.
                 let late = isLate.with { $0 }
                 try stream.deliver(bytes)
                 try stream.waitUntilArrived()

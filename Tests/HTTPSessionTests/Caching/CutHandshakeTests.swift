@@ -10,7 +10,7 @@ struct CutHandshakeTests {
     /// The ways in which the network cuts a handshake.
     enum Cut: CaseIterable {
         case ended, reset, endedInHello, resetInHello
-        /// From here on somebody has said something that may not be the origin's word.
+        /// From here on the peer has sent bytes, which may not be the origin's.
         case alert, otherProtocol, endedBehindChain, resetBehindChain
 
         var leavesDoubt: Bool {

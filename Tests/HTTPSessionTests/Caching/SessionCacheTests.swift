@@ -71,7 +71,7 @@ struct SessionCacheTests {
         #expect(answer.metrics.earlierTransactions[0].isReusedConnection)
         #expect(cookies.field(for: AbsoluteURL(ManagerStage.url("/"))!) == "b=2")
         #expect(cached.asked == ["/", "/"])
-        // Who has the answer himself gets the 304.
+        // A client with a copy of its own gets the 304.
         let own = try await cached.answer(
             cached.request("/", policy: .returnCacheDataElseLoad, ("If-None-Match", "\"v1\""))
         )

@@ -217,7 +217,7 @@ struct DownloadRequestTests {
         await small.end()
     }
 
-    /// Removes what was downloaded before anybody can read it.
+    /// Removes the downloaded file before it can be read.
     private struct Remover: EventMonitor {
         let queue: CallbackQueue? = CallbackQueue { work in work() }
 

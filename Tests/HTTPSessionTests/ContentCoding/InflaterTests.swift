@@ -27,7 +27,7 @@ enum CodedBody {
 
 @Suite("Undoing content codings")
 struct InflaterTests {
-    /// What comes out, fed so many bytes at a time; nil for what is refused or lacks its end.
+    /// The output for input of so many bytes at a time; nil for rejected or truncated input.
     private func decode(_ coded: [UInt8], _ coding: ContentCoding, by size: Int = .max) throws -> [UInt8]? {
         let inflater = try #require(Inflater(coding))
         var decoded: [UInt8] = []

@@ -126,7 +126,7 @@ struct CookieTests {
         try take("b=; Expires=Thu, 01 Jan 1970 00:00:00 GMT", from: url)
         #expect(storage.field(for: url) == "a=3")
         #expect(storage.cookies.count == 2)
-        // What came over TLS is not replaced by what came without.
+        // A cookie that was set over TLS is not replaced by one that was set without.
         try take("s=secret; Secure", from: url)
         let plain = try Self.url("http://a.example/")
         try take("s=planted", from: plain)

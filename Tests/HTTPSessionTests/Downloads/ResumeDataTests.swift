@@ -182,7 +182,7 @@ struct WriteFlowTests {
         for _ in 0..<4 { #expect(!flow.didReceive(piece).pauses) }
         #expect(flow.didReceive(1).pauses)
         #expect(flow.isPaused)
-        // What was on the way already.
+        // Bytes that were already on the way.
         #expect(!flow.didReceive(1000).pauses)
         #expect(!flow.didWrite(piece).resumes)
         #expect(!flow.didWrite(piece).resumes)

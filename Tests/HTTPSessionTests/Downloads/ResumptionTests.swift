@@ -48,7 +48,7 @@ extension DownloadTests {
         await second.end()
     }
 
-    /// What a download left after a million bytes.
+    /// The resume data of a download after a million bytes.
     private func leftOver() async throws -> [UInt8] {
         let stage = try stage { try Self.serve($0, cutAt: 1_000_000) }
         let task = try stage.manager.downloadTask(with: HTTPRequest(url: url))
@@ -214,7 +214,7 @@ extension DownloadTests {
                 data = await task.cancelByProducingResumeData()
                 #expect(data != nil)
             }
-            // What was on the way when the origin was held back comes on top.
+            // Bytes that were on the way when the origin was paused come in addition.
             #expect(waiting.with { $0 } < WriteFlow.highWater + 256 << 10)
             await manager.invalidateSession(cancelingTasks: true)
         }

@@ -11,7 +11,7 @@ struct InterceptorTests {
 
     private static let failure = RequestFailure.session(SessionError(.stalled, "too long"))
 
-    /// A request that is never carried out, for those who want to see one.
+    /// A request that is never carried out, for interceptors that need one.
     private func withRequest(_ body: (DataRequest) async throws -> Void) async throws {
         let manager = try HTTPSessionManager(serverTrust: SessionTrust(anchors: TestPKI.shared.anchors))
         try await body(manager.request(HTTPRequest(url: "https://api.example.com/")))

@@ -23,7 +23,7 @@ struct ConnectivityTests {
         }
     }
 
-    /// A session with a host where nobody listens.
+    /// A session with a host on whose port no server listens.
     private func stage(_ network: Network, port: UInt16, waits: Bool = true, total: Duration? = nil) throws -> Stage {
         let host = try HTTPCore.Host("away.example.com")
         let address = try HTTPCore.Host("127.0.0.1")

@@ -14,7 +14,7 @@ struct ManyThreadsTests {
     private static let threads = 32
     private static let tasksPerThread = 24
 
-    /// What has been told of the tasks.
+    /// The events of the tasks.
     private struct Account {
         var completions: [UInt64: Int] = [:]
         var handlers: [UInt64: Int] = [:]

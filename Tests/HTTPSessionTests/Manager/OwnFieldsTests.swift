@@ -10,7 +10,7 @@ import Testing
 struct OwnFieldsTests {
     private typealias Stage = ManagerStage
 
-    /// What an origin sees of a request.
+    /// The request as the origin receives it.
     private func stage() throws -> Stage {
         try Stage { request in
             OriginAnswer.text("\(request.target) \(request["X-Own"] ?? "-") \(request["Accept"] ?? "-")")

@@ -86,7 +86,7 @@ struct URLSessionManagerTests {
         )
         #expect(task.delegate.initialResponseTime ?? -1 >= 0)
         #expect(task.delegate.metrics?.transaction.status == 200)
-        // What is added later runs too.
+        // Work that is added later runs too.
         task.delegate.queue.add { [stage] in stage.note("third") }
         _ = try await stage.wait(for: "third")
 
@@ -120,7 +120,7 @@ struct URLSessionManagerTests {
         for work in held.with({ $0 }) { work() }
         #expect(stage.with { $0 } == ["200"])
         await staged.end()
-        // What is held holds the task, whose session holds the queue.
+        // The queue's work retains the task, whose session retains the queue.
         held.with { $0 = [] }
     }
 

@@ -5,7 +5,7 @@ import HTTPSessionFoundation
 import TestSupport
 import Testing
 
-/// In a network namespace of its own, where links really go up and down.
+/// These tests run in a network namespace of their own, where links really go up and down.
 @Suite("Reachability")
 struct NetworkReachabilityTests {
     /// A probe in a namespace, and the network's commands there.
@@ -37,7 +37,7 @@ struct NetworkReachabilityTests {
             }
         }
 
-        /// A link with a peer whose being up is its carrier.
+        /// A link whose carrier is the state of its peer.
         func addLink() throws {
             try ip(
                 "link add eth7 type veth peer name peer7",

@@ -14,13 +14,13 @@ final class ManagerStage: Sendable {
 
     let origin: ScriptedOrigin
     let manager: URLSessionManager
-    /// What the hooks and handlers of a test have been told, in order.
+    /// The calls of the hooks and handlers of a test, in order.
     let log = Monitor<[String]>([])
 
     /// - Parameters:
     ///   - pinned: hosts whose key is pinned.
     ///   - policies: of other hosts.
-    ///   - successor: whom the origin's second and later connections show.
+    ///   - successor: the certificate of the origin's second and later connections.
     ///   - script: the origin's; it serves `host` and `other`, over TLS.
     init(
         pinned: [String] = [],

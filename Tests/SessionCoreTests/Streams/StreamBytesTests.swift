@@ -249,7 +249,7 @@ struct StreamBytesTests {
         gate.open()
         try origin.waitForClosed()
         session.settle(2)
-        // Of a connection that is over epoll would tell in each turn.
+        // epoll would report a connection that is over in each turn.
         var turns = 0
         session.loop.run(
             until: {
