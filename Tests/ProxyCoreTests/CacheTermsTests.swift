@@ -53,14 +53,14 @@ struct CacheTermsTests {
         #expect(try digest(Self.different[5]) == digest(Self.different[5]))
     }
 
-    /// What each setting of a host is to the digest. A new one has to be put into one of the two: does it decide which
-    /// server may answer, or what that is asked?
+    /// Each setting of a host, and whether it is in the digest. A new setting has to be put into one of the two lists:
+    /// does it decide which server may respond, or what that server is sent?
     @Test("each setting of a host has been decided on: it makes another digest, or stored answers are held to it later")
     func everySetting() throws {
         let counts = [
             "resolve": "\"resolve\": \"127.0.0.1:8443\"",
             "upstreamProxy": "\"upstreamProxy\": \"socks5h://127.0.0.1:1080\"",
-            // Of `request` alone: those of answers are put in after the cache.
+            // Only `request` counts: changes to responses are applied after the cache.
             "headers": "\"headers\": { \"request\": { \"set\": { \"X\": \"a\" } } }",
         ]
         let says = [
@@ -77,7 +77,7 @@ struct CacheTermsTests {
             "connectionsPerHost": "\"connectionsPerHost\": 7",
             // The client's side.
             "connect": "\"connect\": \"tunnel\"",
-            // What is stored from now on, and how it is asked for.
+            // The cache's way of storing and looking up.
             "cache": "\"cache\": { \"requestPolicy\": \"returnCacheDataElseLoad\" }",
         ]
         let names = Mirror(reflecting: HostConfiguration()).children.compactMap(\.label)

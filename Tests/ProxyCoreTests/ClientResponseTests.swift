@@ -58,7 +58,7 @@ struct ClientResponseTests {
         )
     }
 
-    /// What the client reads when the origin answers with a head and these pieces of a body.
+    /// The client's bytes when the origin responds with a head and these pieces of a body.
     private func answer(
         _ response: String,
         pieces: [String] = [],

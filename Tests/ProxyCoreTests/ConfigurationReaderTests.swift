@@ -5,7 +5,7 @@ import Testing
 
 @testable import ProxyCore
 
-/// What the reader makes of a text, as if it stood in /etc/pinproxy/config.json.
+/// The result of reading a text as /etc/pinproxy/config.json.
 func readConfiguration(
     _ text: String
 ) -> (configuration: Configuration, issues: [DocumentIssue], warnings: [DocumentIssue]) {

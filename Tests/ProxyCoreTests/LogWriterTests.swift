@@ -47,7 +47,7 @@ struct LogWriterTests {
         let writer = try LogWriter(descriptor: ends.write, closing: true)
         for _ in 0..<4 { writer.write([UInt8](repeating: 65, count: 1 << 20), count: 1) }
         writer.close(patience: .milliseconds(50))
-        // What it was writing goes on as soon as somebody reads; the descriptor is its own to the last.
+        // A blocked write continues as soon as the reader reads; the descriptor stays open for it.
         let result = read(ends.read)
         try result.wait(for: "all of the log") { $0.bytes.count == 4 << 20 ? true : nil }
         close(ends.write)

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("The page of metrics")
 struct MetricsPageTests {
-    /// What the page says of a snapshot of these pin files.
+    /// The metrics page for a snapshot of these pin files.
     private func page(
         _ domains: String,
         change: (inout MetricsPage) -> Void = { _ in }

@@ -250,7 +250,7 @@ struct PinMonitorTests {
         setting.monitor.replace(try Setting.snapshot(at: origin, reporting: others, generation: 2))
         setting.monitor.stop()
         #expect(setting.losses() == ["undelivered": 1])
-        // Nobody listens any more: a session that was left behind would go on holding the connection.
+        // The listener is closed: a session that was left behind would keep holding the connection.
         release.open()
         try origin.wait(for: "the end of the connection") { $0.allSatisfy(\.isClosed) ? true : nil }
     }

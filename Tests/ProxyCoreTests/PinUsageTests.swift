@@ -56,7 +56,7 @@ struct PinUsageTests {
         usage.count(1, of: a, matched: [(.unrelated(1), 1)])
         usage.count(1, of: b, matched: [(.unrelated(4), 1)])
         usage.setPins(of: try Self.domains(Self.domain("a.example", 2, 3)))
-        // What a loop still had from before.
+        // Counts that a loop still had from before.
         usage.count(1, of: b, matched: [(.unrelated(4), 1)])
         usage.count(1, of: a, matched: [(.unrelated(2), 1)])
         #expect(usage.accounts.map(\.domain) == [a])

@@ -107,7 +107,7 @@ struct AdminTests {
         #expect(metrics["pinproxy_pinned_domains"] == 2)
         #expect(try #require(metrics["process_open_fds"]) > 5)
         #expect(try #require(metrics["process_resident_memory_bytes"]) > 1_048_576)
-        // What clients and origins choose is no label: a name that was asked for is nowhere on the page.
+        // Values that clients and origins choose are no labels: a requested name does not appear on the page.
         #expect(!metrics.keys.contains { $0.contains("nowhere.invalid") || $0.contains("/then") })
     }
 

@@ -7,7 +7,8 @@ import Testing
 struct AttackTestsDesynchronisation {
     private static let poison = OriginAnswer.text("poison")
 
-    /// What the origin sends behind the answer to the first request of a connection, and how.
+    /// The bytes that the origin sends behind the response to the first request of a connection, and the time of
+    /// sending them.
     enum Excess: String, CaseIterable {
         /// In TLS records of its own, right behind the answer.
         case atOnce
@@ -20,7 +21,7 @@ struct AttackTestsDesynchronisation {
 
         var method: String { self == .bodyOfHead ? "HEAD" : "GET" }
 
-        /// What belongs to the request.
+        /// The bytes that belong to the request.
         var answer: String {
             switch self {
             case .atOnce, .later: OriginAnswer.text("first")
@@ -52,7 +53,7 @@ struct AttackTestsDesynchronisation {
         try client.send(ProxyUnderTest.request(excess.method, stage.url("/first")))
         _ = try client.readResponse(to: excess.method)
         gate.open()
-        // What comes only when the next request is under way cannot be told from its answer.
+        // Bytes that arrive during the next request cannot be told from its response.
         try stage.origin.wait(for: "the excess") {
             $0[0].bytesWritten == excess.answer.utf8.count + Self.poison.utf8.count ? true : nil
         }
@@ -142,7 +143,7 @@ struct AttackTestsDesynchronisation {
         #expect(try idle.readResponse().status == 200)
         // The task log's line says that the origin has done its part. The proxy takes 256 KB more than the kernel does: so
         // one of these sizes is the first of which a part waits in the proxy then.
-        for (index, size) in stride(from: 250_000, to: pattern.count, by: 50_000).enumerated() {
+        for (index, size) in stride(from: 250_000, to: pattern.count, by: 100_000).enumerated() {
             let client = try TestClient(port: stage.proxy.port, receiveBuffer: 4096)
             try client.send(ProxyUnderTest.request("GET", stage.url("/\(size)")))
             _ = try stage.proxy.waitForTaskLines(index + 2)

@@ -6,7 +6,7 @@ import Testing
 struct BrokenBodyRuleTests {
     private static let longTrailers = (0..<100).map { "X-\($0): 1\r\n" }.joined()
 
-    /// What follows a first chunk that is as it should be.
+    /// The bytes that follow a valid first chunk.
     private static let rules: [WireRule] = [
         .rule(
             38,

@@ -38,7 +38,7 @@ struct CacheFolderTests {
     func secrets() throws {
         let folder = try TemporaryFolder()
         let path = "\(folder.path)/cache"
-        // As somebody has made it who did not think of it.
+        // A folder with permissions that its owner did not think about.
         mkdir(path, 0o755)
         chmod(path, 0o755)
         let cache = try CacheStage(["disk": ["path": path, "size": "100MB"]]) { request in

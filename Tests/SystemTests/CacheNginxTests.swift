@@ -38,7 +38,7 @@ struct CacheNginxTests {
         let tag = try #require(part["ETag"])
         let unchanged = try proxy.get(url("/files/blob"), fields: ["If-None-Match: \(tag)"])
         #expect(unchanged.status == 304 && unchanged.body.isEmpty)
-        // What was asked since is this question.
+        // The only request since then is the count itself.
         #expect(try origin.requestCount() == before + 1)
         #expect(try proxy.waitForTaskLines(4).map { $0.string("cache") } == ["miss", "hit", "hit", "hit"])
     }

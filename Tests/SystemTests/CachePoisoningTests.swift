@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What one client, or one answer, must not do to the answers of others.
+/// Effects that one client, or one response, must not have on the responses to others.
 @Suite("Attacks on the cache: what others get")
 struct CachePoisoningTests {
     @Test(

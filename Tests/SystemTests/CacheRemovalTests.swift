@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-/// What was made worthless stays so: whatever is on its way meanwhile, and when the process dies.
+/// Responses that were removed stay removed, whatever is on its way meanwhile, and when the process dies.
 @Suite("The cache: what is removed does not come back")
 struct CacheRemovalTests {
     /// An origin that says which version of a path it sends, of which each POST makes another.

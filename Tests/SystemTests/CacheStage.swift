@@ -6,7 +6,7 @@ struct CacheStage {
     let stage: Stage
     var proxy: ProxyUnderTest { stage.proxy }
     var origin: ScriptedOrigin { stage.origin }
-    /// What the origin has been asked.
+    /// The requests that the origin has received.
     var requests: [HTTPMessage] { stage.origin.requests }
 
     /// - Parameters:
@@ -53,7 +53,7 @@ struct CacheStage {
         return try proxy.exchange(head + (body ?? ""), method: method)
     }
 
-    /// What the log says of the cache, line by line.
+    /// The cache's outcome in each line of the log.
     func outcomes(_ count: Int) throws -> [String] {
         try proxy.waitForTaskLines(count).map { $0.string("cache") ?? "-" }
     }

@@ -46,7 +46,7 @@ struct ExpectContinueTests {
         #expect(answer.interim.isEmpty)
         #expect(answer.status == status)
         #expect(answer.text == "no body, please")
-        // What of the body were to come now could not be told from a request.
+        // Body bytes that arrive now could not be told from a request.
         #expect(answer["Connection"] == "close")
         #expect(try client.isAtEnd())
         // Once, whatever libcurl makes of a 417.

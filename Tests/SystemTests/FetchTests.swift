@@ -292,7 +292,7 @@ struct FetchTests {
 
     // MARK: Downloads that break off
 
-    /// Gives the body's first part and ends; gives the rest to those who ask for it.
+    /// Sends the body's first part and ends; sends the rest in response to a range request.
     private func breakingOrigin(_ body: [UInt8], at cut: Int) throws -> ScriptedOrigin {
         try ScriptedOrigin(server) { connection in
             guard let request = try connection.readRequest() else { return }

@@ -5,7 +5,7 @@ import Testing
 /// before, and is freed (curl #11101).
 @Suite("Answers whose first field begins with a blank")
 struct FoldedFieldTests {
-    /// Freed memory is overwritten: whoever follows a pointer in it is ended at once, not now and then.
+    /// Freed memory is overwritten, so that a use of a freed pointer always ends the program.
     private static let environment = ["MALLOC_PERTURB_": "165", "MALLOC_ARENA_MAX": "1"]
     private static let rounds = 20
     private static let long = String(repeating: "A", count: 4000)

@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-/// What of a client of HTTP/2 is too much, and how it is told.
+/// The limits of what a client may do in HTTP/2, and the errors beyond them.
 @Suite("Limits of HTTP/2 from clients")
 struct HTTP2LimitTests {
     private typealias Raw = RawFrames

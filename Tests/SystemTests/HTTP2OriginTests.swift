@@ -3,7 +3,7 @@ import Testing
 
 @Suite("HTTP/2 to the origin")
 struct HTTP2OriginTests {
-    /// What may differ between the two: the time, and the version that Via names.
+    /// The parts that may differ between the two: the time, and the version in Via.
     private static let varying = ["date", "via"]
 
     @Test("nginx with h2 and with HTTP/1.1 gives the client the same answer")

@@ -25,7 +25,7 @@ struct MatrixClient: Sendable, CustomTestStringConvertible {
     var modules: [String] = []
     /// The first version that can.
     var version: (arguments: [String], least: [Int])?
-    /// What it cannot do by its nature.
+    /// Features that the client cannot have.
     var lacks: Set<Action> = []
     /// Variables of its own.
     var environment: [String: String] = [:]
@@ -97,7 +97,7 @@ struct MatrixClient: Sendable, CustomTestStringConvertible {
 
     func run(_ variables: [String: String]) throws -> Programs.Finished {
         let path = "\(Self.folder)/\(script)"
-        // What the machine's user trusts would stand before what the client is told to.
+        // Certificates that the machine's user trusts would be used before those given to the client.
         let inherited = Programs.environment.filter { name, _ in
             !["SSL_", "CERT", "CA_BUNDLE", "CA_INFO", "CAINFO"].contains { name.contains($0) }
         }

@@ -1,8 +1,8 @@
 import Foundation
 import TestSupport
 
-/// What the clients of the matrix ask for: small and large answers, a place for uploads, a redirect, and the files that
-/// git, apt and pip want.
+/// The resources for the clients of the matrix: small and large responses, a place for uploads, a redirect, and the
+/// files that git, apt and pip need.
 struct MatrixOrigin {
     let large = patternBytes(8 << 20)
     private let site: TemporaryFolder

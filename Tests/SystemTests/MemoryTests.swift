@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Memory over many requests", .serialized)
 struct MemoryTests {
-    /// What one round leaves behind, multiplied.
+    /// The growth of one round, multiplied.
     private func growth(_ proxy: ProxyUnderTest, rounds: Int, _ round: (Int) throws -> Void) throws -> Int {
         // Until pools and tables have their size.
         for number in 0..<(rounds / 3) { try round(number) }

@@ -54,7 +54,7 @@ struct OwnAddressTests {
         wait
         """
 
-    /// What each line says: the step, the place, the status.
+    /// The columns of each line: the step, the place, the status.
     private static let expected = """
         start 192.0.2.1:8006 403 self
         start 192.0.2.1:8006 200 six

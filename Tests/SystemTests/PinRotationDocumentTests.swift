@@ -46,7 +46,7 @@ struct PinRotationDocumentTests {
         return paragraph.matches(of: /`([^`]+)`/).map { String($0.output.1) }
     }
 
-    /// What `pins verify` is said to print when the backup alone matches, for another pin.
+    /// The documented output of `pins verify` when only the backup matches, for another pin.
     private func sample(_ pin: String) throws -> String {
         let start = try #require(document.range(of: "```\nPASS  ")).lowerBound
         let text = document[start...].dropFirst(4).components(separatedBy: "```")[0]
@@ -123,7 +123,7 @@ struct PinRotationDocumentTests {
             try Data("\(count)\n".utf8).write(to: file, options: .atomic)
         }
 
-        /// What the document has an operator set.
+        /// The variables that the document has an operator set.
         func variables(_ host: String) -> [String: String] {
             let (nginx, proxy) = (nginx.folder.path, proxy.folder.path)
             let port = self.proxy.listening[0].port ?? 0
@@ -180,7 +180,7 @@ struct PinRotationDocumentTests {
         let finished = try shell.waitForExit()
         #expect(finished.exitCode == 0, "\(finished.output)\n\(finished.errors)")
 
-        // What each step printed.
+        // The output of each step.
         var outputs: [String: String] = [:]
         for (index, block) in blocks.enumerated().dropFirst() {
             let start = try #require(finished.output.range(of: "<\(index)>\n"), "\(finished.output)")

@@ -214,7 +214,7 @@ struct PinningTests {
             #expect(answer.status == 502)
             #expect(answer.problemCode == "tls_handshake_failed")
         }
-        // What came was a ClientHello, and nothing of the request.
+        // The origin received a ClientHello, and nothing of the request.
         let bytes = try plain.waitForClosed(4).flatMap(\.requests)
         #expect(bytes.isEmpty)
     }

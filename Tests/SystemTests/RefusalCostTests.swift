@@ -6,7 +6,7 @@ import Testing
 
 @Suite("What a refused server receives: no byte of a request")
 struct RefusalCostTests {
-    /// What the origin speaks.
+    /// The protocol of the origin.
     enum Version: CaseIterable {
         case http1, http2
 

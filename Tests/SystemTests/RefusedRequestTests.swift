@@ -30,7 +30,7 @@ struct RefusedRequestTests {
         )
         #expect(curl.exitCode == 56)
         #expect(curl.errors.contains("403"))
-        // Of both CONNECTs nothing has come to the origin.
+        // The origin has received nothing of either CONNECT.
         #expect(stage.origin.requests.map(\.target) == ["/next"])
     }
 

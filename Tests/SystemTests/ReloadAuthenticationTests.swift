@@ -3,7 +3,8 @@ import Glibc
 import TestSupport
 import Testing
 
-/// Clients whose passwords are being verified when the policy is replaced, and those who have proved who they are.
+/// Clients with passwords that are being verified when the policy is replaced, and clients that are already
+/// authenticated.
 @Suite("Reload: clients that say who they are", .serialized)
 struct ReloadAuthenticationTests {
     private typealias Way = ReloadPutOffTests.Way
@@ -23,7 +24,7 @@ struct ReloadAuthenticationTests {
         })
     }
 
-    /// Clients who guess, and are verified one after the other before anybody else is.
+    /// Clients that guess passwords: they are verified one after the other, before any other client.
     private func guess(_ stage: WayStage) throws -> [WayStage.Started] {
         try (0..<6).map { try stage.start(.get, fields: [Self.field("alice", "guess \($0)")]) }
     }

@@ -57,7 +57,8 @@ struct ReloadLoadTests {
             results.count == 6 ? try results.flatMap { try $0.get() } : nil
         }
         #expect(wrong.isEmpty, "\(wrong.prefix(3))")
-        // What is open at the origin now is what the last generation keeps: none after one more reload.
+        // The connections that are open at the origin belong to the last generation: none is left after one more
+        // reload.
         try proxy.hangUp()
         try stage.origin.waitForClosed()
         let descriptors = try proxy.descriptorCount()

@@ -42,7 +42,8 @@ struct ReloadPutOffTests {
         let clients = try cache.startTogether("/cold")
         try cache.stage.reload { $0.pin(Stage.host, to: .unrelated(2)) }
         gate.open()
-        // It was under way, and is stored under the policy of its time, which answers nobody any more.
+        // The request was under way, and its response is stored under the former policy, so that it is not used any
+        // more.
         #expect(try clients[0].readResponse().status == 200)
         #expect(try clients[1].readResponse().problemCode == "pin_mismatch")
         #expect(cache.requests.count == 1)
@@ -142,7 +143,7 @@ struct ReloadPutOffTests {
         let cache = try CacheStage(disk) { _ in CacheStage.fresh(body) }
         #expect(try cache.get("/file").text == body)
         let proxy = try CacheStage.restart(cache.proxy, with: cache.stage.settings)
-        // Whoever opens it waits until somebody writes to it.
+        // A reader waits in open(2) until there is a writer.
         let file = try #require(Self.largestFile(in: folder.path))
         unlink(file)
         try #require(mkfifo(file, 0o600) == 0)
@@ -166,7 +167,7 @@ struct ReloadPutOffTests {
         }.first
     }
 
-    /// Whether a reader waits there: one who writes without waiting finds it.
+    /// Whether a reader waits: opening for writing without blocking succeeds only then.
     private static func isOpening(_ fifo: String, _ proxy: ProxyUnderTest) throws -> Bool {
         let tasks = "/proc/\(proxy.identifier)/task"
         return try FileManager.default.contentsOfDirectory(atPath: tasks).contains { thread in
@@ -177,7 +178,7 @@ struct ReloadPutOffTests {
 
     // MARK: Connections
 
-    /// What a client may begin with, each with a way of its own to an origin.
+    /// The possible first requests of a client, each with a route of its own to an origin.
     enum Way: String, CaseIterable {
         case get, post, tunnel, intercept, upgrade, http2
     }

@@ -13,7 +13,7 @@ struct ReloadStrainTests {
         "$6$rounds=1000$saltsalt$w9KQdgZ0Ki6LoC1UHsgXGBQaO4XJhW7upynW4LSaoTX6YuFX0KIqzhQcvdJFwTJS.I2sYmby8LApILDV7m1xF/"
     private static let credentials = "Proxy-Authorization: Basic " + Data("alice:x".utf8).base64EncodedString()
 
-    /// What clients ask for: each kind by two clients at a time, so that requests for one URL meet.
+    /// The requests of the clients: two clients at a time make each kind, so that requests for one URL meet.
     private static let kinds: [(way: Way, path: String)] = [
         (.get, "/get"), (.get, "/private"), (.get, "/validated"), (.get, "/refreshed"), (.post, ""), (.tunnel, ""),
         (.intercept, ""), (.upgrade, ""), (.http2, ""),

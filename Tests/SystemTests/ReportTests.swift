@@ -7,7 +7,7 @@ import Testing
 struct ReportTests {
     private static let collector = "collector.example.net"
 
-    /// What a program that stops has told on its standard error.
+    /// The standard error of a program that stops.
     private static func events(_ text: String) -> [LogLine] {
         text.split(separator: "\n").compactMap { LogLine(String($0)) }
     }

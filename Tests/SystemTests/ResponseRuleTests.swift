@@ -240,6 +240,8 @@ struct ResponseRuleTests {
         let refused = try stage.get("/3")
         #expect(refused.status == 507 && refused.problemCode == "quota_reached", "\(refused.text)")
         #expect(refused.text.contains(folder.path) && refused.text.contains("quota"), "\(refused.text)")
+        // The refused file goes on the thread for files, perhaps after the response.
+        try Patience.poll(for: "the refused file to go") { try files(folder).count == 3 ? true : nil }
         #expect(try files(folder).count == 3)
         // Two workers write it, each when it comes to that.
         #expect(try stage.proxy.waitForTaskLines(3).compactMap { $0.string("error") } == ["quota_reached"])
@@ -251,6 +253,7 @@ struct ResponseRuleTests {
         try FileManager.default.removeItem(atPath: "\(folder.path)/there-before")
         #expect(try again.get(stage.url("/5")).status == 201)
         try Patience.poll(for: "the room to be found") { try stage.get("/6").status == 507 ? true : nil }
+        try Patience.poll(for: "the refused file to go") { try files(folder).count == 3 ? true : nil }
         #expect(try files(folder).count == 3)
     }
 

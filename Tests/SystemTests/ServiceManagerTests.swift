@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Under a service manager")
 struct ServiceManagerTests {
-    /// What systemd is to a service: a socket that hears its messages.
+    /// A stand-in for systemd: a socket that receives the service's notifications.
     private final class Manager {
         let path: String
         private let descriptor: Int32

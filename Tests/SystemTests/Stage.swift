@@ -1,7 +1,7 @@
 import ServerTrust
 import TestSupport
 
-/// What most tests need: a host at a scripted origin, pinned to its key, behind a proxy of its own.
+/// The set-up of most tests: a host at a scripted origin, pinned to its key, behind a proxy of its own.
 struct Stage {
     static let host = "api.example.com"
     /// One for all tests: making it costs more than a request.
@@ -10,7 +10,7 @@ struct Stage {
     let server: TestServer
     let origin: ScriptedOrigin
     let proxy: ProxyUnderTest
-    /// What the proxy was started with.
+    /// The settings that the proxy was started with.
     let settings: ProxySettings
 
     /// Plays the script on each connection of the origin.

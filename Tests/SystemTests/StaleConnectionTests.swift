@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Kept connections that the origin has closed")
 struct StaleConnectionTests {
-    /// What the origin does with the second request of a connection.
+    /// The origin's reaction to the second request of a connection.
     enum Treachery: CaseIterable {
         /// Closes right after the first answer, so that the second request and the end cross on the way.
         case closesAfterAnswer

@@ -40,7 +40,7 @@ struct StapleTests {
         return try response.der()
     }
 
-    /// What is wrong with a staple, and the code of the refusal.
+    /// The fault of a staple, with the code of the refusal.
     private func refused() throws -> [(staple: [UInt8]?, code: String, word: String)] {
         let now = Int64(Date().timeIntervalSince1970)
         return [

@@ -107,7 +107,7 @@ struct StreamingTests {
         let client = try TestClient(port: stage.proxy.port, receiveBuffer: 64 << 10)
         try client.send(ProxyUnderTest.request("GET", stage.url("/large")))
         #expect(try client.readResponseHead()["Content-Length"] == "\(Self.gigabyte)")
-        // What the kernel's buffers of two connections hold, and the proxy's own; far from the whole.
+        // The capacity of the kernel's buffers of two connections and of the proxy's own; far less than the whole.
         let first = try settledCount(stage.origin)
         #expect(first < 48 << 20, "the origin could write \(first >> 20) MB to a reader that does not read")
         #expect(try stage.proxy.residentMemory() - idle < Self.allowance)

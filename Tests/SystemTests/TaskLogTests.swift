@@ -94,7 +94,7 @@ struct TaskLogTests {
         #expect(transaction["requestHeaderBytesSent"] as? Int == 0)
         #expect(transaction["requestStart"] == nil)
         #expect(transaction["responseStart"] == nil)
-        // What was refused is what an operator wants to see.
+        // Refused requests are the ones that an operator wants to see.
         #expect((transaction["offeredPins"] as? [String])?.first == "\(stage.server.pin)")
     }
 

@@ -2,14 +2,14 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Clients and origins that misbehave all at once, by fixed seeds: what must hold is that the program survives, that
-/// nobody gets another's answer, and that everything works as before when they have gone.
+/// Clients and origins that misbehave all at once, by fixed seeds: the program must survive, no client may get
+/// another's response, and everything must work as before when they have gone.
 @Suite("Turmoil")
 struct TurmoilTests {
     private static let threads = 6
     private static let rounds = 60
 
-    /// What the origin does is in the path; the number in it comes back in the body.
+    /// The path tells the origin what to do; the number in it comes back in the body.
     private static let script: ScriptedOrigin.Script = { connection in
         while let request = try connection.readRequest() {
             let text = "answer to \(request.target) with \(request.body.count) bytes"

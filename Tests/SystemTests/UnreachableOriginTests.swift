@@ -7,7 +7,7 @@ struct UnreachableOriginTests {
     private func answer(_ url: String, _ change: (inout ProxySettings) -> Void = { _ in }) throws -> HTTPMessage {
         var settings = ProxySettings(trusting: Stage.pki)
         change(&settings)
-        // A resolver that nobody answers fails soon.
+        // A resolver that gets no response fails soon.
         let proxy = try ProxyUnderTest(settings, environment: ["RES_OPTIONS": "timeout:1 attempts:1"])
         return try proxy.get(url)
     }
@@ -70,7 +70,7 @@ struct UnreachableOriginTests {
 
     @Test("an origin that takes the connection and says nothing gives 504 connect_timeout")
     func connectTimeout() throws {
-        // Nobody accepts: the kernel does, and the handshake waits for ever.
+        // The kernel completes the connection and no program accepts it, so the handshake waits for ever.
         let silent = try TestSocket.listen()
         defer { close(silent.descriptor) }
         let answer = try answer("https://\(Stage.host)/") {

@@ -9,7 +9,7 @@ struct WayStage {
     static let open = "open.example.com"
 
     let proxy: ProxyUnderTest
-    /// What leads to the origins; the proxy may have been started with something else.
+    /// The proxy in front of the origins; it may have been started with other settings.
     let settings: ProxySettings
     let origin: ScriptedOrigin
     let plain: ScriptedOrigin
@@ -81,7 +81,7 @@ struct WayStage {
         proxy = try ProxyUnderTest(settings)
     }
 
-    /// What the origin says of how long its answers may be kept, by their paths.
+    /// The lifetimes of the origin's responses, by their paths.
     private static func control(of target: String) -> String? {
         if target.hasPrefix("/private") { return "private" }
         if target.hasPrefix("/validated") { return "no-cache" }

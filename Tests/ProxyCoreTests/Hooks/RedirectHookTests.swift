@@ -7,7 +7,7 @@ import Testing
 
 @Suite("What becomes of an origin's redirects")
 struct RedirectHookTests {
-    /// What the hook says, in short: `deliver`, `follow GET https://…`, or the details of a refusal.
+    /// The hook's decision in short: `deliver`, `follow GET https://…`, or the details of a refusal.
     private func decide(
         _ stage: HookStage,
         _ location: String?,

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Which answers are handed on")
 struct ResponseHookTests {
-    /// What the hook says, in short: `allow`, `allow 10`, `download`, or code and details of a refusal.
+    /// The hook's decision in short: `allow`, `allow 10`, `download`, or code and details of a refusal.
     private func decide(
         _ responses: String,
         _ status: Int,
@@ -76,7 +76,7 @@ struct ResponseHookTests {
             )
         )
         #expect(try decide(acceptable, 200, ["Content-Type: application/json2", length]).contains("not acceptable"))
-        // Without a body nobody asks for its type.
+        // Without a body its type does not matter.
         #expect(try decide(acceptable, 204, []) == "allow")
         #expect(try decide(acceptable, 200, [length], to: .head) == "allow")
         #expect(try decide(acceptable, 200, ["Content-Length: 0"]) == "allow")

@@ -11,7 +11,7 @@ struct ConformanceCase: Sendable {
         case expect(Expectation)
     }
 
-    /// What has to come next; what else comes before it is passed over, unless it rules the expected out.
+    /// The expected next event; other events before it are ignored, unless they exclude it.
     enum Expectation: Sendable {
         /// GOAWAY with one of the codes, and then the end of the connection.
         case connectionError([HTTP2Code])

@@ -1,6 +1,6 @@
 import TestSupport
 
-/// What every server has to take (h2spec's group "generic", 44 cases).
+/// Frames that every server has to accept (h2spec's group "generic", 44 cases).
 enum GenericCases {
     private typealias Raw = RawFrames
 
