@@ -9,7 +9,7 @@ struct FieldBlockFilter {
         case representation
         /// The rest of a number whose value is not needed, and whether a string follows it.
         case number(then: Strings)
-        /// The length of a string: nil before its first byte, then its value and bits so far.
+        /// The length of a string, with the value and the number of bits that have been read.
         case length(then: Strings, value: Int, shift: Int)
         case text(left: Int, isKept: Bool, then: Strings)
     }

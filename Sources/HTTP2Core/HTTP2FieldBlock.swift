@@ -2,7 +2,8 @@ import CNGHTTP2
 package import HTTPCore
 import IOCore
 
-/// A head or a trailer section in nghttp2's format: names in lower case, and an array of pointers to names and values.
+/// A head or a trailer section in nghttp2's format: names in lower case, and an array with the ranges of names and
+/// values.
 ///
 /// One value is reused for every head of a connection, with its memory.
 package struct HTTP2FieldBlock: ~Copyable {

@@ -148,7 +148,7 @@ final class TransitBody: @unchecked Sendable {
         self.budget = budget
         share = budget.begin(length: length, now: Clock.monotonic) { [weak self] in self?.letGo() }
         guard share != nil else { return nil }
-        // Only a first part is reserved, because the announced length may be false.
+        // The capacity is limited at first, because the announced length may be false.
         if let length { bytes.reserveCapacity(min(length, 256 << 10)) }
     }
 

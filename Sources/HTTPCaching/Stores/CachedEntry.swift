@@ -34,7 +34,7 @@ public final class CachedEntry: Sendable {
 
     var useCount: UInt8 { uses.load(ordering: .relaxed) }
 
-    /// Takes one use off when the entry is due for eviction; false without one.
+    /// Subtracts one use, after an entry that was used has been due for eviction.
     func forgetUse() {
         let known = uses.load(ordering: .relaxed)
         if known > 0 { uses.store(known - 1, ordering: .relaxed) }

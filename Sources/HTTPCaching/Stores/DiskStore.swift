@@ -22,7 +22,7 @@ public final class DiskStore: @unchecked Sendable {
     public struct Configuration: Sendable {
         /// The folder, which is created if necessary.
         public var folder: String
-        /// The length in bytes.
+        /// The capacity in bytes.
         public var capacity: Int
         /// Bodies up to this size are kept in the index, in bytes.
         public var smallBody = 32 * 1024
@@ -184,12 +184,12 @@ public final class DiskStore: @unchecked Sendable {
     /// The path of the folder.
     public var path: String { configuration.folder }
 
-    /// The length in bytes.
+    /// The capacity in bytes.
     public var capacity: Int { configuration.capacity }
 
     public var statistics: Statistics { lock.withLock { numbers } }
 
-    /// Whether the store is off.
+    /// Whether the folder was unlocked, so that nothing can be stored any more.
     var isGone: Bool { lock.withLock { hasLeft } }
 
     private var accepts: Bool { lock.withLock { !isClosed } }

@@ -6,7 +6,7 @@ struct KeyTable {
         let key: CacheKey
         /// Lookups return this array without a copy; an insertion replaces it.
         var entries: [CachedEntry] = []
-        /// The selecting fields, parallel to `entries`.
+        /// The places of the entries in the memory queue, parallel to `entries`.
         var places: [MemoryQueue.Place] = []
 
         init(_ key: CacheKey) { self.key = key }

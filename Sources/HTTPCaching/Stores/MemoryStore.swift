@@ -10,7 +10,7 @@ import IOCore
 ///
 /// `@unchecked Sendable`: `lock`, the only lock of the store, guards the whole state.
 public final class MemoryStore: @unchecked Sendable {
-    /// The length in bytes.
+    /// *The capacity in bytes.
     public let capacity: Int
     /// The largest body that is stored, in bytes.
     public let largestBody: Int

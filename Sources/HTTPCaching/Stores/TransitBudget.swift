@@ -29,11 +29,11 @@ final class TransitBudget: @unchecked Sendable {
         }
     }
 
-    /// The length in bytes.
+    /// *The capacity in bytes.
     let capacity: Int
     /// The time after which a transfer counts as stalled, in nanoseconds.
     private let patience: UInt64
-    /// The number of bytes that count as progress within that time.
+    /// A transfer counts as stalled when it receives fewer bytes than this within that time.
     private static let step = 64 << 10
 
     private let lock = PosixLock()

@@ -93,7 +93,7 @@ package struct RequestSection: Sendable {
         guard method.count <= limits.methodBytes else { return .methodTooLong }
         head.method = HTTPMethod(validated: method.span)
         if let fault = parseTarget(into: &head) { return fault }
-        // A Content-Length is handled by the common rules below.
+        // A Content-Length replaces this framing below.
         if !endsStream { head.framing = .untilClose }
         if let fault = head.conclude() { return fault }
         if isForOrigin, head.form == .absolute { head.becomeOriginForm() }
@@ -140,7 +140,8 @@ package struct RequestSection: Sendable {
         return Array(copying: head.fields.value(at: index))
     }
 
-    /// Adds Host, so that a different one is noticed, and the name that the client used is in one place.
+    /// Adds a missing Host from `:authority`, so that the client's name for this server is in one place; a different
+    /// Host is found by the common checks.
     private func addHost(_ authority: [UInt8], to head: inout RequestHead) {
         if head.fields.first(.host) == nil, HTTPFields.isValidValue(authority.span) {
             head.fields.append(.host, authority.span)

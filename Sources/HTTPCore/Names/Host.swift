@@ -39,7 +39,7 @@ public enum HostFault: Error, Hashable, Sendable, CustomStringConvertible {
 /// All comparisons of hosts (pins, access rules, pools) use this type, so that no spelling of a name evades a rule.
 /// Names are ASCII: letters, digits, hyphen and underscore; international names are converted to A-labels before.
 public struct Host: Hashable, Sendable, CustomStringConvertible {
-    /// The kind of the host.
+    /// The kinds of hosts.
     public enum Kind: UInt8, Hashable, Sendable {
         case name, ipv4, ipv6
     }

@@ -44,7 +44,7 @@ package final class GrowingFile {
         size += bytes.count
     }
 
-    /// Syncs the file to the disk (fsync(2)).
+    /// Syncs the file to the disk (fdatasync(2)).
     ///
     /// - Returns: false when the disk failed.
     package func synchronize() -> Bool { fdatasync(descriptor) == 0 }

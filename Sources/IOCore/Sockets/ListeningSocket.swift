@@ -84,7 +84,7 @@ package final class ListeningSocket: Sendable {
         return .connection(accepted, peer ?? address)
     }
 
-    /// Whether a socket file is left over from a killed process: connect(2) fails for such a file.
+    /// Removes the socket file of a killed process: connect(2) is refused there. A file in use is an error.
     private static func removeStale(_ address: SocketAddress) throws(IOFailure) {
         var status = stat()
         guard lstat(address.path, &status) == 0 else { return }

@@ -97,7 +97,8 @@ package struct CertificateBuilder: Sendable {
             X509_free(draft)
             throw error
         }
-        // Decoded again, because the object that was built keeps cached values that may differ from the written bytes.
+        // Decoded again, so that the certificate is exactly what was written, without state that is left from building
+        // it.
         let der = Certificate(owning: draft).derBytes
         do {
             return try Certificate(der: der)

@@ -103,7 +103,7 @@ package enum FileContents {
     /// about the members of the group.)
     package enum Openness {
         case closed
-        /// A folder with the sticky bit: every user can create files, and can remove only his own.
+        /// A folder with the sticky bit: every user can create files, and can remove only their own.
         case sticky
         /// Every user.
         case open
