@@ -23,6 +23,18 @@ int pinproxy_ssl_ctx_ask_for_staple(SSL_CTX *context) {
     return SSL_CTX_set_tlsext_status_type(context, TLSEXT_STATUSTYPE_ocsp) == 1;
 }
 
+int pinproxy_ssl_set_min_version(SSL *ssl, int version) { return SSL_set_min_proto_version(ssl, version); }
+
+int pinproxy_ssl_ask_for_staple(SSL *ssl) { return SSL_set_tlsext_status_type(ssl, TLSEXT_STATUSTYPE_ocsp) == 1; }
+
+int pinproxy_ssl_set_server_name(SSL *ssl, const char *name) { return SSL_set_tlsext_host_name(ssl, name) == 1; }
+
+void pinproxy_ssl_ctx_read_ahead(SSL_CTX *context, size_t room) {
+    SSL_CTX_set_read_ahead(context, 1);
+    SSL_CTX_set_default_read_buffer_len(context, room);
+    SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
+}
+
 long pinproxy_ssl_staple(SSL *ssl, const unsigned char **start) {
     *start = NULL;
     return SSL_get_tlsext_status_ocsp_resp(ssl, start);

@@ -121,8 +121,11 @@ struct FullDuplexTests {
         #expect(Set(delegates.map(\.text)).count == 10)
         #expect(try get(session, endpoint).transaction.isReusedConnection)
         #expect(origin.connections.count == 1)
-        // A connection of another endpoint is not shared, even for the same host.
+        // An equal endpoint has it too; one of another generation has not.
         #expect(try get(session, self.endpoint(origin)).error == nil)
+        #expect(origin.connections.count == 1)
+        let later = try TestSession.endpoint(port: origin.port, httpVersion: .http2, generation: 2)
+        #expect(try get(session, later).error == nil)
         #expect(origin.connections.count == 2)
     }
 

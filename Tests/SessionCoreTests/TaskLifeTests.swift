@@ -287,7 +287,7 @@ struct TaskLifeTests {
         #expect(session.manager.taskCount == 0)
     }
 
-    @Test("a transfer that was to be added, ended, and lent to another task in one turn is added once")
+    @Test("a request that was to begin, ended, and was lent to another task in one turn goes out once")
     func lentAgain() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { request in
             OriginAnswer.text(request.target)
@@ -299,7 +299,7 @@ struct TaskLifeTests {
         let next = RecordingDelegate()
         let loop = session.loop
         early.onResponse = { _ in
-            // libcurl is on the stack, so that the new task's transfer waits to be added at the end of the turn.
+            // A response is being read, so that the new task's request waits for the end of the turn.
             var waiting: LoopTask?
             loop.atEndOfTurn {
                 waiting?.cancel()
@@ -313,13 +313,6 @@ struct TaskLifeTests {
         #expect(early.text == "/early" && next.text == "/next")
         #expect(ended.error?.code == .cancelled)
         #expect(origin.requests.map(\.target).sorted() == ["/early", "/next"])
-    }
-
-    @Test("what the system had no socket for is no open one")
-    func noSocket() throws {
-        let session = try TestSession()
-        #expect(!session.manager.transfers.isOpen(-1))
-        #expect(!session.manager.transfers.isSilent(-1))
     }
 
     @Test("a session that is invalidated with its tasks cancels those of every state")

@@ -8,7 +8,7 @@
 #endif
 
 // What Swift cannot call, each file for one reason:
-#include "pinproxy_curl.h"
+#include "pinproxy_dial.h"
 #include "pinproxy_netlink.h"
 #include "pinproxy_openssl.h"
 #include "pinproxy_password.h"

@@ -21,6 +21,17 @@ int pinproxy_ssl_ctx_on_status(SSL_CTX *context, int (*callback)(SSL *, void *),
 // success.
 int pinproxy_ssl_ctx_ask_for_staple(SSL_CTX *context);
 
+// The same two for one connection (SSL_set_min_proto_version and SSL_set_tlsext_status_type are macros): 1 on success.
+int pinproxy_ssl_set_min_version(SSL *ssl, int version);
+int pinproxy_ssl_ask_for_staple(SSL *ssl);
+
+// The name that the client asks for in the handshake (SSL_set_tlsext_host_name is a macro), and the versions it takes: 1 on success.
+int pinproxy_ssl_set_server_name(SSL *ssl, const char *name);
+
+// A client's context for connections that read ahead: one recv(2) takes up to `room` bytes of records, and memory for them
+// is given back when there is nothing to read (SSL_CTX_set_read_ahead and SSL_CTX_set_mode are macros).
+void pinproxy_ssl_ctx_read_ahead(SSL_CTX *context, size_t room);
+
 // SSL_get_tlsext_status_ocsp_resp (a macro over SSL_ctrl): the staple's length, and where it starts; -1 without one.
 long pinproxy_ssl_staple(SSL *ssl, const unsigned char **start);
 

@@ -146,10 +146,77 @@ public final class TLSVerification: Sendable {
     /// - Parameter ssl: an `SSL *`.
     /// - Returns: `nil` for a connection of a context without a policy.
     public static func of(_ ssl: OpaquePointer) -> TLSVerification? {
+        if let record = SSL_get_ex_data(ssl, attachmentIndex) {
+            return Unmanaged<TLSVerification>.fromOpaque(record).takeUnretainedValue()
+        }
         guard let context = SSL_get_SSL_CTX(ssl), let record = SSL_CTX_get_ex_data(context, contextIndex) else {
             return nil
         }
         return Unmanaged<TLSVerification>.fromOpaque(record).takeUnretainedValue()
+    }
+
+    // MARK: - One context for many hosts
+
+    /// Prepares an `SSL_CTX` whose connections each get a policy of their own with `attach`. A connection without one
+    /// refuses every server.
+    ///
+    /// - Throws: when OpenSSL refuses a setting. The context must not be used then.
+    package static func prepare(_ sslContext: OpaquePointer) throws(OpenSSLError) {
+        SSL_CTX_set_verify(sslContext, SSL_VERIFY_PEER, nil)
+        SSL_CTX_set_cert_verify_callback(sslContext, verifyCallback, nil)
+        SSL_CTX_set_security_level(sslContext, 2)
+        pinproxy_ssl_ctx_full_handshakes_only(sslContext)
+        guard pinproxy_ssl_ctx_set_min_version(sslContext, TLS1_2_VERSION) == 1,
+            // It runs for the connections alone that ask for a staple.
+            pinproxy_ssl_ctx_on_status(sslContext, statusCallback, nil) == 1
+        else { throw OpenSSLError(draining: "SSL_CTX_set_min_proto_version") }
+    }
+
+    /// Puts a policy in charge of one connection of a context that `prepare` has prepared, before its handshake.
+    ///
+    /// - Parameter identity: called within the handshake, on its thread, when the server asks for a client certificate and
+    ///   the policy names none.
+    /// - Throws: when OpenSSL refuses a setting, or the connection has a policy already. It must not be used then.
+    package static func attach(
+        to ssl: OpaquePointer,
+        policy: SecurityPolicy,
+        host: Host,
+        anchors: TrustAnchors,
+        generation: UInt64,
+        identity: (@Sendable () -> HandshakeIdentity)?
+    ) throws(OpenSSLError) -> TLSVerification {
+        let verification = TLSVerification(
+            policy: policy,
+            host: host,
+            anchors: anchors,
+            generation: generation,
+            time: nil,
+            identity: identity
+        )
+        guard SSL_get_ex_data(ssl, attachmentIndex) == nil else {
+            throw OpenSSLError(draining: "TLSVerification.attach to a connection that has a policy")
+        }
+        let record = Unmanaged.passRetained(verification)
+        guard SSL_set_ex_data(ssl, attachmentIndex, record.toOpaque()) == 1 else {
+            record.release()
+            throw OpenSSLError(draining: "SSL_set_ex_data")
+        }
+        let configuration = policy.configuration
+        if configuration.minTLSVersion == .tls13, pinproxy_ssl_set_min_version(ssl, TLS1_3_VERSION) != 1 {
+            throw OpenSSLError(draining: "SSL_set_min_proto_version")
+        }
+        if let identity = configuration.clientCertificate {
+            let stack = identity.intermediates.pointer
+            guard SSL_use_cert_and_key(ssl, identity.certificates[0].pointer, identity.key, stack, 1) == 1 else {
+                throw OpenSSLError(draining: "SSL_use_cert_and_key")
+            }
+        } else {
+            SSL_set_cert_cb(ssl, certificateCallback, nil)
+        }
+        if configuration.requiresStaple, pinproxy_ssl_ask_for_staple(ssl) != 1 {
+            throw OpenSSLError(draining: "SSL_set_tlsext_status_type")
+        }
+        return verification
     }
 
     private func configure(_ context: OpaquePointer) throws(OpenSSLError) {
@@ -166,11 +233,7 @@ public final class TLSVerification: Sendable {
             else { throw OpenSSLError(draining: "SSL_CTX_use_cert_and_key") }
         } else {
             // On a client OpenSSL calls this only when the server requests a certificate (SSL_CTX_set_cert_cb(3)).
-            SSL_CTX_set_cert_cb(
-                context,
-                { ssl, _ in ssl.map { TLSVerification.of($0)?.presentIdentity($0) ?? true } ?? false ? 1 : 0 },
-                nil
-            )
+            SSL_CTX_set_cert_cb(context, certificateCallback, nil)
         }
         if policy.configuration.requiresStaple {
             // The object lives as long as the context does.
@@ -299,6 +362,15 @@ public final class TLSVerification: Sendable {
         retainRecord,
         releaseRecord
     )
+    /// Of a verification that belongs to one connection.
+    private static let attachmentIndex = CRYPTO_get_ex_new_index(
+        CRYPTO_EX_INDEX_SSL,
+        0,
+        nil,
+        nil,
+        retainRecord,
+        releaseRecord
+    )
     private static let connectionIndex = CRYPTO_get_ex_new_index(
         CRYPTO_EX_INDEX_SSL,
         0,
@@ -308,29 +380,44 @@ public final class TLSVerification: Sendable {
         releaseRecord
     )
 
-    fileprivate static func verifyChain(_ context: OpaquePointer, _ record: UnsafeMutableRawPointer) -> Bool {
-        Unmanaged<TLSVerification>.fromOpaque(record).takeUnretainedValue().evaluateChain(context)
+    /// - Parameter record: the verification of a context for one host; nil where each connection has its own.
+    fileprivate static func verifyChain(_ context: OpaquePointer, _ record: UnsafeMutableRawPointer?) -> Bool {
+        if let record {
+            return Unmanaged<TLSVerification>.fromOpaque(record).takeUnretainedValue().evaluateChain(context)
+        }
+        guard let ssl = X509_STORE_CTX_get_ex_data(context, SSL_get_ex_data_X509_STORE_CTX_idx()),
+            let own = SSL_get_ex_data(OpaquePointer(ssl), attachmentIndex)
+        else { return false }
+        return Unmanaged<TLSVerification>.fromOpaque(own).takeUnretainedValue().evaluateChain(context)
     }
 
-    fileprivate static func verifyStaple(_ ssl: OpaquePointer, _ record: UnsafeMutableRawPointer) -> Bool {
-        Unmanaged<TLSVerification>.fromOpaque(record).takeUnretainedValue().evaluateStaple(ssl)
+    fileprivate static func verifyStaple(_ ssl: OpaquePointer, _ record: UnsafeMutableRawPointer?) -> Bool {
+        guard let record = record ?? SSL_get_ex_data(ssl, attachmentIndex) else { return false }
+        return Unmanaged<TLSVerification>.fromOpaque(record).takeUnretainedValue().evaluateStaple(ssl)
+    }
+
+    fileprivate static func presentCertificate(_ ssl: OpaquePointer) -> Bool {
+        of(ssl)?.presentIdentity(ssl) ?? true
     }
 }
 
 /// OpenSSL calls this instead of X509_verify_cert(3).
 private func verifyCallback(_ context: OpaquePointer?, _ record: UnsafeMutableRawPointer?) -> Int32 {
     guard let context else { return 0 }
-    guard let record else {
-        X509_STORE_CTX_set_error(context, X509_V_ERR_APPLICATION_VERIFICATION)
-        return 0
-    }
+    X509_STORE_CTX_set_error(context, X509_V_ERR_APPLICATION_VERIFICATION)
     return TLSVerification.verifyChain(context, record) ? 1 : 0
 }
 
 /// OpenSSL calls this when the server's certificate messages are complete.
 private func statusCallback(_ ssl: OpaquePointer?, _ record: UnsafeMutableRawPointer?) -> Int32 {
-    guard let ssl, let record else { return 0 }
+    guard let ssl else { return 0 }
     return TLSVerification.verifyStaple(ssl, record) ? 1 : 0
+}
+
+/// OpenSSL calls it when the server asks for a client certificate (SSL_CTX_set_cert_cb(3)).
+private func certificateCallback(_ ssl: OpaquePointer?, _ record: UnsafeMutableRawPointer?) -> Int32 {
+    guard let ssl else { return 0 }
+    return TLSVerification.presentCertificate(ssl) ? 1 : 0
 }
 
 /// Runs when the owner is freed, for owners without a record too.

@@ -56,7 +56,7 @@ final class CachedDelivery: @unchecked Sendable {
         guard !isPassing else { return }
         isPassing = true
         defer { isPassing = false }
-        while !isOver, !isReading, !task.receivePaused {
+        while !isOver, !isReading, !task.isReceivePaused {
             let end = min(position + Self.pieceSize, response.head.body.upperBound)
             guard position < end else { return task.finish(nil) }
             switch response.body {

@@ -145,3 +145,10 @@ public struct ShortName: Sendable, CustomStringConvertible {
 
     public var description: String { String(decoding: bytes, as: UTF8.self) }
 }
+
+extension ShortName {
+    init?(cString: UnsafePointer<CChar>?) {
+        guard let cString else { return nil }
+        self.init(Array(String(cString: cString).utf8))
+    }
+}

@@ -39,18 +39,30 @@ public final class Endpoint: Sendable {
     package let timeouts: TaskTimeouts
     /// Decides on each address before it is dialled; nil allows all.
     package let dialRule: (@Sendable (SocketAddress) -> DialRefusal?)?
-    /// The URL without path: `https://api.example.com:443/`.
-    let url: OriginURL
     /// Where connections really go, when that is not the host.
-    let connectTo: ConnectTo?
-    let proxy: ProxySetting?
+    let resolve: (host: Host, port: UInt16)?
+    /// The proxy that connections go through.
+    let proxy: SessionProxy?
     /// How many connections to the host may be in use at a time; nil for the session's number.
     package let connectionLimit: Int?
     /// SHA-256 over `resolve` and `proxy`, for what is kept; empty without.
     let place: [UInt8]
     let digest = EndpointDigest()
+    /// The request's `Host` field with its CRLF: the port is left out where it is the scheme's own (RFC 9110, section 4.2).
+    let hostLine: [UInt8]
     /// Of host and port, started from a number of this process: a client cannot choose names that collide.
     let laneHash: UInt64
+
+    /// Lets a connection go without TLS; nil for every endpoint but those with the scheme `http`.
+    var plaintextPermission: PlaintextPermission? { scheme == .http ? PlaintextPermission() : nil }
+
+    /// Whether connections to the other endpoint go to the same place by the same way. Policy and generation are the verdict's
+    /// matter.
+    func isSamePlace(as other: Endpoint) -> Bool {
+        self === other
+            || scheme == other.scheme && port == other.port && httpVersion == other.httpVersion && host == other.host
+                && place == other.place
+    }
 
     /// Whether there are pins for it, held to now or not.
     package var hasPins: Bool { scheme == .https && policy.hasPins }
@@ -86,11 +98,12 @@ public final class Endpoint: Sendable {
         self.timeouts = timeouts
         self.dialRule = dialRule
         let name = host.authorityText
-        url = OriginURL("\(scheme == .https ? "https" : "http")://\(name):\(port)/")
-        connectTo = resolve.map { ConnectTo(host: $0.host, port: $0.port) }
-        self.proxy = proxy.map { ProxySetting($0) }
+        self.resolve = resolve
+        self.proxy = proxy
         place = Endpoint.digest(resolve, proxy)
         self.connectionLimit = connectionLimit
+        let isDefaultPort = port == (scheme == .https ? 443 : 80)
+        hostLine = Array("Host: \(name)\(isDefaultPort ? "" : ":\(port)")\r\n".utf8)
         var hasher = Hasher()
         hasher.combine(host)
         hasher.combine(port)
@@ -158,4 +171,9 @@ package struct DialRefusal: Sendable {
     package let rule: String
 
     package init(rule: String) { self.rule = rule }
+}
+
+/// The verdict on a connection without TLS: the route asks for plain HTTP. Only an `Endpoint` makes it.
+struct PlaintextPermission {
+    fileprivate init() {}
 }

@@ -8,12 +8,13 @@ public import ServerTrust
 /// one policy generation belong to one session, so that no connection outlives its policy.
 public final class LoopSession {
     package let loop: EventLoop
-    let transfers: TransferPool
-    /// Of connections for streams. Apart from the others: libcurl never learns what is spoken on these, and would have
-    /// requests for the same host wait until it knows (CURLOPT_PIPEWAIT(3)).
-    let streamTransfers: TransferPool
-    /// For requests that need both directions at once.
-    private(set) lazy var multiplexed = DuplexPool(owner: self, configuration: configuration)
+    let connections: OriginConnections
+    /// For endpoints that offer HTTP/2.
+    private(set) lazy var multiplexed = HTTP2ConnectionPool(
+        owner: self,
+        connections: connections,
+        configuration: configuration
+    )
     private let configuration: SessionConfiguration
     /// nil for none.
     let cache: SessionCache?
@@ -44,11 +45,8 @@ public final class LoopSession {
     ///
     /// It runs on the loop in the midst of libcurl's work: take what is needed and return.
     public var sessionDidEvaluateServerTrust: ((_ trust: ConnectionTrust, _ endpoint: Endpoint) -> Void)? {
-        get { transfers.didEvaluateTrust }
-        set {
-            transfers.didEvaluateTrust = newValue
-            streamTransfers.didEvaluateTrust = newValue
-        }
+        get { connections.didEvaluateTrust }
+        set { connections.didEvaluateTrust = newValue }
     }
 
     /// - Throws: `SessionError` when libcurl cannot be set up.
@@ -60,8 +58,7 @@ public final class LoopSession {
         self.loop = loop
         self.cache = cache
         self.configuration = configuration
-        transfers = try TransferPool(loop: loop, configuration: configuration)
-        streamTransfers = try TransferPool(loop: loop, configuration: configuration)
+        connections = try OriginConnections(loop: loop, configuration: configuration)
     }
 
     /// How many tasks are not yet complete.
@@ -166,14 +163,12 @@ public final class LoopSession {
         guard phase == .open else { return }
         phase = .retired
         multiplexed.handBack()
-        streamTransfers.handBack()
-        transfers.handBack()
+        connections.handBack()
         retireConnections()
     }
 
     private func retireConnections() {
-        if count == 0 { becomeInvalid() } else { transfers.retireConnections() }
-        streamTransfers.retireConnections()
+        if count == 0 { becomeInvalid() } else { connections.retireConnections() }
         multiplexed.retire()
     }
 
@@ -181,8 +176,7 @@ public final class LoopSession {
     package func cancelResumed() {
         for exchange in exchanges.values { exchange.task.cancel() }
         multiplexed.cancelAll()
-        streamTransfers.cancelAll()
-        transfers.cancelAll()
+        connections.cancelAll()
     }
 
     private func becomeInvalid() {
@@ -191,9 +185,8 @@ public final class LoopSession {
         hasEnded = true
         let tell = sessionDidBecomeInvalid
         sessionDidBecomeInvalid = nil
-        loop.atEndOfTurn { [transfers, streamTransfers] in
-            streamTransfers.close()
-            transfers.close()
+        loop.atEndOfTurn { [connections] in
+            connections.close()
             tell?()
         }
     }

@@ -23,9 +23,10 @@ public final class LoopTask {
     private var machine = TaskMachine()
     /// Nanoseconds of the loop's clock at the resumption.
     private(set) var startedAt: UInt64 = 0
-    private(set) var transfer: Transfer?
+    /// Sends the request over HTTP/1.1.
+    private var originRequest: OriginRequest?
     /// In its place, for a request that needs both directions at once.
-    private var multiplexed: HTTP2Transfer?
+    private var multiplexed: HTTP2Exchange?
     /// In the place of both, where the session's cache has a part.
     private var cached: CachedExchange?
     /// The answer is a stored one.
@@ -35,7 +36,7 @@ public final class LoopTask {
     /// Its place among the session's tasks that were not resumed yet; -1 afterwards.
     var place = -1
 
-    /// Bytes of the request body that libcurl has not taken yet.
+    /// Bytes of the request body that no connection has taken yet.
     var upload = ByteBuffer()
     private var unsent = ByteBuffer()
     private var bodyBytesGiven: Int64 = 0
@@ -47,8 +48,6 @@ public final class LoopTask {
     var uploadEnded = false
     /// What follows the body.
     package private(set) var uploadTrailers = HTTPFields()
-    /// The last call of libcurl for bytes found none.
-    var uploadPaused = false
     /// The delegate wants no more of the response for now.
     var pausedByDelegate = false
     private var heldBack = false
@@ -93,16 +92,18 @@ public final class LoopTask {
                 exchange.start()
             } else if request.cachePolicy == .returnCacheDataDontLoad {
                 manager.loop.atEndOfTurn { [self] in finish(.notStored) }
-            } else if request.isFullDuplex, manager.multiplexed.serves(request.endpoint) {
-                let multiplexed = HTTP2Transfer(self, pool: manager.multiplexed)
+            } else if request.endpoint.httpVersion == .http2, request.endpoint.scheme == .https, stream == nil,
+                manager.multiplexed.serves(request.endpoint)
+            {
+                let multiplexed = HTTP2Exchange(self, pool: manager.multiplexed)
                 self.multiplexed = multiplexed
                 multiplexed.resume()
             } else {
-                carryByCurl()
+                carryOverHTTP1()
             }
         case .unpause:
             heldBack = false
-            transfer?.holdClock(false)
+            originRequest?.holdClock(false)
             multiplexed?.holdClock(false)
             cached?.hold(false)
             receiveAgain()
@@ -116,17 +117,16 @@ public final class LoopTask {
     public func suspend() {
         guard machine.suspend() == .pause else { return }
         heldBack = true
-        transfer?.holdClock(true)
+        originRequest?.holdClock(true)
         multiplexed?.holdClock(true)
         cached?.hold(true)
     }
 
-    /// Has libcurl make the exchange.
-    func carryByCurl() {
+    /// Sends the request over HTTP/1.1, or makes the connection of a stream.
+    func carryOverHTTP1() {
         multiplexed = nil
-        let transfer = (stream == nil ? manager.transfers : manager.streamTransfers).borrow()
-        self.transfer = transfer
-        transfer.start(self)
+        // `start` may end the task before it returns.
+        manager.connections.start(self) { originRequest = $0 }
     }
 
     /// Whether its owner has suspended it since it was started.
@@ -141,7 +141,7 @@ public final class LoopTask {
     // MARK: Request body
 
     /// How many bytes of the body wait to be sent; hold back when it grows large.
-    public var pendingBodyBytes: Int { upload.count + (multiplexed?.pendingBytes ?? 0) }
+    public var pendingBodyBytes: Int { upload.count + (multiplexed?.pendingBytes ?? originRequest?.pendingBytes ?? 0) }
 
     /// How many bytes of the body have been handed to the connection.
     public var bodyBytesSent: Int64 { bodyBytesGiven - Int64(pendingBodyBytes) }
@@ -173,9 +173,7 @@ public final class LoopTask {
 
     private func wakeUpload() {
         if let multiplexed { return multiplexed.continueLater() }
-        guard uploadPaused, let transfer else { return }
-        uploadPaused = false
-        transfer.continueLater()
+        originRequest?.continueLater()
     }
 
     // MARK: Response body
@@ -188,13 +186,26 @@ public final class LoopTask {
     }
 
     /// Whether the delegate or the task's suspension holds the response back.
-    var receivePaused: Bool { pausedByDelegate || heldBack }
+    var isReceivePaused: Bool { pausedByDelegate || heldBack }
 
     private func receiveAgain() {
-        guard !receivePaused else { return }
-        transfer?.continueLater()
+        guard !isReceivePaused else { return }
+        originRequest?.continueLater()
         multiplexed?.continueLater()
         cached?.continueLater()
+    }
+
+    /// Bytes have moved on the stream's connection.
+    func streamDidMoveBytes() { originRequest?.didMoveBytes() }
+
+    /// The stream gives its connection up, for requests over HTTP/1.1.
+    func handOver(_ connection: VerifiedConnection) { originRequest?.handOver(connection) }
+
+    /// What is known of the transaction so far.
+    var currentTransaction: TransactionMetrics {
+        var current = metrics
+        originRequest?.collectMetrics(into: &current)
+        return current.transaction
     }
 
     /// The final head, on its way to the delegate.
@@ -210,11 +221,12 @@ public final class LoopTask {
         guard machine.finish() == .complete else { return }
         self.error = error
         stream?.letGo(isWhole: error == nil)
-        if let transfer {
-            transfer.collectMetrics(into: &metrics)
+        if let originRequest {
+            originRequest.collectMetrics(into: &metrics)
             stream?.complete(&metrics.transaction)
-            self.transfer = nil
-            transfer.end()
+            bodyBytesGiven -= Int64(originRequest.pendingBytes)
+            self.originRequest = nil
+            manager.connections.finish(originRequest)
         }
         if let multiplexed {
             multiplexed.collectMetrics(into: &metrics)
@@ -243,7 +255,8 @@ public final class LoopTask {
     /// What the security policy found for the connection that carries the task, or for the one that it refused; nil
     /// before, and without TLS.
     public var evaluation: TrustEvaluation? {
-        metrics.transaction.connection?.evaluation ?? transfer?.evaluation ?? multiplexed?.evaluation
+        metrics.transaction.connection?.evaluation ?? originRequest?.evaluation
+            ?? multiplexed?.evaluation
             ?? cached?.evaluation ?? error?.evaluation
     }
 }

@@ -17,16 +17,6 @@ public enum BodyFlow: Sendable {
     case pause
 }
 
-/// What to show a server that wants a client certificate.
-public enum ClientIdentityDecision: Sendable {
-    /// Nothing: the server decides whether it goes on.
-    case none
-    /// That certificate, with a proof that its key is at hand.
-    case show(ClientIdentity)
-    /// End the task.
-    case fail(SessionError)
-}
-
 /// Who is told how a task goes. A class to inherit from, one for each task.
 ///
 /// All calls come on the manager's loop, in this order: `taskDidConnect`, informational heads, the response, data,

@@ -11,6 +11,11 @@ public struct SessionConfiguration: Sendable {
     /// configured, so that a server is evaluated again while traffic goes on.
     public var connectionLifetime = Duration.seconds(600)
 
+    /// The longest head of a response, in bytes; a longer one fails with `responseInvalid`.
+    public var responseHeadBytes = 256 << 10
+    /// The largest number of fields in the head of a response.
+    public var responseHeadFields = 500
+
     /// A configuration with the defaults of each property.
     public init() {}
 

@@ -2,14 +2,6 @@ import HTTPCore
 import IOCore
 public import ServerTrust
 
-/// What is to be spoken over TLS, by its name in the handshake (ALPN, RFC 7301).
-public enum ApplicationProtocol: String, Sendable, CaseIterable {
-    /// HTTP/1.1, and what it is upgraded to.
-    case http1 = "http/1.1"
-    /// HTTP/2 (RFC 9113).
-    case http2 = "h2"
-}
-
 /// A connection to an endpoint that carries whatever its owner sends: a tunnel's bytes, a WebSocket, HTTP/2.
 ///
 /// It is dialled, proxied and judged like the connections of `LoopTask`: address rules, `resolve`, the session's proxy,
@@ -45,10 +37,8 @@ public final class LoopStreamTask {
     /// Whose life and account it is, as of a request.
     package let task: LoopTask
     private let loop: EventLoop
-    private var transfer: Transfer?
-    private var connection: StreamConnection?
-    /// What came with libcurl's first and only read.
-    private var early = ByteBuffer()
+    private var connection: VerifiedConnection?
+    private var user: StreamConnectionUser?
     private var output = ByteBuffer()
     private var isReadPaused = false
     private var isReadClosed = false
@@ -101,14 +91,13 @@ public final class LoopStreamTask {
     public var evaluation: TrustEvaluation? { task.evaluation }
 
     /// The connection; nil before it stands. At the end, the one that was refused in its handshake, too.
-    public var connectionInfo: ConnectionInfo? { transfer?.connection ?? task.metrics.transaction.connection }
+    public var connectionInfo: ConnectionInfo? { connection?.info ?? task.metrics.transaction.connection }
+
+    /// The connection itself; nil before it stands, and at the end.
+    var verifiedConnection: VerifiedConnection? { connection }
 
     /// The times of the connection, once it stands.
-    var connectionTimes: TransactionMetrics {
-        var current = task.metrics
-        transfer?.collectMetrics(into: &current)
-        return current.transaction
-    }
+    var connectionTimes: TransactionMetrics { task.currentTransaction }
 
     /// Microseconds from `resume`.
     package var elapsed: Int64 { task.elapsed }
@@ -208,39 +197,44 @@ public final class LoopStreamTask {
 
     // MARK: The connection
 
-    /// libcurl has made the connection.
-    func connected(_ transfer: Transfer) {
-        self.transfer = transfer
-        var reading = StreamConnection.Reading.wouldBlock
-        guard let connection = transfer.takeConnection(for: self, early: &early, reading: &reading) else {
-            return task.finish(
-                SessionError(.connectFailed, "The connection to \(endpoint.host) broke off as soon as it stood.")
-            )
-        }
+    /// The connection stands.
+    func didConnect(_ connection: VerifiedConnection) {
+        let user = StreamConnectionUser(self)
+        self.user = user
         self.connection = connection
-        // Thousands of streams may be quiet: none of them holds memory for bytes that are not there.
-        if early.isEmpty { early.release() }
-        applicationProtocol = transfer.applicationProtocol
-        transfer.enter(.receiving)
+        connection.user = user
+        connection.isUsed = true
+        applicationProtocol = connection.applicationProtocol
         delegate.streamTaskDidConnect(self)
         guard self.connection != nil else { return }
-        switch reading {
-        case .bytes, .wouldBlock: break
-        case .end: isReadClosed = true
-        case .broken(let why): return breakOff(why)
-        }
         setInterest()
-        if !early.isEmpty || isReadClosed || connection.holdsBytes { planWork() }
+        if connection.hasBufferedBytes { planWork() }
     }
 
-    /// The task ends: the connection goes back to libcurl, which closes it.
+    /// Gives a connection up on which nothing has been sent, for requests over HTTP/1.1. The stream ends with it.
+    func handOver() {
+        if let connection, bytesSent == 0, bytesReceived == 0, output.isEmpty {
+            connection.want(reading: false, writing: false)
+            connection.user = nil
+            self.connection = nil
+            user = nil
+            task.handOver(connection)
+        }
+        task.cancel()
+    }
+
+    /// The task ends.
+    ///
+    /// - Parameter isWhole: both sides have ended.
     func letGo(isWhole: Bool) {
-        connection?.detach(isWhole: isWhole)
+        if let connection {
+            connection.user = nil
+            connection.close(isWhole: isWhole)
+        }
         if let later { loop.remove(later) }
         later = nil
         connection = nil
-        transfer = nil
-        early.release()
+        user = nil
         output.release()
     }
 
@@ -248,8 +242,7 @@ public final class LoopStreamTask {
         delegate.streamTaskDidComplete(self, error: error)
     }
 
-    /// The socket is ready for something that was waited for, or is over.
-    func connectionIsReady(isOver: Bool) {
+    fileprivate func connectionIsReady(isOver: Bool) {
         isParked = isOver
         doWork()
     }
@@ -273,7 +266,7 @@ public final class LoopStreamTask {
         if isEndTold, isWriteClosed { return task.finish(nil) }
         // epoll would tell of the end without an end; who resumes reading asks.
         if isParked, isReadPaused || isReadClosed, output.isEmpty || writeFailure != nil {
-            return connection.ignoreEvents()
+            return connection.want(reading: false, writing: false)
         }
         setInterest()
     }
@@ -339,7 +332,7 @@ public final class LoopStreamTask {
     private func moved(sent: Int = 0, received: Int = 0) {
         bytesSent += Int64(sent)
         bytesReceived += Int64(received)
-        transfer?.clock.active(at: loop.now)
+        task.streamDidMoveBytes()
     }
 
     /// At most that much is read in a turn from one stream: others wait.
@@ -349,12 +342,6 @@ public final class LoopStreamTask {
     private func receive() {
         var left = Self.turnLimit
         while let connection, !isReadPaused, left > 0 {
-            if !early.isEmpty {
-                var piece = ByteBuffer()
-                swap(&piece, &early)
-                deliver(piece.bytes)
-                continue
-            }
             guard !isReadClosed else { return tellOfEnd() }
             var piece = ByteBuffer()
             let reading = fill(&piece, from: connection)
@@ -371,11 +358,11 @@ public final class LoopStreamTask {
             }
         }
         // More than a turn's share: OpenSSL may hold the rest, of which the socket does not tell.
-        if connection?.holdsBytes == true, !isReadPaused { readLater() }
+        if connection?.hasBufferedBytes == true, !isReadPaused { readLater() }
     }
 
     /// As much as one delivery carries: several records, since each comes by itself.
-    private func fill(_ piece: inout ByteBuffer, from connection: StreamConnection) -> StreamConnection.Reading {
+    private func fill(_ piece: inout ByteBuffer, from connection: VerifiedConnection) -> VerifiedConnection.Reading {
         var room = Self.pieceSize
         while room > 0 {
             let reading = connection.read(into: &piece, upTo: room)
@@ -406,6 +393,15 @@ public final class LoopStreamTask {
     private func breakOff(_ why: String) {
         task.finish(SessionError(.responseTruncated, "\(endpoint.host) broke off the connection: \(why)."))
     }
+}
+
+/// Hands the events of a stream's connection on to the stream.
+private final class StreamConnectionUser: ConnectionUser {
+    private unowned let stream: LoopStreamTask
+
+    init(_ stream: LoopStreamTask) { self.stream = stream }
+
+    override func connectionIsReady(isOver: Bool) { stream.connectionIsReady(isOver: isOver) }
 }
 
 /// Hands what a stream's task is told on to the stream.

@@ -151,8 +151,8 @@ struct StreamConnectionTests {
         #expect(stream.applicationProtocol == nil)
     }
 
-    @Test("no request ever takes a stream's connection, nor makes it close to have room")
-    func neverShared() throws {
+    @Test("no request ever takes a stream's connection; both count against connectionsPerHost", arguments: [1, 2])
+    func neverShared(limit: Int) throws {
         let origin = try ScriptedOrigin(Self.server) { connection in
             if connection.number == 0 {
                 while case let bytes = connection.read(), !bytes.isEmpty { try connection.write(bytes) }
@@ -161,20 +161,22 @@ struct StreamConnectionTests {
             }
         }
         var configuration = SessionConfiguration()
-        configuration.connectionsPerHost = 1
+        configuration.connectionsPerHost = limit
         let session = try TestSession(configuration)
         let endpoint = try TestSession.endpoint(port: origin.port)
         let delegate = RecordingStream()
         let stream = session.open(delegate, endpoint)
         try session.run(until: "the connection") { delegate.isConnected }
-        // Streams are counted by themselves: the request has the one connection that requests may have.
         let request = RecordingDelegate()
         try session.start(request, endpoint)
-        try session.finish(request)
+        if limit > 1 { try session.finish(request) } else { session.settle() }
+        #expect(request.completions == limit - 1)
         stream.send("still here")
         try session.run(until: "the echo") { delegate.text == "still here" }
+        #expect(request.completions == limit - 1)
         stream.closeWrite()
         try session.finish(delegate)
+        try session.finish(request)
         #expect(delegate.error == nil && request.error == nil)
         #expect(origin.connections.count == 2)
     }

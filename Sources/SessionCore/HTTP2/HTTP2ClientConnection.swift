@@ -8,7 +8,7 @@ import ServerTrust
 /// libcurl has dialled it, and the security policy has judged it, as with every connection (`LoopStreamTask`); what is
 /// spoken on it is ours. It belongs to one endpoint of one policy generation, and its verdict is looked at again for each
 /// request.
-final class DuplexConnection: HTTP2SessionDelegate {
+final class HTTP2ClientConnection: HTTP2SessionDelegate {
     enum State {
         case dialling
         case open
@@ -31,12 +31,12 @@ final class DuplexConnection: HTTP2SessionDelegate {
     /// The `:authority` of its requests.
     let authority: [UInt8]
 
-    private let pool: DuplexPool
+    private let pool: HTTP2ConnectionPool
     private let loop: EventLoop
     private var stream: LoopStreamTask?
     private var session: HTTP2Session!
     /// Exchanges that wait for the connection to stand.
-    private var waiting: [HTTP2Transfer] = []
+    private var waiting: [HTTP2Exchange] = []
     private var isFlushPlanned = false
     private var isReceiving = false
     private var idleTimer: LoopTimer!
@@ -50,7 +50,7 @@ final class DuplexConnection: HTTP2SessionDelegate {
     private static let idleTime = TimeSpan.seconds(60)
     private static let farewellTime = TimeSpan.seconds(1)
 
-    init?(_ endpoint: Endpoint, pool: DuplexPool) {
+    init?(_ endpoint: Endpoint, pool: HTTP2ConnectionPool) {
         self.endpoint = endpoint
         self.pool = pool
         loop = pool.loop
@@ -75,10 +75,10 @@ final class DuplexConnection: HTTP2SessionDelegate {
         timeouts.total = nil
         let stream = pool.owner.makeStream(
             with: endpoint,
-            // Without HTTP/2 there, libcurl serves what waits.
+            // Without HTTP/2 there, the connection serves requests over HTTP/1.1.
             [.http2, .http1],
             timeouts,
-            DuplexStreamBridge(self)
+            ConnectionStreamDelegate(self)
         )
         self.stream = stream
         stream.resume()
@@ -99,10 +99,10 @@ final class DuplexConnection: HTTP2SessionDelegate {
     }
 
     /// Whether the verdict on its server holds for one more request, now.
-    var mayCarry: Bool {
-        guard state == .open else { return state == .dialling }
-        guard loop.now &- dialledAt <= pool.connectionLifetime,
-            info?.evaluation?.isStillGood(at: loop.wallClock / 1_000_000) == true, !session.isGoingAway
+    func mayCarry(_ endpoint: Endpoint) -> Bool {
+        guard state == .open else { return state == .dialling && endpoint === self.endpoint }
+        guard let verified = stream?.verifiedConnection,
+            verified.mayCarry(endpoint, lifetime: pool.connectionLifetime), !session.isGoingAway
         else {
             retire()
             return false
@@ -110,13 +110,13 @@ final class DuplexConnection: HTTP2SessionDelegate {
         return true
     }
 
-    func take(_ transfer: HTTP2Transfer) {
+    func take(_ transfer: HTTP2Exchange) {
         loop.disarm(idleTimer)
         if state == .open { transfer.begin(on: self) } else { waiting.append(transfer) }
     }
 
     /// An exchange that waits does so no longer.
-    func leave(_ transfer: HTTP2Transfer) {
+    func leave(_ transfer: HTTP2Exchange) {
         waiting.removeAll { $0 === transfer }
     }
 
@@ -148,7 +148,7 @@ final class DuplexConnection: HTTP2SessionDelegate {
     /// Ends the tasks that it carries.
     func cancelAll() {
         for transfer in waiting { transfer.task.cancel() }
-        for stream in session.streams { (stream as? TransferStream)?.owner?.task.cancel() }
+        for stream in session.streams { (stream as? OriginStream)?.owner?.task.cancel() }
     }
 
     /// Ends the tasks that wait for it to stand.
@@ -196,21 +196,22 @@ final class DuplexConnection: HTTP2SessionDelegate {
         dialTimes = stream.connectionTimes
         let ready = waiting
         waiting = []
-        for transfer in ready { transfer.begin(on: self) }
+        // The server may allow fewer streams than requests wait: the others look for a further connection.
+        for transfer in ready { hasRoom ? transfer.begin(on: self) : transfer.connectAnew() }
         planFlush()
         if pool.isRetired { retire() }
         exchangeEnded()
     }
 
-    /// The server speaks HTTP/1.1 alone: libcurl serves those that wait.
+    /// The server has chosen HTTP/1.1: the connection is kept for such requests, those that wait among them.
     private func fallBack() {
         state = .closed
-        pool.lacksHTTP2(endpoint)
+        pool.didChooseHTTP1(endpoint)
         pool.forget(self)
         let ready = waiting
         waiting = []
-        stream?.cancel()
-        for transfer in ready { transfer.fallBack() }
+        stream?.handOver()
+        for exchange in ready { exchange.fallBack() }
     }
 
     fileprivate func didReceive(_ bytes: borrowing Span<UInt8>) {
@@ -288,9 +289,9 @@ final class DuplexConnection: HTTP2SessionDelegate {
         refusing = nil
     }
 
-    fileprivate var asker: HTTP2Transfer? { waiting.first }
+    fileprivate var asker: HTTP2Exchange? { waiting.first }
     /// Whose delegate has refused the server, whom the policy accepts.
-    private var refusing: HTTP2Transfer?
+    private var refusing: HTTP2Exchange?
 
     fileprivate func mayTrust(_ trust: ConnectionTrust) -> SessionError? {
         guard let asker, let refusal = asker.task.delegate.task(asker.task, mayTrust: trust) else { return nil }
@@ -300,10 +301,10 @@ final class DuplexConnection: HTTP2SessionDelegate {
 }
 
 /// Hands what a connection's stream is told on to the connection.
-private final class DuplexStreamBridge: LoopStreamTaskDelegate {
-    private let connection: DuplexConnection
+private final class ConnectionStreamDelegate: LoopStreamTaskDelegate {
+    private let connection: HTTP2ClientConnection
 
-    init(_ connection: DuplexConnection) { self.connection = connection }
+    init(_ connection: HTTP2ClientConnection) { self.connection = connection }
 
     override func streamTaskNeedsClientIdentity(_ task: LoopStreamTask) -> ClientIdentityDecision {
         connection.asker.map { $0.task.delegate.taskNeedsClientIdentity($0.task) } ?? .none

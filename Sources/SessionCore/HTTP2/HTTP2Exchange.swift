@@ -3,17 +3,17 @@ import HTTPCore
 import IOCore
 import ServerTrust
 
-/// One task's exchange on a stream of an `DuplexConnection`: for what libcurl's HTTP/2 cannot do, an answer that goes on
+/// One task's exchange on a stream of an `HTTP2ClientConnection`: for what libcurl's HTTP/2 cannot do, an answer that goes on
 /// while the request does, and trailers in both directions.
 ///
 /// To the task it is what `Transfer` is otherwise.
-final class HTTP2Transfer {
+final class HTTP2Exchange {
     /// Held until its end, like this by the task.
     let task: LoopTask
-    private let pool: DuplexPool
+    private let pool: HTTP2ConnectionPool
     private let loop: EventLoop
-    private var connection: DuplexConnection?
-    private var stream: TransferStream?
+    private var connection: HTTP2ClientConnection?
+    private var stream: OriginStream?
     private var timer: LoopTimer!
     private var clock: TransferClock
 
@@ -30,6 +30,9 @@ final class HTTP2Transfer {
     private var isOver = false
     /// Bytes of the request body that have left the task.
     private var bodyTaken = false
+    /// The bytes of the request body so far, for a request that the server has not processed; empty when they are too many.
+    private var replay = ByteBuffer()
+    private var isReplayable = true
     private var isReused = false
 
     private var start: Int64 = 0
@@ -43,8 +46,10 @@ final class HTTP2Transfer {
 
     /// The task is asked for more when less than this waits.
     private static let lowWater = 32 << 10
+    /// A body of up to so many bytes is kept for a repetition.
+    private static let replayLimit = 64 << 10
 
-    init(_ task: LoopTask, pool: DuplexPool) {
+    init(_ task: LoopTask, pool: HTTP2ConnectionPool) {
         self.task = task
         self.pool = pool
         loop = pool.loop
@@ -79,17 +84,17 @@ final class HTTP2Transfer {
     }
 
     /// The connection stands.
-    func begin(on connection: DuplexConnection) {
+    func begin(on connection: HTTP2ClientConnection) {
         guard !isOver else { return }
         isReused = connection.isUsed
         connection.isUsed = true
         enter(task.uploadEnded && task.upload.isEmpty ? .waiting : .sending)
         task.delegate.taskDidConnect(task)
         guard !isOver else { return }
-        let stream = TransferStream(self, connection)
+        let stream = OriginStream(self, connection)
         self.stream = stream
         let request = task.request
-        let endsStream = task.uploadEnded && task.upload.isEmpty && task.uploadTrailers.isEmpty
+        let endsStream = task.uploadEnded && task.upload.isEmpty && trailersToSend == nil
         moveBody()
         requestStart = task.elapsed
         let isSent = connection.request(stream, endsStream: endsStream) { block in
@@ -128,7 +133,7 @@ final class HTTP2Transfer {
         guard !isOver else { return }
         guard !pool.owner.isRetired else { return fail(.sessionInvalidated) }
         letGo()
-        task.carryByCurl()
+        task.carryOverHTTP1()
     }
 
     // MARK: The request body
@@ -159,6 +164,15 @@ final class HTTP2Transfer {
     private func moveBody() {
         guard let stream, !task.upload.isEmpty else { return }
         bodyTaken = true
+        if isReplayable, replay.count + task.upload.count <= Self.replayLimit {
+            var piece = ByteBuffer()
+            swap(&piece, &task.upload)
+            replay.append(piece.bytes)
+            swap(&piece, &task.upload)
+        } else {
+            isReplayable = false
+            replay.release()
+        }
         clock.active(at: loop.now)
         if stream.output.isEmpty {
             swap(&stream.output, &task.upload)
@@ -171,10 +185,16 @@ final class HTTP2Transfer {
 
     private func end() {
         guard let stream else { return }
-        stream.session?.endBody(stream, trailers: task.uploadTrailers.isEmpty ? nil : task.uploadTrailers)
+        stream.session?.endBody(stream, trailers: trailersToSend)
     }
 
-    fileprivate func hasRoom(_ stream: TransferStream) {
+    /// Trailers go to servers alone whose client expects them in both directions: many others (nginx among them) end the
+    /// connection at a second field block of a request.
+    private var trailersToSend: HTTPFields? {
+        task.request.isFullDuplex && !task.uploadTrailers.isEmpty ? task.uploadTrailers : nil
+    }
+
+    fileprivate func hasRoom(_ stream: OriginStream) {
         guard !isOver else { return }
         clock.active(at: loop.now)
         if stream.output.count < Self.lowWater, !task.uploadEnded { task.delegate.taskNeedsBodyData(task) }
@@ -219,14 +239,14 @@ final class HTTP2Transfer {
         return true
     }
 
-    fileprivate func takeBody(_ bytes: borrowing Span<UInt8>, _ stream: TransferStream) {
+    fileprivate func takeBody(_ bytes: borrowing Span<UInt8>, _ stream: OriginStream) {
         guard !isOver else {
             connection?.consume(stream, bytes.count)
             return
         }
         clock.active(at: loop.now)
         responseBodyBytes += bytes.count
-        if task.receivePaused || !held.isEmpty {
+        if task.isReceivePaused || !held.isEmpty {
             held.append(bytes)
             return
         }
@@ -236,7 +256,7 @@ final class HTTP2Transfer {
     }
 
     private func deliverHeld() {
-        guard !isOver, !task.receivePaused else { return }
+        guard !isOver, !task.isReceivePaused else { return }
         if !held.isEmpty {
             var piece = ByteBuffer()
             swap(&piece, &held)
@@ -275,7 +295,7 @@ final class HTTP2Transfer {
             hasHead ? "\(place) broke off its answer: \(why)." : "\(place) gave no answer: \(why)."
         )
         if code == .http11Required {
-            pool.lacksHTTP2(endpoint)
+            pool.didChooseHTTP1(endpoint)
             if task.mayBeRepeated, !hasHead, !hasInterim, !bodyTaken {
                 task.wasRepeated = true
                 return fallBack()
@@ -289,10 +309,13 @@ final class HTTP2Transfer {
     /// - Parameter isRefused: the server says that it has not looked at the request (RFC 9113, section 8.7).
     private func again(isRefused: Bool, _ error: SessionError) {
         let isSafe = isRefused || (isReused && connection?.loss != nil && task.request.method.isIdempotent)
-        guard isSafe, task.mayBeRepeated, !bodyTaken, !hasHead, !hasInterim else {
+        // A request that the server has not processed goes out again with its body; another one only if it has none yet.
+        let isBodyThere = !bodyTaken || isRefused && isReplayable
+        guard isSafe, task.mayBeRepeated, isBodyThere, !hasHead, !hasInterim else {
             return fail(error)
         }
         task.wasRepeated = true
+        restoreBody()
         stream?.owner = nil
         stream = nil
         connection = nil
@@ -304,6 +327,15 @@ final class HTTP2Transfer {
         loop.atEndOfTurn { [self] in
             if !isOver { connect(isFresh: !isRefused) }
         }
+    }
+
+    private func restoreBody() {
+        guard !replay.isEmpty else { return }
+        var rest = ByteBuffer()
+        swap(&rest, &task.upload)
+        swap(&replay, &task.upload)
+        task.upload.append(rest.bytes)
+        bodyTaken = false
     }
 
     func fail(_ error: SessionError) {
@@ -322,6 +354,7 @@ final class HTTP2Transfer {
             if !stream.hasEnded || !stream.peerHasEnded { stream.session?.reset(stream, .cancel) }
         }
         held.release()
+        replay.release()
         stream = nil
         connection?.exchangeEnded()
     }
@@ -397,12 +430,12 @@ final class HTTP2Transfer {
 }
 
 /// The stream of such an exchange; one that is repeated has two, one after the other.
-final class TransferStream: HTTP2Stream {
+final class OriginStream: HTTP2Stream {
     /// Nil when nobody waits for what comes any more.
-    var owner: HTTP2Transfer?
-    private unowned let connection: DuplexConnection
+    var owner: HTTP2Exchange?
+    private unowned let connection: HTTP2ClientConnection
 
-    init(_ owner: HTTP2Transfer, _ connection: DuplexConnection) {
+    init(_ owner: HTTP2Exchange, _ connection: HTTP2ClientConnection) {
         self.owner = owner
         self.connection = connection
     }

@@ -1,0 +1,52 @@
+// libcurl as a dialler: TCP connections and tunnels through proxies, and nothing of HTTP beyond CONNECT.
+#ifndef PINPROXY_DIAL_H
+#define PINPROXY_DIAL_H
+
+#include <curl/curl.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+// Once a process, before anything else here. OpenSSL is kept from tearing itself down at exit under connections that still
+// live.
+bool pinproxy_curl_global_init(void);
+
+// What a dial connects to. The strings are copied, the list is not: it lives as long as the dial.
+struct pinproxy_dial_target {
+    // http://host:port/ whatever is spoken there: libcurl makes no TLS.
+    const char *url;
+    // "::host:port", or null to connect to the host itself.
+    struct curl_slist *connect_to;
+    // http://host:port or socks5h://host:port, or null.
+    const char *proxy;
+    const char *proxy_user;
+    const char *proxy_password;
+};
+
+struct pinproxy_dial_callbacks {
+    // A socket for that address, or -1 to refuse it. `owner` is that of the dial.
+    int (*open)(void *owner, const struct sockaddr *address, unsigned length, int family);
+    // libcurl is done with a socket. Called also after the dial's end; `owner` is that of all dials.
+    int (*close)(void *owner, int descriptor);
+};
+
+// An easy handle that connects and then ends (CURLOPT_CONNECT_ONLY). `error_buffer` has CURL_ERROR_SIZE bytes. Null when an
+// option is refused, or without memory.
+CURL *pinproxy_dial_create(const struct pinproxy_dial_target *target, const struct pinproxy_dial_callbacks *callbacks,
+                           void *dial, void *dialler, char *error_buffer);
+void pinproxy_dial_destroy(CURL *easy);
+// The `dial` that `pinproxy_dial_create` was given.
+void *pinproxy_dial_owner(CURL *easy);
+// The socket of a dial that has succeeded and is still in its multi handle; -1 without one.
+int pinproxy_dial_socket(CURL *easy);
+// Microseconds from the dial's start to the addresses of the name, and to the connection; 0 for a time that did not come.
+void pinproxy_dial_times(CURL *easy, int64_t *lookup, int64_t *connection);
+
+typedef int (*pinproxy_socket_callback)(CURL *easy, curl_socket_t descriptor, int what, void *owner, void *socket);
+typedef int (*pinproxy_timer_callback)(CURLM *multi, long milliseconds, void *owner);
+// A multi handle that reports the descriptors and the timer that it waits for (curl_multi_socket_action(3)). Null without memory.
+CURLM *pinproxy_multi_create(pinproxy_socket_callback socket, pinproxy_timer_callback timer, void *owner,
+                             long connections);
+// The next dial that has ended, or null.
+CURL *pinproxy_multi_next_finished(CURLM *multi, CURLcode *result);
+
+#endif

@@ -1,0 +1,357 @@
+import COpenSSL
+import Glibc
+import HTTPCore
+import IOCore
+import ServerTrust
+
+/// The times of a connection's making, in microseconds from the start of the attempt; absent for what did not happen.
+struct ConnectionTimes {
+    var lookupEnd = TransactionMetrics.absent
+    var connectStart = TransactionMetrics.absent
+    var secureConnectionStart = TransactionMetrics.absent
+    var secureConnectionEnd = TransactionMetrics.absent
+    var connectEnd = TransactionMetrics.absent
+}
+
+/// A connection whose server the security policy has accepted, or that is allowed to go without TLS. Only
+/// `ConnectionAttempt` makes one, and `VerifiedConnection` takes it over.
+struct AcceptedHandshake: ~Copyable {
+    let endpoint: Endpoint
+    let descriptor: Int32
+    let ssl: OpaquePointer?
+    let trust: ConnectionTrust?
+    let info: ConnectionInfo
+    let applicationProtocol: ApplicationProtocol?
+    let times: ConnectionTimes
+
+    fileprivate init(
+        plaintext: PlaintextPermission,
+        to endpoint: Endpoint,
+        _ descriptor: Int32,
+        _ info: ConnectionInfo,
+        _ times: ConnectionTimes
+    ) {
+        self.endpoint = endpoint
+        self.descriptor = descriptor
+        ssl = nil
+        trust = nil
+        self.info = info
+        applicationProtocol = nil
+        self.times = times
+    }
+
+    /// - Returns: nil unless the verdict is one on this endpoint, and accepts the server now.
+    fileprivate init?(
+        _ trust: ConnectionTrust,
+        to endpoint: Endpoint,
+        at now: Int64,
+        _ descriptor: Int32,
+        _ ssl: OpaquePointer,
+        _ info: ConnectionInfo,
+        _ times: ConnectionTimes
+    ) {
+        guard trust.holds(for: endpoint, at: now) else { return nil }
+        self.endpoint = endpoint
+        self.descriptor = descriptor
+        self.ssl = ssl
+        self.trust = trust
+        self.info = info
+        self.times = times
+        var name: UnsafePointer<UInt8>?
+        var count: UInt32 = 0
+        SSL_get0_alpn_selected(ssl, &name, &count)
+        let chosen = UnsafeBufferPointer(start: name, count: Int(count))
+        applicationProtocol = ApplicationProtocol(rawValue: String(decoding: chosen, as: UTF8.self))
+    }
+}
+
+/// Why there is no connection.
+struct ConnectionFailure {
+    var error: SessionError
+    /// The server that was refused, or broke the handshake off; nil when the handshake was not reached.
+    var info: ConnectionInfo?
+    var times = ConnectionTimes()
+    /// The process has no descriptor left; closing an idle connection may help.
+    var isDescriptorMissing = false
+}
+
+/// The owner of a connection attempt: the task that needs the connection answers for it. A class to inherit from.
+class ConnectionAttemptOwner {
+    func attemptDidConnect(_ attempt: ConnectionAttempt, _ connection: VerifiedConnection) {}
+    func attemptDidFail(_ attempt: ConnectionAttempt, _ failure: ConnectionFailure) {}
+    /// Asked within the handshake when the server wants a client certificate and the policy names none.
+    func attemptNeedsClientIdentity(_ attempt: ConnectionAttempt) -> ClientIdentityDecision { .none }
+    /// Asked once for a server that the policy has accepted.
+    ///
+    /// - Returns: the reason for a refusal; nil to accept.
+    func attempt(_ attempt: ConnectionAttempt, mayTrust trust: ConnectionTrust) -> SessionError? { nil }
+    /// The policy has evaluated a server, and accepted or refused it.
+    func attempt(_ attempt: ConnectionAttempt, didEvaluate trust: ConnectionTrust) {}
+}
+
+/// Makes one verified connection: dials, then makes the TLS handshake under the endpoint's security policy.
+final class ConnectionAttempt: EventHandler {
+    let endpoint: Endpoint
+    /// When the attempt began, in nanoseconds of the loop's clock.
+    let startedAt: UInt64
+    weak var owner: ConnectionAttemptOwner?
+    private(set) var times = ConnectionTimes()
+
+    private let protocols: [ApplicationProtocol]
+    private let dialler: Dialler
+    private let context: TLSClientContext
+    private let loop: EventLoop
+    private var dial: Dial?
+    private var descriptor: Int32 = -1
+    private var ssl: OpaquePointer?
+    private var verification: TLSVerification?
+    private var peer: SocketAddress?
+    /// The owner's reason to end the handshake, given when it was asked for a client certificate.
+    private var identityFailure: SessionError?
+    private var isOver = false
+    /// OpenSSL is on the stack: the `SSL` must stay until it returns.
+    private var isInHandshake = false
+
+    /// - Parameter protocols: offered in the handshake (ALPN), the best first; none when empty.
+    init(
+        _ endpoint: Endpoint,
+        offering protocols: [ApplicationProtocol],
+        dialler: Dialler,
+        context: TLSClientContext,
+        owner: ConnectionAttemptOwner
+    ) {
+        self.endpoint = endpoint
+        self.protocols = protocols
+        self.dialler = dialler
+        self.context = context
+        self.owner = owner
+        loop = dialler.loop
+        startedAt = dialler.loop.freshNow
+    }
+
+    deinit { cancel() }
+
+    /// Whether no address has been dialled yet.
+    var isResolving: Bool { dial.map { $0.dialledAddress == nil } ?? false }
+
+    /// The evaluation of the server, also of one that was refused.
+    var evaluation: TrustEvaluation? { verification?.lastTrust?.evaluation }
+
+    /// Begins. The owner hears of the result later, never from within this call.
+    func start() {
+        dial = dialler.dial(endpoint) { [unowned self] in dialDidEnd($0) }
+        guard dial == nil else { return }
+        loop.atEndOfTurn { [self] in
+            fail(ConnectionFailure(error: SessionError(.internal, "libcurl has no memory for a connection.")))
+        }
+    }
+
+    /// Gives the attempt up; the owner hears nothing more.
+    func cancel() {
+        guard !isOver else { return }
+        isOver = true
+        if let dial { dialler.cancel(dial) }
+        dial = nil
+        closeSocket()
+    }
+
+    private var elapsed: Int64 { Int64((loop.freshNow &- startedAt) / 1000) }
+
+    private func noteDial(_ dial: Dial) {
+        if dial.lookupTime > 0 || dial.dialledAddress != nil {
+            times.lookupEnd = dial.lookupTime
+            times.connectStart = dial.lookupTime
+        }
+    }
+
+    private func dialDidEnd(_ outcome: Dial.Outcome) {
+        guard let ended = dial else { return }
+        noteDial(ended)
+        dial = nil
+        switch outcome {
+        case .failed(let error): fail(ConnectionFailure(error: error))
+        case .failedWithoutDescriptor(let error): fail(ConnectionFailure(error: error, isDescriptorMissing: true))
+        case .connected(let descriptor):
+            self.descriptor = descriptor
+            peer = peerAddress(descriptor)
+            endpoint.scheme == .https ? startHandshake() : acceptPlaintext(ended)
+        }
+    }
+
+    private func acceptPlaintext(_ dial: Dial) {
+        times.connectEnd = max(dial.connectionTime, times.connectStart)
+        guard let permission = endpoint.plaintextPermission, let peer else {
+            return fail(
+                ConnectionFailure(error: SessionError(.connectFailed, "\(place) closed the connection at once."))
+            )
+        }
+        let info = ConnectionInfo(remoteAddress: peer, tlsVersion: nil, cipher: nil, evaluation: nil)
+        succeed(AcceptedHandshake(plaintext: permission, to: endpoint, descriptor, info, times))
+    }
+
+    // MARK: Handshake
+
+    private func startHandshake() {
+        times.secureConnectionStart = elapsed
+        let identity = IdentityRequest(self)
+        do {
+            let made = try context.makeConnection(to: endpoint, on: descriptor, offering: protocols) { identity.answer }
+            (ssl, verification) = made
+            try loop.register(descriptor, .writable, self)
+        } catch let error as SessionError {
+            return fail(ConnectionFailure(error: error))
+        } catch {
+            return fail(ConnectionFailure(error: SessionError(.internal, "The socket cannot be waited for: \(error).")))
+        }
+        proceed()
+    }
+
+    override func ready(_ readiness: Readiness) { proceed() }
+
+    private func proceed() {
+        guard let ssl, !isOver else { return }
+        ERR_clear_error()
+        errno = 0
+        isInHandshake = true
+        let result = SSL_do_handshake(ssl)
+        let code = errno
+        isInHandshake = false
+        // A hook that was asked for a client certificate may have ended the task, and this attempt with it.
+        guard !isOver else { return closeSocket() }
+        guard result != 1 else { return conclude(ssl) }
+        switch SSL_get_error(ssl, result) {
+        case SSL_ERROR_WANT_READ: loop.modify(descriptor, .readable)
+        case SSL_ERROR_WANT_WRITE: loop.modify(descriptor, .writable)
+        default: handshakeDidFail(code)
+        }
+    }
+
+    private func conclude(_ ssl: OpaquePointer) {
+        times.secureConnectionEnd = elapsed
+        times.connectEnd = times.secureConnectionEnd
+        loop.unregister(descriptor)
+        guard let trust = TLSVerification.evaluation(of: ssl), let peer else {
+            return fail(
+                ConnectionFailure(
+                    error: SessionError(
+                        .certificateUntrusted,
+                        "The connection to \(endpoint.host) was never evaluated by the security policy."
+                    )
+                )
+            )
+        }
+        let info = ConnectionInfo(
+            remoteAddress: peer,
+            tlsVersion: ShortName(cString: SSL_get_version(ssl)),
+            cipher: ShortName(cString: SSL_CIPHER_get_name(SSL_get_current_cipher(ssl))),
+            evaluation: trust.evaluation,
+            isClientCertificateMissing: verification?.isClientCertificateMissing ?? false
+        )
+        owner?.attempt(self, didEvaluate: trust)
+        guard !isOver else { return }
+        if let refusal = owner?.attempt(self, mayTrust: trust) {
+            return fail(ConnectionFailure(error: refusal, info: info))
+        }
+        guard !isOver else { return }
+        let now = loop.freshWallClock / 1_000_000
+        if let accepted = AcceptedHandshake(trust, to: endpoint, at: now, descriptor, ssl, info, times) {
+            return succeed(accepted)
+        }
+        let lapse = trust.evaluation.lapse(at: now)
+        fail(
+            ConnectionFailure(
+                error: SessionError(
+                    lapse.map { SessionError.Code($0) } ?? .certificateUntrusted,
+                    "The verdict on \(endpoint.host) does not hold any more.",
+                    evaluation: trust.evaluation
+                ),
+                info: info
+            )
+        )
+    }
+
+    private func handshakeDidFail(_ code: Int32) {
+        times.secureConnectionEnd = elapsed
+        times.connectEnd = times.secureConnectionEnd
+        let words = TLSWords.drain(code)
+        let trust = verification?.lastTrust
+        if let trust { owner?.attempt(self, didEvaluate: trust) }
+        guard !isOver else { return }
+        let error =
+            identityFailure
+            ?? HandshakeFailure(
+                endpoint: endpoint,
+                evaluation: trust?.evaluation,
+                isChainSeen: verification?.hasSeenChain ?? false,
+                isClientCertificateMissing: verification?.isClientCertificateMissing ?? false,
+                words: words
+            ).error
+        var info: ConnectionInfo?
+        if let peer {
+            info = ConnectionInfo(
+                remoteAddress: peer,
+                tlsVersion: trust?.tlsVersion.map { ShortName(Array($0.utf8)) },
+                cipher: trust?.cipher.map { ShortName(Array($0.utf8)) },
+                // An accepted chain proves nothing without the server's proof of its key, which would have come next.
+                evaluation: trust.flatMap { $0.evaluation.isAccepted ? nil : $0.evaluation },
+                isClientCertificateMissing: verification?.isClientCertificateMissing ?? false
+            )
+        }
+        fail(ConnectionFailure(error: error, info: info))
+    }
+
+    fileprivate func identityAnswer() -> HandshakeIdentity {
+        guard !isOver, let owner else { return .refuse }
+        switch owner.attemptNeedsClientIdentity(self) {
+        case .none: return .none
+        case .show(let identity): return .show(identity)
+        case .fail(let error):
+            identityFailure = error
+            return .refuse
+        }
+    }
+
+    // MARK: The end
+
+    private func succeed(_ handshake: consuming AcceptedHandshake) {
+        isOver = true
+        let connection = VerifiedConnection(handshake, madeAt: loop.now, loop: loop)
+        descriptor = -1
+        ssl = nil
+        owner?.attemptDidConnect(self, connection)
+    }
+
+    private func fail(_ failure: ConnectionFailure) {
+        guard !isOver else { return }
+        isOver = true
+        var failure = failure
+        failure.times = times
+        closeSocket()
+        owner?.attemptDidFail(self, failure)
+    }
+
+    private func closeSocket() {
+        guard descriptor >= 0, !isInHandshake else { return }
+        loop.unregister(descriptor, of: self)
+        if let ssl {
+            // An alert that says why went out with the failed handshake; a connection that was given up says nothing.
+            SSL_free(ssl)
+        }
+        ssl = nil
+        close(descriptor)
+        descriptor = -1
+    }
+
+    private var place: String { "\(endpoint.host.authorityText):\(endpoint.port)" }
+}
+
+/// Asks the owner of an attempt for a client certificate, as long as the attempt is there.
+///
+/// `@unchecked Sendable`: OpenSSL calls it on the attempt's loop alone.
+private final class IdentityRequest: @unchecked Sendable {
+    private weak var attempt: ConnectionAttempt?
+
+    init(_ attempt: ConnectionAttempt) { self.attempt = attempt }
+
+    var answer: HandshakeIdentity { attempt?.identityAnswer() ?? .refuse }
+}

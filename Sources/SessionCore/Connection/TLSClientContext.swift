@@ -1,0 +1,67 @@
+import COpenSSL
+import CShims
+import HTTPCore
+import ServerTrust
+
+/// The `SSL_CTX` of a session's connections: one for all hosts, because all that belongs to a host or to a handshake hangs on
+/// the `SSL` (an `SSL_CTX` costs 13 KB and most of what a handshake costs beside its cryptography).
+final class TLSClientContext {
+    private let context: OpaquePointer
+
+    /// Room for records that one recv(2) may bring.
+    private static let readAhead = 32 << 10
+
+    /// - Throws: `internal` when OpenSSL refuses a setting.
+    init() throws(SessionError) {
+        guard let context = SSL_CTX_new(TLS_client_method()) else {
+            throw SessionError(.internal, "OpenSSL has no memory for a context.")
+        }
+        self.context = context
+        do {
+            try TLSVerification.prepare(context)
+        } catch {
+            throw SessionError(.internal, "The TLS settings could not be made: \(error).")
+        }
+        pinproxy_ssl_ctx_read_ahead(context, Self.readAhead)
+    }
+
+    deinit { SSL_CTX_free(context) }
+
+    /// Makes the client's side of a connection to an endpoint, on a connected socket, with the endpoint's policy in charge.
+    ///
+    /// - Parameter identity: called within the handshake when the server asks for a client certificate and the policy names
+    ///   none.
+    func makeConnection(
+        to endpoint: Endpoint,
+        on descriptor: Int32,
+        offering protocols: [ApplicationProtocol],
+        identity: @escaping @Sendable () -> HandshakeIdentity
+    ) throws(SessionError) -> (ssl: OpaquePointer, verification: TLSVerification) {
+        guard let ssl = SSL_new(context) else {
+            throw SessionError(.internal, "OpenSSL has no memory for a connection.")
+        }
+        do {
+            let verification = try TLSVerification.attach(
+                to: ssl,
+                policy: endpoint.policy,
+                host: endpoint.host,
+                anchors: endpoint.anchors,
+                generation: endpoint.generation,
+                identity: identity
+            )
+            // Server names are for DNS names alone, without the trailing dot (RFC 6066, section 3).
+            let isNamed =
+                endpoint.host.address != nil || pinproxy_ssl_set_server_name(ssl, endpoint.host.description) == 1
+            let names = protocols.flatMap { name in [UInt8(name.rawValue.utf8.count)] + Array(name.rawValue.utf8) }
+            // 0 is success (SSL_set_alpn_protos(3)).
+            guard isNamed, protocols.isEmpty || SSL_set_alpn_protos(ssl, names, UInt32(names.count)) == 0,
+                pinproxy_ssl_adopt_socket(ssl, descriptor) == 1
+            else { throw OpenSSLError(draining: "SSL_set_alpn_protos") }
+            SSL_set_connect_state(ssl)
+            return (ssl, verification)
+        } catch {
+            SSL_free(ssl)
+            throw SessionError(.internal, "The security policy could not be installed: \(error).")
+        }
+    }
+}

@@ -1,0 +1,257 @@
+import COpenSSL
+import CShims
+import Glibc
+import IOCore
+import ServerTrust
+
+/// The code that uses a connection at the moment. A class to inherit from.
+class ConnectionUser {
+    /// The socket is ready for something that was wanted, or is over.
+    ///
+    /// - Parameter isOver: the peer has reset the connection, or both directions have ended.
+    func connectionIsReady(isOver: Bool) {}
+}
+
+/// A connection to an origin whose verdict is known: the only thing on which the engine sends bytes of a request.
+///
+/// Over TLS it is made from a handshake that the endpoint's security policy has accepted. Without TLS it is made from a permission
+/// that only an endpoint with the scheme `http` has. It owns the socket and the `SSL`, and closes both.
+final class VerifiedConnection: EventHandler {
+    enum Reading {
+        case bytes(Int)
+        case wouldBlock
+        /// The peer has ended, and this is certain: a FIN without TLS, close_notify with it.
+        case end
+        /// Words for people.
+        case broken(String)
+    }
+
+    enum Writing {
+        case bytes(Int)
+        case wouldBlock
+        case broken(String)
+    }
+
+    let endpoint: Endpoint
+    let info: ConnectionInfo
+    /// The verdict; nil without TLS.
+    let trust: ConnectionTrust?
+    /// The protocol that the server has chosen in the handshake (ALPN).
+    let applicationProtocol: ApplicationProtocol?
+    /// When the connection was made, in nanoseconds of the loop's clock.
+    let madeAt: UInt64
+    /// The times of dial and handshake, in microseconds from the attempt's start.
+    let times: ConnectionTimes
+    /// It clears this when it goes.
+    unowned(unsafe) var user: ConnectionUser?
+    /// Whether the connection has carried a request.
+    var isUsed = false
+
+    private let loop: EventLoop
+    private let descriptor: Int32
+    private let ssl: OpaquePointer?
+    private var isRegistered = false
+    private var isClosed = false
+    /// OpenSSL has to write before it can read on, or the reverse (SSL_get_error(3)).
+    private var readingAwaitsRoom = false
+    private var writingAwaitsBytes = false
+
+    /// Takes over the socket and the `SSL` of a handshake that the policy has accepted.
+    init(_ handshake: consuming AcceptedHandshake, madeAt: UInt64, loop: EventLoop) {
+        endpoint = handshake.endpoint
+        info = handshake.info
+        trust = handshake.trust
+        times = handshake.times
+        applicationProtocol = handshake.applicationProtocol
+        descriptor = handshake.descriptor
+        ssl = handshake.ssl
+        self.madeAt = madeAt
+        self.loop = loop
+    }
+
+    deinit { close(isWhole: false) }
+
+    // MARK: Verdict
+
+    /// Whether a further request for this endpoint may go out on the connection now: the verdict is one on the same host
+    /// under the same policy and generation, it still holds, and the connection is not too old.
+    ///
+    /// - Parameter lifetime: in nanoseconds.
+    func mayCarry(_ endpoint: Endpoint, lifetime: UInt64) -> Bool {
+        guard !isClosed, loop.now &- madeAt <= lifetime, self.endpoint.isSamePlace(as: endpoint) else { return false }
+        guard endpoint.scheme == .https else { return true }
+        return trust?.holds(for: endpoint, at: loop.wallClock / 1_000_000) ?? false
+    }
+
+    /// Whether the connection is young enough for a further request.
+    func isYoung(lifetime: UInt64) -> Bool { loop.now &- madeAt <= lifetime }
+
+    // MARK: Events
+
+    /// Waits for what the user needs; for nothing when both are false.
+    func want(reading: Bool, writing: Bool) {
+        guard !isClosed else { return }
+        var wanted: Readiness = []
+        if reading || writing && writingAwaitsBytes { wanted.insert(.readable) }
+        if writing || reading && readingAwaitsRoom { wanted.insert(.writable) }
+        if wanted.isEmpty {
+            // epoll reports the end of a connection without being asked, again and again.
+            guard isRegistered else { return }
+            isRegistered = false
+            loop.unregister(descriptor)
+        } else if isRegistered {
+            loop.modify(descriptor, wanted)
+        } else {
+            isRegistered = (try? loop.register(descriptor, wanted, self)) != nil
+        }
+    }
+
+    override func ready(_ readiness: Readiness) {
+        user?.connectionIsReady(isOver: readiness.contains(.failed) || readiness.contains(.hungUp))
+    }
+
+    // MARK: Bytes
+
+    /// Whether OpenSSL may hold bytes that the socket does not report.
+    @inline(__always)
+    var hasBufferedBytes: Bool { ssl.map { SSL_has_pending($0) == 1 } ?? false }
+
+    /// Whether the peer's end can be told from a cut.
+    var hasSecureEnd: Bool { ssl != nil }
+
+    /// Reads up to `limit` bytes to the end of `buffer`: as much as there is, or one TLS record.
+    func read(into buffer: inout ByteBuffer, upTo limit: Int) -> Reading {
+        readingAwaitsRoom = false
+        var result = 0
+        var code: Int32 = 0
+        _ = buffer.write(upTo: limit) { room in
+            if let ssl {
+                ERR_clear_error()
+                errno = 0
+                result = Int(SSL_read(ssl, room.baseAddress, Int32(clamping: room.count)))
+                code = errno
+            } else {
+                result = pinproxy_receive(descriptor, room.baseAddress!, room.count)
+            }
+            return max(result, 0)
+        }
+        return result > 0 ? .bytes(result) : unread(result, code)
+    }
+
+    /// Whether application bytes or the end have come, without taking them. Session tickets are taken in passing.
+    func hasSomethingToRead() -> Bool {
+        guard !isClosed else { return true }
+        var byte: UInt8 = 0
+        if !hasBufferedBytes {
+            let count = recv(descriptor, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT))
+            if count < 0, errno == EAGAIN || errno == EWOULDBLOCK { return false }
+        }
+        guard let ssl else { return true }
+        ERR_clear_error()
+        errno = 0
+        let result = SSL_peek(ssl, &byte, 1)
+        if result > 0 { return true }
+        if case .wouldBlock = unread(Int(result), errno) { return readingAwaitsRoom }
+        return true
+    }
+
+    private func unread(_ result: Int, _ code: Int32) -> Reading {
+        guard let ssl else {
+            if result == 0 { return .end }
+            return result == -Int(EAGAIN) ? .wouldBlock : .broken(Self.words(Int32(-result)))
+        }
+        switch SSL_get_error(ssl, Int32(result)) {
+        case SSL_ERROR_WANT_READ:
+            return .wouldBlock
+        case SSL_ERROR_WANT_WRITE:
+            readingAwaitsRoom = true
+            return .wouldBlock
+        case SSL_ERROR_ZERO_RETURN:
+            return .end
+        default:
+            return .broken(TLSWords.drain(code))
+        }
+    }
+
+    /// Writes as much as the socket takes; of TLS at most one record.
+    func write(_ bytes: borrowing Span<UInt8>) -> Writing {
+        writingAwaitsBytes = false
+        guard let ssl else {
+            let result = bytes.withUnsafeBufferPointer { pinproxy_send(descriptor, $0.baseAddress!, $0.count) }
+            if result >= 0 { return .bytes(result) }
+            return result == -Int(EAGAIN) ? .wouldBlock : .broken(Self.words(Int32(-result)))
+        }
+        ERR_clear_error()
+        errno = 0
+        let result = bytes.withUnsafeBufferPointer { SSL_write(ssl, $0.baseAddress, Int32(clamping: $0.count)) }
+        let code = errno
+        return result > 0 ? .bytes(Int(result)) : unwritten(ssl, result, code)
+    }
+
+    /// Says that nothing more will be written: a FIN, or close_notify, after which TLS lets the peer go on (RFC 8446,
+    /// section 6.1; many a TLS 1.2 peer ends then).
+    func closeWrite() -> Writing {
+        writingAwaitsBytes = false
+        guard let ssl else {
+            return shutdown(descriptor, Int32(SHUT_WR)) == 0 ? .bytes(0) : .broken(Self.words(errno))
+        }
+        ERR_clear_error()
+        errno = 0
+        let result = SSL_shutdown(ssl)
+        let code = errno
+        return result >= 0 ? .bytes(0) : unwritten(ssl, result, code)
+    }
+
+    private func unwritten(_ ssl: OpaquePointer, _ result: Int32, _ code: Int32) -> Writing {
+        switch SSL_get_error(ssl, result) {
+        case SSL_ERROR_WANT_WRITE:
+            return .wouldBlock
+        case SSL_ERROR_WANT_READ:
+            writingAwaitsBytes = true
+            return .wouldBlock
+        default:
+            return .broken(TLSWords.drain(code))
+        }
+    }
+
+    // MARK: The end
+
+    /// Closes the connection.
+    ///
+    /// - Parameter isWhole: both sides have ended, or nothing is under way: the peer is told by close_notify. Otherwise the peer
+    ///   must not take what it has for the whole: it gets a reset, and no close_notify.
+    func close(isWhole: Bool) {
+        guard !isClosed else { return }
+        isClosed = true
+        if isRegistered { loop.unregister(descriptor) }
+        if let ssl {
+            if isWhole {
+                ERR_clear_error()
+                if SSL_is_init_finished(ssl) == 1 { SSL_shutdown(ssl) }
+                ERR_clear_error()
+            }
+            SSL_free(ssl)
+        }
+        if !isWhole {
+            var setting = linger(l_onoff: 1, l_linger: 0)
+            setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &setting, socklen_t(MemoryLayout<linger>.size))
+        }
+        Glibc.close(descriptor)
+    }
+
+    private static func words(_ code: Int32) -> String { String(cString: strerror(code)) }
+}
+
+/// OpenSSL's words for an error.
+enum TLSWords {
+    /// Empties the error queue.
+    ///
+    /// - Parameter code: `errno` behind the call that failed; 0 for the end of the connection.
+    static func drain(_ code: Int32) -> String {
+        let error = ERR_get_error()
+        ERR_clear_error()
+        // For SSL_R_UNEXPECTED_EOF_WHILE_READING these are "unexpected eof while reading".
+        if let reason = ERR_reason_error_string(error) { return String(cString: reason) }
+        return code == 0 ? "the connection ended without close_notify" : String(cString: strerror(code))
+    }
+}

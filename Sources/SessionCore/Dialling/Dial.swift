@@ -1,0 +1,168 @@
+import CLibcurl
+import CShims
+import Glibc
+import HTTPCore
+import IOCore
+
+/// One connection on its way to an endpoint. Owns libcurl's easy handle until the connection stands or the dial fails;
+/// `Dialler` frees it with `destroy`.
+final class Dial {
+    enum Outcome {
+        /// A connected, non-blocking socket, which belongs to the receiver.
+        case connected(Int32)
+        case failed(SessionError)
+        /// The process has no descriptor left.
+        case failedWithoutDescriptor(SessionError)
+    }
+
+    let endpoint: Endpoint
+    /// Microseconds from the dial's start to the addresses of the name; 0 before.
+    private(set) var lookupTime: Int64 = 0
+    /// Microseconds from the dial's start to the connection, through the proxy where there is one; 0 before.
+    private(set) var connectionTime: Int64 = 0
+    /// The address that was dialled last; nil while the name is looked up.
+    private(set) var dialledAddress: SocketAddress?
+    private(set) var easy: UnsafeMutableRawPointer?
+    private unowned let dialler: Dialler
+    private let errorText: UnsafeMutablePointer<CChar>
+    /// The fixed place to connect to, which libcurl reads until the handle is freed (CURLOPT_CONNECT_TO(3)).
+    private var connectTo: UnsafeMutablePointer<curl_slist>?
+    private var completion: ((Outcome) -> Void)?
+    private let startedAt: UInt64
+    private var refused: (address: SocketAddress, refusal: DialRefusal)?
+    private var isDescriptorMissing = false
+
+    /// - Returns: nil when libcurl has no memory, or refuses an option.
+    init?(_ endpoint: Endpoint, dialler: Dialler, _ completion: @escaping (Outcome) -> Void) {
+        self.endpoint = endpoint
+        self.dialler = dialler
+        self.completion = completion
+        startedAt = dialler.loop.freshNow
+        errorText = .allocate(capacity: Int(CURL_ERROR_SIZE))
+        errorText.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
+        easy = makeHandle()
+        guard easy != nil else {
+            freeMemory()
+            return nil
+        }
+    }
+
+    private func freeMemory() {
+        errorText.deallocate()
+        curl_slist_free_all(connectTo)
+    }
+
+    private func makeHandle() -> UnsafeMutableRawPointer? {
+        // libcurl makes no TLS: whatever is spoken later, the URL says http.
+        let url = Array("http://\(endpoint.host.authorityText):\(endpoint.port)/".utf8CString)
+        if let resolve = endpoint.resolve {
+            connectTo = curl_slist_append(nil, "::\(resolve.host.authorityText):\(resolve.port)")
+            guard connectTo != nil else { return nil }
+        }
+        var callbacks = pinproxy_dial_callbacks(
+            open: { dial, address, length, family in
+                guard let dial, let address else { return -1 }
+                return Unmanaged<Dial>.fromOpaque(dial).takeUnretainedValue().open(address, length, family: family)
+            },
+            close: { dialler, descriptor in
+                Unmanaged<Dialler>.fromOpaque(dialler!).takeUnretainedValue().closeSocket(descriptor)
+                return 0
+            }
+        )
+        func make(_ proxy: UnsafePointer<CChar>?, _ user: UnsafePointer<CChar>?, _ password: UnsafePointer<CChar>?)
+            -> UnsafeMutableRawPointer?
+        {
+            url.withUnsafeBufferPointer { url in
+                var target = pinproxy_dial_target(
+                    url: url.baseAddress,
+                    connect_to: connectTo,
+                    proxy: proxy,
+                    proxy_user: user,
+                    proxy_password: password
+                )
+                return pinproxy_dial_create(
+                    &target,
+                    &callbacks,
+                    Unmanaged.passUnretained(self).toOpaque(),
+                    Unmanaged.passUnretained(dialler).toOpaque(),
+                    errorText
+                )
+            }
+        }
+        return endpoint.proxy.map { ProxyStrings($0).lend(make) } ?? make(nil, nil, nil)
+    }
+
+    /// Frees the handle, which is out of libcurl's multi handle.
+    func destroy() {
+        guard let freed = easy else { return }
+        easy = nil
+        pinproxy_dial_destroy(freed)
+        freeMemory()
+    }
+
+    /// Enforces the address rules on the address that is really dialled.
+    private func open(_ address: UnsafePointer<sockaddr>, _ length: UInt32, family: Int32) -> Int32 {
+        guard let address = SocketAddress(address, length: length) else { return -1 }
+        if let refusal = endpoint.dialRule?(address) {
+            refused = (address, refusal)
+            return -1
+        }
+        if dialledAddress == nil { lookupTime = elapsed }
+        dialledAddress = address
+        let descriptor = dialler.open(family: family)
+        if descriptor < 0 { isDescriptorMissing = [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(-descriptor) }
+        return max(descriptor, -1)
+    }
+
+    private var elapsed: Int64 { Int64((dialler.loop.freshNow &- startedAt) / 1000) }
+
+    // MARK: The end
+
+    /// Reads what the handle knows, as long as it is there.
+    func outcome(_ result: CURLcode, adopting descriptor: Int32?) -> Outcome {
+        if let easy, result == CURLE_OK { pinproxy_dial_times(easy, &lookupTime, &connectionTime) }
+        if let descriptor { return .connected(descriptor) }
+        let error = DialFailure(
+            result: result,
+            details: String(cString: errorText),
+            endpoint: endpoint,
+            refused: refused
+        ).error
+        return isDescriptorMissing && refused == nil ? .failedWithoutDescriptor(error) : .failed(error)
+    }
+
+    func complete(_ outcome: Outcome) {
+        let completion = completion
+        self.completion = nil
+        completion?(outcome)
+    }
+}
+
+/// A proxy as libcurl reads it (CURLOPT_PROXY(3)).
+private struct ProxyStrings {
+    private let url: [CChar]
+    private let credentials: (user: [CChar], password: [CChar])?
+
+    init(_ proxy: SessionProxy) {
+        let scheme =
+            switch proxy.kind {
+            case .http: "http"
+            // The proxy looks up the names.
+            case .socks5: "socks5h"
+            }
+        url = Array("\(scheme)://\(proxy.host.authorityText):\(proxy.port)".utf8CString)
+        credentials = proxy.credentials.map { (Array($0.user.utf8CString), Array($0.password.utf8CString)) }
+    }
+
+    /// Lends the URL, the user and the password for the length of the call.
+    func lend<Result>(
+        _ body: (UnsafePointer<CChar>?, UnsafePointer<CChar>?, UnsafePointer<CChar>?) -> Result
+    ) -> Result {
+        url.withUnsafeBufferPointer { url in
+            guard let credentials else { return body(url.baseAddress, nil, nil) }
+            return credentials.user.withUnsafeBufferPointer { user in
+                credentials.password.withUnsafeBufferPointer { body(url.baseAddress, user.baseAddress, $0.baseAddress) }
+            }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+import CLibcurl
+import HTTPCore
+import IOCore
+
+/// The meaning of libcurl's error for a dial.
+struct DialFailure {
+    let result: CURLcode
+    /// libcurl's own words; may be empty.
+    let details: String
+    let endpoint: Endpoint
+    /// The address that the address rules have refused.
+    let refused: (address: SocketAddress, refusal: DialRefusal)?
+
+    var error: SessionError {
+        if let refused {
+            let (address, rule) = (refused.address, refused.refusal.rule)
+            return SessionError(
+                .addressDenied,
+                endpoint.proxy != nil
+                    ? "The proxy is at \(address), which may not be dialled: \(rule). "
+                        + "Name the proxy by that address if it should be, or change access.denyAddresses."
+                    : "\(endpoint.host) is at \(address), which may not be dialled: \(rule). "
+                        + "Change access.denyAddresses if it should be, or give the host this address as its \"resolve\"."
+            )
+        }
+        switch result {
+        case CURLE_COULDNT_RESOLVE_HOST:
+            return SessionError(
+                .dnsFailed,
+                "\(endpoint.host) has no address: \(words). Check the name, or give the host a \"resolve\" address."
+            )
+        case CURLE_COULDNT_RESOLVE_PROXY:
+            return SessionError(.dnsFailed, "The session's proxy has no address: \(words). Check its name.")
+        case CURLE_PROXY:
+            return SessionError(.connectFailed, "The session's proxy makes no way to \(place): \(words).")
+        case CURLE_RECV_ERROR where words.hasPrefix("CONNECT tunnel failed"):
+            let remedy = words.hasSuffix("407") ? " It wants credentials, or others than it was given." : ""
+            return SessionError(.connectFailed, "The session's proxy makes no tunnel to \(place): \(words).\(remedy)")
+        default:
+            return SessionError(.connectFailed, "\(place) could not be reached: \(words).")
+        }
+    }
+
+    private var place: String { "\(endpoint.host.authorityText):\(endpoint.port)" }
+
+    private var words: String {
+        var text = details.isEmpty ? String(cString: curl_easy_strerror(result)) : details
+        while text.hasSuffix(".") || text.hasSuffix("\n") { text.removeLast() }
+        return text
+    }
+}

@@ -1,0 +1,322 @@
+import HTTPCore
+import IOCore
+
+/// A verified connection that carries HTTP/1.1 exchanges, one after another.
+///
+/// The rules of the messages are in `HTTP1RequestWriter` and `HTTP1ResponseReader`; this class moves their bytes.
+final class HTTP1Connection: ConnectionUser {
+    let connection: VerifiedConnection
+    /// The pool that counts the connection.
+    let entry: HostEntry
+    /// Neighbours in the session's list of idle connections.
+    var newerIdle: HTTP1Connection?
+    unowned(unsafe) var olderIdle: HTTP1Connection?
+    /// When the connection became idle, in nanoseconds of the loop's clock.
+    var idleSince: UInt64 = 0
+
+    /// The request under way. It ends the exchange with `detach`.
+    private unowned(unsafe) var request: OriginRequest?
+    private unowned let connections: OriginConnections
+    private let loop: EventLoop
+    private var writer = HTTP1RequestWriter()
+    private var reader: HTTP1ResponseReader
+    private var output = ByteBuffer()
+    /// Bytes that have come and were not read yet: a part of a head, or what the task does not take now.
+    private var held = ByteBuffer()
+    /// Bytes came behind the end of the response.
+    private var hasExcess = false
+    /// Why nothing can be written any more. What the origin sent before is still read.
+    private var writeFailure: String?
+    private var laterTimer: LoopTimer?
+    /// The socket has reported its end while the task took nothing.
+    private var isParked = false
+
+    /// The task is asked for more of the body when less than this waits for the socket.
+    private static let lowWater = 64 << 10
+    /// At most this much is read from one connection in a turn of the loop.
+    private static let turnLimit = 256 << 10
+    private static let pieceSize = 64 << 10
+
+    init(_ connection: VerifiedConnection, entry: HostEntry, connections: OriginConnections) {
+        self.connection = connection
+        self.entry = entry
+        self.connections = connections
+        loop = connections.loop
+        reader = HTTP1ResponseReader(limits: connections.headLimits)
+        super.init()
+        connection.user = self
+    }
+
+    deinit { connection.user = nil }
+
+    // MARK: Exchange
+
+    /// The number of bytes that wait for the socket.
+    var pendingBytes: Int { output.count }
+
+    /// The head of the response under way or of the last one.
+    var responseHead: ResponseHead { reader.head }
+
+    /// Whether the final head has come.
+    var hasHead: Bool { reader.hasHead }
+
+    /// Sends a request. Its response goes to `request`, until the exchange ends with `detach`.
+    func begin(_ request: OriginRequest, _ task: LoopTask) {
+        self.request = request
+        connection.isUsed = true
+        hasExcess = false
+        isParked = false
+        reader.reset(answering: task.request.method)
+        writer.begin(task.request, into: &output)
+        request.didWriteHead(byteCount: output.count)
+        proceed()
+    }
+
+    /// The task has bytes of the body, or takes bytes of the response again.
+    func proceed() {
+        guard let request, send(), let task = request.task else { return }
+        if !task.isReceivePaused, !held.isEmpty || isParked || connection.hasBufferedBytes { return receive() }
+        setInterest()
+    }
+
+    /// Sends what there is of the request.
+    ///
+    /// - Returns: whether the exchange goes on.
+    private func send() -> Bool {
+        guard let request, let task = request.task, moveBody(task) else { return false }
+        flush()
+        if writeFailure == nil, writer.isComplete, output.isEmpty { request.didSendRequest() }
+        if output.count < Self.lowWater, !writer.isComplete, !task.uploadEnded, writeFailure == nil {
+            task.delegate.taskNeedsBodyData(task)
+        }
+        return self.request === request
+    }
+
+    /// Moves bytes of the body from the task to the output.
+    ///
+    /// - Returns: false when the request has failed.
+    private func moveBody(_ task: LoopTask) -> Bool {
+        do {
+            if !task.upload.isEmpty {
+                var piece = ByteBuffer()
+                swap(&piece, &task.upload)
+                let before = output.count
+                try writer.append(piece.bytes, into: &output)
+                request?.didTakeBody(contentBytes: piece.count, wireBytes: output.count - before)
+            }
+            if task.uploadEnded, !writer.isComplete {
+                let before = output.count
+                try writer.end(trailers: task.uploadTrailers, into: &output)
+                request?.didTakeBody(contentBytes: 0, wireBytes: output.count - before)
+            }
+            return true
+        } catch {
+            request?.fail(
+                SessionError(
+                    .requestInvalid,
+                    error == .bodyTooLong
+                        ? "The body is longer than the request's Content-Length says."
+                        : "The body has ended before the length that the request's Content-Length says."
+                )
+            )
+            return false
+        }
+    }
+
+    private func flush() {
+        var hasMoved = false
+        loop: while !output.isEmpty, writeFailure == nil {
+            switch connection.write(output.bytes) {
+            case .bytes(let count):
+                output.consume(count)
+                hasMoved = true
+            case .wouldBlock: break loop
+            case .broken(let why):
+                writeFailure = why
+                // The origin may have sent a response before it went.
+                isParked = true
+            }
+        }
+        if output.isEmpty { output.removeAll() }
+        if hasMoved { request?.didMoveBytes() }
+    }
+
+    private func setInterest() {
+        guard let task = request?.task else { return connection.want(reading: true, writing: false) }
+        connection.want(
+            reading: !task.isReceivePaused,
+            writing: writeFailure == nil && !output.isEmpty
+        )
+    }
+
+    override func connectionIsReady(isOver: Bool) {
+        guard let request else { return becameReadyWhileIdle() }
+        isParked = isOver
+        if !output.isEmpty, !send() { return }
+        receive()
+        if self.request === request, isParked, request.task?.isReceivePaused == true {
+            // epoll would report the end again and again; reading begins anew with `proceed`.
+            connection.want(reading: false, writing: false)
+        }
+    }
+
+    // MARK: Response
+
+    /// Reads what has come, up to a turn's share.
+    private func receive() {
+        guard let request else { return }
+        var left = Self.turnLimit
+        while self.request === request, let task = request.task, !task.isReceivePaused {
+            guard left > 0 else { return readLater() }
+            let before = held.count
+            if before > 0, process(held: request) { return }
+            guard self.request === request, !task.isReceivePaused else { break }
+            let reading = read(request, &left)
+            guard self.request === request else { return }
+            switch reading {
+            case .bytes where connection.hasBufferedBytes: continue
+            case .bytes, .wouldBlock: return setInterest()
+            case .end: return connectionDidEnd(request, isClean: true, "it closed the connection")
+            case .broken(let why): return connectionDidEnd(request, isClean: false, why)
+            }
+        }
+        if self.request === request { setInterest() }
+    }
+
+    /// Reads bytes and hands them on.
+    private func read(_ request: OriginRequest, _ left: inout Int) -> VerifiedConnection.Reading {
+        var buffer = ByteBuffer()
+        let isScratch = held.isEmpty
+        if isScratch { swap(&buffer, &connections.scratch) } else { swap(&buffer, &held) }
+        let known = buffer.count
+        let reading = fill(&buffer)
+        left -= max(buffer.count - known, 1)
+        let consumed = buffer.count > known ? process(buffer.bytes, request) : 0
+        if self.request === request, consumed < buffer.count {
+            if isScratch {
+                held.append(buffer.bytes.extracting(consumed..<buffer.count))
+            } else {
+                buffer.consume(consumed)
+                swap(&held, &buffer)
+            }
+        }
+        if isScratch {
+            buffer.removeAll()
+            swap(&buffer, &connections.scratch)
+        }
+        return reading
+    }
+
+    /// Several TLS records, since each comes by itself.
+    private func fill(_ buffer: inout ByteBuffer) -> VerifiedConnection.Reading {
+        var room = Self.pieceSize
+        while true {
+            let reading = connection.read(into: &buffer, upTo: room)
+            guard case .bytes(let count) = reading else { return reading }
+            room -= count
+            guard room > 0, connection.hasBufferedBytes else { return reading }
+        }
+    }
+
+    /// Hands on what was held back.
+    ///
+    /// - Returns: whether the exchange is over or paused again.
+    private func process(held request: OriginRequest) -> Bool {
+        var buffer = ByteBuffer()
+        swap(&buffer, &held)
+        let consumed = process(buffer.bytes, request)
+        guard self.request === request else { return true }
+        if consumed < buffer.count {
+            buffer.consume(consumed)
+            swap(&held, &buffer)
+        }
+        guard request.task?.isReceivePaused == false else {
+            setInterest()
+            return true
+        }
+        return false
+    }
+
+    /// Hands bytes on, as far as they are understood and the task takes them.
+    ///
+    /// - Returns: how many bytes are done with.
+    private func process(_ bytes: borrowing Span<UInt8>, _ request: OriginRequest) -> Int {
+        request.didMoveBytes()
+        var position = 0
+        while true {
+            let rest = bytes.extracting(position..<bytes.count)
+            switch reader.next(rest) {
+            case .needMore(let consumed):
+                return position + consumed
+            case .informational(let consumed):
+                position += consumed
+                request.didReceiveInformational(reader.head)
+            case .head(let consumed):
+                position += consumed
+                request.didReceiveHead(reader.head)
+            case .data(let range, let consumed):
+                position += consumed
+                request.didReceiveBody(rest.extracting(range))
+            case .end(let consumed):
+                position += consumed
+                hasExcess = position < bytes.count
+                request.didReceiveEnd(trailers: reader.trailers)
+                return bytes.count
+            case .failed(let why):
+                request.fail(SessionError(.responseInvalid, why))
+                return bytes.count
+            }
+            // The end of a response without a body, or behind its last byte, needs no further byte.
+            guard self.request === request else { return bytes.count }
+            if request.task?.isReceivePaused == true, !reader.isComplete { return position }
+        }
+    }
+
+    private func connectionDidEnd(_ request: OriginRequest, isClean: Bool, _ why: String) {
+        switch reader.end(isClean: isClean) {
+        case .complete: request.didReceiveEnd(trailers: reader.trailers)
+        case .truncated(let reason):
+            request.connectionDidEnd(hasHead: reader.hasHead, why: writeFailure ?? why, reason: reason)
+        }
+    }
+
+    private func readLater() {
+        let timer = laterTimer ?? LoopTimer { [unowned self] in receive() }
+        laterTimer = timer
+        loop.arm(timer, after: TimeSpan(nanoseconds: 1))
+    }
+
+    // MARK: The end
+
+    /// The request needs the connection no longer.
+    ///
+    /// - Returns: whether the connection can carry another request.
+    func detach() -> Bool {
+        request = nil
+        if let laterTimer { loop.disarm(laterTimer) }
+        let isReusable =
+            reader.isComplete && reader.keepsConnection && writer.isComplete && output.isEmpty && !hasExcess
+            && held.isEmpty && writeFailure == nil && !isParked
+        output.release()
+        held.release()
+        return isReusable && !(connection.hasBufferedBytes && connection.hasSomethingToRead())
+    }
+
+    /// Whether nothing has come since the last response: whatever came would be taken for the next one.
+    var isSilent: Bool { !connection.hasSomethingToRead() }
+
+    /// Waits for the origin to close the connection, or to send what nobody asked for.
+    func rest() { connection.want(reading: true, writing: false) }
+
+    private func becameReadyWhileIdle() {
+        // A session ticket of TLS 1.3 is no application data.
+        if !isSilent { connections.discard(self) }
+    }
+
+    /// Closes the connection.
+    func close() {
+        if let laterTimer { loop.remove(laterTimer) }
+        laterTimer = nil
+        connection.close(isWhole: writer.isComplete && output.isEmpty && (reader.isComplete || !connection.isUsed))
+    }
+}

@@ -1,0 +1,194 @@
+import HTTPCore
+
+/// A response as HTTP/1.1 brings it (RFC 9112): heads, then the body by its framing, to the end.
+///
+/// A value: bytes of the connection go in, and what they are comes out. It is strict where requests could be smuggled or
+/// responses split: the rules of `ResponseHeadParser` and `ChunkedDecoder` hold.
+struct HTTP1ResponseReader {
+    enum Step {
+        /// More bytes are needed behind those that were not consumed.
+        case needMore(consumed: Int)
+        /// A 1xx head is in `head`; another head follows.
+        case informational(consumed: Int)
+        /// The final head is in `head`.
+        case head(consumed: Int)
+        /// These of the given bytes are body.
+        case data(Range<Int>, consumed: Int)
+        /// The response is complete. Bytes behind `consumed` belong to no response.
+        case end(consumed: Int)
+        case failed(String)
+    }
+
+    enum End {
+        case complete
+        case truncated(String)
+    }
+
+    private enum State {
+        case head
+        case body
+        case complete
+        case failed
+    }
+
+    private(set) var head = ResponseHead()
+    private(set) var trailers = HTTPFields()
+    private var parser: ResponseHeadParser
+    private var chunks = ChunkedDecoder()
+    private var state = State.head
+    private var method = HTTPMethod.get
+    private var missing = 0
+    /// The length of a line that has not ended yet.
+    private var scanned = 0
+
+    init(limits: HeadLimits) { parser = ResponseHeadParser(limits: limits) }
+
+    /// Begins with the next response.
+    mutating func reset(answering method: HTTPMethod) {
+        self.method = method
+        state = .head
+        parser.reset()
+        missing = 0
+        scanned = 0
+        if trailers.count > 0 { trailers.removeAll(keepingCapacity: true) }
+    }
+
+    /// The final head has come.
+    var hasHead: Bool {
+        switch state {
+        case .body, .complete: true
+        case .head, .failed: false
+        }
+    }
+
+    var isComplete: Bool { if case .complete = state { true } else { false } }
+
+    /// Whether the server lets the connection carry another request (RFC 9112, section 9.3).
+    var keepsConnection: Bool {
+        guard isComplete, head.framing != .untilClose, head.status != 101 else { return false }
+        return head.minorVersion == 0 ? head.connection.keepAlive && !head.connection.close : !head.connection.close
+    }
+
+    /// Reads on.
+    ///
+    /// - Parameter bytes: everything that has come and was not consumed by an earlier step.
+    mutating func next(_ bytes: borrowing Span<UInt8>) -> Step {
+        switch state {
+        case .head: return nextHead(bytes)
+        case .body: return nextBody(bytes)
+        case .complete: return .end(consumed: 0)
+        case .failed: return .failed("The response has failed already.")
+        }
+    }
+
+    private mutating func nextHead(_ bytes: borrowing Span<UInt8>) -> Step {
+        var start = 0
+        while true {
+            guard let end = bytes.firstIndex(of: UInt8(ascii: "\n"), from: start + scanned) else {
+                scanned = bytes.count - start
+                // What is no status line is refused at once: its end may never come.
+                if !parser.isInsideHead, !Self.mayBeginStatusLine(bytes.extracting(start..<bytes.count)) {
+                    return fail(.statusLineInvalid)
+                }
+                guard scanned <= parser.limits.headBytes else { return fail(.headTooLarge) }
+                return .needMore(consumed: start)
+            }
+            scanned = 0
+            let line = bytes.extracting(start..<(end + 1))
+            start = end + 1
+            switch parser.consume(line: line, answering: method, into: &head) {
+            case .needMore: continue
+            case .failed(let fault): return fail(fault)
+            case .complete: return finishHead(consumed: start)
+            }
+        }
+    }
+
+    private static func mayBeginStatusLine(_ bytes: borrowing Span<UInt8>) -> Bool {
+        let version: StaticString = "HTTP/"
+        for index in 0..<min(bytes.count, version.utf8CodeUnitCount) where bytes[index] != version.utf8Start[index] {
+            return false
+        }
+        return true
+    }
+
+    private mutating func finishHead(consumed: Int) -> Step {
+        guard head.majorVersion == 1 else { return fail(.versionUnsupported) }
+        if head.isInterim { return .informational(consumed: consumed) }
+        guard head.status != 101 else {
+            state = .failed
+            return .failed("The origin switched protocols without having been asked to.")
+        }
+        switch head.framing {
+        case .none, .length(0): state = .complete
+        case .length(let count):
+            missing = count
+            state = .body
+        case .chunked:
+            chunks = ChunkedDecoder()
+            state = .body
+        case .untilClose: state = .body
+        }
+        return .head(consumed: consumed)
+    }
+
+    private mutating func nextBody(_ bytes: borrowing Span<UInt8>) -> Step {
+        switch head.framing {
+        case .length:
+            let count = min(missing, bytes.count)
+            guard count > 0 else { return .needMore(consumed: 0) }
+            missing -= count
+            if missing == 0 { state = .complete }
+            return .data(0..<count, consumed: count)
+        case .untilClose:
+            return bytes.isEmpty ? .needMore(consumed: 0) : .data(0..<bytes.count, consumed: bytes.count)
+        case .chunked:
+            guard !bytes.isEmpty else { return .needMore(consumed: 0) }
+            switch chunks.next(bytes) {
+            case .data(let range, let consumed): return .data(range, consumed: consumed)
+            case .needMore(let consumed): return .needMore(consumed: consumed)
+            case .end(let consumed):
+                // Bytes behind the last chunk in one piece with it: the two sides may not agree on the body's end.
+                guard consumed == bytes.count else {
+                    state = .failed
+                    return .failed("The origin sent more than the body it announced.")
+                }
+                state = .complete
+                if chunks.trailers.count > 0 { trailers = chunks.trailers }
+                return .end(consumed: consumed)
+            case .failed(let fault):
+                state = .failed
+                return .failed("\(fault.message) (rule \(fault.rule))")
+            }
+        case .none:
+            state = .complete
+            return .end(consumed: 0)
+        }
+    }
+
+    /// The connection has ended.
+    ///
+    /// - Parameter isClean: whether the peer has said that the end is the end (close_notify over TLS, a FIN without it);
+    ///   otherwise a body that only the connection's end delimits may have been cut by anybody.
+    mutating func end(isClean: Bool) -> End {
+        switch state {
+        case .complete:
+            return .complete
+        case .body where head.framing == .untilClose:
+            guard isClean else {
+                return .truncated("The connection was cut without TLS's close_notify, so the body may lack its end.")
+            }
+            state = .complete
+            return .complete
+        case .head, .failed:
+            return .truncated("The connection ended before the head of a response was complete.")
+        case .body:
+            return .truncated("The connection ended before the body did.")
+        }
+    }
+
+    private mutating func fail(_ fault: ResponseFault) -> Step {
+        state = .failed
+        return .failed("\(fault.message) (rule \(fault.rule))")
+    }
+}

@@ -1,0 +1,11 @@
+public import ServerTrust
+
+/// What to show a server that wants a client certificate.
+public enum ClientIdentityDecision: Sendable {
+    /// Nothing: the server decides whether it goes on.
+    case none
+    /// That certificate, with a proof that its key is at hand.
+    case show(ClientIdentity)
+    /// End the task.
+    case fail(SessionError)
+}
