@@ -95,7 +95,8 @@ private struct RuleTest: Hashable, Comparable {
     var file: String
     var name: String
 
-    var text: String { "`\(file)`: \(name)" }
+    /// As the page has it.
+    var text: String { "`\(file)`" }
     var isThroughProxy: Bool { file.hasPrefix("Tests/SystemTests/") }
 
     static func < (one: RuleTest, other: RuleTest) -> Bool { (one.file, one.name) < (other.file, other.name) }
@@ -152,31 +153,42 @@ struct WireRulesDocumentTests {
         tests[rule, default: []].filter { $0.isThroughProxy == throughProxy }
     }
 
+    /// The files of tests, each once.
+    private func files(_ tests: [RuleTest]) -> [String] {
+        Set(tests.map(\.text)).sorted()
+    }
+
     private func text() -> String {
         var text = """
             # Where each rule of the wire is tested
 
-            The rules are those of [http.md](http.md). Each is tested twice: by itself, on the values that parse, frame
-            and serialise (rules 50, 55 and 57 at the library's transfers), and through a running proxy, between a client
-            that sends exactly these bytes and an origin that records what it receives. What is refused in its head
-            never reaches the origin; a fault in a body breaks the message off there. Tests bear the rule's number.
+            The rules are those of [http.md](http.md). Each is tested by itself, on the values that parse, frame and
+            serialise (rules 50, 55 and 57 at the library's transfers), and through a running proxy, between a client that
+            sends exactly these bytes and an origin that records what it receives. What is refused in its head never
+            reaches the origin; a fault in a body breaks the message off there.
 
-            This page is written by a test, which fails when a rule has no test or a test named here is gone:
-            `PINPROXY_WRITE_DOCS=1 swift test --filter WireRulesDocumentTests`. Add a test, and write it anew.
+            A test's name begins with the rule's number (`rule 4: …`); a case of a table has it (`.rule(4, …)`). A test
+            writes this page, and fails if a rule has no test, or none in a file named here:
+            `PINPROXY_WRITE_DOCS=1 swift test --filter WireRulesDocumentTests`.
+
+            | rules | by itself | through the proxy |
+            | --- | --- | --- |
 
             """
-        var number = 0
-        for group in RuleCatalogue.groups {
-            text += "\n## \(group.name)\n\n| | what | answer | by itself | through the proxy |\n"
-            text += "| --- | --- | --- | --- | --- |\n"
-            for rule in group.rules {
-                number += 1
-                let columns = [false, true].map { throughProxy in
-                    tests(of: number, throughProxy: throughProxy).map { $0.text.replacing("|", with: "\\|") }
-                        .joined(separator: "<br>")
-                }
-                text += "| \(number) | \(rule.what) | \(rule.answer) | \(columns[0]) | \(columns[1]) |\n"
+        var rows: [(first: Int, last: Int, columns: [String])] = []
+        for number in 1...RuleCatalogue.count {
+            let columns = [false, true].map { throughProxy in
+                files(tests(of: number, throughProxy: throughProxy)).joined(separator: ", ")
             }
+            if let last = rows.indices.last, rows[last].columns == columns {
+                rows[last].last = number
+            } else {
+                rows.append((first: number, last: number, columns: columns))
+            }
+        }
+        for row in rows {
+            let numbers = row.first == row.last ? "\(row.first)" : "\(row.first) to \(row.last)"
+            text += "| \(numbers) | \(row.columns[0]) | \(row.columns[1]) |\n"
         }
         return text
     }
@@ -190,22 +202,26 @@ struct WireRulesDocumentTests {
         }
     }
 
-    @Test("docs/wire-rules.md has a row for every rule, and names no test that is gone")
+    @Test("docs/wire-rules.md has a row for every rule, and names no file without a test of it")
     func page() throws {
         if ProcessInfo.processInfo.environment["PINPROXY_WRITE_DOCS"] == "1" {
             try text().write(to: Self.page, atomically: true, encoding: .utf8)
         }
         let written = try String(contentsOf: Self.page, encoding: .utf8)
-        let rows = written.matches(of: /(?m)^\| (\d+) \| .* \| .* \| (.+) \| (.+) \|$/)
-        #expect(rows.compactMap { Int($0.output.1) } == Array(1...RuleCatalogue.count))
-        for row in rows {
-            let number = Int(row.output.1) ?? 0
-            let known = Set(tests[number, default: []].map { $0.text.replacing("|", with: "\\|") })
-            for column in [row.output.2, row.output.3] {
-                for name in String(column).components(separatedBy: "<br>") {
-                    #expect(known.contains(name), "\(number) names a test that is gone: \(name)")
+        var numbers: [Int] = []
+        for row in written.matches(of: /(?m)^\| (\d+)(?: to (\d+))? \| (.+) \| (.+) \|$/) {
+            let first = Int(row.output.1) ?? 0
+            let last = row.output.2.flatMap { Int($0) } ?? first
+            for number in first...max(first, last) {
+                numbers.append(number)
+                for (throughProxy, column) in [(false, row.output.3), (true, row.output.4)] {
+                    let known = files(tests(of: number, throughProxy: throughProxy))
+                    for name in String(column).components(separatedBy: ", ") {
+                        #expect(known.contains(name), "\(number) is not tested in \(name)")
+                    }
                 }
             }
         }
+        #expect(numbers == Array(1...RuleCatalogue.count))
     }
 }
