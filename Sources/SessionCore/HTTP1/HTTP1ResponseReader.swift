@@ -1,11 +1,11 @@
-import HTTPCore
+package import HTTPCore
 
 /// A response as HTTP/1.1 brings it (RFC 9112): heads, then the body by its framing, to the end.
 ///
 /// A value: bytes of the connection go in, and what they are comes out. It is strict where requests could be smuggled or
 /// responses split: the rules of `ResponseHeadParser` and `ChunkedDecoder` hold.
-struct HTTP1ResponseReader {
-    enum Step {
+package struct HTTP1ResponseReader {
+    package enum Step {
         /// More bytes are needed behind those that were not consumed.
         case needMore(consumed: Int)
         /// A 1xx head is in `head`; another head follows.
@@ -19,7 +19,7 @@ struct HTTP1ResponseReader {
         case failed(String)
     }
 
-    enum End {
+    package enum End {
         case complete
         case truncated(String)
     }
@@ -31,8 +31,8 @@ struct HTTP1ResponseReader {
         case failed
     }
 
-    private(set) var head = ResponseHead()
-    private(set) var trailers = HTTPFields()
+    package private(set) var head = ResponseHead()
+    package private(set) var trailers = HTTPFields()
     private var parser: ResponseHeadParser
     private var chunks = ChunkedDecoder()
     private var state = State.head
@@ -41,10 +41,10 @@ struct HTTP1ResponseReader {
     /// The length of a line that has not ended yet.
     private var scanned = 0
 
-    init(limits: HeadLimits) { parser = ResponseHeadParser(limits: limits) }
+    package init(limits: HeadLimits) { parser = ResponseHeadParser(limits: limits) }
 
     /// Begins with the next response.
-    mutating func reset(answering method: HTTPMethod) {
+    package mutating func reset(answering method: HTTPMethod) {
         self.method = method
         state = .head
         parser.reset()
@@ -54,17 +54,17 @@ struct HTTP1ResponseReader {
     }
 
     /// The final head has come.
-    var hasHead: Bool {
+    package var hasHead: Bool {
         switch state {
         case .body, .complete: true
         case .head, .failed: false
         }
     }
 
-    var isComplete: Bool { if case .complete = state { true } else { false } }
+    package var isComplete: Bool { if case .complete = state { true } else { false } }
 
     /// Whether the server lets the connection carry another request (RFC 9112, section 9.3).
-    var keepsConnection: Bool {
+    package var keepsConnection: Bool {
         guard isComplete, head.framing != .untilClose, head.status != 101 else { return false }
         return head.minorVersion == 0 ? head.connection.keepAlive && !head.connection.close : !head.connection.close
     }
@@ -72,7 +72,7 @@ struct HTTP1ResponseReader {
     /// Reads on.
     ///
     /// - Parameter bytes: everything that has come and was not consumed by an earlier step.
-    mutating func next(_ bytes: borrowing Span<UInt8>) -> Step {
+    package mutating func next(_ bytes: borrowing Span<UInt8>) -> Step {
         switch state {
         case .head: return nextHead(bytes)
         case .body: return nextBody(bytes)
@@ -170,7 +170,7 @@ struct HTTP1ResponseReader {
     ///
     /// - Parameter isClean: whether the peer has said that the end is the end (close_notify over TLS, a FIN without it);
     ///   otherwise a body that only the connection's end delimits may have been cut by anybody.
-    mutating func end(isClean: Bool) -> End {
+    package mutating func end(isClean: Bool) -> End {
         switch state {
         case .complete:
             return .complete

@@ -2,9 +2,9 @@
 ///
 /// A value: an event goes in, and the action to carry out comes out. Every connection counts against the limit: those that are
 /// being made, that carry requests, and that are idle.
-struct HostPool<Connection: AnyObject, Waiter: AnyObject> {
+package struct HostPool<Connection: AnyObject, Waiter: AnyObject> {
     /// The action for a request that wants a connection.
-    enum Decision {
+    package enum Decision {
         /// Send the request on this connection, which was idle.
         case use(Connection)
         /// Make a connection.
@@ -16,7 +16,7 @@ struct HostPool<Connection: AnyObject, Waiter: AnyObject> {
     }
 
     /// The action for the connection, or the place, that a request has given up.
-    enum Succession {
+    package enum Succession {
         case none
         /// The connection is idle now, and expects nothing.
         case idle
@@ -29,25 +29,25 @@ struct HostPool<Connection: AnyObject, Waiter: AnyObject> {
     }
 
     /// The number of connections that carry something or are being made.
-    private(set) var activeCount = 0
+    package private(set) var activeCount = 0
     /// The connection that was used last is the last.
     private var idle: [Connection] = []
     private var queue = WaitingQueue<Waiter>()
     /// The number of connections that there may be.
-    var limit: Int
+    package var limit: Int
 
-    init(limit: Int) { self.limit = limit }
+    package init(limit: Int) { self.limit = limit }
 
-    var idleCount: Int { idle.count }
+    package var idleCount: Int { idle.count }
     /// The requests that wait, the longest first.
-    var waiters: [Waiter] { queue.elements }
+    package var waiters: [Waiter] { queue.elements }
     /// There is no connection and no request.
-    var isEmpty: Bool { activeCount == 0 && idle.isEmpty && queue.isEmpty }
+    package var isEmpty: Bool { activeCount == 0 && idle.isEmpty && queue.isEmpty }
 
     /// A request wants a connection.
     ///
     /// - Parameter isUsable: whether the request can use an idle connection.
-    mutating func enter(_ waiter: Waiter, isUsable: (Connection) -> Bool) -> Decision {
+    package mutating func enter(_ waiter: Waiter, isUsable: (Connection) -> Bool) -> Decision {
         guard queue.isEmpty else { return wait(waiter) }
         if let index = idle.lastIndex(where: isUsable) {
             activeCount += 1
@@ -72,7 +72,7 @@ struct HostPool<Connection: AnyObject, Waiter: AnyObject> {
     /// - Parameters:
     ///   - connection: the connection, if it can carry a further request; nil when it was closed or never made.
     ///   - isUsable: whether a waiting request can use the connection.
-    mutating func leave(keeping connection: Connection?, isUsable: (Waiter, Connection) -> Bool) -> Succession {
+    package mutating func leave(keeping connection: Connection?, isUsable: (Waiter, Connection) -> Bool) -> Succession {
         activeCount -= 1
         if let connection {
             guard let next = next() else {
@@ -86,7 +86,7 @@ struct HostPool<Connection: AnyObject, Waiter: AnyObject> {
     }
 
     /// The connection that a request was to use has ended. The request enters again.
-    mutating func giveUpPlace() { activeCount -= 1 }
+    package mutating func giveUpPlace() { activeCount -= 1 }
 
     private mutating func next() -> Waiter? {
         guard activeCount < limit, let next = queue.popFirst() else { return nil }
@@ -95,13 +95,13 @@ struct HostPool<Connection: AnyObject, Waiter: AnyObject> {
     }
 
     /// A request waits no longer.
-    mutating func withdraw(_ waiter: Waiter) { queue.withdraw(waiter) }
+    package mutating func withdraw(_ waiter: Waiter) { queue.withdraw(waiter) }
 
     /// An idle connection was closed.
     ///
     /// - Returns: whether it was there.
     @discardableResult
-    mutating func remove(_ connection: Connection) -> Bool {
+    package mutating func remove(_ connection: Connection) -> Bool {
         guard let index = idle.lastIndex(where: { $0 === connection }) else { return false }
         idle.remove(at: index)
         return true

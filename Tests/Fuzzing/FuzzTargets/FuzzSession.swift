@@ -24,8 +24,14 @@ package enum FuzzTarget: String, CaseIterable, Sendable {
     case json
     case requestHead = "request-head"
     case responseHead = "response-head"
+    /// Whole responses over HTTP/1.1, as an origin's connection brings them.
+    case response
     case chunks
     case http2
+    /// The client's side of HTTP/2: an origin's bytes.
+    case http2Client = "http2-client"
+    /// The pool of a host's connections, under any order of events.
+    case pool
     case names
     /// Challenges, cookies, resume data.
     case session
@@ -76,8 +82,11 @@ package final class FuzzSession {
         case .staple: try readCertificates.staple(bytes)
         case .requestHead: try MessageProperties.requests(bytes)
         case .responseHead: try MessageProperties.responses(bytes)
+        case .response: try ResponseProperties.responses(bytes)
         case .chunks: try MessageProperties.chunks(bytes)
         case .http2: try HTTP2Properties.connection(bytes)
+        case .http2Client: try HTTP2ClientProperties.connection(bytes)
+        case .pool: try PoolProperties.events(bytes)
         case .names:
             try NameProperties.names(bytes)
             try SpellingProperties.spellings(bytes)
