@@ -5,9 +5,7 @@ import Testing
 
 @testable import SessionCore
 
-/// libcurl sends a request again by itself when an HTTP/2 origin asks for HTTP/1.1 (RFC 9113, section 7), whatever it
-/// has answered before. The session lets it only what a person would not mind.
-@Suite("Requests that libcurl would repeat")
+@Suite("Repetition of requests (rule 57)")
 struct RepetitionTests {
     /// HTTP_1_1_REQUIRED.
     private static let downgrade: [UInt8] = [0, 0, 0, 13]
@@ -112,6 +110,27 @@ struct RepetitionTests {
         }
     }
 
+    @Test(
+        "rule 57: a GET is not repeated when a part of a head has come, however the connection ends",
+        arguments: ["H", "HTTP/1.1 2", "HTTP/1.1 200 OK\r\nContent-Le", "HTTP/1.1 103 Early Hints\r\n\r\n"],
+        [OriginConnection.Ending.clean, .cut, .reset]
+    )
+    func partOfHead(part: String, end: OriginConnection.Ending) throws {
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
+            guard try connection.readRequest() != nil else { return }
+            try connection.answer("first")
+            guard try connection.readRequest() != nil else { return }
+            try connection.write(part)
+            connection.close(end)
+        }
+        let endpoint = try TestSession.endpoint(port: origin.port)
+        let session = try TestSession()
+        #expect(try session.get(endpoint).text == "first")
+        let delegate = try session.get(endpoint, target: "/again")
+        #expect(delegate.error?.code == .responseTruncated)
+        #expect(origin.requests.count { $0.target == "/again" } == 1)
+    }
+
     @Test("rule 57: what was repeated over HTTP/2 is not asked a third time over HTTP/1.1")
     func noThirdTime() throws {
         let origin = try ScriptedOrigin(
@@ -133,7 +152,6 @@ struct RepetitionTests {
         let endpoint = try Self.endpoint(origin)
         func ask() throws -> RecordingDelegate {
             var request = try SessionRequest(endpoint: endpoint, method: .get, target: "/")
-            // That kind is sent by this project's own HTTP/2.
             request.isBidirectional = true
             let delegate = RecordingDelegate()
             let task = session.manager.dataTask(with: request, delegate: delegate)

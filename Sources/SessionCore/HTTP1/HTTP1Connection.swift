@@ -23,6 +23,8 @@ final class HTTP1Connection: ConnectionUser {
     private var output = ByteBuffer()
     /// Bytes that have come and were not read yet: a part of a head, or what the task does not take now.
     private var held = ByteBuffer()
+    /// Bytes of the response have come.
+    private var hasBegunResponse = false
     /// Bytes came behind the end of the response.
     private var hasExcess = false
     /// Why nothing can be written any more. What the origin sent before is still read.
@@ -64,6 +66,7 @@ final class HTTP1Connection: ConnectionUser {
     func begin(_ request: OriginRequest, _ task: LoopTask) {
         self.request = request
         connection.isUsed = true
+        hasBegunResponse = false
         hasExcess = false
         isParked = false
         reader.reset(answering: task.request.method)
@@ -191,6 +194,7 @@ final class HTTP1Connection: ConnectionUser {
         let known = buffer.count
         let reading = fill(&buffer)
         left -= max(buffer.count - known, 1)
+        if buffer.count > known { hasBegunResponse = true }
         let consumed = buffer.count > known ? process(buffer.bytes, request) : 0
         if self.request === request, consumed < buffer.count {
             if isScratch {
@@ -276,7 +280,11 @@ final class HTTP1Connection: ConnectionUser {
         switch reader.end(isClean: isClean) {
         case .complete: request.didReceiveEnd(trailers: reader.trailers)
         case .truncated(let reason):
-            request.connectionDidEnd(hasHead: reader.hasHead, why: writeFailure ?? why, reason: reason)
+            request.connectionDidEnd(
+                hasBegunResponse: hasBegunResponse,
+                why: writeFailure ?? why,
+                reason: reason
+            )
         }
     }
 

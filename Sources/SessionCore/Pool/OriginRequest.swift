@@ -36,7 +36,6 @@ final class OriginRequest: ConnectionAttemptOwner {
 
     // The exchange, for repetition and metrics.
     private var isBodyTaken = false
-    private var hasInterim = false
     private var isReused = false
     private var hasMadeRoom = false
     private var info: ConnectionInfo?
@@ -81,7 +80,6 @@ final class OriginRequest: ConnectionAttemptOwner {
 
     private func reset() {
         isBodyTaken = false
-        hasInterim = false
         isReused = false
         info = nil
         connectionTimes = nil
@@ -263,7 +261,6 @@ final class OriginRequest: ConnectionAttemptOwner {
     func didReceiveInformational(_ head: borrowing ResponseHead) {
         guard let task else { return }
         noteResponseStart(task)
-        hasInterim = true
         responseHeadBytes += head.byteCount
         task.delegate.task(task, didReceiveInformational: head)
     }
@@ -297,15 +294,20 @@ final class OriginRequest: ConnectionAttemptOwner {
     func fail(_ error: SessionError) { task?.finish(error) }
 
     /// The connection has ended before the response was complete.
-    func connectionDidEnd(hasHead: Bool, why: String, reason: String) {
+    ///
+    /// - Parameters:
+    ///   - hasBegunResponse: bytes of the response have come, be it a part of its head: the origin has acted on the request.
+    ///   - why: what happened to the connection, in words for people.
+    ///   - reason: what the response lacks.
+    func connectionDidEnd(hasBegunResponse: Bool, why: String, reason: String) {
         guard let task else { return }
         let host = task.request.endpoint.host
         let place = "\(host.authorityText):\(task.request.endpoint.port)"
-        guard isReused, !hasHead, !hasInterim else {
+        guard isReused, !hasBegunResponse else {
             return task.finish(
                 SessionError(
                     .responseTruncated,
-                    hasHead
+                    hasBegunResponse
                         ? "\(reason) (\(place): \(why))" : "\(place) closed the connection without a response: \(why)."
                 )
             )
