@@ -4,7 +4,7 @@
 #
 # Included by the Makefile at the top.
 
-FUZZ_TARGETS := pin-file configuration certificate private-key staple json request-head response-head chunks http2 names session client-hello proxy
+FUZZ_TARGETS := pin-file configuration certificate private-key staple json request-head response-head response chunks http2 http2-client pool names session client-hello proxy
 FUZZ_TARGET ?= $(FUZZ_TARGETS)
 FUZZ_SECONDS ?= 60
 FUZZ_FOLDER ?= .build/fuzz/work
