@@ -1,6 +1,6 @@
 public import ServerTrust
 
-/// What to show a server that wants a client certificate.
+/// The decision about a server's request for a client certificate.
 public enum ClientIdentityDecision: Sendable {
     /// Nothing: the server decides whether it goes on.
     case none

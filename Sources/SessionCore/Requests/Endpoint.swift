@@ -9,7 +9,7 @@ public import ServerTrust
 public final class Endpoint: Sendable {
     /// The scheme of a URL: without TLS, or with it.
     public enum Scheme: Sendable {
-        /// In the clear; nobody proves anything.
+        /// Without TLS; nothing is proved.
         case http
         /// Over TLS, to a server that the policy has judged.
         case https
@@ -24,13 +24,13 @@ public final class Endpoint: Sendable {
 
     /// Whether TLS is spoken.
     public let scheme: Scheme
-    /// What the certificate has to be made out to, and what `Host` or `:authority` says.
+    /// The host of the certificate, and of `Host` or `:authority`.
     public let host: Host
     /// From 1 to 65535.
     public let port: UInt16
-    /// What is offered to the server in the handshake. `http` endpoints have HTTP/1.1 always.
+    /// The version that is offered in the handshake. `http` endpoints always have HTTP/1.1.
     public let httpVersion: HTTPVersion
-    /// What the certificate is held to; unused for `http`.
+    /// The policy that evaluates the certificate; unused for `http`.
     public let policy: SecurityPolicy
     /// Where chains may end, unless the policy has anchors of its own.
     public let anchors: TrustAnchors
@@ -50,7 +50,7 @@ public final class Endpoint: Sendable {
     let digest = EndpointDigest()
     /// The request's `Host` field with its CRLF: the port is left out where it is the scheme's own (RFC 9110, section 4.2).
     let hostLine: [UInt8]
-    /// Of host and port, started from a number of this process: a client cannot choose names that collide.
+    /// A hash of host and port with a seed of this process: a client cannot choose names that collide.
     let laneHash: UInt64
 
     /// Lets a connection go without TLS; nil for every endpoint but those with the scheme `http`.
@@ -67,7 +67,7 @@ public final class Endpoint: Sendable {
     /// Whether there are pins for it, held to now or not.
     package var hasPins: Bool { scheme == .https && policy.hasPins }
 
-    /// Whether pins decide now who may serve there; `SecurityPolicy.isHeldToPins` has the answer.
+    /// Whether pins decide now which keys are accepted, by `SecurityPolicy.isHeldToPins`.
     ///
     /// - Parameter now: seconds since 1970.
     package func isHeldToPins(at now: Int64) -> Bool { scheme == .https && policy.isHeldToPins(at: now) }

@@ -27,9 +27,9 @@ public struct SessionRequest: Sendable {
     public var bodyLength: RequestBodyLength
     /// Instead of the endpoint's, for this request alone; nil for those.
     public var timeouts: TaskTimeouts?
-    /// What is wanted of the session's cache, where it has one; nil: the request passes it by.
+    /// How the session's cache is used, where there is one; nil: the request bypasses it.
     public var cachePolicy: CachePolicy? = .useProtocolCachePolicy
-    /// The body may go on while the answer comes: a stream in both directions, where the server speaks HTTP/2.
+    /// The body may continue while the response comes: a stream in both directions, over HTTP/2.
     package var isBidirectional = false
     /// It was sent before, to no effect: it is not repeated once more (rule 57).
     package var isRepetition = false
@@ -100,7 +100,7 @@ extension SessionRequest {
 }
 
 extension SessionRequest {
-    /// Whether it needs more of HTTP/2 than libcurl 7.88 has: an answer that goes on while the request does, and trailers
+    /// Whether the request may be a stream in both directions: a response that continues while the request does, and trailers
     /// behind either (gRPC, for one).
     var isFullDuplex: Bool {
         guard endpoint.httpVersion == .http2, endpoint.scheme == .https else { return false }

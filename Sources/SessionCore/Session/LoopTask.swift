@@ -2,19 +2,19 @@ package import HTTPCore
 package import IOCore
 public import ServerTrust
 
-/// One request and its answer, from creation to the end of its metrics.
+/// One request and its response, from creation to complete metrics.
 ///
 /// Belongs to its manager's loop, like its delegate: all members are for that thread.
 public final class LoopTask {
     /// Unique among the tasks of a process.
     public let taskIdentifier: UInt64
-    /// What goes out; no redirect is followed on this level.
+    /// The request. No redirect is followed on this level.
     public let request: SessionRequest
-    /// Who is told; the task holds it.
+    /// The receiver of the task's events. The task retains it.
     public let delegate: LoopTaskDelegate
     /// Filled in at the task's end, but for `fetchStart`, which is set when it is resumed for the first time.
     public internal(set) var metrics = TaskMetrics()
-    /// Why the task failed; nil before the end and after a whole answer.
+    /// The reason of a failure; nil before the end and after a complete response.
     public internal(set) var error: SessionError?
 
     private let manager: LoopSession
@@ -29,9 +29,9 @@ public final class LoopTask {
     private var multiplexed: HTTP2Exchange?
     /// In the place of both, where the session's cache has a part.
     private var cached: CachedExchange?
-    /// The answer is a stored one.
+    /// The response is a stored one.
     package var isAnsweredByCache = false
-    /// Of a task that makes a connection and carries nothing on it itself: whom it is for, from its start to its end.
+    /// The stream of a task that only makes a connection, from the task's start to its end.
     var stream: LoopStreamTask?
     /// Its place among the session's tasks that were not resumed yet; -1 afterwards.
     var place = -1
@@ -40,13 +40,13 @@ public final class LoopTask {
     var upload = ByteBuffer()
     private var unsent = ByteBuffer()
     private var bodyBytesGiven: Int64 = 0
-    /// The request has been sent and not been answered: it may not be sent a third time.
+    /// The request has been sent without a response, and was sent again: it may not be sent a third time.
     package internal(set) var wasRepeated = false
-    /// Rule 57: a request goes out twice at most, whoever sends it again.
+    /// Rule 57: a request goes out twice at most, on whichever level it is repeated.
     var mayBeRepeated: Bool { !wasRepeated && !request.isRepetition }
     /// The end of the body has been given.
     var uploadEnded = false
-    /// What follows the body.
+    /// The trailers behind the body.
     package private(set) var uploadTrailers = HTTPFields()
     /// The delegate wants no more of the response for now.
     var pausedByDelegate = false
@@ -132,7 +132,7 @@ public final class LoopTask {
     /// Whether its owner has suspended it since it was started.
     var isHeldBack: Bool { heldBack }
 
-    /// Ends the task; the delegate is told with the error `cancelled`.
+    /// Ends the task. The delegate gets `taskDidComplete` with the error `cancelled`.
     public func cancel() {
         guard machine.cancel() == .cancel else { return }
         finish(SessionError(.cancelled, "The task was cancelled."))
@@ -154,13 +154,13 @@ public final class LoopTask {
         wakeUpload()
     }
 
-    /// What was given of the body to a task that has ended with `sessionInvalidated`: nothing of it was sent. For the
+    /// The part of the body that was given to a task that has ended with `sessionInvalidated`; nothing of it was sent. For the
     /// delegate's `taskDidComplete`; afterwards it is gone.
     ///
     /// - Parameter buffer: an empty one, which gets it.
     package func takeUnsentBody(into buffer: inout ByteBuffer) { swap(&buffer, &unsent) }
 
-    /// Says that the request body is whole.
+    /// Marks the request body as complete.
     public func finishSending() { finishSending(trailers: HTTPFields()) }
 
     /// The same, with trailers: they go to an HTTP/1.1 origin behind a body of unknown length, and nowhere else.
@@ -201,7 +201,7 @@ public final class LoopTask {
     /// The stream gives its connection up, for requests over HTTP/1.1.
     func handOver(_ connection: VerifiedConnection) { originRequest?.handOver(connection) }
 
-    /// What is known of the transaction so far.
+    /// The metrics of the transaction as far as they are known.
     var currentTransaction: TransactionMetrics {
         var current = metrics
         originRequest?.collectMetrics(into: &current)
@@ -252,7 +252,7 @@ public final class LoopTask {
     /// Microseconds since the resumption.
     var elapsed: Int64 { Int64((manager.loop.freshNow &- startedAt) / 1000) }
 
-    /// What the security policy found for the connection that carries the task, or for the one that it refused; nil
+    /// The security policy's evaluation of the connection that carries the task, or of the one that it refused; nil
     /// before, and without TLS.
     public var evaluation: TrustEvaluation? {
         metrics.transaction.connection?.evaluation ?? originRequest?.evaluation

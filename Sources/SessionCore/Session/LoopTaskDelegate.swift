@@ -1,7 +1,7 @@
 public import HTTPCore
 public import ServerTrust
 
-/// What to do with a response whose head has come.
+/// The delegate's decision about a response whose head has come.
 public enum ResponseDisposition: Sendable {
     /// Have the body delivered.
     case allow
@@ -17,7 +17,7 @@ public enum BodyFlow: Sendable {
     case pause
 }
 
-/// Who is told how a task goes. A class to inherit from, one for each task.
+/// Receives the events of a task. A class to inherit from, one object for each task.
 ///
 /// All calls come on the manager's loop, in this order: `taskDidConnect`, informational heads, the response, data,
 /// trailers, and exactly once, whatever happened, `taskDidComplete`.
@@ -53,7 +53,7 @@ open class LoopTaskDelegate {
     /// The trailer section (RFC 9110, section 6.5).
     open func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {}
 
-    /// The answer is about to be stored in the session's cache; nothing of its body has come.
+    /// The response is about to be stored in the session's cache; nothing of its body has come.
     ///
     /// - Returns: what is stored: the same, other fields; or nil to have nothing stored.
     open func task(_ task: LoopTask, willCache response: CachedResponse) -> CachedResponse? { response }
@@ -66,6 +66,6 @@ open class LoopTaskDelegate {
     /// be complete before that request is.
     open func delegateForRefresh(of task: LoopTask) -> LoopTaskDelegate { RefreshDelegate(self) }
 
-    /// The end. `LoopTask.metrics` is complete; the error is nil when the whole answer has been delivered.
+    /// The end. `LoopTask.metrics` is complete; the error is nil when the complete response has been delivered.
     open func taskDidComplete(_ task: LoopTask, error: SessionError?) {}
 }

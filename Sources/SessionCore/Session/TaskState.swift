@@ -6,7 +6,7 @@ public enum TaskState: Sendable, Equatable {
     case suspended
     /// Under way, or about to be.
     case running
-    /// Told to stop, not yet told to its delegate.
+    /// Cancelled; its delegate does not know yet.
     case canceling
     /// Over, well or not: nothing changes any more.
     case completed
@@ -28,7 +28,7 @@ package struct TaskMachine: Sendable, Equatable {
         case start
         case pause
         case unpause
-        /// End the transfer, if there is one, and tell the delegate that the task was cancelled.
+        /// End the request, if there is one, and notify the delegate that the task was cancelled.
         case cancel
         /// Tell the delegate how it ended.
         case complete

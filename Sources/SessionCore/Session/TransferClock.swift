@@ -3,7 +3,7 @@ import IOCore
 
 /// How long the phases of a transfer may last.
 ///
-/// A value: it is told what happens and when, in nanoseconds of a monotonic clock, and says what has taken too long.
+/// A value: events go in with their times, in nanoseconds of a monotonic clock; the phase that has taken too long comes out.
 struct TransferClock {
     enum Phase {
         /// As many connections to the host are in use as there may be.
@@ -24,21 +24,21 @@ struct TransferClock {
         case expired(Expiry)
     }
 
-    /// What has taken too long.
+    /// The phase that has taken too long.
     struct Expiry {
         let phase: Phase
-        /// Whether it is the whole task and not the phase alone.
+        /// Whether the whole task has taken too long, rather than the phase alone.
         let isTotal: Bool
         let limit: TimeSpan
     }
 
     private let timeouts: TaskTimeouts
-    /// When the whole task must be over.
+    /// The time at which the whole task must be over.
     private let end: UInt64
     private(set) var phase = Phase.connecting
     /// Since when nothing has happened.
     private var lastActivity: UInt64
-    /// The task's owner has suspended it: only the limit of the whole runs.
+    /// The task is suspended: only the limit of the whole runs.
     private var isSuspended = false
 
     init(_ timeouts: TaskTimeouts = TaskTimeouts(), taskStart: UInt64 = 0, now: UInt64 = 0) {

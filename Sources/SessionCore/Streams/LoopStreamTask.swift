@@ -23,18 +23,18 @@ public import ServerTrust
 public final class LoopStreamTask {
     /// Where it goes, and what the server there has to prove.
     public let endpoint: Endpoint
-    /// Who is told; the stream holds it.
+    /// The receiver of the stream's events. The stream retains it.
     public let delegate: LoopStreamTaskDelegate
-    /// What is offered to the server in the handshake, the best first; nothing when it is empty.
+    /// The protocols that are offered in the handshake, the best first; none when empty.
     public let applicationProtocols: [ApplicationProtocol]
-    /// What the server has chosen of them; nil before the connection stands, without TLS, and when it chose none.
+    /// The protocol that the server has chosen; nil before the connection is established, without TLS, and when it chose none.
     public private(set) var applicationProtocol: ApplicationProtocol?
     /// Bytes that have gone to the system.
     public private(set) var bytesSent: Int64 = 0
     /// Bytes that have been delivered.
     public private(set) var bytesReceived: Int64 = 0
 
-    /// Whose life and account it is, as of a request.
+    /// The task that counts for the session and has the metrics, as for a request.
     package let task: LoopTask
     private let loop: EventLoop
     private var connection: VerifiedConnection?
@@ -81,13 +81,13 @@ public final class LoopStreamTask {
     /// Unique among the tasks of a process.
     public var taskIdentifier: UInt64 { task.taskIdentifier }
 
-    /// Complete at the stream's end: the times of the connection, and whom it goes to.
+    /// Complete at the stream's end: the times of the connection, and its addresses.
     public var metrics: TaskMetrics { task.metrics }
 
     /// Why the stream broke off; nil before the end, and when both sides have said all.
     public var error: SessionError? { task.error }
 
-    /// What the security policy found; nil before the handshake, and without TLS.
+    /// The security policy's evaluation; nil before the handshake, and without TLS.
     public var evaluation: TrustEvaluation? { task.evaluation }
 
     /// The connection; nil before it stands. At the end, the one that was refused in its handshake, too.
@@ -145,7 +145,7 @@ public final class LoopStreamTask {
 
     // MARK: A request on it
 
-    /// What its owner knows of a request and an answer among the bytes, for the metrics.
+    /// The owner's figures of a request and a response among the bytes, for the metrics.
     private var account = Account()
 
     private struct Account {
@@ -158,7 +158,7 @@ public final class LoopStreamTask {
     /// So many bytes of the request's head go out.
     package func noteRequestHead(_ count: Int) { account.requestHead += Int64(count) }
 
-    /// So many bytes of an answer's head have come.
+    /// Counts bytes of a response's head.
     package func noteResponseHead(_ count: Int) {
         if account.responseStart == TransactionMetrics.absent { account.responseStart = task.elapsed }
         account.responseHead += Int64(count)
@@ -191,7 +191,7 @@ public final class LoopStreamTask {
     public func resumeReceiving() {
         guard isReadPaused else { return }
         isReadPaused = false
-        // OpenSSL may hold bytes of which the socket does not tell.
+        // OpenSSL may hold bytes that the socket does not report.
         planWork()
     }
 
@@ -247,7 +247,7 @@ public final class LoopStreamTask {
         doWork()
     }
 
-    /// At the end of the turn, when nobody else's bytes are being delivered.
+    /// At the end of the turn, when no other bytes are being delivered.
     private func planWork() {
         guard !isWorkPlanned, connection != nil else { return }
         isWorkPlanned = true
@@ -264,7 +264,7 @@ public final class LoopStreamTask {
         guard let connection else { return }
         if isEndTold, let writeFailure { return breakOff(writeFailure) }
         if isEndTold, isWriteClosed { return task.finish(nil) }
-        // epoll would tell of the end without an end; who resumes reading asks.
+        // epoll would report the end again and again. Reading begins anew with `resumeReceiving`.
         if isParked, isReadPaused || isReadClosed, output.isEmpty || writeFailure != nil {
             return connection.want(reading: false, writing: false)
         }
@@ -323,7 +323,7 @@ public final class LoopStreamTask {
         return position
     }
 
-    /// What the other end has sent before it went is still to be had: the stream ends behind that.
+    /// Bytes that the peer sent before it went are still read: the stream ends behind them.
     private func writeFailed(_ why: String) {
         writeFailure = why
         planWork()
@@ -357,7 +357,7 @@ public final class LoopStreamTask {
                 return
             }
         }
-        // More than a turn's share: OpenSSL may hold the rest, of which the socket does not tell.
+        // More than a turn's share: OpenSSL may hold the rest, which the socket does not report.
         if connection?.hasBufferedBytes == true, !isReadPaused { readLater() }
     }
 
@@ -404,7 +404,7 @@ private final class StreamConnectionUser: ConnectionUser {
     override func connectionIsReady(isOver: Bool) { stream.connectionIsReady(isOver: isOver) }
 }
 
-/// Hands what a stream's task is told on to the stream.
+/// Hands the events of a stream's task on to the stream.
 private final class StreamBridge: LoopTaskDelegate {
     weak var stream: LoopStreamTask?
 

@@ -1,6 +1,6 @@
 public import ServerTrust
 
-/// Who is told how a stream goes. A class to inherit from, one for each stream.
+/// Receives the events of a stream. A class to inherit from, one object for each stream.
 ///
 /// All calls come on the session's loop, in this order: `streamTaskDidConnect`, bytes, `streamTaskReadClosed`, and exactly
 /// once, whatever happened, `streamTaskDidComplete`. `streamTaskHasSpace` comes between them.
