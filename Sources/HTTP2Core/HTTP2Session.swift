@@ -45,7 +45,7 @@ public final class HTTP2Session {
         input = HTTP2Input(role)
         fieldSectionLimit = Int(clamping: settings.headerListBytes)
         streamLimit = Int(clamping: settings.concurrentStreams)
-        guard let created = Self.create(role, self) else { return nil }
+        guard let created = Self.create(role, settings, self) else { return nil }
         session = created
         guard submit(settings) else { return nil }
     }
@@ -54,7 +54,10 @@ public final class HTTP2Session {
         if let session { nghttp2_session_del(session) }
     }
 
-    private static func create(_ role: Role, _ owner: HTTP2Session) -> OpaquePointer? {
+    /// The longest head that is sent; longer than every limit that can be set for heads.
+    private static let longestHead = 64 << 20
+
+    private static func create(_ role: Role, _ settings: HTTP2Settings, _ owner: HTTP2Session) -> OpaquePointer? {
         var option: OpaquePointer?
         guard nghttp2_option_new(&option) == 0, let option else { return nil }
         defer { nghttp2_option_del(option) }
@@ -63,8 +66,11 @@ public final class HTTP2Session {
         nghttp2_option_set_no_closed_streams(option, 1)
         nghttp2_option_set_max_outbound_ack(option, 1100)
         nghttp2_option_set_max_settings(option, 32)
-        // A server counts them itself, by weight.
-        nghttp2_option_set_max_continuations(option, role == .server ? 1 << 20 : 8)
+        // A server counts them itself, by weight. A client takes as many as a head within the limit has in frames of 4 KB.
+        let continuations = Int(settings.headerListBytes >> 12) + 8
+        nghttp2_option_set_max_continuations(option, role == .server ? 1 << 20 : continuations)
+        // nghttp2 drops a longer head without a word (64 KB unless set), and its stream never ends.
+        nghttp2_option_set_max_send_header_block_length(option, longestHead)
         nghttp2_option_set_stream_reset_rate_limit(option, 1000, 100)
         // The value before the peer's settings arrive.
         nghttp2_option_set_peer_max_concurrent_streams(option, 100)

@@ -237,6 +237,16 @@ struct ConfigurationErrorTests {
             LoadError(#""limits": { "headBytes": "64kb" }"#, at: "/limits/headBytes", says: "not a size"),
             LoadError(#""limits": { "headBytes": "3KB" }"#, at: "/limits/headBytes", says: "from 4KB to 1MB"),
             LoadError(#""limits": { "headBytes": "2MB" }"#, at: "/limits/headBytes", says: "from 4KB to 1MB"),
+            LoadError(
+                #""limits": { "responseHeadBytes": "17MB" }"#,
+                at: "/limits/responseHeadBytes",
+                says: "from 4KB to 16MB"
+            ),
+            LoadError(
+                #""limits": { "responseHeadFields": 9 }"#,
+                at: "/limits/responseHeadFields",
+                says: "out of range"
+            ),
             LoadError(#""limits": { "connections": 0 }"#, at: "/limits/connections", says: "out of range"),
             LoadError(#""limits": { "connectionsPerHost": 0 }"#, at: "/limits/connectionsPerHost", says: "range"),
             LoadError(#""limits": { "requestBodyBytes": "0KB" }"#, at: "/limits/requestBodyBytes", says: "not a size"),

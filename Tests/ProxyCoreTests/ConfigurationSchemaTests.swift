@@ -161,6 +161,8 @@ struct ConfigurationSchemaTests {
         let limits = configuration.limits
         #expect(try text("limits", "headBytes") == ByteCount.describe(limits.headBytes))
         #expect(try text("limits", "headFields") == "\(limits.headFields)")
+        #expect(try text("limits", "responseHeadBytes") == ByteCount.describe(limits.responseHeadBytes))
+        #expect(try text("limits", "responseHeadFields") == "\(limits.responseHeadFields)")
         #expect(try text("limits", "connections") == "\(limits.connections)")
         #expect(try text("limits", "connectionsPerHost") == "\(limits.connectionsPerHost)")
         #expect(try text("limits", "redirectBodyBytes") == ByteCount.describe(limits.redirectBodyBytes))

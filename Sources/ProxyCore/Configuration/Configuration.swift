@@ -120,6 +120,10 @@ package struct LimitsConfiguration: Hashable, Sendable {
     package var headBytes = 64 * 1024
     /// Fields of a request head.
     package var headFields = 100
+    /// Bytes of a response head, status line and fields together.
+    package var responseHeadBytes = 256 << 10
+    /// Fields of a response head.
+    package var responseHeadFields = 500
     /// Client connections open at once, over all listeners.
     package var connections = 10_000
     /// Connections to one origin open at once, over all workers.

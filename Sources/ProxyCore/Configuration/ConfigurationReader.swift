@@ -159,6 +159,10 @@ struct ConfigurationReader {
         var limits = configuration.limits
         if let bytes = object["headBytes"]?.size(in: (4 << 10)...(1 << 20)) { limits.headBytes = bytes }
         if let count = object.int("headFields", in: 10...1000) { limits.headFields = count }
+        if let bytes = object["responseHeadBytes"]?.size(in: (4 << 10)...(16 << 20)) {
+            limits.responseHeadBytes = bytes
+        }
+        if let count = object.int("responseHeadFields", in: 10...10_000) { limits.responseHeadFields = count }
         if let count = object.int("connections", in: 1...1_000_000) { limits.connections = count }
         if let count = object.int("connectionsPerHost", in: 1...65_535) { limits.connectionsPerHost = count }
         limits.requestBodyBytes = object["requestBodyBytes"]?.size()

@@ -9,12 +9,10 @@ import SessionCore
 final class ProtocolUpgrade: Relay {
     private let offer: UpgradeOffer
     private var request: ByteBuffer
-    private var response = ResponseReader()
+    private var response: ResponseReader
+    private let headLimit: Int
     /// Unprocessed bytes of the response.
     private var pending = ByteBuffer()
-
-    /// The limit of a line of the response head.
-    private static let lineLimit = 64 << 10
 
     /// - Parameter request: the head in the form for the origin.
     init(
@@ -26,6 +24,9 @@ final class ProtocolUpgrade: Relay {
     ) {
         self.offer = offer
         self.request = request
+        let limits = exchange.responseHeadLimits
+        response = ResponseReader(limits: limits)
+        headLimit = limits.headBytes
         super.init(exchange, clientStream, to: endpoint)
         response.reset(for: exchange.head.method, mayUpgrade: true)
     }
@@ -67,9 +68,7 @@ final class ProtocolUpgrade: Relay {
     private func readHead(_ task: LoopStreamTask) {
         while phase == .dialling, !response.hasHead {
             guard let end = pending.bytes.firstIndex(of: UInt8(ascii: "\n")) else {
-                if pending.count > Self.lineLimit {
-                    fail(SessionError(.responseInvalid, "The response's head has no end."))
-                }
+                if pending.count > headLimit { fail(SessionError(.responseInvalid, ResponseReader.headIsTooLong)) }
                 return
             }
             task.noteResponseHead(end + 1)

@@ -33,6 +33,8 @@ final class Exchange: LoopTaskDelegate {
     private let worker: Worker
     /// The policy generation of the request's latest start. Everything sent to an origin is sent under this one.
     private var generation: Generation?
+    /// The limits of the head of the origin's response.
+    var responseHeadLimits: HeadLimits { (generation ?? worker.generation).manager.responseHeadLimits }
     /// How often a reload has restarted the request.
     private var restarts = 0
     private var isOver = true

@@ -39,6 +39,8 @@ final class Generation: @unchecked Sendable {
         var session = SessionConfiguration()
         session.connectionsPerHost = max(1, configuration.limits.connectionsPerHost / workers)
         session.connectionPoolSize = min(session.connectionPoolSize, descriptors.idleOrigins)
+        session.responseHeadBytes = configuration.limits.responseHeadBytes
+        session.responseHeadFields = configuration.limits.responseHeadFields
         manager = try LoopSession(loop: loop, configuration: session)
         headLimits = HeadLimits(
             headBytes: configuration.limits.headBytes,

@@ -61,7 +61,8 @@ final class HTTP2ClientConnection: HTTP2SessionDelegate {
         let settings = HTTP2Settings(
             streamWindow: Self.streamWindow,
             // Streams that nobody reads leave the others theirs.
-            connectionWindow: Self.streamWindow * Int32(Self.streamLimit)
+            connectionWindow: Self.streamWindow * Int32(Self.streamLimit),
+            headerListBytes: UInt32(clamping: pool.headLimits.headBytes)
         )
         guard let session = HTTP2Session(.client, settings, delegate: self) else { return nil }
         self.session = session
@@ -222,7 +223,7 @@ final class HTTP2ClientConnection: HTTP2SessionDelegate {
         let isWell = session.receive(bytes)
         isReceiving = false
         planFlush()
-        if !isWell { lose("it sent what is no HTTP/2") }
+        if !isWell { lose("it sent what is no HTTP/2, or a field of more than 64 KB") }
     }
 
     override func sessionHasOutput(_ session: HTTP2Session) { planFlush() }

@@ -1,3 +1,4 @@
+import HTTPCore
 import IOCore
 
 /// The HTTP/2 connections of a session. They hang on the pool of their host, so that a request finds them without a search
@@ -5,6 +6,8 @@ import IOCore
 final class HTTP2ConnectionPool {
     let loop: EventLoop
     let connectionLifetime: UInt64
+    /// The limits of response heads.
+    var headLimits: HeadLimits { connections.headLimits }
     /// Outlives the pool, and every connection is a task of it.
     unowned let owner: LoopSession
     private let connections: OriginConnections

@@ -17,9 +17,9 @@ final class HTTP2Exchange {
     private var timer: LoopTimer!
     private var clock: TransferClock
 
-    private var section = ResponseSection()
+    private var section: ResponseSection
     private var head = ResponseHead()
-    private var trailers = TrailerSection()
+    private var trailers: TrailerSection
     private var hasHead = false
     /// 1xx heads have been handed on.
     private var hasInterim = false
@@ -53,6 +53,8 @@ final class HTTP2Exchange {
         self.task = task
         self.pool = pool
         loop = pool.loop
+        section = ResponseSection(limits: pool.headLimits)
+        trailers = TrailerSection(limits: pool.headLimits)
         let timeouts = task.request.timeouts ?? task.request.endpoint.timeouts
         clock = TransferClock(timeouts, taskStart: task.startedAt, now: pool.loop.now)
         timer = LoopTimer { [unowned self] in timerFired() }
@@ -320,7 +322,7 @@ final class HTTP2Exchange {
         stream = nil
         connection = nil
         isReused = false
-        section = ResponseSection()
+        section = ResponseSection(limits: pool.headLimits)
         start = task.elapsed
         enter(.connecting)
         // Not from within the session that has just closed the stream.

@@ -1,3 +1,4 @@
+package import HTTPCore
 package import IOCore
 public import ServerTrust
 
@@ -60,6 +61,9 @@ public final class LoopSession {
         self.configuration = configuration
         connections = try OriginConnections(loop: loop, configuration: configuration)
     }
+
+    /// The limits of the heads of responses.
+    package var responseHeadLimits: HeadLimits { connections.headLimits }
 
     /// How many tasks are not yet complete.
     public var taskCount: Int { count }

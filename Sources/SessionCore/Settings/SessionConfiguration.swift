@@ -11,7 +11,8 @@ public struct SessionConfiguration: Sendable {
     /// configured, so that a server is evaluated again while traffic goes on.
     public var connectionLifetime = Duration.seconds(600)
 
-    /// The longest head of a response, in bytes; a longer one fails with `responseInvalid`.
+    /// The longest head of a response, in bytes; a longer one fails with `responseInvalid`. Over HTTP/2 each field counts
+    /// 32 bytes more (RFC 9113, section 6.5.2), and has at most 64 KB.
     public var responseHeadBytes = 256 << 10
     /// The largest number of fields in the head of a response.
     public var responseHeadFields = 500

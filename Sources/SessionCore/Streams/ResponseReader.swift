@@ -38,7 +38,7 @@ package struct ResponseReader {
 
     package private(set) var head = ResponseHead()
     package private(set) var trailers = HTTPFields()
-    private var parser = ResponseHeadParser()
+    private var parser: ResponseHeadParser
     private var chunks = ChunkedDecoder()
     private var state = State.head
     private var method = HTTPMethod.get
@@ -47,7 +47,13 @@ package struct ResponseReader {
     /// The last piece of a head that was announced did not end its line.
     private var isLineOpen = false
 
-    package init() {}
+    /// - Parameter limits: those of the head.
+    package init(limits: HeadLimits = HeadLimits()) { parser = ResponseHeadParser(limits: limits) }
+
+    /// The reason for the refusal of a head with a line that does not end within the limit.
+    package static var headIsTooLong: String {
+        "\(ResponseFault.headTooLarge.message) (rule \(ResponseFault.headTooLarge.rule))"
+    }
 
     /// - Parameter mayUpgrade: whether 101 is an answer: the request has asked for another protocol.
     package mutating func reset(for method: HTTPMethod, mayUpgrade: Bool = false) {

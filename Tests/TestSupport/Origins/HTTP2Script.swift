@@ -18,13 +18,17 @@ package final class HTTP2Script {
 
     private let connection: OriginConnection
     private var buffer: [UInt8] = []
+    private static let frameLimit = 16 << 10
     private static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
 
     /// Reads the client's preface and sends the server's.
-    package init(_ connection: OriginConnection) throws {
+    ///
+    /// - Parameter streamLimit: the number of streams that the client may have open; nil does not limit it.
+    package init(_ connection: OriginConnection, streamLimit: UInt8? = nil) throws {
         self.connection = connection
         guard try take(Self.preface.count) == Self.preface else { throw OriginConnection.Gone() }
-        try send(.settings, stream: 0, [])
+        // SETTINGS_MAX_CONCURRENT_STREAMS.
+        try send(.settings, stream: 0, streamLimit.map { [0, 3, 0, 0, 0, $0] } ?? [])
     }
 
     /// Bytes of the connection; nil at its end.
@@ -74,13 +78,33 @@ package final class HTTP2Script {
     }
 
     /// A head with a status and fields, encoded as literals without Huffman coding (RFC 7541, section 6.2.2); names in
-    /// lower case, below 127 bytes each.
+    /// lower case. A long one goes on in CONTINUATION.
     package func head(_ status: Int, fields: [(String, String)] = [], stream: Int, ends: Bool = false) throws {
-        func text(_ string: String) -> [UInt8] { [UInt8(string.utf8.count)] + Array(string.utf8) }
+        // The length is an integer with a prefix of seven bits (RFC 7541, section 5.1).
+        func text(_ string: String) -> [UInt8] {
+            var rest = string.utf8.count - 127
+            guard rest >= 0 else { return [UInt8(string.utf8.count)] + Array(string.utf8) }
+            var length: [UInt8] = [127]
+            while rest >= 128 {
+                length.append(UInt8(rest & 127 | 128))
+                rest >>= 7
+            }
+            return length + [UInt8(rest)] + Array(string.utf8)
+        }
         // Entry 8 of the static table is :status.
         var block: [UInt8] = [0x08] + text("\(status)")
         for (name, value) in fields { block += [0x00] + text(name) + text(value) }
-        try send(.headers, flags: ends ? 5 : 4, stream: stream, block)
+        var kind = Frame.Kind.headers
+        var flags: UInt8 = ends ? 1 : 0
+        while true {
+            let piece = Array(block.prefix(Self.frameLimit))
+            block.removeFirst(piece.count)
+            if block.isEmpty { flags |= 4 }
+            try send(kind, flags: flags, stream: stream, piece)
+            if block.isEmpty { return }
+            kind = .continuation
+            flags = 0
+        }
     }
 
     package func body(_ text: String, stream: Int, ends: Bool = true) throws {
