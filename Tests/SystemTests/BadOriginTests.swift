@@ -25,6 +25,8 @@ struct BadOriginTests {
             "HTTP/1.1 200 OK\r\nX-Bad: a\rb\r\nContent-Length: 5\r\n\r\nhello",
             "HTTP/1.1 103 Early Hints\r\nX\rBad: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
             "HTTP/1.1 200 OK\r\nNo colon\r\nContent-Length: 5\r\n\r\nhello",
+            "HTTP/2 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+            "HTTP/2.0 200 OK\r\nContent-Length: 5\r\n\r\nhello",
             "HTTP/1.1 abc OK\r\nContent-Length: 5\r\n\r\nhello",
             "HTTP/1.1 20 OK\r\nContent-Length: 5\r\n\r\nhello",
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",

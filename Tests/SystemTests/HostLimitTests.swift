@@ -88,4 +88,37 @@ struct HostLimitTests {
         gate.open()
         #expect(try held.readResponse().text == "/held")
     }
+
+    @Test("a WebSocket counts as a connection: a GET beside it waits, and is served when it has ended")
+    func webSocket() throws {
+        let gate = Gate()
+        let stage = try Stage({
+            $0.members["workers"] = 1
+            $0.hosts[Stage.host]?["connectionsPerHost"] = 1
+            $0.hosts[Stage.host]?["timeouts"] = ["queue": "200ms"]
+        }) { connection in
+            guard connection.number == 0 else {
+                while let request = try connection.readRequest() { try connection.answer(request.target) }
+                return
+            }
+            _ = try connection.readRequestHead()
+            try connection.write(
+                "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+            )
+            try gate.pass()
+        }
+        let socket = try stage.proxy.connect()
+        let offer = ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: x", "Sec-WebSocket-Version: 13"]
+        try socket.send(ProxyUnderTest.request("GET", stage.url("/chat"), fields: offer))
+        #expect(try socket.readResponseHead().status == 101)
+        let refusal = try stage.get("/beside")
+        #expect(refusal.status == 503 && refusal.problemCode == "limit_reached")
+        #expect(stage.origin.connections.count == 1)
+        gate.open()
+        _ = try socket.readToEnd()
+        socket.close()
+        // The line of the WebSocket comes with its end.
+        _ = try stage.proxy.waitForTaskLines(2)
+        #expect(try stage.get("/after").text == "/after")
+    }
 }

@@ -1,0 +1,194 @@
+import HTTPCore
+import IOCore
+import TestSupport
+import Testing
+
+@testable import SessionCore
+
+@Suite("Origins of HTTP/2 that say goodbye, answer early, or allow few streams")
+struct HTTP2OriginBehaviourTests {
+    private func origin(_ script: @escaping ScriptedOrigin.Script) throws -> ScriptedOrigin {
+        try ScriptedOrigin(try TestPKI.shared.server(TestSession.host), protocols: ["h2"], script: script)
+    }
+
+    private func endpoint(_ origin: ScriptedOrigin, connectionLimit: Int? = nil) throws -> Endpoint {
+        try TestSession.endpoint(port: origin.port, httpVersion: .http2, connectionLimit: connectionLimit)
+    }
+
+    /// The streams above `last` were not processed.
+    private static func goAway(_ script: HTTP2Script, last: Int) throws {
+        try script.send(.goAway, stream: 0, [0, 0, 0, UInt8(last), 0, 0, 0, 0])
+    }
+
+    /// Reads a request with its body.
+    private static func readBody(_ script: HTTP2Script) throws -> (stream: Int, body: [UInt8])? {
+        guard let request = try script.nextRequest() else { return nil }
+        var body: [UInt8] = []
+        var ends = request.endsStream
+        while !ends, let frame = try script.next() {
+            if frame.kind == .data { body += frame.payload }
+            ends = frame.endsStream
+        }
+        return (request.stream, body)
+    }
+
+    @Test("a POST of 10 KB that a graceful GOAWAY leaves out goes out once more, whole", arguments: [true, false])
+    func leftOut(isBodyRead: Bool) throws {
+        let bodies = Monitor<[[UInt8]]>([])
+        let origin = try origin { connection in
+            let script = try HTTP2Script(connection)
+            if connection.number == 0 {
+                guard let first = try script.nextRequest() else { return }
+                try script.head(204, stream: first.stream, ends: true)
+                if isBodyRead { _ = try Self.readBody(script) } else { _ = try script.nextRequest() }
+                try Self.goAway(script, last: first.stream)
+                return connection.readToEnd()
+            }
+            while let (stream, body) = try Self.readBody(script) {
+                bodies.with { $0.append(body) }
+                try script.head(201, stream: stream, ends: true)
+            }
+        }
+        let session = try TestSession()
+        let endpoint = try endpoint(origin)
+        #expect(try session.get(endpoint).head?.status == 204)
+        let body = patternBytes(10 << 10)
+        let delegate = RecordingDelegate()
+        let task = try session.start(delegate, endpoint, .post, bodyLength: .bytes(body.count))
+        task.send(body.span)
+        task.finishSending()
+        try session.finish(delegate)
+        #expect(delegate.error == nil && delegate.head?.status == 201)
+        let isWhole = bodies.with { $0 == [body] }
+        #expect(isWhole)
+        #expect(origin.connections.count == 2)
+    }
+
+    @Test("a POST that is left out twice fails")
+    func leftOutTwice() throws {
+        let origin = try origin { connection in
+            let script = try HTTP2Script(connection)
+            _ = try Self.readBody(script)
+            try Self.goAway(script, last: 0)
+            connection.readToEnd()
+        }
+        let session = try TestSession()
+        let delegate = RecordingDelegate()
+        let task = try session.start(delegate, endpoint(origin), .post, bodyLength: .bytes(4))
+        task.send(Array("once".utf8).span)
+        task.finishSending()
+        try session.finish(delegate)
+        #expect(delegate.error?.code == .responseTruncated)
+        #expect(origin.connections.count == 2)
+    }
+
+    @Test("the first GET of a connection is repeated when GOAWAY says that nothing was processed")
+    func firstRequest() throws {
+        let origin = try origin { connection in
+            let script = try HTTP2Script(connection)
+            guard let request = try script.nextRequest() else { return }
+            if connection.number == 0 {
+                try Self.goAway(script, last: 0)
+            } else {
+                try script.head(200, stream: request.stream)
+                try script.body("second", stream: request.stream)
+            }
+            connection.readToEnd()
+        }
+        let delegate = try TestSession().get(endpoint(origin))
+        #expect(delegate.error == nil && delegate.text == "second")
+        #expect(origin.connections.count == 2)
+    }
+
+    @Test(
+        "a response before the body is read is whole, though RST_STREAM(NO_ERROR) follows it",
+        arguments: [true, false]
+    )
+    func earlyResponse(isOnePiece: Bool) throws {
+        let origin = try origin { connection in
+            let script = try HTTP2Script(connection)
+            while let request = try script.nextRequest() {
+                try script.head(413, fields: [("content-length", "9")], stream: request.stream)
+                if !isOnePiece { try script.body("too ", stream: request.stream, ends: false) }
+                try script.body(isOnePiece ? "too large" : "large", stream: request.stream)
+                try script.send(.resetStream, stream: request.stream, [0, 0, 0, 0])
+            }
+        }
+        let session = try TestSession()
+        let endpoint = try endpoint(origin)
+        let body = patternBytes(70 << 10)
+        for _ in 0..<5 {
+            let delegate = RecordingDelegate()
+            let task = try session.start(delegate, endpoint, .post, bodyLength: .bytes(body.count))
+            task.send(body.span)
+            task.finishSending()
+            try session.finish(delegate)
+            #expect(delegate.error == nil && delegate.head?.status == 413)
+            #expect(delegate.text == "too large")
+        }
+        #expect(origin.connections.count == 1)
+    }
+
+    @Test("500 requests at once on a server with 100 streams take at most 5 connections")
+    func manyRequests() throws {
+        let origin = try origin { connection in
+            let script = try HTTP2Script(connection, streamLimit: 100)
+            // No stream becomes free before all are taken.
+            var held: [Int] = []
+            while held.count < 100, let request = try script.nextRequest() { held.append(request.stream) }
+            for stream in held { try script.head(204, stream: stream, ends: true) }
+            while let request = try script.nextRequest() { try script.head(204, stream: request.stream, ends: true) }
+        }
+        let session = try TestSession()
+        let endpoint = try endpoint(origin)
+        let delegates = (0..<500).map { _ in RecordingDelegate() }
+        for delegate in delegates { try session.start(delegate, endpoint) }
+        try session.run(until: "500 responses") { delegates.allSatisfy(\.isComplete) }
+        #expect(delegates.allSatisfy { $0.error == nil && $0.head?.status == 204 })
+        #expect(origin.connections.count <= 5)
+    }
+
+    @Test("requests above the streams of the one connection that there may be wait for a stream")
+    func fewStreams() throws {
+        let origin = try origin { connection in
+            let script = try HTTP2Script(connection, streamLimit: 10)
+            var held: [Int] = []
+            while held.count < 10, let request = try script.nextRequest() { held.append(request.stream) }
+            // From here on one stream becomes free at a time.
+            while !held.isEmpty {
+                try script.head(204, stream: held.removeFirst(), ends: true)
+                if held.last != 2 * 60 - 1, let request = try script.nextRequest() { held.append(request.stream) }
+            }
+            connection.readToEnd()
+        }
+        let session = try TestSession()
+        let endpoint = try endpoint(origin, connectionLimit: 1)
+        let delegates = (0..<60).map { _ in RecordingDelegate() }
+        for delegate in delegates { try session.start(delegate, endpoint) }
+        try session.run(until: "60 responses") { delegates.allSatisfy(\.isComplete) }
+        #expect(delegates.allSatisfy { $0.error == nil && $0.head?.status == 204 })
+        #expect(origin.connections.count == 1)
+    }
+
+    @Test("requests with and without TE: trailers share a connection")
+    func trailersAccepted() throws {
+        let origin = try origin { connection in
+            let script = try HTTP2Script(connection)
+            while let request = try script.nextRequest() { try script.head(204, stream: request.stream, ends: true) }
+        }
+        let session = try TestSession()
+        let endpoint = try endpoint(origin)
+        for accepts in [false, true, false, true] {
+            var fields = HTTPFields()
+            if accepts { fields.append(.te, "trailers") }
+            let request = SessionRequest(endpoint: endpoint, method: .get, target: Array("/".utf8), fields: fields)
+            let delegate = RecordingDelegate()
+            let task = session.manager.dataTask(with: request, delegate: delegate)
+            task.finishSending()
+            task.resume()
+            try session.finish(delegate)
+            #expect(delegate.error == nil && delegate.head?.status == 204)
+        }
+        #expect(origin.connections.count == 1)
+    }
+}
