@@ -67,6 +67,21 @@ final class InMemoryHandshake {
         run(resuming: session)
     }
 
+    /// - Parameters:
+    ///   - session: the session that the client tries to resume.
+    ///   - prepare: gets the client's `SSL` before the handshake.
+    init(
+        _ clientSide: InMemoryClient,
+        _ serverSide: InMemoryServer,
+        resuming session: OpaquePointer? = nil,
+        prepare: (OpaquePointer) throws -> Void
+    ) throws {
+        client = SSL_new(clientSide.context)
+        server = SSL_new(serverSide.context)
+        try prepare(client)
+        run(resuming: session)
+    }
+
     /// Resets the client's `SSL` (SSL_clear(3)) and connects it once more.
     func reconnect(to serverSide: InMemoryServer, resuming session: OpaquePointer?) {
         SSL_free(server)
