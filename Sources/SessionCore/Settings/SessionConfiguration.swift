@@ -4,8 +4,8 @@ package import IOCore
 public struct SessionConfiguration: Sendable {
     /// The largest number of open connections that are kept for reuse, over all hosts.
     public var connectionPoolSize = 1024
-    /// The largest number of connections in use to one host and port; further requests wait in order. Requests on a
-    /// shared HTTP/2 connection count only until they have it. 0: no limit.
+    /// The largest number of connections to one host and port, of every kind: HTTP/1.1 and HTTP/2, streams, idle ones.
+    /// Further requests wait in order. 0: no limit.
     public var connectionsPerHost = 256
     /// The largest age of a connection that is reused: at least a second, and at most ten minutes, even if more is
     /// configured, so that a server is evaluated again while traffic goes on.
