@@ -129,6 +129,48 @@ struct FullDuplexTests {
         #expect(origin.connections.count == 2)
     }
 
+    @Test("an idle HTTP/2 connection gives its place up when a stream waits for it")
+    func placeOfIdle() throws {
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host), protocols: ["h2"]) { connection in
+            if connection.number == 0 {
+                try Self.answerAll(try HTTP2Script(connection))
+            } else {
+                connection.readToEnd()
+            }
+        }
+        var configuration = SessionConfiguration()
+        configuration.connectionsPerHost = 1
+        let session = try TestSession(configuration)
+        let endpoint = try endpoint(origin)
+        #expect(try get(session, endpoint).error == nil)
+        let delegate = RecordingStream()
+        let stream = session.open(delegate, endpoint)
+        try session.run(until: "the stream's connection") { delegate.isConnected }
+        stream.cancel()
+        #expect(origin.connections.count == 2)
+    }
+
+    @Test("a request that the server wants over HTTP/1.1 goes there alone: the next one goes over HTTP/2")
+    func http11Required() throws {
+        let origin = try ScriptedOrigin(
+            try TestPKI.shared.server(TestSession.host),
+            protocols: ["h2", "http/1.1"]
+        ) { connection in
+            guard connection.number == 0 else {
+                while try connection.readRequest() != nil { try connection.answer("over HTTP/1.1") }
+                return
+            }
+            let script = try HTTP2Script(connection)
+            guard let request = try script.nextRequest() else { return }
+            try script.send(.resetStream, stream: request.stream, [0, 0, 0, 13])
+            try Self.answerAll(script)
+        }
+        let session = try TestSession()
+        let endpoint = try endpoint(origin)
+        #expect(try get(session, endpoint).text == "over HTTP/1.1")
+        #expect(try get(session, endpoint).head?.majorVersion == 2)
+    }
+
     @Test("a wrong pin fails every request that waits, and the origin gets nothing")
     func wrongPin() throws {
         let origin = try origin { script, _ in try Self.answerAll(script) }

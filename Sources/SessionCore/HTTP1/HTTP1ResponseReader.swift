@@ -38,6 +38,8 @@ package struct HTTP1ResponseReader {
     private var state = State.head
     private var method = HTTPMethod.get
     private var missing = 0
+    /// A 1xx head has announced the end of the connection.
+    private var isCloseAnnounced = false
     /// The length of a line that has not ended yet.
     private var scanned = 0
 
@@ -49,6 +51,7 @@ package struct HTTP1ResponseReader {
         state = .head
         parser.reset()
         missing = 0
+        isCloseAnnounced = false
         scanned = 0
         if trailers.count > 0 { trailers.removeAll(keepingCapacity: true) }
     }
@@ -65,7 +68,7 @@ package struct HTTP1ResponseReader {
 
     /// Whether the server lets the connection carry another request (RFC 9112, section 9.3).
     package var keepsConnection: Bool {
-        guard isComplete, head.framing != .untilClose, head.status != 101 else { return false }
+        guard isComplete, !isCloseAnnounced, head.framing != .untilClose, head.status != 101 else { return false }
         return head.minorVersion == 0 ? head.connection.keepAlive && !head.connection.close : !head.connection.close
     }
 
@@ -114,7 +117,10 @@ package struct HTTP1ResponseReader {
 
     private mutating func finishHead(consumed: Int) -> Step {
         guard head.majorVersion == 1 else { return fail(.versionUnsupported) }
-        if head.isInterim { return .informational(consumed: consumed) }
+        if head.isInterim {
+            if head.connection.close || head.minorVersion == 0 { isCloseAnnounced = true }
+            return .informational(consumed: consumed)
+        }
         guard head.status != 101 else {
             state = .failed
             return .failed("The origin switched protocols without having been asked to.")

@@ -140,7 +140,8 @@ final class HTTP2ClientConnection: HTTP2SessionDelegate {
         }
     }
 
-    private var isIdle: Bool { session.streams.isEmpty && waiting.isEmpty }
+    /// Whether it carries no exchange and none waits for it.
+    var isIdle: Bool { session.streams.isEmpty && waiting.isEmpty }
 
     private func timerFired() {
         if state == .closed { stream?.cancel() } else if isIdle { retire() }

@@ -297,7 +297,6 @@ final class HTTP2Exchange {
             hasHead ? "\(place) broke off its answer: \(why)." : "\(place) gave no answer: \(why)."
         )
         if code == .http11Required {
-            pool.didChooseHTTP1(endpoint)
             if task.mayBeRepeated, !hasHead, !hasInterim, !bodyTaken {
                 task.wasRepeated = true
                 return fallBack()

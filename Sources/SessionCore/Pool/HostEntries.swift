@@ -7,6 +7,8 @@ final class HostEntry {
     var http2Connections: [HTTP2ClientConnection] = []
     /// Until when the server is known to choose HTTP/1.1, in nanoseconds of the loop's clock; 0 when nothing is known.
     var http1Until: UInt64 = 0
+    /// An HTTP/2 connection that carries nothing.
+    var idleHTTP2Connection: HTTP2ClientConnection? { http2Connections.first { $0.state == .open && $0.isIdle } }
     let host: Host
     let port: UInt16
     fileprivate let hash: UInt64
@@ -44,6 +46,9 @@ struct HostEntries {
         count += 1
         return entry
     }
+
+    /// An HTTP/2 connection that carries nothing, to any host.
+    var idleHTTP2Connection: HTTP2ClientConnection? { slots.lazy.compactMap { $0?.idleHTTP2Connection }.first }
 
     /// The requests that wait, over all hosts.
     var waiters: [OriginRequest] { slots.flatMap { $0?.pool.waiters ?? [] } }

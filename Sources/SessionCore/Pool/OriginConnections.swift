@@ -114,6 +114,8 @@ final class OriginConnections {
                 request.connect()
             case .wait:
                 request.didQueue()
+                // An HTTP/2 connection without exchanges counts as one in use: its place goes to the queue when it has closed.
+                entry.idleHTTP2Connection?.retire()
             }
             return entry
         }
@@ -223,9 +225,14 @@ final class OriginConnections {
     ///
     /// - Returns: false when there is none.
     func makeRoom() -> Bool {
-        guard let oldest = oldestIdle else { return false }
-        discard(oldest)
-        return true
+        if let oldest = oldestIdle {
+            discard(oldest)
+            return true
+        }
+        // It closes soon: the request that needs the descriptor may come too early once.
+        guard let idle = entries.idleHTTP2Connection else { return false }
+        idle.retire()
+        return false
     }
 
     private func closeAged() {
