@@ -9,8 +9,7 @@ import SessionCore
 final class ProtocolUpgrade: Relay {
     private let offer: UpgradeOffer
     private var request: ByteBuffer
-    private var response: ResponseReader
-    private let headLimit: Int
+    private var response: HTTP1ResponseReader
     /// Unprocessed bytes of the response.
     private var pending = ByteBuffer()
 
@@ -24,11 +23,9 @@ final class ProtocolUpgrade: Relay {
     ) {
         self.offer = offer
         self.request = request
-        let limits = exchange.responseHeadLimits
-        response = ResponseReader(limits: limits)
-        headLimit = limits.headBytes
+        response = HTTP1ResponseReader(limits: exchange.responseHeadLimits)
+        response.reset(answering: exchange.head.method, mayUpgrade: true)
         super.init(exchange, clientStream, to: endpoint)
-        response.reset(for: exchange.head.method, mayUpgrade: true)
     }
 
     override func streamTaskDidConnect(_ task: LoopStreamTask) {
@@ -52,35 +49,49 @@ final class ProtocolUpgrade: Relay {
 
     override func streamTask(_ task: LoopStreamTask, didReceive bytes: borrowing Span<UInt8>) -> BodyFlow {
         guard phase == .dialling else { return deliver(bytes) }
-        guard !response.hasHead else { return readBody(bytes) }
         pending.append(bytes)
-        readHead(task)
-        guard phase == .dialling else {
-            // The bytes were already delivered to the client.
-            return .proceed
-        }
-        guard response.hasHead, !pending.isEmpty else { return .proceed }
-        var rest = ByteBuffer()
-        swap(&rest, &pending)
-        return readBody(rest.bytes)
+        var buffer = ByteBuffer()
+        swap(&buffer, &pending)
+        var position = 0
+        let flow = read(buffer.bytes, &position, task)
+        buffer.consume(position)
+        guard !buffer.isEmpty else { return flow }
+        // Behind the head of a 101 the bytes are the new protocol's.
+        if phase == .relaying { return deliver(buffer.bytes) }
+        if phase == .dialling { swap(&buffer, &pending) }
+        return flow
     }
 
-    private func readHead(_ task: LoopStreamTask) {
-        while phase == .dialling, !response.hasHead {
-            guard let end = pending.bytes.firstIndex(of: UInt8(ascii: "\n")) else {
-                if pending.count > headLimit { fail(SessionError(.responseInvalid, ResponseReader.headIsTooLong)) }
-                return
-            }
-            task.noteResponseHead(end + 1)
-            let outcome = response.take(line: pending.bytes.extracting(0..<(end + 1)))
-            pending.consume(end + 1)
-            switch outcome {
-            case .needMore, .trailers: break
-            case .informational: exchange.task(task.task, didReceiveInformational: response.head)
-            case .response: didReceiveHead(task)
-            case .failed(let why): fail(SessionError(.responseInvalid, why))
+    /// Reads the response as far as it has come.
+    ///
+    /// - Parameter position: moves behind the bytes that are done with.
+    private func read(_ bytes: borrowing Span<UInt8>, _ position: inout Int, _ task: LoopStreamTask) -> BodyFlow {
+        var flow = BodyFlow.proceed
+        while phase == .dialling {
+            let rest = bytes.extracting(position..<bytes.count)
+            switch response.next(rest) {
+            case .needMore(let consumed):
+                position += consumed
+                return flow
+            case .informational(let consumed):
+                position += consumed
+                task.noteResponseHead(response.head.byteCount)
+                exchange.task(task.task, didReceiveInformational: response.head)
+            case .head(let consumed):
+                position += consumed
+                task.noteResponseHead(response.head.byteCount)
+                didReceiveHead(task)
+            case .data(let range, let consumed):
+                position += consumed
+                flow = exchange.task(stream.task, didReceive: rest.extracting(range))
+            case .end(let consumed):
+                position += consumed
+                complete()
+            case .failed(let why):
+                fail(SessionError(.responseInvalid, why))
             }
         }
+        return flow
     }
 
     /// The final head has arrived.
@@ -91,9 +102,8 @@ final class ProtocolUpgrade: Relay {
             if let problem = exchange.deliverUnswitched(response.head) {
                 phase = .closed
                 exchange.relayDidRefuse(problem)
-                return letGo()
+                letGo()
             }
-            if response.isComplete, phase == .dialling { complete() }
             return
         }
         guard offer.isAccepted(by: response.head) else {
@@ -103,33 +113,6 @@ final class ProtocolUpgrade: Relay {
         }
         exchange.writeProtocolSwitch(response.head, &output)
         takeOverConnection(.relaying)
-        if !pending.isEmpty {
-            var rest = ByteBuffer()
-            swap(&rest, &pending)
-            if deliver(rest.bytes) == .pause, phase == .relaying { task.pauseReceiving() }
-        }
-    }
-
-    private func readBody(_ bytes: borrowing Span<UInt8>) -> BodyFlow {
-        var flow = BodyFlow.proceed
-        var position = 0
-        while phase == .dialling, position < bytes.count {
-            let rest = bytes.extracting(position..<bytes.count)
-            switch response.next(rest) {
-            case .data(let range, let consumed):
-                flow = exchange.task(stream.task, didReceive: rest.extracting(range))
-                position += consumed
-                if response.isComplete, position == bytes.count { complete() }
-            case .needMore:
-                return flow
-            case .end:
-                complete()
-                return flow
-            case .failed(let why):
-                fail(SessionError(.responseInvalid, why))
-            }
-        }
-        return flow
     }
 
     /// A response other than 101 is complete.
@@ -142,7 +125,7 @@ final class ProtocolUpgrade: Relay {
 
     override func streamTaskReadClosed(_ task: LoopStreamTask) {
         guard phase == .dialling else { return super.streamTaskReadClosed(task) }
-        switch response.end(closedCleanly: true) {
+        switch response.end(isClean: true) {
         case .complete: complete()
         case .truncated(let why): fail(SessionError(.responseTruncated, why))
         }

@@ -37,6 +37,7 @@ package struct HTTP1ResponseReader {
     private var chunks = ChunkedDecoder()
     private var state = State.head
     private var method = HTTPMethod.get
+    private var mayUpgrade = false
     private var missing = 0
     /// A 1xx head has announced the end of the connection.
     private var isCloseAnnounced = false
@@ -46,8 +47,12 @@ package struct HTTP1ResponseReader {
     package init(limits: HeadLimits) { parser = ResponseHeadParser(limits: limits) }
 
     /// Begins with the next response.
-    package mutating func reset(answering method: HTTPMethod) {
+    ///
+    /// - Parameter mayUpgrade: whether 101 is a response: the request has offered another protocol. The bytes behind its head
+    ///   are that protocol's.
+    package mutating func reset(answering method: HTTPMethod, mayUpgrade: Bool = false) {
         self.method = method
+        self.mayUpgrade = mayUpgrade
         state = .head
         parser.reset()
         missing = 0
@@ -121,7 +126,7 @@ package struct HTTP1ResponseReader {
             if head.connection.close || head.minorVersion == 0 { isCloseAnnounced = true }
             return .informational(consumed: consumed)
         }
-        guard head.status != 101 else {
+        guard head.status != 101 || mayUpgrade else {
             state = .failed
             return .failed("The origin switched protocols without having been asked to.")
         }

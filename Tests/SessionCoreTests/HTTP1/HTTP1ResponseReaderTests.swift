@@ -100,7 +100,7 @@ struct HTTP1ResponseReaderTests {
         #expect(read(text, cuts: Array(1..<text.utf8.count)) == expected)
     }
 
-    @Test("every part of a response that is missing its end is truncated", arguments: whole, [true, false])
+    @Test("rule 55: every part of a response that is missing its end is truncated", arguments: whole, [true, false])
     func prefixes(text: String, isClean: Bool) {
         for count in 0..<text.utf8.count {
             var reader = makeReader()

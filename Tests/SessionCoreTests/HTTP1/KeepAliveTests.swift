@@ -1,10 +1,36 @@
 import HTTPCore
+import TestSupport
 import Testing
 
 @testable import SessionCore
 
 @Suite("Connections that carry another HTTP/1.1 request (RFC 9112, section 9.3)")
 struct KeepAliveTests {
+    @Test("rule 49: informational heads come before the final one, which stands alone")
+    func informational() throws {
+        var reader = HTTP1ResponseReader(limits: HeadLimits())
+        reader.reset(answering: .get)
+        let text =
+            "HTTP/1.1 100 Continue\r\nA: 1\r\n\r\nHTTP/1.1 103 Early Hints\r\nB: 2\r\n\r\nHTTP/1.1 204 No Content\r\nC: 3\r\n\r\n"
+        let bytes = Array(text.utf8)
+        var position = 0
+        var seen: [Int] = []
+        var isFinal = false
+        while !isFinal {
+            switch reader.next(bytes.span.extracting(position..<bytes.count)) {
+            case .informational(let consumed):
+                position += consumed
+                seen.append(reader.head.status)
+            case .head(let consumed):
+                position += consumed
+                isFinal = true
+            default: throw TimedOut("a head")
+            }
+        }
+        #expect(seen == [100, 103] && reader.head.status == 204 && position == bytes.count)
+        #expect(reader.head.fields.list.map(\.name) == ["C"])
+    }
+
     @Test(
         "the response's version and options decide, those of 1xx heads among them",
         arguments: [
