@@ -101,6 +101,62 @@ struct TimeoutTests {
         try check(port: origin.port, timeouts, .responseTimeout, naming: "timeouts.firstByte")
     }
 
+    @Test(
+        "a head that never ends, however its bytes drip",
+        arguments: ["HTTP/1.1 103 Early Hints\r\n\r\n", "HTTP/1.1 200 OK\r\nX: ", "HTTP/1.1 200 OK\r\nX: y\r\n"]
+    )
+    func drippingHead(beginning: String) throws {
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
+            _ = try connection.readRequest()
+            try connection.write(beginning)
+            // Ends when the client has gone.
+            let isInterim = beginning.hasSuffix("\r\n\r\n")
+            while true {
+                usleep(10_000)
+                try connection.write(isInterim ? beginning : beginning.hasSuffix("\n") ? "X: y\r\n" : "y")
+            }
+        }
+        let timeouts = Self.timeouts { $0.firstByte = .milliseconds(100) }
+        try check(port: origin.port, timeouts, .responseTimeout, naming: "timeouts.firstByte")
+    }
+
+    @Test("a request body that is not taken, while informational heads drip")
+    func drippingInformational() throws {
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in
+            while true {
+                try connection.write("HTTP/1.1 103 Early Hints\r\n\r\n")
+                usleep(10_000)
+            }
+        }
+        let timeouts = Self.timeouts { $0.stall = .milliseconds(100) }
+        try check(
+            port: origin.port,
+            timeouts,
+            .stalled,
+            naming: "timeouts.stall",
+            method: .post,
+            bodyLength: .bytes(10)
+        )
+    }
+
+    @Test("informational heads over HTTP/2 that drip")
+    func drippingHTTP2() throws {
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host), protocols: ["h2"]) { connection in
+            let script = try HTTP2Script(connection)
+            guard let request = try script.nextRequest() else { return }
+            while true {
+                try script.head(103, stream: request.stream)
+                usleep(10_000)
+            }
+        }
+        let session = try TestSession()
+        let timeouts = Self.timeouts { $0.firstByte = .milliseconds(100) }
+        let delegate = try session.get(
+            TestSession.endpoint(port: origin.port, httpVersion: .http2, timeouts: timeouts)
+        )
+        #expect(delegate.error?.code == .responseTimeout)
+    }
+
     @Test("a body that stops coming")
     func stalledResponse() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host)) { connection in

@@ -52,6 +52,22 @@ struct TransferClockTests {
         #expect(expiry(clock, at: 6 * second)?.limit == .seconds(3))
     }
 
+    @Test(
+        "nothing but the final head ends the wait for it",
+        arguments: [TransferClock.Phase.waiting, .connecting, .queued]
+    )
+    func noActivity(phase: TransferClock.Phase) {
+        let second = Self.second
+        var timeouts = timeouts()
+        timeouts.queue = .seconds(2)
+        timeouts.connect = .seconds(2)
+        var clock = TransferClock(timeouts, taskStart: 0, now: 0)
+        clock.enter(phase, at: second)
+        clock.active(at: 2 * second)
+        #expect(clock.deadline == 3 * second)
+        #expect(expiry(clock, at: 3 * second)?.phase == phase)
+    }
+
     @Test("while the task is suspended no phase has a limit, the total has, and afterwards a phase begins anew")
     func suspension() {
         let second = Self.second

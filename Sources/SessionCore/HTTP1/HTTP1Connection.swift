@@ -245,7 +245,8 @@ final class HTTP1Connection: ConnectionUser {
     ///
     /// - Returns: how many bytes are done with.
     private func process(_ bytes: borrowing Span<UInt8>, _ request: OriginRequest) -> Int {
-        request.didMoveBytes()
+        // Heads are no bytes of a body: however long an origin sends informational ones, an upload may have stalled.
+        if reader.hasHead { request.didMoveBytes() }
         var position = 0
         while true {
             let rest = bytes.extracting(position..<bytes.count)

@@ -218,8 +218,10 @@ final class HTTP2Exchange {
 
     fileprivate func headIsComplete(endsStream: Bool) -> Bool {
         guard !isOver else { return true }
-        clock.active(at: loop.now)
-        if hasHead { return endsStream }
+        if hasHead {
+            clock.active(at: loop.now)
+            return endsStream
+        }
         if let fault = section.conclude(answering: task.request.method, into: &head) {
             fail(SessionError(.responseInvalid, "\(fault.message) (rule \(fault.rule))"))
             return true

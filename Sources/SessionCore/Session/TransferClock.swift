@@ -52,10 +52,13 @@ struct TransferClock {
         lastActivity = now
     }
 
-    /// A byte of a body has moved, in either direction.
+    /// A byte of a body has moved, in either direction. The wait for a connection, and for the final head, goes on.
     @inline(__always)
     mutating func active(at now: UInt64) {
-        lastActivity = now
+        switch phase {
+        case .sending, .receiving: lastActivity = now
+        case .queued, .connecting, .waiting: break
+        }
     }
 
     mutating func suspend() { isSuspended = true }
