@@ -133,6 +133,7 @@ final class HTTP2Callbacks: @unchecked Sendable {
         case NGHTTP2_GOAWAY.rawValue:
             session.isGoingAway = true
             let goAway = frame.pointee.goaway
+            session.lastProcessedStream = goAway.last_stream_id
             session.delegate.session(
                 session,
                 didReceiveGoAway: HTTP2ErrorCode(onWire: goAway.error_code),
@@ -206,6 +207,7 @@ final class HTTP2Callbacks: @unchecked Sendable {
     private static func didSend(_ session: HTTP2Session, _ frame: UnsafePointer<nghttp2_frame>) {
         let head = frame.pointee.hd
         let type = UInt32(head.type)
+        if type == NGHTTP2_HEADERS.rawValue { session.stream(head.stream_id)?.isHeadSent = true }
         guard type == NGHTTP2_HEADERS.rawValue || type == NGHTTP2_DATA.rawValue, head.flags & endStream != 0,
             let stream = session.stream(head.stream_id), !stream.hasEnded
         else { return }

@@ -17,6 +17,8 @@ public final class HTTP2Session {
     package private(set) var streams: [HTTP2Stream] = []
     /// Whether the peer has sent GOAWAY: it accepts no new streams.
     package internal(set) var isGoingAway = false
+    /// The last stream that the peer's GOAWAY includes.
+    var lastProcessedStream = Int32.max
 
     /// The number of body bytes that were produced.
     package internal(set) var bodyBytesSent = 0
@@ -174,7 +176,11 @@ public final class HTTP2Session {
     package func abandon(_ code: HTTP2ErrorCode, byPeer: Bool = true) {
         guard !isAbandoned else { return }
         isAbandoned = true
-        while let stream = streams.last { close(stream, code, byPeer: byPeer) }
+        while let stream = streams.last {
+            // The server has not processed a request that it never got, or that its GOAWAY excludes (RFC 9113, section 6.8).
+            let isUnprocessed = !stream.isHeadSent || stream.identifier > lastProcessedStream
+            close(stream, role == .client && isUnprocessed ? .refusedStream : code, byPeer: byPeer)
+        }
     }
 
     private func hasOutput() {

@@ -38,6 +38,8 @@ final class HTTP2ClientConnection: HTTP2SessionDelegate {
     /// Exchanges that wait for the connection to stand.
     private var waiting: [HTTP2Exchange] = []
     private var isFlushPlanned = false
+    /// The number of requests that it has carried.
+    private var requestCount = 0
     private var isReceiving = false
     private var idleTimer: LoopTimer!
 
@@ -93,8 +95,10 @@ final class HTTP2ClientConnection: HTTP2SessionDelegate {
     /// Whether one more can be carried at once.
     var hasRoom: Bool {
         switch state {
-        case .dialling: waiting.count < Self.streamLimit
-        case .open: !session.isGoingAway && session.streams.count < min(session.peerStreamLimit, Self.streamLimit)
+        case .dialling: waiting.count < min(Self.streamLimit, pool.requestLimit(endpoint))
+        case .open:
+            !session.isGoingAway && session.streams.count < min(session.peerStreamLimit, Self.streamLimit)
+                && requestCount < pool.requestLimit(endpoint)
         case .retired, .closed: false
         }
     }
@@ -103,7 +107,8 @@ final class HTTP2ClientConnection: HTTP2SessionDelegate {
     func mayCarry(_ endpoint: Endpoint) -> Bool {
         guard state == .open else { return state == .dialling && endpoint === self.endpoint }
         guard let verified = stream?.verifiedConnection,
-            verified.mayCarry(endpoint, lifetime: pool.connectionLifetime), !session.isGoingAway
+            verified.mayCarry(endpoint, lifetime: pool.connectionLifetime), !session.isGoingAway,
+            requestCount < pool.requestLimit(endpoint)
         else {
             retire()
             return false
@@ -123,7 +128,9 @@ final class HTTP2ClientConnection: HTTP2SessionDelegate {
 
     /// Sends a request.
     func request(_ stream: HTTP2Stream, endsStream: Bool, _ fill: (inout HTTP2FieldBlock) -> Void) -> Bool {
-        session.request(stream, endsStream: endsStream, fill)
+        guard session.request(stream, endsStream: endsStream, fill) else { return false }
+        requestCount += 1
+        return true
     }
 
     /// Bytes of an answer have gone on; also of one that is over.
@@ -186,6 +193,18 @@ final class HTTP2ClientConnection: HTTP2SessionDelegate {
         session.abandon(.cancel)
         stream.closeWrite()
         loop.arm(idleTimer, after: Self.farewellTime)
+    }
+
+    /// Closes a connection that carries nothing at once: its place, or its descriptor, is needed.
+    func discard() {
+        guard state == .open, isIdle, let stream else { return }
+        session.goAway()
+        flush()
+        guard state == .open else { return }
+        state = .closed
+        pool.forget(self)
+        session.abandon(.cancel)
+        stream.cancel()
     }
 
     // MARK: The stream
@@ -256,6 +275,10 @@ final class HTTP2ClientConnection: HTTP2SessionDelegate {
 
     override func session(_ session: HTTP2Session, didReceiveGoAway code: HTTP2ErrorCode, lastStream: Int32) {
         planFlush()
+        // Streams of a client have the numbers 1, 3, 5 …; the largest number announces an end without refusing anything.
+        if code == .noError, lastStream > 0, lastStream < Int32.max {
+            pool.didEndConnection(after: (Int(lastStream) + 1) / 2, endpoint)
+        }
         loop.atEndOfTurn { [self] in retire() }
     }
 

@@ -19,6 +19,8 @@ final class HTTP2ConnectionPool {
 
     /// A server that has chosen HTTP/1.1 is not asked for HTTP/2 for so long.
     private static let http1Time = TimeSpan.seconds(300)
+    /// A server that ends a connection earlier does so for another reason.
+    private static let leastRequests = 10
 
     init(owner: LoopSession, connections: OriginConnections, configuration: SessionConfiguration) {
         self.owner = owner
@@ -52,6 +54,19 @@ final class HTTP2ConnectionPool {
         all[ObjectIdentifier(connection)] = connection
         entry.http2Connections.append(connection)
         return connection
+    }
+
+    /// The server has ended a connection after so many requests (nginx: `keepalive_requests`). Later ones are retired before
+    /// that: a request that is refused twice fails.
+    func didEndConnection(after requests: Int, _ endpoint: Endpoint) {
+        let entry = connections.entry(for: endpoint)
+        entry.http2Requests = (max(requests, Self.leastRequests), loop.now &+ Self.http1Time.nanoseconds)
+    }
+
+    /// The number of requests that a connection to the endpoint carries.
+    func requestLimit(_ endpoint: Endpoint) -> Int {
+        let known = connections.entry(for: endpoint).http2Requests
+        return known.until > loop.now ? known.limit : Int.max
     }
 
     /// The server has chosen HTTP/1.1.

@@ -5,6 +5,9 @@ final class HostEntry {
     var pool: HostPool<HTTP1Connection, OriginRequest>
     /// The HTTP/2 connections that take requests. Each has a place in `pool` for its stream task.
     var http2Connections: [HTTP2ClientConnection] = []
+    /// The number of requests after which the server ends an HTTP/2 connection, as its last GOAWAY showed, and until when this
+    /// is believed.
+    var http2Requests = (limit: Int.max, until: UInt64(0))
     /// Until when the server is known to choose HTTP/1.1, in nanoseconds of the loop's clock; 0 when nothing is known.
     var http1Until: UInt64 = 0
     /// An HTTP/2 connection that carries nothing.

@@ -114,8 +114,8 @@ final class OriginConnections {
                 request.connect()
             case .wait:
                 request.didQueue()
-                // An HTTP/2 connection without exchanges counts as one in use: its place goes to the queue when it has closed.
-                entry.idleHTTP2Connection?.retire()
+                // An HTTP/2 connection without exchanges counts as one in use: its place goes to the queue.
+                entry.idleHTTP2Connection?.discard()
             }
             return entry
         }
@@ -229,10 +229,9 @@ final class OriginConnections {
             discard(oldest)
             return true
         }
-        // It closes soon: the request that needs the descriptor may come too early once.
         guard let idle = entries.idleHTTP2Connection else { return false }
-        idle.retire()
-        return false
+        idle.discard()
+        return true
     }
 
     private func closeAged() {
