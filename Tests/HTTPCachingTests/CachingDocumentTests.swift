@@ -53,7 +53,7 @@ struct CachingDocumentTests {
         let numbers = Set(tests.flatMap { Self.sections(of: $0) })
         for row in rows {
             #expect(["MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "–"].contains(row.level), "\(row.section)")
-            // Of a short RFC a test may bear the number without a section.
+            // A test of a short RFC may bear the number without a section.
             let short = row.number.components(separatedBy: " ")[0]
             let isTested = numbers.contains(row.number) || numbers.contains(short) || others[row.section] != nil
             #expect(isTested, "no test bears the number \(row.number)")

@@ -1,7 +1,6 @@
 import IOCore
 
-/// Parses the head of a response line by line, as libcurl's header callback delivers it (CURLOPT_HEADERFUNCTION(3)).
-/// libcurl's own parser is lenient, so that its results are not used.
+/// Parses the head of a response line by line (RFC 9112, sections 4 and 5).
 ///
 /// The status line begins a head, the empty line completes it; after an interim response the next head follows. After
 /// a fault it stays failed until `reset`.
@@ -70,7 +69,7 @@ package struct ResponseHeadParser: Sendable {
         }
     }
 
-    /// Parses `HTTP/1.1 200 OK`, with or without reason phrase, and libcurl's own `HTTP/2 200 `.
+    /// Parses `HTTP/1.1 200 OK`, with or without reason phrase. `HTTP/2 200 ` is read too; `HTTP1ResponseReader` refuses it.
     private static func parseStatusLine(_ line: borrowing Span<UInt8>, into head: inout ResponseHead) -> ResponseFault?
     {
         for index in 0..<line.count where !ASCII.isFieldValue(line[index]) {

@@ -362,7 +362,7 @@ public final class TLSVerification: Sendable {
         retainRecord,
         releaseRecord
     )
-    /// Of a verification that belongs to one connection.
+    /// The place of a verification that belongs to one connection.
     private static let attachmentIndex = CRYPTO_get_ex_new_index(
         CRYPTO_EX_INDEX_SSL,
         0,

@@ -92,7 +92,7 @@ public final class TrustEvaluation: Sendable {
     /// - Parameter now: seconds since 1970.
     public func isStillGood(at now: Int64) -> Bool { verdict != .fail && now < goodUntil }
 
-    /// What has expired since a verdict that allowed requests; nil as long as the verdict is still good.
+    /// The reason why a verdict that allowed requests has expired; nil as long as the verdict is still good.
     ///
     /// - Parameter now: seconds since 1970.
     package func lapse(at now: Int64) -> TrustFailure? {

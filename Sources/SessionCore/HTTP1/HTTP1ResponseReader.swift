@@ -94,7 +94,7 @@ package struct HTTP1ResponseReader {
         while true {
             guard let end = bytes.firstIndex(of: UInt8(ascii: "\n"), from: start + scanned) else {
                 scanned = bytes.count - start
-                // What is no status line is refused at once: its end may never come.
+                // A line that cannot become a status line is refused at once: its end may never come.
                 if !parser.isInsideHead, !Self.mayBeginStatusLine(bytes.extracting(start..<bytes.count)) {
                     return fail(.statusLineInvalid)
                 }

@@ -5,9 +5,8 @@ import ServerTrust
 
 /// A connection of HTTP/2 to one endpoint, which carries any number of exchanges, each in both directions at once.
 ///
-/// libcurl has dialled it, and the security policy has judged it, as with every connection (`LoopStreamTask`); what is
-/// spoken on it is ours. It belongs to one endpoint of one policy generation, and its verdict is looked at again for each
-/// request.
+/// It is a stream (`LoopStreamTask`) over a verified connection. It belongs to one endpoint of one policy generation, and its
+/// verdict is checked again for each request.
 final class HTTP2ClientConnection: HTTP2SessionDelegate {
     enum State {
         case dialling

@@ -3,10 +3,8 @@ import HTTPCore
 import IOCore
 import ServerTrust
 
-/// One task's exchange on a stream of an `HTTP2ClientConnection`: for what libcurl's HTTP/2 cannot do, an answer that goes on
-/// while the request does, and trailers in both directions.
-///
-/// To the task it is what `Transfer` is otherwise.
+/// One task's request and response on a stream of an `HTTP2ClientConnection`, both of which may be under way at once. To the task
+/// it is the counterpart of `OriginRequest`, which carries HTTP/1.1.
 final class HTTP2Exchange {
     /// Held until its end, like this by the task.
     let task: LoopTask

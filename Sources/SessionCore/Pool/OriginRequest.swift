@@ -175,7 +175,7 @@ final class OriginRequest: ConnectionAttemptOwner {
             return stream.didConnect(connection)
         }
         use(HTTP1Connection(connection, entry: entry, connections: connections))
-        // libcurl and OpenSSL are not on the stack any more: there is nothing to wait for.
+        // libcurl and OpenSSL are not on the stack any more, so that the request can begin at once.
         begin()
     }
 

@@ -44,7 +44,7 @@ public final class LoopSession {
     /// Told of each evaluation of a server's trust, once a TLS handshake and before its first request goes out, whether
     /// the server was accepted or refused. Never called for a request on a connection that is there already.
     ///
-    /// It runs on the loop in the midst of libcurl's work: take what is needed and return.
+    /// It runs on the loop right behind the TLS handshake, or within it: take what is needed and return.
     public var sessionDidEvaluateServerTrust: ((_ trust: ConnectionTrust, _ endpoint: Endpoint) -> Void)? {
         get { connections.didEvaluateTrust }
         set { connections.didEvaluateTrust = newValue }
