@@ -97,7 +97,7 @@ demo: build
 
 test: test-packages
 	PINPROXY_TEST_TARGETS='$(TARGETS)' $(SWIFT) build --build-tests
-	PINPROXY_TEST_TARGETS='$(TARGETS)' $(SWIFT) test --skip-build --disable-xctest $(FILTER_ARGS)
+	PINPROXY_TEST_TARGETS='$(TARGETS)' SWIFT='$(SWIFT)' .ci/test $(FILTER_ARGS)
 
 # A machine that nobody has prepared: the last commit, built and tested on a fresh Debian (see CONTRIBUTING.md).
 debian:

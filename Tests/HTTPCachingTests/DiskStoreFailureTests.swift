@@ -254,16 +254,13 @@ struct DiskStoreFailureTests {
         #expect(child.exitCode == nil)
     }
 
-    @Test("100,000 entries open in under a second, and the first is found at once")
-    func openingTime() throws {
+    @Test("100,000 entries are there after the opening, and a lookup is answered (the time: make bench-cache-start)")
+    func opening() throws {
         let folder = try TemporaryFolder()
         try DiskStoreStage(folder).store.close()
         try Self.fill(folder.path + "/cache/index.sqlite", entries: 100_000)
-        let begin = Clock.monotonic
         let stage = try DiskStoreStage(folder, capacity: 20 << 30)
         #expect(try stage.entries("http://a.example/none").isEmpty)
-        let seconds = Double(Clock.monotonic - begin) / 1e9
-        #expect(seconds < 1, "\(seconds) s")
         #expect(stage.store.statistics.entries == 100_000)
         #expect(stage.store.statistics.bytes == 100_000 * 100_600)
     }
