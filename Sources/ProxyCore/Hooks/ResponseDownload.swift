@@ -114,6 +114,8 @@ final class ResponseDownload: @unchecked Sendable {
     func finish(then: @escaping (Result<Outcome, Problem>) -> Void) {
         let piece = pending
         pending = []
+        // The rest is passed on here: nothing is left for `didWrite` to flush behind the publication.
+        flow.flush()
         let callback = Callback(then)
         let isAccepted = files.submit { [self] in
             let result = contents.append(piece).map { Result.failure($0) } ?? contents.publish()
@@ -147,11 +149,16 @@ final class ResponseDownload: @unchecked Sendable {
         private let length: Int?
         private let name: String
         private let folders: DownloadFolders
-        private var folder: DownloadFolder?
-        /// Bytes reserved in the folder's quota.
-        private var reserved = 0
-        private var file: UnnamedFile?
+        private var state = State.waiting
         private let digest = ContentDigest()
+
+        private enum State {
+            /// Nothing has been reserved, and there is no file.
+            case waiting
+            case open(UnnamedFile, DownloadFolder, reserved: Int)
+            /// The file was published or given up; nothing is written, reserved or published any more.
+            case closed(Problem?)
+        }
 
         init(directory: String, quota: Int, length: Int?, name: String, folders: DownloadFolders) {
             self.directory = directory
@@ -163,70 +170,82 @@ final class ResponseDownload: @unchecked Sendable {
 
         /// - Returns: the reason why the file cannot be made.
         func open() -> Problem? {
-            guard file == nil else { return nil }
+            guard case .waiting = state else { return failure }
             do throws(IOFailure) {
                 let folder = try folders.folder(at: directory)
-                self.folder = folder
-                if let problem = try reserve(length ?? 0, in: folder) { return problem }
-                file = try UnnamedFile(in: directory, mode: 0o640)
+                let bytes = length ?? 0
+                guard try folder.reserve(bytes, quota: quota) else { return give(up: quotaReached) }
+                do throws(IOFailure) {
+                    state = .open(try UnnamedFile(in: directory, mode: 0o640), folder, reserved: bytes)
+                } catch {
+                    folder.release(bytes)
+                    throw error
+                }
                 return nil
             } catch {
-                discard()
-                return problem(error)
+                return give(up: problem(error))
             }
         }
 
         /// - Returns: the reason why the bytes could not be written.
         func append(_ bytes: [UInt8]) -> Problem? {
             if let problem = open() { return problem }
-            guard let file, let folder else { return problem(IOFailure(code: EBADF, during: "write")) }
+            guard case .open(let file, let folder, var reserved) = state else { return nil }
             do throws(IOFailure) {
                 let missing = file.size + bytes.count - reserved
-                if missing > 0, let problem = try reserve(missing, in: folder) { return problem }
+                if missing > 0 {
+                    guard try folder.reserve(missing, quota: quota) else { return give(up: quotaReached) }
+                    reserved += missing
+                    state = .open(file, folder, reserved: reserved)
+                }
                 try file.append(bytes)
                 digest.update(bytes)
                 return nil
             } catch {
-                discard()
-                return problem(error)
+                return give(up: problem(error))
             }
-        }
-
-        private func reserve(_ bytes: Int, in folder: DownloadFolder) throws(IOFailure) -> Problem? {
-            if try folder.reserve(bytes, quota: quota) {
-                reserved += bytes
-                return nil
-            }
-            discard()
-            return Problem(
-                .quotaReached,
-                "\(directory) would hold more than the quota of its rule, \(ByteCount.describe(quota)). "
-                    + "Take files away, or raise the \"quota\"."
-            )
         }
 
         func publish() -> Result<Outcome, Problem> {
-            guard let file, let folder else { return .failure(problem(IOFailure(code: EBADF, during: "open"))) }
+            guard case .open(let file, let folder, let reserved) = state else {
+                return .failure(failure ?? problem(IOFailure(code: EBADF, during: "publish")))
+            }
             // Such a name cannot be guessed, and if it exists nevertheless, this download fails.
             let path = "\(directory)/\(String(UInt64.random(in: 0 ... .max), radix: 36))-\(name)"
             do throws(IOFailure) {
                 try file.publish(as: path)
-                let outcome = Outcome(path: path, count: file.size, digest: digest.finish())
                 folder.publish(file.size, reserved: reserved)
-                reserved = 0
-                self.file = nil
-                return .success(outcome)
+                state = .closed(nil)
+                return .success(Outcome(path: path, count: file.size, digest: digest.finish()))
             } catch {
-                discard()
-                return .failure(problem(error))
+                return .failure(give(up: problem(error)))
             }
         }
 
         /// Releases the file and its part of the quota.
-        func discard() {
-            file = nil
-            folder?.release(reserved)
-            reserved = 0
+        func discard() { close(nil) }
+
+        private func give(up problem: Problem) -> Problem {
+            close(problem)
+            return problem
+        }
+
+        private func close(_ problem: Problem?) {
+            if case .open(_, let folder, let reserved) = state { folder.release(reserved) }
+            if case .closed = state { return }
+            state = .closed(problem)
+        }
+
+        private var failure: Problem? {
+            if case .closed(let problem) = state { problem } else { nil }
+        }
+
+        private var quotaReached: Problem {
+            Problem(
+                .quotaReached,
+                "\(directory) would hold more than the quota of its rule, \(ByteCount.describe(quota)). "
+                    + "Take files away, or raise the \"quota\"."
+            )
         }
 
         private func problem(_ failure: IOFailure) -> Problem {
