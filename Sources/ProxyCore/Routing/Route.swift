@@ -1,4 +1,5 @@
 import HTTPCore
+import IOCore
 import SessionCore
 
 /// The destination of the requests for one authority, found once and used until the policy changes.
@@ -47,31 +48,30 @@ final class Route {
 /// The size is limited, because clients choose the names: a full cache is emptied, and fills again with the routes in
 /// use.
 struct RouteCache {
-    private struct Entry {
-        var hash: UInt64
-        var isHTTPS: Bool
-        var port: UInt16
-        var host: [UInt8]
-        var route: Route
+    private final class Entry: HashTableElement {
+        let hash: UInt64
+        let isHTTPS: Bool
+        let host: [UInt8]
+        let port: UInt16
+        let route: Route
+
+        init(_ route: Route, isHTTPS: Bool, host: borrowing Span<UInt8>, port: UInt16) {
+            self.route = route
+            self.isHTTPS = isHTTPS
+            self.host = Array(copying: host)
+            self.port = port
+            hash = RouteCache.hash(host, port, isHTTPS)
+        }
     }
 
-    private var slots: [Entry?]
-    private var count = 0
+    private var table = HashTable<Entry>()
     private static let bound = 8192
 
-    init() {
-        slots = Array(repeating: nil, count: 64)
-    }
-
     func lookup(isHTTPS: Bool, host: borrowing Span<UInt8>, port: UInt16) -> Route? {
-        let hash = Self.hash(host, port, isHTTPS)
-        let mask = slots.count - 1
-        var index = Int(truncatingIfNeeded: hash) & mask
-        while let entry = slots[index] {
-            if entry.hash == hash, entry.port == port, entry.isHTTPS == isHTTPS, host.equals(entry.host.span) {
-                return entry.route
-            }
-            index = (index + 1) & mask
+        for entry in table.candidates(Self.hash(host, port, isHTTPS))
+        where entry.port == port && entry.isHTTPS == isHTTPS {
+            let known = entry.host
+            if host.equals(known.span) { return entry.route }
         }
         return nil
     }
@@ -80,34 +80,8 @@ struct RouteCache {
     /// change.
     mutating func insert(_ route: Route, isHTTPS: Bool, host: borrowing Span<UInt8>, port: UInt16) {
         if case .refused(let problem) = route.destination, problem.code == .addressDenied { return }
-        if count >= Self.bound {
-            slots = Array(repeating: nil, count: 64)
-            count = 0
-        }
-        if count * 2 >= slots.count { grow() }
-        place(
-            Entry(
-                hash: Self.hash(host, port, isHTTPS),
-                isHTTPS: isHTTPS,
-                port: port,
-                host: Array(copying: host),
-                route: route
-            )
-        )
-        count += 1
-    }
-
-    private mutating func place(_ entry: Entry) {
-        let mask = slots.count - 1
-        var index = Int(truncatingIfNeeded: entry.hash) & mask
-        while slots[index] != nil { index = (index + 1) & mask }
-        slots[index] = entry
-    }
-
-    private mutating func grow() {
-        let old = slots
-        slots = Array(repeating: nil, count: old.count * 2)
-        for entry in old { if let entry { place(entry) } }
+        if table.count >= Self.bound { table = HashTable() }
+        table.insert(Entry(route, isHTTPS: isHTTPS, host: host, port: port))
     }
 
     /// FNV-1a that starts from a random number of this process, so that a client cannot choose names that collide.

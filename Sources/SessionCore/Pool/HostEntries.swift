@@ -1,7 +1,8 @@
 import HTTPCore
+import IOCore
 
 /// The pool of one host and port, in the table of a session.
-final class HostEntry {
+final class HostEntry: HashTableElement {
     var pool: HostPool<HTTP1Connection, OriginRequest>
     /// The HTTP/2 connections that take requests. Each has a place in `pool` for its stream task.
     var http2Connections: [HTTP2ClientConnection] = []
@@ -14,7 +15,7 @@ final class HostEntry {
     var idleHTTP2Connection: HTTP2ClientConnection? { http2Connections.first { $0.state == .open && $0.isIdle } }
     let host: Host
     let port: UInt16
-    fileprivate let hash: UInt64
+    let hash: UInt64
 
     fileprivate init(_ endpoint: Endpoint, limit: Int) {
         host = endpoint.host
@@ -24,52 +25,31 @@ final class HostEntry {
     }
 }
 
-/// The pools of a session, found by host and port without an allocation (open addressing). Clients choose the hosts: pools
-/// without connections and requests are forgotten when there are many.
+/// The pools of a session, found by host and port without an allocation. Clients choose the hosts: pools without
+/// connections and requests are forgotten when there are many.
 struct HostEntries {
-    private var slots: [HostEntry?] = Array(repeating: nil, count: 64)
-    private var count = 0
+    private var table = HashTable<HostEntry>()
 
     /// - Parameters:
     ///   - limit: the number of connections that the endpoint asked for last allows.
     ///   - now: in nanoseconds of the loop's clock.
     mutating func entry(for endpoint: Endpoint, limit: Int, at now: UInt64) -> HostEntry {
-        let hash = endpoint.laneHash
-        var index = Int(truncatingIfNeeded: hash) & (slots.count - 1)
-        while let entry = slots[index] {
-            if entry.hash == hash, entry.port == endpoint.port, entry.host == endpoint.host {
-                entry.pool.limit = limit
-                return entry
-            }
-            index = (index + 1) & (slots.count - 1)
+        for entry in table.candidates(endpoint.laneHash)
+        where entry.port == endpoint.port && entry.host == endpoint.host {
+            entry.pool.limit = limit
+            return entry
         }
         let entry = HostEntry(endpoint, limit: limit)
-        if count * 2 >= slots.count { rebuild(now) }
-        place(entry)
-        count += 1
+        if table.isFull {
+            table.rebuild { !$0.pool.isEmpty || !$0.http2Connections.isEmpty || $0.http1Until > now }
+        }
+        table.insert(entry)
         return entry
     }
 
     /// An HTTP/2 connection that carries nothing, to any host.
-    var idleHTTP2Connection: HTTP2ClientConnection? { slots.lazy.compactMap { $0?.idleHTTP2Connection }.first }
+    var idleHTTP2Connection: HTTP2ClientConnection? { table.all.lazy.compactMap(\.idleHTTP2Connection).first }
 
     /// The requests that wait, over all hosts.
-    var waiters: [OriginRequest] { slots.flatMap { $0?.pool.waiters ?? [] } }
-
-    private mutating func rebuild(_ now: UInt64) {
-        let used = slots.compactMap { $0 }.filter {
-            !$0.pool.isEmpty || !$0.http2Connections.isEmpty || $0.http1Until > now
-        }
-        var size = 64
-        while used.count * 4 > size { size *= 2 }
-        slots = Array(repeating: nil, count: size)
-        count = used.count
-        for entry in used { place(entry) }
-    }
-
-    private mutating func place(_ entry: HostEntry) {
-        var index = Int(truncatingIfNeeded: entry.hash) & (slots.count - 1)
-        while slots[index] != nil { index = (index + 1) & (slots.count - 1) }
-        slots[index] = entry
-    }
+    var waiters: [OriginRequest] { table.all.flatMap(\.pool.waiters) }
 }
