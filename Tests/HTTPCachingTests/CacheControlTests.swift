@@ -22,7 +22,7 @@ struct CacheControlTests {
         #expect(CacheControl(HTTPFields()).maxAge == nil)
     }
 
-    @Test("5.2: names are read in any case, arguments as tokens or quoted, over several field lines")
+    @Test("5.2 and 5.2.3: names are read in any case, arguments as tokens or quoted, over several field lines")
     func spelling() throws {
         let control = try control("MAX-AGE=\"60\", No-Store,, public", "s-maxage=5 , unknown=\"a, no-transform\"")
         #expect(control.maxAge == 60)

@@ -83,7 +83,7 @@ struct CacheRuleTests {
         #expect(stored(try verdict(rules, target: target, []))?.1 == 300)
     }
 
-    @Test("a rule gives a lifetime in place of the response's own, and to statuses that have none")
+    @Test("3: a rule gives a lifetime in place of the response's own, and to statuses that have none")
     func lifetime() throws {
         let rule = CacheRule(statuses: [200, 503], action: .store(lifetime: 300))
         #expect(stored(try verdict([rule], status: 503, []))?.1 == 300)

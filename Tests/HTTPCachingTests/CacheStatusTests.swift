@@ -11,7 +11,7 @@ struct CacheStatusTests {
         #expect(CacheStatus(.hit, timeToLive: -5).text == "pinproxy; hit; ttl=-5")
     }
 
-    @Test("9211 2.2: why a request was forwarded, and what became of it")
+    @Test("9211 2: why a request was forwarded, and what became of it")
     func forwarded() {
         var status = CacheStatus(.forward(.stale), timeToLive: 60)
         status.forwardStatus = 304

@@ -1,8 +1,7 @@
 import Foundation
 import Testing
 
-/// `docs/caching.md` has a row for every requirement of RFC 9111. The tests of a row bear the section's number, or stand in
-/// the page's table of other tests.
+/// `docs/caching.md` has a row for every requirement of RFC 9111. The tests of a row bear the section's number.
 @Suite("The table of RFC 9111's requirements")
 struct CachingDocumentTests {
     private static let repository = URL(fileURLWithPath: #filePath)
@@ -17,8 +16,6 @@ struct CachingDocumentTests {
     }
 
     private let rows: [Row]
-    /// Tests without the number of the section that they are for, by section.
-    private let others: [String: [String]]
     private let tests: Set<String>
 
     init() throws {
@@ -26,11 +23,6 @@ struct CachingDocumentTests {
         rows = page.matches(of: /(?m)^\| ([^|]*\d) \| ([^|]+) \| [^|]+ \| [^|]+ \|$/).map {
             Row(section: String($0.output.1), level: String($0.output.2))
         }
-        var others: [String: [String]] = [:]
-        for match in page.matches(of: /(?m)^\| ([^|]*\d) \| ([^|]+) \|$/) {
-            others[String(match.output.1)] = String(match.output.2).components(separatedBy: "<br>")
-        }
-        self.others = others
         let folder = Self.repository.appending(path: "Tests/HTTPCachingTests")
         var tests: Set<String> = []
         for name in try FileManager.default.contentsOfDirectory(atPath: folder.path) where name.hasSuffix(".swift") {
@@ -47,7 +39,7 @@ struct CachingDocumentTests {
         return String(match.output.1).components(separatedBy: " and ")
     }
 
-    @Test("every row has tests, and no test is named that is gone")
+    @Test("every row has tests")
     func named() {
         #expect(rows.count >= 80)
         let numbers = Set(tests.flatMap { Self.sections(of: $0) })
@@ -55,11 +47,8 @@ struct CachingDocumentTests {
             #expect(["MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "–"].contains(row.level), "\(row.section)")
             // A test of a short RFC may bear the number without a section.
             let short = row.number.components(separatedBy: " ")[0]
-            let isTested = numbers.contains(row.number) || numbers.contains(short) || others[row.section] != nil
+            let isTested = numbers.contains(row.number) || numbers.contains(short)
             #expect(isTested, "no test bears the number \(row.number)")
-        }
-        for (section, names) in others {
-            for name in names { #expect(tests.contains(name), "\(section) names a test that is gone: \(name)") }
         }
     }
 
@@ -75,11 +64,10 @@ struct CachingDocumentTests {
         for section in wanted { #expect(found.contains(section), "\(section)") }
     }
 
-    @Test("every test that bears a section's number has a row of that section, or is in the table of others")
+    @Test("every test that bears a section's number has a row of that section")
     func complete() {
         let numbers = Set(rows.flatMap { [$0.number, $0.number.components(separatedBy: " ")[0]] })
-        let named = Set(others.values.flatMap { $0 })
-        for test in tests where !named.contains(test) {
+        for test in tests {
             for section in Self.sections(of: test) {
                 #expect(numbers.contains(section), "no row has the section of: \(test)")
             }

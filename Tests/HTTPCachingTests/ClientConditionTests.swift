@@ -158,7 +158,7 @@ struct ClientConditionTests {
         #expect(try answer([("If-None-Match", "\"b\""), ("Range", "bytes=0-1")]).status == 206)
     }
 
-    @Test("5.2: an answer passes the directives on, and the body unchanged")
+    @Test("5.2 and 5.2.2.6: an answer passes the directives on, and the body unchanged")
     func passedOn() throws {
         let response = [("Cache-Control", "max-age=9, no-transform, unknown=1"), ("Content-Encoding", "gzip")]
         let answer = try answer([], response)

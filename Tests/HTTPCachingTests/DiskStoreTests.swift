@@ -53,7 +53,7 @@ struct DiskStoreTests {
         #expect(stage.files() == [])
     }
 
-    @Test("a body that is aborted, cut short or too long is never found and leaves no file")
+    @Test("3.3: a body that is aborted, cut short or too long is never found and leaves no file")
     func truncated() throws {
         let stage = try DiskStoreStage()
         let key = try Stage.key("http://a.example/")
@@ -174,7 +174,7 @@ struct DiskStoreTests {
         #expect(stage.files() == [] && stage.store.statistics.bytes == 0)
     }
 
-    @Test("a validated response takes the place of the head on disk")
+    @Test("4.3.4: a validated response takes the place of the head on disk")
     func update() throws {
         let folder = try TemporaryFolder()
         var stage: DiskStoreStage? = try DiskStoreStage(folder)

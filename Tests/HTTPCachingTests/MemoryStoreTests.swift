@@ -29,7 +29,7 @@ struct MemoryStoreTests {
         store.entries(for: try Stage.key(url)).map(\.body.count)
     }
 
-    @Test("what was stored is found under its key, all variants of it, and the later takes the earlier one's place")
+    @Test("4.3.3: what was stored is found under its key, all variants, and the later takes the earlier one's place")
     func variants() throws {
         let store = MemoryStore(capacity: 1 << 20)
         let vary = [("Vary", "A")]
@@ -90,7 +90,7 @@ struct MemoryStoreTests {
         #expect(store.statistics.bytes == 0 && store.statistics.entries == 0)
     }
 
-    @Test("a validated response takes the place of what is still there, and does not bring back what is gone")
+    @Test("4.3.4: a validated response takes the place of what is still there, and does not bring back what is gone")
     func replacing() throws {
         let store = MemoryStore(capacity: 1 << 20)
         let entry = try Self.entry("http://a.example/", body: 5)

@@ -234,7 +234,7 @@ struct StaleAnswerTests {
         #expect(try decide("max-age=10", .serverError(503), after: 11) == nil)
     }
 
-    @Test("5861 4: stale-if-error answers for an error, so many seconds", arguments: [500, 502, 503, 504])
+    @Test("5861 4 and 4.3.3: stale-if-error answers for an error, so many seconds", arguments: [500, 502, 503, 504])
     func staleIfError(status: Int) throws {
         for failure in [OriginFailure.unreachable, .serverError(status)] {
             #expect(try decide("max-age=10, stale-if-error=5", failure, after: 15)?.isStaleAnswer == true)
@@ -266,7 +266,7 @@ struct StaleAnswerTests {
         #expect(try decide("s-maxage=10", .unreachable, after: 11, options: options) == nil)
     }
 
-    @Test("nothing stale stands in for a server that failed its pins")
+    @Test("5861 4: nothing stale stands in for a server that failed its pins")
     func untrusted() throws {
         let options = CacheOptions(staleWhenDisconnected: 1000)
         #expect(

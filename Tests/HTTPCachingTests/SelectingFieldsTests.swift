@@ -79,7 +79,7 @@ struct SelectingFieldsTests {
         #expect(!stored.matches(try Stage.request(), under: PolicyDigest([9]), Stage.shared))
     }
 
-    @Test("what a private cache kept is not a shared cache's")
+    @Test("5.2.2.7: what a private cache kept is not a shared cache's")
     func sharing() throws {
         let stored = try Stage.stored([("Cache-Control", "private, max-age=60")], options: Stage.ofOne)
         #expect(stored.matches(try Stage.request(), under: Stage.digest, Stage.ofOne))

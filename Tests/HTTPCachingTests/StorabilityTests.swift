@@ -34,7 +34,7 @@ struct StorabilityTests {
         }
     }
 
-    @Test("3: interim and partial responses and 304 are not stored", arguments: [100, 103, 206, 304])
+    @Test("3 and 3.4: interim and partial responses and 304 are not stored", arguments: [100, 103, 206, 304])
     func statuses(status: Int) throws {
         #expect(try judge("max-age=60", status: status) == .notStorable(.status))
     }
@@ -110,7 +110,7 @@ struct StorabilityTests {
         #expect(try judge("private, max-age=60", isShared: false) == .storable)
     }
 
-    @Test("a Cache-Control that cannot be read forbids storing")
+    @Test("3: a Cache-Control that cannot be read forbids storing")
     func malformed() throws {
         #expect(try judge("max-age=60, private=\"x, no-store") == .notStorable(.malformedCacheControl))
         #expect(try judge("max-age=60", request: ("Cache-Control", "a b")) == .notStorable(.malformedCacheControl))
