@@ -175,7 +175,7 @@ struct JSONScanner {
     private mutating func literal(at pointer: String) throws(Broken) -> JSONValue.Content {
         let start = place
         let first = index
-        while let byte = peek, JSONScanner.isWord(byte) { advance() }
+        while let byte = peek, Self.isWord(byte) { advance() }
         let word = String(decoding: bytes[first..<index], as: UTF8.self)
         switch word {
         case "true": return .bool(true)
@@ -193,16 +193,26 @@ struct JSONScanner {
     private mutating func number(at pointer: String) throws(Broken) -> JSONValue.Content {
         let start = place
         let first = index
-        while let byte = peek, JSONScanner.isWord(byte) || byte == UInt8(ascii: "+") || byte == UInt8(ascii: ".") {
+        while let byte = peek, Self.isWord(byte) || byte == UInt8(ascii: "+") || byte == UInt8(ascii: ".") {
             advance()
         }
-        let token = bytes[first..<index]
-        guard JSONScanner.isNumber(token) else {
-            let word = LegibleText.excerpt(String(decoding: token, as: UTF8.self))
+        let text = String(decoding: bytes[first..<index], as: UTF8.self)
+        guard JSONGrammar.number(in: bytes, from: first) == (index, true) else {
+            let word = LegibleText.excerpt(text)
             try report("\(word) is no JSON number", "write it as in 0, -1, 2.5 or 1e6", at: pointer, place: start)
             return .unreadable
         }
-        return .number(String(decoding: token, as: UTF8.self))
+        return .number(text)
+    }
+
+    /// The characters of literals and numbers, valid or not. They are consumed together, so that one issue covers them.
+    private static func isWord(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
+            true
+        default: false
+        }
     }
 
     // MARK: - Strings
@@ -245,60 +255,22 @@ struct JSONScanner {
     private mutating func escape(into text: inout [UInt8], at pointer: String) throws(Broken) -> Bool {
         let start = place
         advance()
-        guard let byte = peek else { return true }
-        let plain: UInt8
-        switch byte {
-        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): plain = byte
-        case UInt8(ascii: "b"): plain = 8
-        case UInt8(ascii: "f"): plain = 12
-        case UInt8(ascii: "n"): plain = 10
-        case UInt8(ascii: "r"): plain = 13
-        case UInt8(ascii: "t"): plain = 9
-        case UInt8(ascii: "u"):
-            advance()
-            return try unicodeEscape(into: &text, at: pointer, start: start)
-        default:
+        guard peek != nil else { return true }
+        var end = index
+        let escape = JSONGrammar.escape(in: bytes, at: &end)
+        while index < end { advance() }
+        switch escape {
+        case .character(let scalar):
+            text.append(contentsOf: UTF8.encode(scalar)!)
+            return true
+        case .unknown:
             try report("an unknown escape in a string", "write a backslash as \\\\", at: pointer, place: start)
-            return false
-        }
-        advance()
-        text.append(plain)
-        return true
-    }
-
-    private mutating func unicodeEscape(
-        into text: inout [UInt8],
-        at pointer: String,
-        start: JSONValue.Place
-    ) throws(Broken) -> Bool {
-        guard let first = fourHexDigits() else {
+        case .incomplete:
             try report("\\u without four hexadecimal digits", "write four of them", at: pointer, place: start)
-            return false
-        }
-        var code = UInt32(first)
-        if (0xd800..<0xdc00).contains(code), peek == UInt8(ascii: "\\"), peekNext == UInt8(ascii: "u") {
-            advance()
-            advance()
-            if let second = fourHexDigits(), (0xdc00..<0xe000).contains(second) {
-                code = 0x10000 + (code - 0xd800) << 10 + (UInt32(second) - 0xdc00)
-            }
-        }
-        guard let scalar = Unicode.Scalar(code) else {
+        case .halfOfPair:
             try report("half of a surrogate pair", "write both halves", at: pointer, place: start)
-            return false
         }
-        text.append(contentsOf: UTF8.encode(scalar)!)
-        return true
-    }
-
-    private mutating func fourHexDigits() -> UInt16? {
-        var value: UInt16 = 0
-        for _ in 0..<4 {
-            guard let byte = peek, let digit = Character(Unicode.Scalar(byte)).hexDigitValue else { return nil }
-            value = value << 4 | UInt16(digit)
-            advance()
-        }
-        return value
+        return false
     }
 
     // MARK: - White space, and what is taken for it

@@ -94,6 +94,20 @@ struct JSONDocumentTests {
         )
     }
 
+    @Test(
+        "an issue of an escape is told with its place, and reading continues behind it",
+        arguments: [
+            (#""\q""#, "an unknown escape in a string"), (#""\u12G4""#, "\\u without four hexadecimal digits"),
+            (#""\ud83d\u12""#, "\\u without four hexadecimal digits"), (#""\ud83dx""#, "half of a surrogate pair"),
+            (#""\ud83d\n""#, "half of a surrogate pair"), (#""\ud83d\u0041""#, "half of a surrogate pair"),
+        ]
+    )
+    func escapes(text: String, message: String) {
+        let issues = JSONDocument(text: "[\(text), 01]", file: "f").issues
+        #expect(issues.map(\.message) == [message, "01 is no JSON number"])
+        #expect(issues.map(\.column) == [3, text.utf8.count + 4])
+    }
+
     @Test("a depth of 64 levels is read and one of 65 is not")
     func depth() {
         func nested(_ levels: Int) -> JSONDocument {

@@ -1,4 +1,3 @@
-import ServerTrust
 import StrictJSON
 
 /// Options for reading JSON.
@@ -152,22 +151,12 @@ struct JSONReader {
         }
     }
 
-    private mutating func digits() throws(JSONFault) {
-        let start = index
-        while let byte, byte >= UInt8(ascii: "0"), byte <= UInt8(ascii: "9") { index += 1 }
-        if index == start { throw fault("no digit in a number") }
-    }
-
     private mutating func number() throws(JSONFault) -> JSONNumber {
         let start = index
-        _ = consume(UInt8(ascii: "-"))
-        if !consume(UInt8(ascii: "0")) { try digits() }
-        if consume(UInt8(ascii: ".")) { try digits() }
-        if consume(UInt8(ascii: "e")) || consume(UInt8(ascii: "E")) {
-            if !consume(UInt8(ascii: "+")) { _ = consume(UInt8(ascii: "-")) }
-            try digits()
-        }
-        return JSONNumber(validated: String(decoding: bytes[start..<index], as: UTF8.self))
+        let (end, isComplete) = JSONGrammar.number(in: bytes, from: start)
+        index = end
+        guard isComplete else { throw fault("no digit in a number") }
+        return JSONNumber(validated: String(decoding: bytes[start..<end], as: UTF8.self))
     }
 
     // MARK: Strings
@@ -194,41 +183,12 @@ struct JSONReader {
     }
 
     private mutating func escape(into text: inout [UInt8]) throws(JSONFault) {
-        guard let byte else { throw fault("a string without its end") }
-        index += 1
-        switch byte {
-        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): text.append(byte)
-        case UInt8(ascii: "b"): text.append(0x08)
-        case UInt8(ascii: "f"): text.append(0x0C)
-        case UInt8(ascii: "n"): text.append(0x0A)
-        case UInt8(ascii: "r"): text.append(0x0D)
-        case UInt8(ascii: "t"): text.append(0x09)
-        case UInt8(ascii: "u"):
-            let place = index
-            var code = try hexadecimal()
-            if code & 0xFC00 == 0xD800, consume(UInt8(ascii: "\\")), consume(UInt8(ascii: "u")) {
-                let low = try hexadecimal()
-                if low & 0xFC00 == 0xDC00 { code = 0x10000 + ((code & 0x3FF) << 10 | (low & 0x3FF)) }
-            }
-            guard let scalar = Unicode.Scalar(code) else {
-                throw JSONFault(message: "half of a surrogate pair", offset: place)
-            }
-            text += Array(String(scalar).utf8)
-        default:
-            index -= 1
-            throw fault("an unknown escape")
+        let place = index
+        switch JSONGrammar.escape(in: bytes, at: &index) {
+        case .character(let scalar): text.append(contentsOf: UTF8.encode(scalar)!)
+        case .unknown: throw fault("an unknown escape")
+        case .incomplete: throw fault("no hexadecimal digit")
+        case .halfOfPair: throw JSONFault(message: "half of a surrogate pair", offset: place + 1)
         }
-    }
-
-    private mutating func hexadecimal() throws(JSONFault) -> UInt32 {
-        var code: UInt32 = 0
-        for _ in 0..<4 {
-            guard let byte, let digit = Character(Unicode.Scalar(byte)).hexDigitValue, byte < 0x80 else {
-                throw fault("no hexadecimal digit")
-            }
-            code = code << 4 | UInt32(digit)
-            index += 1
-        }
-        return code
     }
 }

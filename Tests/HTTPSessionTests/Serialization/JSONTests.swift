@@ -53,6 +53,21 @@ struct JSONTests {
         #expect(throws: JSONFault.self) { try parse(text) }
     }
 
+    @Test(
+        "the fault of an escape or a number has a place",
+        arguments: [
+            (#""\q""#, "an unknown escape", 2), (#""\u12G4""#, "no hexadecimal digit", 5),
+            (#""\ud83d\u1G""#, "no hexadecimal digit", 10), (#""\ud83dx""#, "half of a surrogate pair", 3),
+            (#""\"#, "the text ends too early", 2), ("[1.]", "no digit in a number", 3),
+            ("-", "the text ends too early", 1), ("[01]", "no comma between elements", 2),
+        ]
+    )
+    func faults(text: String, message: String, offset: Int) {
+        let fault = #expect(throws: JSONFault.self) { try parse(text) }
+        #expect(fault?.message == message)
+        #expect(fault?.offset == offset)
+    }
+
     @Test("a name for the second time is refused, however it is spelt, and the fault says where")
     func duplicates() {
         let fault = #expect(throws: JSONFault.self) { try parse(#"{"a":{"b":1,"\u0062":2}}"#) }
