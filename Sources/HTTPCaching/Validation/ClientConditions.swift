@@ -43,7 +43,7 @@ enum EntityTagList {
         var place = fields.first(name)
         while let index = place {
             let value = fields.value(at: index)
-            var members = TagMembers()
+            var members = ListMembers(hasEscapes: false)
             while let range = members.next(in: value) {
                 let text = value.extracting(range)
                 if text.equals("*") {
@@ -53,26 +53,6 @@ enum EntityTagList {
                 }
             }
             place = fields.next(name, after: index)
-        }
-    }
-
-    /// Like `ListMembers`, but without escapes: a backslash is an ordinary character in an entity tag (RFC 9110 8.8.3).
-    private struct TagMembers {
-        var position = 0
-
-        mutating func next(in list: borrowing Span<UInt8>) -> Range<Int>? {
-            guard position <= list.count else { return nil }
-            let start = position
-            var index = position
-            var isQuoted = false
-            while index < list.count {
-                let byte = list[index]
-                if byte == UInt8(ascii: "\"") { isQuoted.toggle() }
-                if byte == UInt8(ascii: ","), !isQuoted { break }
-                index += 1
-            }
-            position = index + 1
-            return list.trimmingBlanks(start..<index)
         }
     }
 }

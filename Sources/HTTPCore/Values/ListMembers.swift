@@ -2,8 +2,11 @@
 /// including empty ones. A comma inside a quoted string does not separate members.
 package struct ListMembers {
     private var position = 0
+    private let hasEscapes: Bool
 
-    package init() {}
+    /// - Parameter hasEscapes: whether a backslash in a quoted string escapes the next byte. In an entity tag it is an
+    ///   ordinary character (RFC 9110 8.8.3).
+    package init(hasEscapes: Bool = true) { self.hasEscapes = hasEscapes }
 
     /// The next member of `list`, or nil after the last.
     package mutating func next(in list: borrowing Span<UInt8>) -> Range<Int>? {
@@ -14,7 +17,7 @@ package struct ListMembers {
         while index < list.count {
             let byte = list[index]
             if isQuoted {
-                if byte == ASCII.backslash { index &+= 1 } else if byte == ASCII.quote { isQuoted = false }
+                if byte == ASCII.quote { isQuoted = false } else if byte == ASCII.backslash, hasEscapes { index &+= 1 }
             } else if byte == ASCII.quote {
                 isQuoted = true
             } else if byte == ASCII.comma {
