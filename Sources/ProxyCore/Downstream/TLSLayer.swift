@@ -1,11 +1,11 @@
 import Glibc
-import IOCore
-import ServerTrust
+package import IOCore
+package import ServerTrust
 
 /// TLS on a client's connection: a session, and the layer that carries its ciphertext. That is the socket or, for a
 /// client that uses TLS to an origin within TLS to this proxy, another session.
-final class TLSLayer {
-    let session: TLSServerSession
+package final class TLSLayer {
+    package let session: TLSServerSession
     let below: TLSLayer?
     /// The kernel may have bytes for the bottom session.
     private var isReadable = true
@@ -13,7 +13,7 @@ final class TLSLayer {
     /// The fault that ended the session early.
     private(set) var fault: OpenSSLError?
 
-    init(_ session: TLSServerSession, over below: TLSLayer?) {
+    package init(_ session: TLSServerSession, over below: TLSLayer? = nil) {
         self.session = session
         self.below = below
     }
@@ -26,7 +26,11 @@ final class TLSLayer {
     /// Decrypts up to `limit` bytes to the end of `buffer`.
     ///
     /// - Returns: `.end` only after close_notify; a connection that ends without it has failed.
-    func read(into buffer: inout ByteBuffer, upTo limit: Int, from socket: borrowing StreamSocket) -> TransferCount {
+    package func read(
+        into buffer: inout ByteBuffer,
+        upTo limit: Int,
+        from socket: borrowing StreamSocket
+    ) -> TransferCount {
         while true {
             switch session.read(into: &buffer, upTo: limit) {
             case .bytes(let count): return .bytes(count)
@@ -78,7 +82,7 @@ final class TLSLayer {
     }
 
     /// The socket may have more bytes, and perhaps its end.
-    func noteReadable(peerHasEnded: Bool) {
+    package func noteReadable(peerHasEnded: Bool) {
         if let below { return below.noteReadable(peerHasEnded: peerHasEnded) }
         isReadable = true
         if peerHasEnded { self.peerHasEnded = true }
@@ -94,7 +98,7 @@ final class TLSLayer {
     /// Encrypts as much from the front of `buffer` as the socket takes, and little more.
     ///
     /// - Returns: `.wouldBlock` while earlier ciphertext is waiting, even if all of `buffer` was encrypted.
-    func write(from buffer: inout ByteBuffer, to socket: borrowing StreamSocket) -> TransferCount {
+    package func write(from buffer: inout ByteBuffer, to socket: borrowing StreamSocket) -> TransferCount {
         var written = 0
         while true {
             switch session.write(from: &buffer, upTo: Self.outgoingLimit) {
@@ -132,7 +136,7 @@ final class TLSLayer {
     }
 
     /// Ends every layer's sending side.
-    func end(to socket: borrowing StreamSocket) -> TransferCount {
+    package func end(to socket: borrowing StreamSocket) -> TransferCount {
         session.sendCloseNotify()
         let outcome = drain(to: socket)
         guard let below else { return outcome }

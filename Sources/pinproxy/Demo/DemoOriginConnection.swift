@@ -1,11 +1,12 @@
 import HTTPCore
 import IOCore
+import ProxyCore
 import ServerTrust
 
 /// One connection of the demo's origin: TLS, then one request after the other. The loop's registration keeps it alive.
 final class DemoOriginConnection: EventHandler {
     private let stream: StreamSocket
-    private let session: TLSServerSession
+    private let tls: TLSLayer
     private unowned let loop: EventLoop
     private let counts: RequestByteCounts
 
@@ -26,7 +27,7 @@ final class DemoOriginConnection: EventHandler {
 
     init(stream: consuming StreamSocket, session: TLSServerSession, loop: EventLoop, counts: RequestByteCounts) {
         self.stream = stream
-        self.session = session
+        tls = TLSLayer(session)
         self.loop = loop
         self.counts = counts
         super.init()
@@ -38,56 +39,33 @@ final class DemoOriginConnection: EventHandler {
     }
 
     override func ready(_ readiness: Readiness) {
-        guard write() else { return close() }
-        while let isEnd = receive() {
-            while !isEnding, decrypt() { readInput() }
-            guard write(), !isEnd else { return close() }
-        }
-    }
-
-    /// Reads from the socket.
-    ///
-    /// - Returns: whether the client has ended its input; `nil` when there was nothing to read.
-    private func receive() -> Bool? {
-        switch stream.read(into: &session.incoming, upTo: 16 << 10) {
-        case .bytes: return false
-        case .wouldBlock: return nil
-        case .end, .failed:
-            session.incomingHasEnded = true
-            return true
-        }
-    }
-
-    /// - Returns: false when there is nothing more to decrypt.
-    private func decrypt() -> Bool {
-        switch session.read(into: &input, upTo: 16 << 10) {
-        case .bytes(let count):
-            counts.add(count, for: session.serverName)
-            return true
-        case .needsInput:
-            return false
-        case .closed, .truncated, .failed:
-            isEnding = true
-            return false
-        }
-    }
-
-    /// - Returns: false when the connection has to be closed.
-    private func write() -> Bool {
-        _ = session.write(from: &output, upTo: Int.max)
-        if isEnding { session.sendCloseNotify() }
-        while !session.outgoing.isEmpty {
-            switch stream.write(from: &session.outgoing) {
-            case .bytes: continue
-            case .wouldBlock, .end:
-                loop.modify(stream.descriptor, [.readable, .writable])
-                return true
-            case .failed:
-                return false
+        tls.noteReadable(peerHasEnded: false)
+        while !isEnding {
+            let outcome = tls.read(into: &input, upTo: 16 << 10, from: stream)
+            guard case .bytes(let count) = outcome else {
+                isEnding = outcome != .wouldBlock
+                break
             }
+            counts.add(count, for: tls.session.serverName)
+            readInput()
         }
-        loop.modify(stream.descriptor, .readable)
-        return !isEnding
+        write()
+    }
+
+    private func write() {
+        repeat {
+            switch tls.write(from: &output, to: stream) {
+            case .bytes: continue
+            case .wouldBlock, .end: return awaitRoom()
+            case .failed: return close()
+            }
+        } while !output.isEmpty
+        guard isEnding else { return loop.modify(stream.descriptor, .readable) }
+        if tls.end(to: stream) == .wouldBlock { awaitRoom() } else { close() }
+    }
+
+    private func awaitRoom() {
+        loop.modify(stream.descriptor, isEnding ? .writable : [.readable, .writable])
     }
 
     private func close() {
@@ -141,8 +119,8 @@ final class DemoOriginConnection: EventHandler {
         for index in 0..<head.target.count { target.append(head.target[index]) }
         let text = """
             Hello from the origin of the demo. It was asked for
-            \(head.method) https://\(session.serverName)\(String(decoding: target, as: UTF8.self))
-            over \(session.version).
+            \(head.method) https://\(tls.session.serverName)\(String(decoding: target, as: UTF8.self))
+            over \(tls.session.version).
 
             """
         write(status: "200 OK", text, isHead: head.method == .head)
