@@ -9,13 +9,7 @@ extension DataRequest {
     public func response<Serializer: ResponseSerializer>(
         serializer: Serializer
     ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
-        let box = HandOver<Result<SerializedResponse<Serializer.Output>, RequestFailure>>()
-        await withTaskCancellationHandler {
-            await run(serializer, box)
-        } onCancel: {
-            cancel()
-        }
-        return try box.consume().get()
+        try await outcome { () throws(RequestFailure) in try await serialized(serializer) }
     }
 
     /// Carries the request out, and calls a handler with the result.
@@ -34,34 +28,19 @@ extension DataRequest {
                 sending Result<SerializedResponse<Serializer.Output>, RequestFailure>
             ) -> Void
     ) -> DataRequest {
-        let box = HandOver<Result<SerializedResponse<Serializer.Output>, RequestFailure>>()
-        Task(executorPreference: BlockingThreads.shared) { [self] in
-            await run(serializer, box)
-            (queue ?? manager.session.thread.callbacks).enqueue { completionHandler(box.consume()) }
-        }
+        begin(
+            { () throws(RequestFailure) in try await self.serialized(serializer) },
+            queue: queue,
+            completionHandler: completionHandler
+        )
         return self
     }
 
-    @concurrent
-    private func run<Serializer: ResponseSerializer>(
-        _ serializer: Serializer,
-        _ box: HandOver<Result<SerializedResponse<Serializer.Output>, RequestFailure>>
-    ) async {
-        do throws(SessionError) { try beginOnce() } catch { return box.put(.failure(.session(error))) }
-        defer { finish() }
-        do throws(RequestFailure) {
-            while true {
-                do throws(RequestFailure) {
-                    let response = try await attempt()
-                    let value = try serialize(response, serializer)
-                    return box.put(.success(SerializedResponse(value: value, response: response)))
-                } catch {
-                    try await waitToRetry(after: error)
-                }
-            }
-        } catch {
-            box.put(.failure(error))
-        }
+    private func serialized<Serializer: ResponseSerializer>(
+        _ serializer: Serializer
+    ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
+        let response = try await attempt()
+        return SerializedResponse(value: try serialize(response, serializer), response: response)
     }
 
     /// Adapts the request, sends it, and waits for its response.
@@ -72,20 +51,6 @@ extension DataRequest {
             return try task.dataDelegate.result(of: task).get()
         } catch {
             throw .session(error)
-        }
-    }
-
-    private func serialize<Serializer: ResponseSerializer>(
-        _ response: DataResponse,
-        _ serializer: Serializer
-    ) throws(RequestFailure) -> sending Serializer.Output {
-        do throws(ResponseSerializationError) {
-            let value = try serializer.serialize(response, to: request.method)
-            notifyMonitors { $0.request(self, didParse: response, failure: nil) }
-            return value
-        } catch {
-            notifyMonitors { $0.request(self, didParse: response, failure: .serialization(error)) }
-            throw .serialization(error)
         }
     }
 }

@@ -23,13 +23,7 @@ extension DownloadRequest {
     public func response<Serializer: ResponseSerializer>(
         serializer: Serializer
     ) async throws(RequestFailure) -> sending SerializedDownload<Serializer.Output> {
-        let box = HandOver<Result<SerializedDownload<Serializer.Output>, RequestFailure>>()
-        await withTaskCancellationHandler {
-            await run(serializer, box)
-        } onCancel: {
-            cancel()
-        }
-        return try box.consume().get()
+        try await outcome { () throws(RequestFailure) in try await serialized(serializer) }
     }
 
     /// The same, with a handler for the result.
@@ -48,34 +42,25 @@ extension DownloadRequest {
                 sending Result<SerializedDownload<Serializer.Output>, RequestFailure>
             ) -> Void
     ) -> DownloadRequest {
-        let box = HandOver<Result<SerializedDownload<Serializer.Output>, RequestFailure>>()
-        Task(executorPreference: BlockingThreads.shared) { [self] in
-            await run(serializer, box)
-            (queue ?? manager.session.thread.callbacks).enqueue { completionHandler(box.consume()) }
-        }
+        begin(
+            { () throws(RequestFailure) in try await self.serialized(serializer) },
+            queue: queue,
+            completionHandler: completionHandler
+        )
         return self
     }
 
-    @concurrent
-    private func run<Serializer: ResponseSerializer>(
-        _ serializer: Serializer,
-        _ box: HandOver<Result<SerializedDownload<Serializer.Output>, RequestFailure>>
-    ) async {
-        do throws(SessionError) { try beginOnce() } catch { return box.put(.failure(.session(error))) }
-        defer { finish() }
-        do throws(RequestFailure) {
-            while true {
-                do throws(RequestFailure) {
-                    let response = try await attempt()
-                    let value = try serialize(response, try await contents(of: response), serializer)
-                    return box.put(.success(SerializedDownload(value: value, response: response)))
-                } catch {
-                    try await waitToRetry(after: error)
-                }
-            }
-        } catch {
-            box.put(.failure(error))
-        }
+    private func serialized<Serializer: ResponseSerializer>(
+        _ serializer: Serializer
+    ) async throws(RequestFailure) -> sending SerializedDownload<Serializer.Output> {
+        let response = try await attempt()
+        let content = DataResponse(
+            response: response.response,
+            data: try await contents(of: response),
+            trailers: HTTPFields(),
+            metrics: response.metrics
+        )
+        return SerializedDownload(value: try serialize(content, serializer), response: response)
     }
 
     private func contents(of response: DownloadResponse) async throws(RequestFailure) -> [UInt8] {
@@ -93,27 +78,6 @@ extension DownloadRequest {
             throw .session(error)
         } catch {
             throw .session(SessionError(.fileFailed, "\(response.path) cannot be read again: \(error)"))
-        }
-    }
-
-    private func serialize<Serializer: ResponseSerializer>(
-        _ response: DownloadResponse,
-        _ bytes: [UInt8],
-        _ serializer: Serializer
-    ) throws(RequestFailure) -> sending Serializer.Output {
-        let dataResponse = DataResponse(
-            response: response.response,
-            data: bytes,
-            trailers: HTTPFields(),
-            metrics: response.metrics
-        )
-        do throws(ResponseSerializationError) {
-            let value = try serializer.serialize(dataResponse, to: request.method)
-            notifyMonitors { $0.request(self, didParse: dataResponse, failure: nil) }
-            return value
-        } catch {
-            notifyMonitors { $0.request(self, didParse: dataResponse, failure: .serialization(error)) }
-            throw .serialization(error)
         }
     }
 }

@@ -86,12 +86,7 @@ public final class DownloadRequest: Request, @unchecked Sendable {
     /// Carries the request out. When the calling Swift task is cancelled, the request is cancelled.
     @concurrent
     public func response() async throws(RequestFailure) -> DownloadResponse {
-        let result = await withTaskCancellationHandler {
-            await run()
-        } onCancel: {
-            cancel()
-        }
-        return try result.get()
+        try await outcome { () throws(RequestFailure) in try await attempt() }
     }
 
     /// Carries the request out, and calls a handler with the result.
@@ -105,28 +100,12 @@ public final class DownloadRequest: Request, @unchecked Sendable {
         queue: CallbackQueue? = nil,
         completionHandler: @escaping @Sendable (_ result: Result<DownloadResponse, RequestFailure>) -> Void
     ) -> DownloadRequest {
-        Task(executorPreference: BlockingThreads.shared) { [self] in
-            let result = await run()
-            (queue ?? manager.session.thread.callbacks).enqueue { completionHandler(result) }
-        }
+        begin(
+            { () throws(RequestFailure) in try await self.attempt() },
+            queue: queue,
+            completionHandler: completionHandler
+        )
         return self
-    }
-
-    @concurrent
-    private func run() async -> Result<DownloadResponse, RequestFailure> {
-        do throws(SessionError) { try beginOnce() } catch { return .failure(.session(error)) }
-        defer { finish() }
-        do throws(RequestFailure) {
-            while true {
-                do throws(RequestFailure) {
-                    return .success(try await attempt())
-                } catch {
-                    try await waitToRetry(after: error)
-                }
-            }
-        } catch {
-            return .failure(error)
-        }
     }
 
     /// One attempt, until the file is at its destination.
