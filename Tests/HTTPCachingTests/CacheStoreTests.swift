@@ -206,7 +206,7 @@ struct CacheStoreTests {
         let body = DiskStoreStage.bytes(2_000_000)
         // The disk is busy: an insertion that finishes now is committed after the request for removal.
         let gate = Latch(count: 1)
-        for _ in 0..<2 { disk.store.someBodyLoop().submit { gate.wait() } }
+        for _ in 0..<2 { disk.store.someBodyThread().submit { gate.wait() } }
         #expect(try insert(url, body))
         if isPurge {
             store.remove(.everything, deliver: { $0() }, { _ in })

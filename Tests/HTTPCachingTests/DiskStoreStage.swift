@@ -109,7 +109,7 @@ final class DiskStoreStage {
     private func waitForBodies() throws {
         for _ in 0..<2 {
             let isDone = Monitor(false)
-            store.someBodyLoop().submit { isDone.with { $0 = true } }
+            store.someBodyThread().submit { isDone.with { $0 = true } }
             try isDone.wait(for: "the writers") { $0 ? true : nil }
         }
     }

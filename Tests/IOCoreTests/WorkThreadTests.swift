@@ -1,8 +1,9 @@
+import Foundation
 import IOCore
 import TestSupport
 import Testing
 
-@Suite("Work threads")
+@Suite("Work threads", .onOwnThreads)
 struct WorkThreadTests {
     @Test("work is done in the order of the calls, on one thread that is not the caller's")
     func workIsDoneInOrder() throws {
@@ -26,5 +27,33 @@ struct WorkThreadTests {
         thread.stop()
         #expect(!thread.submit { done.with { $0 += 1 } })
         #expect(done.with { $0 } == (hasStarted ? 1 : 0))
+    }
+
+    @Test("a thread that nothing refers to any more ends, with all that its work captured")
+    func unusedThreadEnds() async throws {
+        final class Captured: Sendable {}
+        let name = "work-unused"
+        weak var captured: Captured?
+        do {
+            let thread = WorkThread(name: name)
+            let object = Captured()
+            captured = object
+            let done = Monitor(false)
+            thread.submit {
+                _ = object
+                done.with { $0 = true }
+            }
+            try done.wait(for: "the work") { $0 ? true : nil }
+        }
+        try await eventually("the end of the thread") { !Self.isRunning(name) }
+        #expect(captured == nil)
+    }
+
+    private static func isRunning(_ name: String) -> Bool {
+        let threads = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")) ?? []
+        return threads.contains {
+            // A thread that has ended meanwhile has no file.
+            (try? String(contentsOfFile: "/proc/self/task/\($0)/comm", encoding: .utf8)) == name + "\n"
+        }
     }
 }

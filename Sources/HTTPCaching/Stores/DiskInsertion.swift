@@ -98,22 +98,22 @@ package final class DiskInsertion {
 }
 
 /// The file of an insertion. `@unchecked Sendable`: `waitingBytes` and `hasFailed` are for all threads, `share` is set
-/// before other threads know this object, and only the thread of `loop` uses `writer`.
+/// before other threads know this object, and only `thread` uses `writer`.
 final class FileInsertion: @unchecked Sendable {
     private let store: DiskStore
-    private let loop: EventLoop
+    private let thread: WorkThread
     private let waitingBytes = Atomic<Int>(0)
     private let hasFailed = Atomic<Bool>(false)
     /// Its share of the budget, released when the file is removed or has its final name.
     private var share: TransitBudget.Share?
-    // The loop's thread.
+    // Used by `thread` alone.
     private var writer: BodyFileWriter?
 
     /// - Parameter length: the length of the body in bytes; nil when unknown.
     /// - Returns: nil when the disk has no space.
     init?(_ store: DiskStore, length: Int?) {
         self.store = store
-        loop = store.someBodyLoop()
+        thread = store.someBodyThread()
         share = store.transit.begin(length: length, now: Clock.monotonic) { [weak self] in self?.abort() }
         guard share != nil else { return nil }
     }
@@ -126,7 +126,7 @@ final class FileInsertion: @unchecked Sendable {
             store.transit.consume(bytes.count, for: share, now: Clock.monotonic)
         else { return false }
         waitingBytes.wrappingAdd(bytes.count, ordering: .relaxed)
-        loop.submit {
+        thread.submit {
             self.write(bytes)
             self.waitingBytes.wrappingSubtract(bytes.count, ordering: .relaxed)
         }
@@ -159,7 +159,7 @@ final class FileInsertion: @unchecked Sendable {
         _ isWanted: @escaping @Sendable () -> Bool,
         _ completion: @escaping @Sendable (Bool) -> Void
     ) {
-        loop.submit {
+        thread.submit {
             guard let writer = self.writer, !self.hasFailed.load(ordering: .relaxed), !self.store.isGone else {
                 self.drop()
                 return completion(false)
@@ -173,6 +173,6 @@ final class FileInsertion: @unchecked Sendable {
     /// Called on any thread: the body is given up, or another body has its share.
     func abort() {
         hasFailed.store(true, ordering: .relaxed)
-        loop.submit { self.drop() }
+        thread.submit { self.drop() }
     }
 }

@@ -49,10 +49,8 @@ public final class DiskStore: @unchecked Sendable {
     private let options: CacheOptions
     private let notice: @Sendable (String) -> Void
 
-    // Threads.
-    private let indexLoop: EventLoop
-    private let bodyLoops: [EventLoop]
-    private let threads: [LoopThread]
+    private let indexThread: WorkThread
+    private let bodyThreads: [WorkThread]
 
     // Used only by the index thread.
     private var index: DiskIndex?
@@ -66,7 +64,7 @@ public final class DiskStore: @unchecked Sendable {
     private let lock = PosixLock()
     // Behind `lock`.
     private var verified: [UInt64: StoredBody.FileStatus] = [:]
-    private var nextLoop = 0
+    private var nextThread = 0
     private var numbers = Statistics()
     /// Whether the folder is locked and the index is open.
     private var isOn = false
@@ -114,23 +112,15 @@ public final class DiskStore: @unchecked Sendable {
         self.notice = notice
         folder = DiskFolder(path: configuration.folder)
         transit = TransitBudget(capacity: configuration.capacity / 8, patience: UInt64(configuration.stall * 1e9))
-        var loops: [EventLoop] = []
-        var threads: [LoopThread] = []
-        for name in ["cache-index", "cache-body-1", "cache-body-2"] {
-            let loop = try EventLoop()
-            threads.append(try LoopThread(name: name) { loop.run() })
-            loops.append(loop)
-        }
-        indexLoop = loops[0]
-        bodyLoops = Array(loops[1...])
-        self.threads = threads
+        indexThread = try WorkThread(starting: "cache-index")
+        bodyThreads = try (1...2).map { try WorkThread(starting: "cache-body-\($0)") }
         // No body is written before the folder is locked.
         let isOpen = Latch(count: 1)
-        indexLoop.submit {
+        indexThread.submit {
             self.openIndex()
             isOpen.countDown()
         }
-        for loop in bodyLoops { loop.submit { isOpen.wait() } }
+        for thread in bodyThreads { thread.submit { isOpen.wait() } }
     }
 
     /// Waits until earlier work is done, and unlocks the folder. Later lookups are misses, but an open body can be read
@@ -142,42 +132,36 @@ public final class DiskStore: @unchecked Sendable {
         }
         guard !wasClosed else { return }
         // Bodies first, because finished bodies go to the index.
-        for loop in bodyLoops { waitForAll(loop) }
+        for thread in bodyThreads { waitForAll(thread) }
         lock.withLock {
             isEnding = true
-            indexLoop.submit {
+            indexThread.submit {
                 self.lock.withLock { (self.isOn, self.hasLeft) = (false, true) }
                 self.index = nil
                 if self.lockDescriptor >= 0 { Glibc.close(self.lockDescriptor) }
                 self.lockDescriptor = -1
             }
         }
-        waitForAll(indexLoop)
-        indexLoop.stop()
-        threads[0].join()
+        waitForAll(indexThread)
+        indexThread.stop()
     }
 
     /// Waits until earlier work is done: bodies first, because finished bodies go to the index.
     package func settle() {
         guard accepts else { return }
-        for loop in bodyLoops { waitForAll(loop) }
+        for thread in bodyThreads { waitForAll(thread) }
         let latch = Latch(count: 1)
         if onIndex({ latch.countDown() }) { latch.wait() }
     }
 
-    private func waitForAll(_ loop: EventLoop) {
+    private func waitForAll(_ thread: WorkThread) {
         let latch = Latch(count: 1)
-        loop.submit { latch.countDown() }
+        thread.submit { latch.countDown() }
         latch.wait()
     }
 
-    /// The remaining threads end by themselves.
+    /// The threads that are left end with it.
     deinit {
-        for loop in bodyLoops { loop.stop() }
-        for thread in threads[1...] { thread.detach() }
-        guard !isClosed else { return }
-        indexLoop.stop()
-        threads[0].detach()
         if lockDescriptor >= 0 { Glibc.close(lockDescriptor) }
     }
 
@@ -230,7 +214,7 @@ public final class DiskStore: @unchecked Sendable {
         // and a caller could wait for it forever.
         lock.withLock {
             guard !(evenIfClosing ? isEnding : isClosed) else { return false }
-            indexLoop.submit(work)
+            indexThread.submit(work)
             return true
         }
     }
@@ -244,10 +228,10 @@ public final class DiskStore: @unchecked Sendable {
         _ completion: @escaping @Sendable (StoredBody?) -> Void
     ) {
         guard accepts else { return deliver { completion(nil) } }
-        someBodyLoop().submit {
+        someBodyThread().submit {
             let body = self.openVerified(file)
             if body == nil {
-                self.indexLoop.submit { self.withIndex { try $0.remove(file: file.number) } }
+                self.indexThread.submit { self.withIndex { try $0.remove(file: file.number) } }
             }
             deliver { completion(body) }
         }
@@ -274,16 +258,16 @@ public final class DiskStore: @unchecked Sendable {
         deliver: @escaping Delivery,
         _ completion: @escaping @Sendable ([UInt8]?) -> Void
     ) {
-        someBodyLoop().submit {
+        someBodyThread().submit {
             let bytes = body.read(at: offset, count: count)
             deliver { completion(bytes) }
         }
     }
 
-    func someBodyLoop() -> EventLoop {
+    func someBodyThread() -> WorkThread {
         lock.withLock {
-            nextLoop = (nextLoop + 1) % bodyLoops.count
-            return bodyLoops[nextLoop]
+            nextThread = (nextThread + 1) % bodyThreads.count
+            return bodyThreads[nextThread]
         }
     }
 
@@ -410,7 +394,7 @@ public final class DiskStore: @unchecked Sendable {
 
     /// Handles a failure to write a body. Called on any thread.
     func bodyFailed(_ failure: IOFailure) {
-        indexLoop.submit {
+        indexThread.submit {
             if failure.code == ENOSPC || failure.code == EDQUOT {
                 self.stopStoring("\(failure)")
             } else {
@@ -421,7 +405,7 @@ public final class DiskStore: @unchecked Sendable {
 
     /// Ends the pause after a failure.
     func tryAgainAtOnce() {
-        indexLoop.submit {
+        indexThread.submit {
             self.nextAttempt = 0
             self.lock.withLock { self.storesAgain = min(self.storesAgain, 1) }
         }
@@ -454,7 +438,7 @@ public final class DiskStore: @unchecked Sendable {
                 return numbers.offBecause != nil
             }
             if wasOff { report("the cache in \(configuration.folder) is on again") }
-            indexLoop.submit { self.countRows() }
+            indexThread.submit { self.countRows() }
             if !hasSwept {
                 hasSwept = true
                 sweep(0)
@@ -482,7 +466,7 @@ public final class DiskStore: @unchecked Sendable {
             }
             if try index.growFilter() {
                 lock.withLock { filter = index.filter }
-                indexLoop.submit { self.countRows() }
+                indexThread.submit { self.countRows() }
             }
             return result
         } catch let failure as SQLiteFailure where failure.isFull {
@@ -555,7 +539,7 @@ public final class DiskStore: @unchecked Sendable {
     /// Adds the rows' hashes to the filter, some thousands at a time, between other work.
     private func countRows() {
         guard accepts, index != nil, withIndex({ try $0.countRows() }) == true else { return }
-        indexLoop.submit { self.countRows() }
+        indexThread.submit { self.countRows() }
     }
 
     /// Removes bodies without a row, one folder at a time, between other work. A crash between a body's rename and its
@@ -566,6 +550,6 @@ public final class DiskStore: @unchecked Sendable {
             guard let isKnown = try? index.knows(file: body), !isKnown else { continue }
             folder.remove(body)
         }
-        indexLoop.submit { self.sweep(number + 1) }
+        indexThread.submit { self.sweep(number + 1) }
     }
 }

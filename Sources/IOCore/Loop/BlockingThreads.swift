@@ -8,18 +8,11 @@ package final class BlockingThreads: TaskExecutor, @unchecked Sendable {
 
     private let lock = PosixLock()
     private var waiting = JobQueue()
-    /// The loops of idle threads.
-    private var idle: [EventLoop]
+    private var idle: [WorkThread]
     private let hasThreads: Bool
 
     private init() {
-        idle = (0..<4).compactMap { number in
-            guard let loop = try? EventLoop(),
-                let thread = try? LoopThread(name: "blocking-\(number)", { loop.run() })
-            else { return nil }
-            thread.detach()
-            return loop
-        }
+        idle = (0..<4).compactMap { try? WorkThread(starting: "blocking-\($0)") }
         hasThreads = !idle.isEmpty
     }
 
@@ -28,18 +21,18 @@ package final class BlockingThreads: TaskExecutor, @unchecked Sendable {
         // If no thread can be started, the work is done late rather than never.
         guard hasThreads else { return globalConcurrentExecutor.enqueue(job) }
         // Without an idle thread: each thread looks for more work before it becomes idle.
-        let loop: EventLoop? = lock.withLock {
+        let thread: WorkThread? = lock.withLock {
             waiting.append(job)
             return idle.popLast()
         }
-        loop?.submit { self.work(on: loop) }
+        if let thread { thread.submit { self.work(on: thread) } }
     }
 
-    private func work(on loop: EventLoop?) {
+    private func work(on thread: WorkThread) {
         while true {
             let job: UnownedJob? = lock.withLock {
                 if let job = waiting.popFirst() { return job }
-                if let loop { idle.append(loop) }
+                idle.append(thread)
                 return nil
             }
             guard let job else { return }
