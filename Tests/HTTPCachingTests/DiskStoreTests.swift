@@ -39,6 +39,26 @@ struct DiskStoreTests {
         }
     }
 
+    @Test("a closed store leaves its folder, even while a child process that begins has a copy of its descriptors")
+    func copiedLock() throws {
+        let folder = try TemporaryFolder()
+        let first = try DiskStoreStage(folder)
+        try first.insert("http://a.example/", Self.small)
+        try first.settle()
+        let lock = try #require(
+            try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").first {
+                let file = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\($0)")
+                return file == folder.path + "/cache/lock"
+            }
+        )
+        let copy = dup(try #require(Int32(lock)))
+        defer { close(copy) }
+        first.store.close()
+        let second = try DiskStoreStage(folder)
+        #expect(try second.body("http://a.example/") == Self.small)
+        #expect(second.notices.with { $0 } == [])
+    }
+
     @Test("variants of a key live side by side, and the later of the same kind takes the earlier one's place")
     func variants() throws {
         let stage = try DiskStoreStage()

@@ -46,6 +46,13 @@ struct DiskFolder: Sendable {
         return descriptor
     }
 
+    /// Unlocks the folder, also if a child process that has not begun its program yet has a copy of the descriptor.
+    func unlock(_ descriptor: Int32) {
+        guard descriptor >= 0 else { return }
+        flock(descriptor, LOCK_UN)
+        close(descriptor)
+    }
+
     /// The owner must be this user: a user with write access could forge the responses of pinned servers.
     private static func checkOwnership(_ folder: String, followsLink: Bool) throws(IOFailure) {
         var status = stat()

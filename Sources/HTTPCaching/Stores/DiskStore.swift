@@ -138,7 +138,7 @@ public final class DiskStore: @unchecked Sendable {
             indexThread.submit {
                 self.lock.withLock { (self.isOn, self.hasLeft) = (false, true) }
                 self.index = nil
-                if self.lockDescriptor >= 0 { Glibc.close(self.lockDescriptor) }
+                self.folder.unlock(self.lockDescriptor)
                 self.lockDescriptor = -1
             }
         }
@@ -161,9 +161,7 @@ public final class DiskStore: @unchecked Sendable {
     }
 
     /// The threads that are left end with it.
-    deinit {
-        if lockDescriptor >= 0 { Glibc.close(lockDescriptor) }
-    }
+    deinit { folder.unlock(lockDescriptor) }
 
     /// The path of the folder.
     public var path: String { configuration.folder }
