@@ -1,3 +1,4 @@
+import HTTPCore
 public import ServerTrust
 
 /// The failure of a task.
@@ -91,6 +92,14 @@ public struct SessionError: Error, Sendable, CustomStringConvertible {
         .sessionInvalidated,
         "The session was invalidated, and nothing of the request has been sent. Make the task in another session."
     )
+
+    /// The error of a task for whose connection the process has no descriptor left.
+    static func noDescriptor(for host: Host) -> SessionError {
+        SessionError(
+            .limitReached,
+            "There is no descriptor for a connection to \(host): as many are in use as the system allows this process open files. Try again, or raise that limit (LimitNOFILE= or ulimit -n)."
+        )
+    }
 
     package func with(_ metrics: TaskMetrics) -> SessionError {
         var error = self

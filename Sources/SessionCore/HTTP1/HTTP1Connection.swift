@@ -281,12 +281,30 @@ final class HTTP1Connection: ConnectionUser {
         switch reader.end(isClean: isClean) {
         case .complete: request.didReceiveEnd(trailers: reader.trailers)
         case .truncated(let reason):
-            request.connectionDidEnd(
-                hasBegunResponse: hasBegunResponse,
-                why: writeFailure ?? why,
-                reason: reason
+            guard let endpoint = request.endpoint else { return }
+            let error = truncation(request, endpoint, why: writeFailure ?? why, reason: reason)
+            request.exchangeDidEnd(
+                ExchangeEnding(cause: .connectionLost, hasBegunResponse: hasBegunResponse, error: error)
             )
         }
+    }
+
+    private func truncation(
+        _ request: OriginRequest,
+        _ endpoint: Endpoint,
+        why: String,
+        reason: String
+    ) -> SessionError {
+        let place = "\(endpoint.host.authorityText):\(endpoint.port)"
+        if hasBegunResponse { return SessionError(.responseTruncated, "\(reason) (\(place): \(why))") }
+        guard request.isOnReusedConnection, let method = request.task?.request.method else {
+            return SessionError(.responseTruncated, "\(place) closed the connection without a response: \(why).")
+        }
+        return SessionError(
+            .responseTruncated,
+            "\(endpoint.host) closed the kept connection while the \(method) request went out. "
+                + "It is not sent again, because the origin may have acted on it; send it again if that is safe."
+        )
     }
 
     private func readLater() {

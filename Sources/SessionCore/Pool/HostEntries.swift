@@ -1,27 +1,50 @@
 import HTTPCore
 import IOCore
 
-/// The pool of one host and port, in the table of a session.
+/// The pool of one host and port, in the table of a session, and the facts that the session has learned about the server.
 final class HostEntry: HashTableElement {
-    var pool: HostPool<HTTP1Connection, OriginRequest>
-    /// The HTTP/2 connections that take requests. Each has a place in `pool` for its stream task.
-    var http2Connections: [HTTP2ClientConnection] = []
-    /// The number of requests after which the server ends an HTTP/2 connection, as its last GOAWAY showed, and until when this
-    /// is believed.
-    var http2Requests = (limit: Int.max, until: UInt64(0))
-    /// Until when the server is known to choose HTTP/1.1, in nanoseconds of the loop's clock; 0 when nothing is known.
-    var http1Until: UInt64 = 0
-    /// An HTTP/2 connection that carries nothing.
-    var idleHTTP2Connection: HTTP2ClientConnection? { http2Connections.first { $0.state == .open && $0.isIdle } }
+    var pool: HostPool<OriginRequest>
+    /// Requests that wait are being served.
+    var isServing = false
     let host: Host
     let port: UInt16
     let hash: UInt64
+    /// The number of requests after which the server ends an HTTP/2 connection, as its last GOAWAY showed, and until when this
+    /// is believed.
+    private var http2Requests = (limit: Int.max, until: UInt64(0))
+    /// Until when the server is known to choose HTTP/1.1, in nanoseconds of the loop's clock; 0 when nothing is known.
+    private var http1Until: UInt64 = 0
+
+    /// The session believes for so long what it has learned.
+    private static let validity = TimeSpan.seconds(300)
+    /// A server that ends a connection earlier does so for another reason.
+    private static let leastRequests = 10
 
     fileprivate init(_ endpoint: Endpoint, limit: Int) {
         host = endpoint.host
         port = endpoint.port
         hash = endpoint.laneHash
         pool = HostPool(limit: limit)
+    }
+
+    /// Whether the server may speak HTTP/2, as far as is known.
+    func maySpeakHTTP2(at now: UInt64) -> Bool { http1Until <= now }
+
+    /// The server has chosen HTTP/1.1.
+    func didChooseHTTP1(at now: UInt64) { http1Until = now &+ Self.validity.nanoseconds }
+
+    /// The number of requests that an HTTP/2 connection carries.
+    func requestLimit(at now: UInt64) -> Int { http2Requests.until > now ? http2Requests.limit : Int.max }
+
+    /// The server has ended an HTTP/2 connection after so many requests (nginx: `keepalive_requests`). Later ones are retired
+    /// before that: a request that is refused twice fails.
+    func didEndConnection(after requests: Int, at now: UInt64) {
+        http2Requests = (max(requests, Self.leastRequests), now &+ Self.validity.nanoseconds)
+    }
+
+    /// Whether nothing would be lost with the entry.
+    fileprivate func isForgettable(at now: UInt64) -> Bool {
+        pool.isEmpty && http1Until <= now && http2Requests.until <= now
     }
 }
 
@@ -41,14 +64,11 @@ struct HostEntries {
         }
         let entry = HostEntry(endpoint, limit: limit)
         if table.isFull {
-            table.rebuild { !$0.pool.isEmpty || !$0.http2Connections.isEmpty || $0.http1Until > now }
+            table.rebuild { !$0.isForgettable(at: now) }
         }
         table.insert(entry)
         return entry
     }
-
-    /// An HTTP/2 connection that carries nothing, to any host.
-    var idleHTTP2Connection: HTTP2ClientConnection? { table.all.lazy.compactMap(\.idleHTTP2Connection).first }
 
     /// The requests that wait, over all hosts.
     var waiters: [OriginRequest] { table.all.flatMap(\.pool.waiters) }

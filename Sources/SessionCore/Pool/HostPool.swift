@@ -1,101 +1,179 @@
-/// The connections to one host and port, and the requests that wait for one, first come, first served.
+/// A connection that carries several exchanges at once (HTTP/2), or one that is being made for several requests.
+package protocol SharedPlace: AnyObject {
+    /// One more request can be taken now.
+    var hasRoom: Bool { get }
+    /// Nothing is carried, and no request is on its way.
+    var isIdle: Bool { get }
+}
+
+/// A request that wants a connection, as the pool of its host sees it.
+package protocol PoolRequest: AnyObject {
+    /// A connection that carries one exchange after another (HTTP/1.1).
+    associatedtype Connection: AnyObject
+    associatedtype SharedConnection: SharedPlace
+    /// A dial that several requests wait for, because the connection may become a shared one.
+    associatedtype SharedDial: SharedPlace
+
+    /// The request goes out on a shared connection, as far as is known.
+    var isShareable: Bool { get }
+    /// The request can go out on an idle connection. False for each when it is shareable.
+    func canUse(_ connection: Connection) -> Bool
+    /// The connection leads to the request's destination; asked of one that has room.
+    func canShare(_ connection: SharedConnection) -> Bool
+    /// The dial is one for the request's endpoint, whether it has room or not.
+    func canAwait(_ dial: SharedDial) -> Bool
+}
+
+/// The connections to one host and port, and the requests that wait for one.
 ///
-/// A value: an event goes in, and the action to carry out comes out. Every connection counts against the limit: those that are
-/// being made, that carry requests, and that are idle.
-package struct HostPool<Connection: AnyObject, Waiter: AnyObject> {
-    /// The action for a request that wants a connection.
+/// A value: an event goes in, and the action to carry out comes out. Every connection has a place, and there are only as many
+/// places as the limit allows: for those that are being made, that carry something, and that are idle.
+///
+/// Requests wait in two queues, first come, first served: those that need a place, and those that need a stream of a shared
+/// connection. Above the streams that the server allows, one further connection at a time is made.
+package struct HostPool<Request: PoolRequest> {
+    package typealias Connection = Request.Connection
+    package typealias SharedConnection = Request.SharedConnection
+    package typealias SharedDial = Request.SharedDial
+
+    /// The action for a request.
     package enum Decision {
         /// Send the request on this connection, which was idle.
         case use(Connection)
-        /// Make a connection.
+        /// Send the request on this connection, beside others.
+        case share(SharedConnection)
+        /// The request waits for this dial, with others.
+        case await(SharedDial)
+        /// Make a connection: there is a place for it. A dial for a shareable request is announced with `add`.
         case make
         /// Close this idle connection, and make another in its place.
         case replace(Connection)
-        /// As many connections are in use as there may be: the request waits.
+        /// The same for a shared connection that carries nothing.
+        case replaceShared(SharedConnection)
+        /// The request waits. Ask for `next`: another one may be served instead.
         case wait
     }
 
-    /// The action for the connection, or the place, that a request has given up.
-    package enum Succession {
-        case none
-        /// The connection is idle now, and expects nothing.
-        case idle
-        /// The request has waited longest and can use the connection.
-        case use(Waiter, Connection)
-        /// Make a connection for the request that has waited longest.
-        case make(Waiter)
-        /// The same; the connection that has become free is of no use to the request and has to be closed.
-        case replace(Waiter, Connection)
-    }
-
-    /// The number of connections that carry something or are being made.
+    /// The places that are taken, but for those of idle connections.
     package private(set) var activeCount = 0
     /// The connection that was used last is the last.
     private var idle: [Connection] = []
-    private var queue = WaitingQueue<Waiter>()
+    /// The shared connections that take requests.
+    private var shared: [SharedConnection] = []
+    private var dials: [SharedDial] = []
+    /// Requests that need a place.
+    private var queue = WaitingQueue<Request>()
+    /// Shareable requests.
+    private var sharers = WaitingQueue<Request>()
+    private var arrivals = 0
     /// The number of connections that there may be.
     package var limit: Int
 
     package init(limit: Int) { self.limit = limit }
 
     package var idleCount: Int { idle.count }
-    /// The requests that wait, the longest first.
-    package var waiters: [Waiter] { queue.elements }
+    /// The requests that wait; of each queue, the longest first.
+    package var waiters: [Request] { queue.elements + sharers.elements }
+    /// Whether requests wait.
+    package var isAwaited: Bool { !queue.isEmpty || !sharers.isEmpty }
     /// There is no connection and no request.
-    package var isEmpty: Bool { activeCount == 0 && idle.isEmpty && queue.isEmpty }
+    package var isEmpty: Bool { activeCount == 0 && idle.isEmpty && !isAwaited }
+    // MARK: Requests
 
     /// A request wants a connection.
-    ///
-    /// - Parameter isUsable: whether the request can use an idle connection.
-    package mutating func enter(_ waiter: Waiter, isUsable: (Connection) -> Bool) -> Decision {
-        guard queue.isEmpty else { return wait(waiter) }
-        if let index = idle.lastIndex(where: isUsable) {
-            activeCount += 1
-            return .use(idle.remove(at: index))
+    package mutating func enter(_ request: Request) -> Decision {
+        if !isAwaited, let decision = decide(request) { return decision }
+        arrivals += 1
+        if request.isShareable {
+            sharers.append(request, number: arrivals)
+        } else {
+            queue.append(request, number: arrivals)
         }
-        if activeCount + idle.count < limit {
-            activeCount += 1
-            return .make
-        }
-        guard !idle.isEmpty, activeCount < limit else { return wait(waiter) }
-        activeCount += 1
-        return .replace(idle.removeFirst())
-    }
-
-    private mutating func wait(_ waiter: Waiter) -> Decision {
-        queue.append(waiter)
         return .wait
     }
 
-    /// A request needs its connection no longer.
-    ///
-    /// - Parameters:
-    ///   - connection: the connection, if it can carry a further request; nil when it was closed or never made.
-    ///   - isUsable: whether a waiting request can use the connection.
-    package mutating func leave(keeping connection: Connection?, isUsable: (Waiter, Connection) -> Bool) -> Succession {
-        activeCount -= 1
-        if let connection {
-            guard let next = next() else {
-                idle.append(connection)
-                return .idle
-            }
-            return isUsable(next, connection) ? .use(next, connection) : .replace(next, connection)
-        }
-        guard activeCount + idle.count < limit, let next = next() else { return .none }
-        return .make(next)
+    /// The next request that waits and can be served; asked after each event, until there is none.
+    package mutating func next() -> (Request, Decision)? {
+        guard isAwaited else { return nil }
+        if let served = nextToShare() { return served }
+        // A shareable request needs a place only if no dial for it is under way.
+        let sharer = sharers.first.flatMap { first in dials.contains { first.canAwait($0) } ? nil : first }
+        let isSharerFirst = queue.isEmpty || sharer != nil && sharers.firstNumber < queue.firstNumber
+        guard let request = isSharerFirst ? sharer : queue.first, let decision = decide(request) else { return nil }
+        if isSharerFirst { _ = sharers.popFirst() } else { _ = queue.popFirst() }
+        return (request, decision)
     }
 
-    /// The connection that a request was to use has ended. The request enters again.
-    package mutating func giveUpPlace() { activeCount -= 1 }
+    private mutating func nextToShare() -> (Request, Decision)? {
+        guard !sharers.isEmpty, shared.contains(where: \.hasRoom) || dials.contains(where: \.hasRoom) else {
+            return nil
+        }
+        // The first one, unless there is only room on connections to other destinations behind the same host and port.
+        for request in sharers.lazyElements {
+            guard let decision = room(for: request) else { continue }
+            sharers.withdraw(request)
+            return (request, decision)
+        }
+        return nil
+    }
 
-    private mutating func next() -> Waiter? {
-        guard activeCount < limit, let next = queue.popFirst() else { return nil }
-        activeCount += 1
-        return next
+    private mutating func decide(_ request: Request) -> Decision? {
+        if request.isShareable {
+            if let decision = room(for: request) { return decision }
+            if dials.contains(where: { request.canAwait($0) }) { return nil }
+        } else if let connection = reuse(request) {
+            activeCount += 1
+            return .use(connection)
+        }
+        return place()
+    }
+
+    private func room(for request: Request) -> Decision? {
+        if let connection = shared.first(where: { $0.hasRoom && request.canShare($0) }) { return .share(connection) }
+        if let dial = dials.first(where: { $0.hasRoom && request.canAwait($0) }) { return .await(dial) }
+        return nil
+    }
+
+    private mutating func place() -> Decision? {
+        guard activeCount + idle.count >= limit else {
+            activeCount += 1
+            return .make
+        }
+        if !idle.isEmpty, activeCount < limit {
+            activeCount += 1
+            return .replace(idle.removeFirst())
+        }
+        guard activeCount <= limit, let index = shared.firstIndex(where: \.isIdle) else { return nil }
+        return .replaceShared(shared.remove(at: index))
+    }
+
+    /// Another idle connection for a request that has a place, because the one that it was to use has ended.
+    package mutating func reuse(_ request: Request) -> Connection? {
+        idle.lastIndex(where: request.canUse).map { idle.remove(at: $0) }
     }
 
     /// A request waits no longer.
-    package mutating func withdraw(_ waiter: Waiter) { queue.withdraw(waiter) }
+    package mutating func withdraw(_ request: Request) {
+        queue.withdraw(request)
+        sharers.withdraw(request)
+    }
+
+    /// Removes the shareable requests that wait: the server has turned out to speak HTTP/1.1, and they enter again.
+    package mutating func removeSharers() -> [Request] {
+        let all = sharers.elements
+        sharers = WaitingQueue()
+        return all
+    }
+
+    // MARK: Connections
+
+    /// A connection gives its place up, or becomes idle.
+    ///
+    /// - Parameter connection: the connection, if it can carry a further request; nil when it was closed or never made.
+    package mutating func leave(keeping connection: Connection?) {
+        activeCount -= 1
+        if let connection { idle.append(connection) }
+    }
 
     /// An idle connection was closed.
     ///
@@ -106,4 +184,18 @@ package struct HostPool<Connection: AnyObject, Waiter: AnyObject> {
         idle.remove(at: index)
         return true
     }
+
+    /// A dial for shareable requests has begun in the place that a decision gave.
+    package mutating func add(_ dial: SharedDial) { dials.append(dial) }
+
+    /// A dial is over.
+    ///
+    /// - Parameter connection: takes the place over, and requests; nil when the place is given up with `leave`.
+    package mutating func remove(_ dial: SharedDial, for connection: SharedConnection?) {
+        dials.removeAll { $0 === dial }
+        if let connection { shared.append(connection) }
+    }
+
+    /// A shared connection takes no more requests. It keeps its place until `leave`.
+    package mutating func retire(_ connection: SharedConnection) { shared.removeAll { $0 === connection } }
 }

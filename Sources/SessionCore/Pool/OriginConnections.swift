@@ -25,8 +25,13 @@ final class OriginConnections {
     private var spare: [OriginRequest] = []
     private var toBegin: [OriginRequest] = []
     private var toContinue: [OriginRequest] = []
+    private var toServe: [HostEntry] = []
+    private var toFlush: [HTTP2ClientConnection] = []
     private var isWorkPlanned = false
-    private var isRetired = false
+    /// The HTTP/2 connections that exist, whether they take requests or not, at `HTTP2ClientConnection.slot`.
+    private var shared: [HTTP2ClientConnection] = []
+    /// No connection is kept behind the requests that it carries.
+    private(set) var isRetired = false
     private var isClosed = false
 
     // Idle connections of all hosts, in the order in which they became idle.
@@ -89,77 +94,120 @@ final class OriginConnections {
         return entries.entry(for: endpoint, limit: limit > 0 ? limit : .max, at: loop.now)
     }
 
-    /// Gives a request a place in its host's pool and a connection, or a place in the queue.
-    func enter(_ request: OriginRequest, _ endpoint: Endpoint) -> HostEntry {
-        let entry = entry(for: endpoint)
-        while true {
-            let isExclusive = request.isExclusive
-            switch entry.pool.enter(
-                request,
-                isUsable: { !isExclusive && $0.connection.endpoint.isSamePlace(as: endpoint) }
-            ) {
-            case .use(let connection):
-                unlink(connection)
-                guard mayUse(connection, for: endpoint) else {
-                    connection.close()
-                    entry.pool.giveUpPlace()
-                    continue
-                }
-                request.use(connection)
-            case .make:
-                request.connect()
-            case .replace(let connection):
-                unlink(connection)
-                connection.close()
-                request.connect()
-            case .wait:
-                request.didQueue()
-                // An HTTP/2 connection without exchanges counts as one in use: its place goes to the queue.
-                entry.idleHTTP2Connection?.discard()
+    /// Gives a request a connection, or a place in a queue.
+    func enter(_ request: OriginRequest, _ entry: HostEntry) {
+        let decision = entry.pool.enter(request)
+        carryOut(decision, for: request, entry)
+        if case .wait = decision { serve(entry) }
+    }
+
+    private func carryOut(_ decision: HostPool<OriginRequest>.Decision, for request: OriginRequest, _ entry: HostEntry)
+    {
+        switch decision {
+        case .use(let connection): use(connection, for: request, entry)
+        case .share(let connection):
+            guard let endpoint = request.endpoint, connection.mayCarry(endpoint, lifetime: connectionLifetime) else {
+                connection.retire()
+                return request.enterAgain()
             }
-            return entry
+            request.share(connection)
+        case .await(let dial): request.await(dial)
+        case .make: make(for: request, entry)
+        case .replace(let connection):
+            unlink(connection)
+            connection.close()
+            make(for: request, entry)
+        case .replaceShared(let connection):
+            connection.close(keepsPlace: true)
+            make(for: request, entry)
+        case .wait: request.didQueue()
         }
+    }
+
+    /// - Parameter connection: an idle one, which may have ended since.
+    private func use(_ connection: HTTP1Connection, for request: OriginRequest, _ entry: HostEntry) {
+        var next: HTTP1Connection? = connection
+        while let connection = next {
+            unlink(connection)
+            if let endpoint = request.endpoint, mayUse(connection, for: endpoint) { return request.use(connection) }
+            connection.close()
+            next = entry.pool.reuse(request)
+        }
+        request.connect()
     }
 
     private func mayUse(_ connection: HTTP1Connection, for endpoint: Endpoint) -> Bool {
         connection.connection.mayCarry(endpoint, lifetime: connectionLifetime) && connection.isSilent
     }
 
+    private func make(for request: OriginRequest, _ entry: HostEntry) {
+        guard request.isShareable, let endpoint = request.endpoint else { return request.connect() }
+        let dial = HTTP2Dial(endpoint, entry: entry, connections: self)
+        entry.pool.add(dial)
+        request.await(dial)
+        dial.start()
+    }
+
+    /// Serves the requests that wait for a connection to a host, as far as there are places and streams.
+    private func serve(_ entry: HostEntry) {
+        // A request that is served here may fail, and give its place to the next one.
+        guard entry.pool.isAwaited, !entry.isServing else { return }
+        entry.isServing = true
+        while let (request, decision) = entry.pool.next() { carryOut(decision, for: request, entry) }
+        entry.isServing = false
+    }
+
     /// A request has given its place up.
     ///
     /// - Parameter connection: its connection, if that can carry a further request.
     func leave(_ entry: HostEntry, keeping connection: HTTP1Connection?) {
-        var connection = connection
-        if let kept = connection, isRetired || !kept.connection.isYoung(lifetime: connectionLifetime) {
-            kept.close()
-            connection = nil
+        if let connection, !isRetired, connection.connection.isYoung(lifetime: connectionLifetime) {
+            entry.pool.leave(keeping: connection)
+            link(connection)
+        } else {
+            connection?.close()
+            entry.pool.leave(keeping: nil)
         }
-        let succession = entry.pool.leave(keeping: connection) { request, connection in
-            guard !request.isExclusive, let endpoint = request.endpoint else { return false }
-            return mayUse(connection, for: endpoint)
-        }
-        switch succession {
-        case .none: break
-        case .idle:
-            if let connection { link(connection) }
-        case .use(let request, let connection):
-            request.use(connection)
-        case .make(let request):
-            request.connect()
-        case .replace(let request, let connection):
-            connection.close()
-            request.connect()
-        }
+        serve(entry)
     }
 
-    func makeAttempt(to endpoint: Endpoint, owner: OriginRequest) -> ConnectionAttempt {
-        ConnectionAttempt(
-            endpoint,
-            offering: owner.applicationProtocols,
-            dialler: dialler,
-            context: context,
-            owner: owner
-        )
+    // MARK: HTTP/2
+
+    /// A dial has led to an HTTP/2 connection, which takes its place over.
+    func dialDidConnect(_ dial: HTTP2Dial, _ entry: HostEntry, _ connection: HTTP2ClientConnection) {
+        connection.slot = shared.count
+        shared.append(connection)
+        entry.pool.remove(dial, for: connection)
+    }
+
+    /// A dial has failed, was given up, or has led to a connection of HTTP/1.1.
+    func dialDidEnd(_ dial: HTTP2Dial, _ entry: HostEntry, keeping connection: HTTP1Connection?) {
+        entry.pool.remove(dial, for: nil)
+        if connection != nil {
+            for request in entry.pool.removeSharers() { request.enterAgain() }
+        }
+        leave(entry, keeping: connection)
+    }
+
+    /// An HTTP/2 connection is closed.
+    ///
+    /// - Parameter keepsPlace: its place was given to another connection.
+    func forget(_ connection: HTTP2ClientConnection, keepsPlace: Bool) {
+        let last = shared.removeLast()
+        if last !== connection {
+            shared[connection.slot] = last
+            last.slot = connection.slot
+        }
+        if !keepsPlace { leave(connection.entry, keeping: nil) }
+    }
+
+    /// - Parameter protocols: offered in the handshake (ALPN), the best first; none when empty.
+    func makeAttempt(
+        to endpoint: Endpoint,
+        offering protocols: [ApplicationProtocol],
+        owner: ConnectionAttemptOwner
+    ) -> ConnectionAttempt {
+        ConnectionAttempt(endpoint, offering: protocols, dialler: dialler, context: context, owner: owner)
     }
 
     // MARK: End of the turn
@@ -174,17 +222,35 @@ final class OriginConnections {
         planWork()
     }
 
+    /// There may be room for requests that wait; nghttp2 may be on the stack now.
+    func serveLater(_ entry: HostEntry) {
+        guard entry.pool.isAwaited else { return }
+        toServe.append(entry)
+        planWork()
+    }
+
+    func flushLater(_ connection: HTTP2ClientConnection) {
+        toFlush.append(connection)
+        planWork()
+    }
+
     private func planWork() {
         guard !isWorkPlanned, !isClosed else { return }
         isWorkPlanned = true
         loop.atEndOfTurn { [self] in
             isWorkPlanned = false
+            let serving = toServe
+            toServe.removeAll(keepingCapacity: true)
+            for entry in serving { serve(entry) }
             let beginning = toBegin
             toBegin.removeAll(keepingCapacity: true)
             for request in beginning { request.begin() }
             let continuing = toContinue
             toContinue.removeAll(keepingCapacity: true)
             for request in continuing { request.continueNow() }
+            let flushing = toFlush
+            toFlush.removeAll(keepingCapacity: true)
+            for connection in flushing { connection.flushNow() }
         }
     }
 
@@ -229,8 +295,8 @@ final class OriginConnections {
             discard(oldest)
             return true
         }
-        guard let idle = entries.idleHTTP2Connection else { return false }
-        idle.discard()
+        guard let idle = shared.first(where: \.isIdle) else { return false }
+        idle.close()
         return true
     }
 
@@ -255,6 +321,7 @@ final class OriginConnections {
         guard !isRetired else { return }
         isRetired = true
         closeSomeIdle()
+        for connection in shared { connection.retire() }
     }
 
     /// Ends the tasks of which nothing has been sent with `sessionInvalidated`, and from now on those that would be repeated:
@@ -278,6 +345,7 @@ final class OriginConnections {
         isClosed = true
         cancelAll()
         while let oldest = oldestIdle { discard(oldest) }
+        while let connection = shared.last { connection.close() }
         for request in spare { request.invalidate() }
         spare = []
         loop.remove(idleTimer)

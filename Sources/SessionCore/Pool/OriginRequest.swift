@@ -2,24 +2,49 @@ import HTTPCore
 import IOCore
 import ServerTrust
 
-/// One task's request on its way to the origin: it waits for a connection, goes out, brings the response, and is repeated once
-/// where that is safe (rule 57).
-final class OriginRequest: ConnectionAttemptOwner {
+/// The end of an exchange whose response is not complete.
+struct ExchangeEnding {
+    enum Cause {
+        /// The origin has not processed the request, by its own word, or never got it (RFC 9113, section 8.7).
+        case notProcessed
+        /// The origin wants the request over HTTP/1.1 (RFC 9113, section 7).
+        case http11Required
+        /// The connection has ended.
+        case connectionLost
+        /// The origin has ended this exchange alone.
+        case reset
+    }
+
+    var cause: Cause
+    /// Bytes of the response have come, be it a part of its head: the origin has acted on the request.
+    var hasBegunResponse: Bool
+    /// The error of the task, unless the request is sent again.
+    var error: SessionError
+}
+
+/// One task's request on its way to the origin: it waits for a connection, goes out over HTTP/1.1 or HTTP/2, brings the response,
+/// and is repeated once where that is safe (rule 57).
+final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     private enum Phase {
         /// No task.
         case idle
-        /// The host has as many connections as it may have: the request waits for a place.
+        /// The request enters the pool at the end of the turn.
+        case entering
+        /// The host has as many connections as it may have: the request waits for a place, or for a stream.
         case queued
+        /// The request waits for a dial, with others.
+        case awaiting(HTTP2Dial)
         /// The request has a place in the host's pool, and no connection at the moment.
         case placed
         case connecting(ConnectionAttempt)
         /// A connection is there; the request goes out at the end of the turn.
         case ready(HTTP1Connection)
         case exchanging(HTTP1Connection)
+        /// The same over HTTP/2, on a connection whose place is its own.
+        case promised(HTTP2ClientConnection)
+        case sharing(HTTP2OriginStream)
         /// The connection is a stream's own.
         case streaming
-        /// The stream has given its connection up, for requests over HTTP/1.1.
-        case handedOver(HTTP1Connection)
     }
 
     private(set) var task: LoopTask?
@@ -36,8 +61,15 @@ final class OriginRequest: ConnectionAttemptOwner {
 
     // The exchange, for repetition and metrics.
     private var isBodyTaken = false
+    /// The bytes of the request body so far, for a request that the server has not processed; empty when they are too many.
+    private var replay = ByteBuffer()
+    private var isReplayable = true
     private var isReused = false
     private var hasMadeRoom = false
+    /// The origin wants this request over HTTP/1.1.
+    private var isHTTP1Required = false
+    /// Shared connections that were made before have to be left out, in nanoseconds of the loop's clock.
+    private var freshSince: UInt64 = 0
     private var info: ConnectionInfo?
     private var connectionTimes: ConnectionTimes?
     private var attemptStart: Int64 = 0
@@ -53,6 +85,9 @@ final class OriginRequest: ConnectionAttemptOwner {
     private var requestContentBytes = 0
     private var responseHeadBytes = 0
     private var responseBodyBytes = 0
+
+    /// A body of up to so many bytes is kept for a repetition.
+    private static let replayLimit = 64 << 10
 
     init(_ connections: OriginConnections) {
         self.connections = connections
@@ -70,16 +105,22 @@ final class OriginRequest: ConnectionAttemptOwner {
         self.task = task
         reset()
         hasMadeRoom = false
+        isHTTP1Required = false
+        freshSince = 0
         start = 0
         let request = task.request
         clock = TransferClock(request.timeouts ?? request.endpoint.timeouts, taskStart: task.startedAt, now: loop.now)
         if task.isHeldBack { clock.suspend() }
         armTimer()
-        entry = connections.enter(self, request.endpoint)
+        let entry = connections.entry(for: request.endpoint)
+        self.entry = entry
+        connections.enter(self, entry)
     }
 
     private func reset() {
         isBodyTaken = false
+        isReplayable = true
+        replay.release()
         isReused = false
         info = nil
         connectionTimes = nil
@@ -98,24 +139,61 @@ final class OriginRequest: ConnectionAttemptOwner {
     var endpoint: Endpoint? { task?.request.endpoint }
 
     /// The request wants a connection of its own, for a stream.
-    var isExclusive: Bool { task?.stream != nil }
-    /// Offered in the handshake, the best first.
-    var applicationProtocols: [ApplicationProtocol] { task?.stream?.applicationProtocols ?? [.http1] }
+    private var isExclusive: Bool { task?.stream != nil }
 
-    // MARK: Connection
+    // MARK: Pool
 
-    /// The pool has no place for the request now.
+    var isShareable: Bool {
+        guard let entry, let task else { return false }
+        let endpoint = task.request.endpoint
+        guard endpoint.httpVersion == .http2, endpoint.scheme == .https else { return false }
+        return task.stream == nil && !isHTTP1Required && entry.maySpeakHTTP2(at: loop.now)
+    }
+
+    func canUse(_ connection: HTTP1Connection) -> Bool {
+        guard let endpoint, connection.connection.endpoint.isSamePlace(as: endpoint) else { return false }
+        return !isExclusive && !isShareable
+    }
+
+    func canShare(_ connection: HTTP2ClientConnection) -> Bool {
+        guard let endpoint, connection.connection.madeAt >= freshSince else { return false }
+        return connection.connection.endpoint.isSamePlace(as: endpoint)
+    }
+
+    func canAwait(_ dial: HTTP2Dial) -> Bool { dial.endpoint === endpoint }
+
+    /// The pool has no place and no stream for the request now.
     func didQueue() {
         phase = .queued
         enter(.queued)
     }
+
+    /// The request waits for a dial, with others.
+    func await(_ dial: HTTP2Dial) {
+        if case .queued = phase { start = task?.elapsed ?? 0 }
+        phase = .awaiting(dial)
+        enter(.connecting)
+        dial.join(self)
+    }
+
+    /// What the request has waited for does not suit it: it enters the pool again.
+    func enterAgain() {
+        phase = .entering
+        connections.beginLater(self)
+    }
+
+    // MARK: Connection
 
     /// Makes a connection.
     func connect() {
         guard let task else { return }
         if case .queued = phase { start = task.elapsed }
         phase = .placed
-        let attempt = connections.makeAttempt(to: task.request.endpoint, owner: self)
+        let attempt = connections.makeAttempt(
+            to: task.request.endpoint,
+            offering: task.stream?.applicationProtocols ?? [.http1],
+            owner: self
+        )
         attemptStart = task.elapsed
         phase = .connecting(attempt)
         enter(.connecting)
@@ -129,9 +207,30 @@ final class OriginRequest: ConnectionAttemptOwner {
         connections.beginLater(self)
     }
 
+    /// The same over HTTP/2, beside other requests.
+    func share(_ connection: HTTP2ClientConnection) {
+        if case .queued = phase { start = task?.elapsed ?? 0 }
+        if case .awaiting(let dial) = phase { noteTimes(of: dial) }
+        phase = .promised(connection)
+        connection.promise()
+        connections.beginLater(self)
+    }
+
     /// The end of the turn.
     func begin() {
-        guard case .ready(let connection) = phase, let task else { return }
+        switch phase {
+        case .entering:
+            guard let entry else { return }
+            guard !connections.isHandingBack else { return fail(.sessionInvalidated) }
+            connections.enter(self, entry)
+        case .ready(let connection): begin(on: connection)
+        case .promised(let connection): begin(on: connection)
+        case .idle, .queued, .awaiting, .placed, .connecting, .exchanging, .sharing, .streaming: break
+        }
+    }
+
+    private func begin(on connection: HTTP1Connection) {
+        guard let task else { return }
         isReused = connection.connection.isUsed
         info = connection.connection.info
         guard !isReused || connection.isSilent else { return connectAnew() }
@@ -143,6 +242,25 @@ final class OriginRequest: ConnectionAttemptOwner {
         connection.begin(self, task)
     }
 
+    private func begin(on connection: HTTP2ClientConnection) {
+        guard let task else { return }
+        connection.redeemPromise()
+        isReused = connection.connection.isUsed
+        info = connection.connection.info
+        let stream = HTTP2OriginStream(connection, limits: connections.headLimits)
+        phase = .sharing(stream)
+        enter(task.uploadEnded && task.upload.isEmpty ? .waiting : .sending)
+        task.delegate.taskDidConnect(task)
+        guard case .sharing = phase else { return connection.exchangeDidEnd() }
+        requestStart = task.elapsed
+        guard !stream.begin(self, task) else { return }
+        // The connection has been retired since it was chosen.
+        connection.exchangeDidEnd()
+        reset()
+        enter(.connecting)
+        enterAgain()
+    }
+
     /// The idle connection that was chosen has ended, or has brought bytes, in this turn.
     private func connectAnew() {
         closeConnection()
@@ -150,18 +268,11 @@ final class OriginRequest: ConnectionAttemptOwner {
         connect()
     }
 
-    /// The connection of a stream, on which nothing was sent, becomes one for requests over HTTP/1.1.
-    func handOver(_ connection: VerifiedConnection) {
-        guard case .streaming = phase, let entry else { return }
-        connection.isUsed = false
-        phase = .handedOver(HTTP1Connection(connection, entry: entry, connections: connections))
-    }
-
     /// Whether nothing of the request has gone out.
     var isUnsent: Bool {
         switch phase {
-        case .idle, .queued, .placed, .connecting, .ready: true
-        case .exchanging, .streaming, .handedOver: false
+        case .idle, .entering, .queued, .awaiting, .placed, .connecting, .ready, .promised: true
+        case .exchanging, .sharing, .streaming: false
         }
     }
 
@@ -186,16 +297,25 @@ final class OriginRequest: ConnectionAttemptOwner {
         phase = .placed
         guard failure.isDescriptorMissing else { return task.finish(failure.error) }
         guard !hasMadeRoom, connections.makeRoom() else {
-            return task.finish(
-                SessionError(
-                    .limitReached,
-                    "There is no descriptor for a connection to \(task.request.endpoint.host): as many are in use as the system "
-                        + "allows this process open files. Try again, or raise that limit (LimitNOFILE= or ulimit -n)."
-                )
-            )
+            return task.finish(.noDescriptor(for: task.request.endpoint.host))
         }
         hasMadeRoom = true
         connect()
+    }
+
+    /// The dial that the request has waited for has failed.
+    func dialDidFail(_ dial: HTTP2Dial, _ failure: ConnectionFailure) {
+        noteTimes(of: dial)
+        info = failure.info
+        phase = .entering
+        fail(failure.error)
+    }
+
+    /// The dial may have begun before the task.
+    private func noteTimes(of dial: HTTP2Dial) {
+        guard let task else { return }
+        connectionTimes = dial.times
+        attemptStart = Int64(dial.startedAt / 1000) - Int64(task.startedAt / 1000)
     }
 
     override func attemptNeedsClientIdentity(_ attempt: ConnectionAttempt) -> ClientIdentityDecision {
@@ -212,9 +332,14 @@ final class OriginRequest: ConnectionAttemptOwner {
 
     // MARK: Request
 
-    /// The number of bytes of the body that wait for the socket; chunk sizes and a head that waits count as well.
+    /// The number of bytes of the body that wait for the socket, or for flow-control credit; over HTTP/1.1 chunk sizes and a head
+    /// that waits count as well.
     var pendingBytes: Int {
-        if case .exchanging(let connection) = phase { min(connection.pendingBytes, requestContentBytes) } else { 0 }
+        switch phase {
+        case .exchanging(let connection): min(connection.pendingBytes, requestContentBytes)
+        case .sharing(let stream): stream.pendingBytes
+        default: 0
+        }
     }
 
     /// The task has bytes of the body, or takes bytes of the response again.
@@ -226,9 +351,13 @@ final class OriginRequest: ConnectionAttemptOwner {
 
     func continueNow() {
         isContinuePlanned = false
-        guard case .exchanging(let connection) = phase else { return }
-        clock.active(at: loop.now)
-        connection.proceed()
+        switch phase {
+        case .exchanging(let connection):
+            clock.active(at: loop.now)
+            connection.proceed()
+        case .sharing(let stream): stream.proceed()
+        default: break
+        }
     }
 
     func didWriteHead(byteCount: Int) { requestHeadBytes = byteCount }
@@ -240,6 +369,16 @@ final class OriginRequest: ConnectionAttemptOwner {
         isBodyTaken = true
         requestContentBytes += contentBytes
         requestBodyBytes += wireBytes
+    }
+
+    /// Keeps a piece of the body for a request that the server has not processed.
+    func keepForRepetition(_ bytes: borrowing Span<UInt8>) {
+        if isReplayable, replay.count + bytes.count <= Self.replayLimit {
+            replay.append(bytes)
+        } else {
+            isReplayable = false
+            replay.release()
+        }
     }
 
     @inline(__always)
@@ -281,10 +420,13 @@ final class OriginRequest: ConnectionAttemptOwner {
         if task.delegate.task(task, didReceive: bytes) == .pause { task.pausedByDelegate = true }
     }
 
-    /// The response is complete. A request that is still going out ends here: the rest of its body would go to nobody.
+    /// The last byte has come; the task may not have taken it yet.
+    func didReceiveLastByte() { responseEnd = task?.elapsed ?? responseEnd }
+
+    /// The response is complete. A request that is still going out ends here: the origin does not read the rest of its body.
     func didReceiveEnd(trailers: borrowing HTTPFields) {
         guard let task else { return }
-        responseEnd = task.elapsed
+        if responseEnd == TransactionMetrics.absent { responseEnd = task.elapsed }
         if trailers.count > 0 { task.delegate.task(task, didReceiveTrailers: copy trailers) }
         if self.task === task { task.finish(nil) }
     }
@@ -293,41 +435,56 @@ final class OriginRequest: ConnectionAttemptOwner {
 
     func fail(_ error: SessionError) { task?.finish(error) }
 
-    /// The connection has ended before the response was complete.
-    ///
-    /// - Parameters:
-    ///   - hasBegunResponse: bytes of the response have come, be it a part of its head: the origin has acted on the request.
-    ///   - why: what happened to the connection, in words for people.
-    ///   - reason: what the response lacks.
-    func connectionDidEnd(hasBegunResponse: Bool, why: String, reason: String) {
+    /// The exchange has ended before the response was complete: the request is sent again, or its task fails.
+    func exchangeDidEnd(_ ending: ExchangeEnding) {
         guard let task else { return }
-        let host = task.request.endpoint.host
-        let place = "\(host.authorityText):\(task.request.endpoint.port)"
-        guard isReused, !hasBegunResponse else {
-            return task.finish(
-                SessionError(
-                    .responseTruncated,
-                    hasBegunResponse
-                        ? "\(reason) (\(place): \(why))" : "\(place) closed the connection without a response: \(why)."
-                )
-            )
-        }
-        guard task.mayBeRepeated, task.request.method.isIdempotent, !isBodyTaken else {
-            return task.finish(
-                SessionError(
-                    .responseTruncated,
-                    "\(host) closed the kept connection while the \(task.request.method) request went out. "
-                        + "It is not sent again, because the origin may have acted on it; send it again if that is safe."
-                )
-            )
-        }
-        guard !connections.isHandingBack else { return task.finish(.sessionInvalidated) }
+        guard mayBeSentAgain(task, ending) else { return task.finish(ending.error) }
         task.wasRepeated = true
-        closeConnection()
-        reset()
-        start = task.elapsed
-        connect()
+        restoreBody(of: task)
+        guard !connections.isHandingBack else { return task.finish(.sessionInvalidated) }
+        switch ending.cause {
+        case .connectionLost: freshSince = loop.now
+        case .http11Required: isHTTP1Required = true
+        case .notProcessed, .reset: break
+        }
+        if case .sharing(let stream) = phase {
+            stream.detach()
+            reset()
+            start = task.elapsed
+            enter(.connecting)
+            // nghttp2 may be on the stack.
+            enterAgain()
+        } else {
+            closeConnection()
+            reset()
+            start = task.elapsed
+            connect()
+        }
     }
+
+    /// Rule 57: a request is sent again at most once, and only one that the origin has not processed, or that may be processed
+    /// twice.
+    private func mayBeSentAgain(_ task: LoopTask, _ ending: ExchangeEnding) -> Bool {
+        guard task.mayBeRepeated, !ending.hasBegunResponse else { return false }
+        return switch ending.cause {
+        case .notProcessed: !isBodyTaken || isReplayable
+        case .http11Required: !isBodyTaken
+        // The origin may have closed the kept connection before the request came.
+        case .connectionLost: isReused && task.request.method.isIdempotent && !isBodyTaken
+        case .reset: false
+        }
+    }
+
+    private func restoreBody(of task: LoopTask) {
+        guard !replay.isEmpty else { return }
+        var rest = ByteBuffer()
+        swap(&rest, &task.upload)
+        swap(&replay, &task.upload)
+        task.upload.append(rest.bytes)
+    }
+
+    /// Whether the connection has carried a request before this one.
+    var isOnReusedConnection: Bool { isReused }
 
     /// Closes the connection and keeps the place in the host's pool.
     private func closeConnection() {
@@ -335,7 +492,7 @@ final class OriginRequest: ConnectionAttemptOwner {
         case .ready(let connection), .exchanging(let connection):
             _ = connection.detach()
             connection.close()
-        case .idle, .queued, .placed, .connecting, .streaming, .handedOver: break
+        case .idle, .entering, .queued, .awaiting, .placed, .connecting, .promised, .sharing, .streaming: break
         }
         phase = .placed
     }
@@ -349,16 +506,19 @@ final class OriginRequest: ConnectionAttemptOwner {
         guard let entry else { return }
         self.entry = nil
         switch ended {
-        case .idle: break
+        case .idle, .entering: break
         case .queued:
             entry.pool.withdraw(self)
+        case .awaiting(let dial): dial.leave(self)
+        case .promised(let connection):
+            connection.redeemPromise()
+            connection.exchangeDidEnd()
+        case .sharing(let stream): stream.detach()
         case .placed, .streaming:
             connections.leave(entry, keeping: nil)
         case .connecting(let attempt):
             attempt.cancel()
             connections.leave(entry, keeping: nil)
-        case .handedOver(let connection):
-            connections.leave(entry, keeping: connection)
         case .ready(let connection), .exchanging(let connection):
             if connection.detach() {
                 connections.leave(entry, keeping: connection)
@@ -369,6 +529,7 @@ final class OriginRequest: ConnectionAttemptOwner {
         }
         info = nil
         connectionTimes = nil
+        replay.release()
     }
 
     // MARK: Time
@@ -397,7 +558,13 @@ final class OriginRequest: ConnectionAttemptOwner {
         case .wait(let deadline): loop.arm(timer, at: deadline)
         case .expired(let expiry):
             var isResolving = false
-            if case .connecting(let attempt) = phase { isResolving = attempt.isResolving }
+            switch phase {
+            case .connecting(let attempt): isResolving = attempt.isResolving
+            case .awaiting(let dial): isResolving = dial.isResolving
+            // A server that is silent here may be so for each request on this connection.
+            case .sharing(let stream): stream.connection.retire()
+            default: break
+            }
             task.finish(expiry.error(task.request.endpoint, isResolving: isResolving))
         }
     }
@@ -406,14 +573,18 @@ final class OriginRequest: ConnectionAttemptOwner {
 
     /// The evaluation of the server, also of one that was refused.
     var evaluation: TrustEvaluation? {
-        if case .connecting(let attempt) = phase, let evaluation = attempt.evaluation { return evaluation }
-        return info?.evaluation
+        switch phase {
+        case .connecting(let attempt): attempt.evaluation ?? info?.evaluation
+        case .awaiting(let dial): dial.evaluation ?? info?.evaluation
+        default: info?.evaluation
+        }
     }
 
     func collectMetrics(into metrics: inout TaskMetrics) {
         var transaction = TransactionMetrics()
         defer { metrics.transaction = transaction }
         if case .queued = phase { return }
+        if case .awaiting(let dial) = phase { noteTimes(of: dial) }
         transaction.fetchStart = start
         transaction.isReusedConnection = isReused
         var times = connectionTimes

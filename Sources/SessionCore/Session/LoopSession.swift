@@ -10,13 +10,6 @@ public import ServerTrust
 public final class LoopSession {
     package let loop: EventLoop
     let connections: OriginConnections
-    /// For endpoints that offer HTTP/2.
-    private(set) lazy var multiplexed = HTTP2ConnectionPool(
-        owner: self,
-        connections: connections,
-        configuration: configuration
-    )
-    private let configuration: SessionConfiguration
     /// nil for none.
     let cache: SessionCache?
     /// Of tasks that the cache has a part in, by the identifier of the task.
@@ -58,7 +51,6 @@ public final class LoopSession {
     ) throws(SessionError) {
         self.loop = loop
         self.cache = cache
-        self.configuration = configuration
         connections = try OriginConnections(loop: loop, configuration: configuration)
     }
 
@@ -105,24 +97,13 @@ public final class LoopSession {
         timeouts: TaskTimeouts? = nil,
         delegate: LoopStreamTaskDelegate
     ) -> LoopStreamTask {
-        makeStream(with: endpoint, applicationProtocols, timeouts, delegate, isLate: phase != .open)
-    }
-
-    /// The same for a connection that a task needs, which may have been there when the session was invalidated.
-    func makeStream(
-        with endpoint: Endpoint,
-        _ applicationProtocols: [ApplicationProtocol],
-        _ timeouts: TaskTimeouts?,
-        _ delegate: LoopStreamTaskDelegate,
-        isLate: Bool = false
-    ) -> LoopStreamTask {
         LoopStreamTask(
             endpoint: endpoint,
             applicationProtocols: applicationProtocols,
             timeouts: timeouts,
             delegate: delegate,
             session: self,
-            isLate: isLate
+            isLate: phase != .open
         )
     }
 
@@ -166,20 +147,17 @@ public final class LoopSession {
     package func retire() {
         guard phase == .open else { return }
         phase = .retired
-        multiplexed.handBack()
         connections.handBack()
         retireConnections()
     }
 
     private func retireConnections() {
         if count == 0 { becomeInvalid() } else { connections.retireConnections() }
-        multiplexed.retire()
     }
 
     /// Ends the tasks that are under way.
     package func cancelResumed() {
         for exchange in exchanges.values { exchange.task.cancel() }
-        multiplexed.cancelAll()
         connections.cancelAll()
     }
 

@@ -23,11 +23,9 @@ public final class LoopTask {
     private var machine = TaskMachine()
     /// Nanoseconds of the loop's clock at the resumption.
     private(set) var startedAt: UInt64 = 0
-    /// Sends the request over HTTP/1.1.
+    /// The request on its way to the origin.
     private var originRequest: OriginRequest?
-    /// In its place, for a request that needs both directions at once.
-    private var multiplexed: HTTP2Exchange?
-    /// In the place of both, where the session's cache has a part.
+    /// In its place, where the session's cache has a part.
     private var cached: CachedExchange?
     /// The response is a stored one.
     package var isAnsweredByCache = false
@@ -92,19 +90,13 @@ public final class LoopTask {
                 exchange.start()
             } else if request.cachePolicy == .returnCacheDataDontLoad {
                 manager.loop.atEndOfTurn { [self] in finish(.notStored) }
-            } else if request.endpoint.httpVersion == .http2, request.endpoint.scheme == .https, stream == nil,
-                manager.multiplexed.serves(request.endpoint)
-            {
-                let multiplexed = HTTP2Exchange(self, pool: manager.multiplexed)
-                self.multiplexed = multiplexed
-                multiplexed.resume()
             } else {
-                carryOverHTTP1()
+                // `start` may end the task before it returns.
+                manager.connections.start(self) { originRequest = $0 }
             }
         case .unpause:
             heldBack = false
             originRequest?.holdClock(false)
-            multiplexed?.holdClock(false)
             cached?.hold(false)
             receiveAgain()
         default:
@@ -118,15 +110,7 @@ public final class LoopTask {
         guard machine.suspend() == .pause else { return }
         heldBack = true
         originRequest?.holdClock(true)
-        multiplexed?.holdClock(true)
         cached?.hold(true)
-    }
-
-    /// Sends the request over HTTP/1.1, or makes the connection of a stream.
-    func carryOverHTTP1() {
-        multiplexed = nil
-        // `start` may end the task before it returns.
-        manager.connections.start(self) { originRequest = $0 }
     }
 
     /// Whether its owner has suspended it since it was started.
@@ -141,7 +125,7 @@ public final class LoopTask {
     // MARK: Request body
 
     /// How many bytes of the body wait to be sent; hold back when it grows large.
-    public var pendingBodyBytes: Int { upload.count + (multiplexed?.pendingBytes ?? originRequest?.pendingBytes ?? 0) }
+    public var pendingBodyBytes: Int { upload.count + (originRequest?.pendingBytes ?? 0) }
 
     /// How many bytes of the body have been handed to the connection.
     public var bodyBytesSent: Int64 { bodyBytesGiven - Int64(pendingBodyBytes) }
@@ -171,10 +155,7 @@ public final class LoopTask {
         wakeUpload()
     }
 
-    private func wakeUpload() {
-        if let multiplexed { return multiplexed.continueLater() }
-        originRequest?.continueLater()
-    }
+    private func wakeUpload() { originRequest?.continueLater() }
 
     // MARK: Response body
 
@@ -191,22 +172,11 @@ public final class LoopTask {
     private func receiveAgain() {
         guard !isReceivePaused else { return }
         originRequest?.continueLater()
-        multiplexed?.continueLater()
         cached?.continueLater()
     }
 
     /// Bytes have moved on the stream's connection.
     func streamDidMoveBytes() { originRequest?.didMoveBytes() }
-
-    /// The stream gives its connection up, for requests over HTTP/1.1.
-    func handOver(_ connection: VerifiedConnection) { originRequest?.handOver(connection) }
-
-    /// The metrics of the transaction as far as they are known.
-    var currentTransaction: TransactionMetrics {
-        var current = metrics
-        originRequest?.collectMetrics(into: &current)
-        return current.transaction
-    }
 
     /// The final head, on its way to the delegate.
     func received(_ head: borrowing ResponseHead) -> ResponseDisposition {
@@ -227,12 +197,6 @@ public final class LoopTask {
             bodyBytesGiven -= Int64(originRequest.pendingBytes)
             self.originRequest = nil
             manager.connections.finish(originRequest)
-        }
-        if let multiplexed {
-            multiplexed.collectMetrics(into: &metrics)
-            bodyBytesGiven -= Int64(multiplexed.pendingBytes)
-            self.multiplexed = nil
-            multiplexed.letGo()
         }
         if let cached {
             self.cached = nil
@@ -256,7 +220,6 @@ public final class LoopTask {
     /// before, and without TLS.
     public var evaluation: TrustEvaluation? {
         metrics.transaction.connection?.evaluation ?? originRequest?.evaluation
-            ?? multiplexed?.evaluation
             ?? cached?.evaluation ?? error?.evaluation
     }
 }

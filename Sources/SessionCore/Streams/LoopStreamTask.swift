@@ -2,7 +2,7 @@ import HTTPCore
 import IOCore
 public import ServerTrust
 
-/// A connection to an endpoint that carries whatever its owner sends: a tunnel's bytes, a WebSocket, HTTP/2.
+/// A connection to an endpoint that carries the bytes of its owner, of any kind: those of a tunnel, or of a WebSocket.
 ///
 /// It is dialled, proxied and judged like the connections of `LoopTask`: address rules, `resolve`, the session's proxy,
 /// `TaskTimeouts.connect`, and over TLS the security policy in the handshake, before any byte goes. It is never shared
@@ -92,12 +92,6 @@ public final class LoopStreamTask {
 
     /// The connection; nil before it stands. At the end, the one that was refused in its handshake, too.
     public var connectionInfo: ConnectionInfo? { connection?.info ?? task.metrics.transaction.connection }
-
-    /// The connection itself; nil before it stands, and at the end.
-    var verifiedConnection: VerifiedConnection? { connection }
-
-    /// The times of the connection, once it stands.
-    var connectionTimes: TransactionMetrics { task.currentTransaction }
 
     /// Microseconds from `resume`.
     package var elapsed: Int64 { task.elapsed }
@@ -209,18 +203,6 @@ public final class LoopStreamTask {
         guard self.connection != nil else { return }
         setInterest()
         if connection.hasBufferedBytes { planWork() }
-    }
-
-    /// Gives a connection up on which nothing has been sent, for requests over HTTP/1.1. The stream ends with it.
-    func handOver() {
-        if let connection, bytesSent == 0, bytesReceived == 0, output.isEmpty {
-            connection.want(reading: false, writing: false)
-            connection.user = nil
-            self.connection = nil
-            user = nil
-            task.handOver(connection)
-        }
-        task.cancel()
     }
 
     /// The task ends.

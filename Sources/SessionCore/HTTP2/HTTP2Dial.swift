@@ -1,0 +1,151 @@
+import IOCore
+import ServerTrust
+
+/// The making of a connection to an endpoint that may speak HTTP/2. The requests for the endpoint wait for it together; the one
+/// that has waited longest answers for the others when the handshake has a question.
+final class HTTP2Dial: ConnectionAttemptOwner, SharedPlace {
+    let endpoint: Endpoint
+    private let entry: HostEntry
+    private unowned let connections: OriginConnections
+    private let loop: EventLoop
+    private var requests: [OriginRequest] = []
+    private var attempt: ConnectionAttempt!
+    private var timer: LoopTimer!
+    /// The request whose delegate has refused a server that the policy accepts.
+    private var refusing: OriginRequest?
+    private var hasMadeRoom = false
+    private var isOver = false
+
+    init(_ endpoint: Endpoint, entry: HostEntry, connections: OriginConnections) {
+        self.endpoint = endpoint
+        self.entry = entry
+        self.connections = connections
+        loop = connections.loop
+        super.init()
+        timer = LoopTimer { [unowned self] in timerDidFire() }
+    }
+
+    /// Begins. The requests hear of the result later, never from within this call.
+    func start() {
+        attempt = connections.makeAttempt(to: endpoint, offering: [.http2, .http1], owner: self)
+        loop.arm(timer, after: endpoint.timeouts.connect)
+        attempt.start()
+    }
+
+    // MARK: Requests
+
+    var hasRoom: Bool {
+        !isOver && requests.count < min(HTTP2ClientConnection.streamLimit, entry.requestLimit(at: loop.now))
+    }
+
+    var isIdle: Bool { false }
+
+    /// When the attempt began, in nanoseconds of the loop's clock.
+    var startedAt: UInt64 { attempt.startedAt }
+    var times: ConnectionTimes { attempt.times }
+    var isResolving: Bool { attempt.isResolving }
+    /// The evaluation of the server, also of one that was refused.
+    var evaluation: TrustEvaluation? { attempt.evaluation }
+
+    func join(_ request: OriginRequest) { requests.append(request) }
+
+    /// A request waits no longer. Without requests the attempt is given up.
+    func leave(_ request: OriginRequest) {
+        requests.removeAll { $0 === request }
+        guard requests.isEmpty, !isOver else { return }
+        attempt.cancel()
+        end()
+        connections.dialDidEnd(self, entry, keeping: nil)
+    }
+
+    // MARK: Result
+
+    private func end() {
+        isOver = true
+        loop.remove(timer)
+    }
+
+    override func attemptDidConnect(_ attempt: ConnectionAttempt, _ connection: VerifiedConnection) {
+        end()
+        let waiting = requests
+        requests = []
+        guard connection.applicationProtocol == .http2 else {
+            // The connection is kept for requests over HTTP/1.1, those that have waited among them.
+            entry.didChooseHTTP1(at: loop.now)
+            connections.dialDidEnd(
+                self,
+                entry,
+                keeping: HTTP1Connection(connection, entry: entry, connections: connections)
+            )
+            for request in waiting { request.enterAgain() }
+            return
+        }
+        guard let shared = HTTP2ClientConnection(connection, entry: entry, connections: connections) else {
+            connection.close(isWhole: true)
+            let error = SessionError(.internal, "nghttp2 has no memory for a session.")
+            return fail(ConnectionFailure(error: error), waiting)
+        }
+        connections.dialDidConnect(self, entry, shared)
+        // The server may allow fewer streams than requests have waited.
+        for request in waiting { shared.hasRoom ? request.share(shared) : request.enterAgain() }
+        shared.start()
+        // It carries these requests and no more.
+        if connections.isRetired { shared.retire() }
+    }
+
+    override func attemptDidFail(_ attempt: ConnectionAttempt, _ failure: ConnectionFailure) {
+        if failure.isDescriptorMissing {
+            if !hasMadeRoom, connections.makeRoom() {
+                hasMadeRoom = true
+                return start()
+            }
+            return end(with: ConnectionFailure(error: .noDescriptor(for: endpoint.host)))
+        }
+        end(with: failure)
+    }
+
+    private func end(with failure: ConnectionFailure) {
+        end()
+        let waiting = requests
+        requests = []
+        fail(failure, waiting)
+    }
+
+    private func fail(_ failure: ConnectionFailure, _ waiting: [OriginRequest]) {
+        connections.dialDidEnd(self, entry, keeping: nil)
+        for request in waiting {
+            // A server that one task's delegate refuses may be accepted by another's.
+            if let refusing, refusing !== request {
+                request.enterAgain()
+            } else {
+                request.dialDidFail(self, failure)
+            }
+        }
+        refusing = nil
+    }
+
+    private func timerDidFire() {
+        guard !isOver else { return }
+        let expiry = TransferClock.Expiry(phase: .connecting, isTotal: false, limit: endpoint.timeouts.connect)
+        var failure = ConnectionFailure(error: expiry.error(endpoint, isResolving: isResolving))
+        failure.times = times
+        attempt.cancel()
+        end(with: failure)
+    }
+
+    // MARK: Handshake
+
+    override func attemptNeedsClientIdentity(_ attempt: ConnectionAttempt) -> ClientIdentityDecision {
+        requests.first?.attemptNeedsClientIdentity(attempt) ?? .none
+    }
+
+    override func attempt(_ attempt: ConnectionAttempt, mayTrust trust: ConnectionTrust) -> SessionError? {
+        guard let asked = requests.first, let refusal = asked.attempt(attempt, mayTrust: trust) else { return nil }
+        refusing = asked
+        return refusal
+    }
+
+    override func attempt(_ attempt: ConnectionAttempt, didEvaluate trust: ConnectionTrust) {
+        connections.didEvaluateTrust?(trust, endpoint)
+    }
+}

@@ -1,0 +1,203 @@
+import HTTP2Core
+import HTTPCore
+import IOCore
+
+/// One exchange on a stream of an `HTTP2ClientConnection`: over HTTP/2 what `HTTP1Connection` is over HTTP/1.1. Request and
+/// response may be under way at once.
+final class HTTP2OriginStream: HTTP2Stream {
+    let connection: HTTP2ClientConnection
+    /// The request under way. It ends the exchange with `detach`.
+    private unowned(unsafe) var request: OriginRequest?
+    private var section: ResponseSection
+    private var head = ResponseHead()
+    private var trailers: TrailerSection
+    private var hasHead = false
+    /// A head has come, be it an informational one: the server has acted on the request.
+    private var hasBegunResponse = false
+    private var isWhole = false
+    /// Bytes of the response that came while the task took nothing.
+    private var held = ByteBuffer()
+
+    /// The task is asked for more of the body when less than this waits.
+    private static let lowWater = 32 << 10
+
+    init(_ connection: HTTP2ClientConnection, limits: HeadLimits) {
+        self.connection = connection
+        section = ResponseSection(limits: limits)
+        trailers = TrailerSection(limits: limits)
+    }
+
+    // MARK: Request
+
+    /// Sends a request. Its response goes to `request`, until the exchange ends with `detach`.
+    ///
+    /// - Returns: false when the connection takes no more requests; nothing was sent then.
+    func begin(_ request: OriginRequest, _ task: LoopTask) -> Bool {
+        let endsStream = task.uploadEnded && task.upload.isEmpty && trailers(of: task) == nil
+        var headBytes = 0
+        let isSent = connection.request(self, endsStream: endsStream) { block in
+            headBytes = fill(&block, task.request)
+        }
+        guard isSent else { return false }
+        self.request = request
+        request.didWriteHead(byteCount: headBytes)
+        guard !endsStream else { return true }
+        moveBody(of: task)
+        if task.uploadEnded {
+            session?.endBody(self, trailers: trailers(of: task))
+        } else if output.isEmpty {
+            task.delegate.taskNeedsBodyData(task)
+        }
+        return true
+    }
+
+    /// - Returns: the size of the head as HTTP/1.1 would write it.
+    private func fill(_ block: inout HTTP2FieldBlock, _ request: borrowing SessionRequest) -> Int {
+        let authority = connection.authority
+        var method = ByteBuffer()
+        request.method.append(to: &method)
+        block.add(":method", method.bytes)
+        block.add(":scheme", "https")
+        block.add(":authority", authority.span)
+        block.add(":path", request.target.span)
+        block.add(request.fields)
+        // gRPC's servers ask for it, and a program that uses the library cannot write it itself.
+        if request.isRemoteCall, !request.fields.contains(.te) { block.add("te", "trailers") }
+        if case .bytes(let count) = request.bodyLength { block.add("content-length", Array("\(count)".utf8).span) }
+        var size = method.count + request.target.count + authority.count + 23
+        for index in 0..<request.fields.count { size += request.fields.line(at: index).count + 2 }
+        return size
+    }
+
+    /// Trailers go only to servers whose client expects them in both directions: many others (nginx among them) end the
+    /// connection at a second field block of a request.
+    private func trailers(of task: LoopTask) -> HTTPFields? {
+        task.request.isFullDuplex && !task.uploadTrailers.isEmpty ? task.uploadTrailers : nil
+    }
+
+    /// The number of bytes that wait for the server's flow-control credit.
+    var pendingBytes: Int { output.count }
+
+    /// The task has bytes of the body, or takes bytes of the response again.
+    func proceed() {
+        guard let task = request?.task else { return }
+        if !isClosed {
+            moveBody(of: task)
+            session?.resume(self)
+            if task.uploadEnded { session?.endBody(self, trailers: trailers(of: task)) }
+        }
+        deliverHeld()
+    }
+
+    private func moveBody(of task: LoopTask) {
+        guard !task.upload.isEmpty else { return }
+        var piece = ByteBuffer()
+        swap(&piece, &task.upload)
+        request?.keepForRepetition(piece.bytes)
+        request?.didTakeBody(contentBytes: piece.count, wireBytes: piece.count)
+        request?.didMoveBytes()
+        if output.isEmpty { swap(&output, &piece) } else { output.append(piece.bytes) }
+    }
+
+    override func hasRoom() {
+        guard let request, let task = request.task else { return }
+        request.didMoveBytes()
+        if output.count < Self.lowWater, !task.uploadEnded { task.delegate.taskNeedsBodyData(task) }
+    }
+
+    override func didEnd() { request?.didSendRequest() }
+
+    // MARK: Response
+
+    override func didReceiveField(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) -> Bool {
+        guard request != nil else { return true }
+        return hasHead
+            ? trailers.append(name: name, value: value) : section.append(name: name, value: value, into: &head)
+    }
+
+    override func didReceiveHead(endsStream: Bool) -> Bool {
+        guard let request, let task = request.task else { return true }
+        if hasHead {
+            request.didMoveBytes()
+            return endsStream
+        }
+        hasBegunResponse = true
+        if let fault = section.conclude(answering: task.request.method, into: &head) {
+            request.fail(SessionError(.responseInvalid, "\(fault.message) (rule \(fault.rule))"))
+        } else if head.isInterim {
+            request.didReceiveInformational(head)
+        } else if head.status == 101 {
+            request.fail(SessionError(.responseInvalid, "The origin switched protocols, which HTTP/2 cannot."))
+        } else {
+            hasHead = true
+            request.didReceiveHead(head)
+        }
+        return true
+    }
+
+    override func didReceiveData(_ bytes: borrowing Span<UInt8>) {
+        guard let request, let task = request.task else { return connection.consume(self, bytes.count) }
+        request.didMoveBytes()
+        if task.isReceivePaused || !held.isEmpty { return held.append(bytes) }
+        request.didReceiveBody(bytes)
+        // Credit for bytes that were taken: a task that pauses has the window to fill, and no more.
+        connection.consume(self, bytes.count)
+    }
+
+    private func deliverHeld() {
+        guard let request, request.task?.isReceivePaused == false else { return }
+        if !held.isEmpty {
+            var piece = ByteBuffer()
+            swap(&piece, &held)
+            request.didReceiveBody(piece.bytes)
+            connection.consume(self, piece.count)
+        }
+        if isWhole, held.isEmpty { self.request?.didReceiveEnd(trailers: trailers.fields) }
+    }
+
+    override func didReceiveEnd() {
+        guard let request else { return }
+        isWhole = true
+        request.didReceiveLastByte()
+        if held.isEmpty { request.didReceiveEnd(trailers: trailers.fields) }
+    }
+
+    // MARK: The end
+
+    override func didClose(_ code: HTTP2ErrorCode, byPeer: Bool) {
+        defer { connection.exchangeDidEnd() }
+        guard let request, !isWhole, let endpoint = request.endpoint else { return }
+        let place = "\(endpoint.host.authorityText):\(endpoint.port)"
+        if !byPeer, connection.loss == nil, code != .refusedStream {
+            return request.fail(
+                SessionError(.responseInvalid, "The answer of \(place) breaks the rules of HTTP/2 (\(code.name)).")
+            )
+        }
+        let why = connection.loss ?? "it reset the stream (\(code.name))"
+        let cause: ExchangeEnding.Cause =
+            switch code {
+            case .refusedStream: .notProcessed
+            case .http11Required: .http11Required
+            default: connection.loss == nil ? .reset : .connectionLost
+            }
+        request.exchangeDidEnd(
+            ExchangeEnding(
+                cause: cause,
+                hasBegunResponse: hasBegunResponse,
+                error: SessionError(
+                    .responseTruncated,
+                    hasHead ? "\(place) broke off its answer: \(why)." : "\(place) gave no answer: \(why)."
+                )
+            )
+        )
+    }
+
+    /// The request needs the stream no longer: a response or a request that is still under way is broken off.
+    func detach() {
+        guard request != nil else { return }
+        request = nil
+        connection.consume(self, held.count)
+        held.release()
+        if !hasEnded || !peerHasEnded { session?.reset(self, .cancel) }
+    }
+}
