@@ -30,7 +30,7 @@ BUILD_PACKAGES := libssl-dev libcurl4-openssl-dev libidn2-dev libpsl-dev libnght
 # What the README's requests to the running proxy need.
 RUN_PACKAGES := curl:curl python3:python3
 TEST_PACKAGES := nginx:nginx openssl:openssl curl:curl python3:python3 git:git ps:procps \
-    ip:iproute2 unshare:util-linux nghttp:nghttp2-client python3-grpcio \
+    ip:iproute2 unshare:util-linux nghttp:nghttp2-client nghttpd:nghttp2-server python3-grpcio \
     python3-h2 python3-websockets wget:wget script:bsdutils
 # The real clients that the proxy is tried with: those that are there are run, .ci/run wants all.
 CLIENT_PACKAGES := wget:wget node:nodejs javac:default-jdk-headless dpkg-deb:dpkg python3-requests python3-httpx \

@@ -14,6 +14,8 @@ KEPT_HOST = "bench.test"
 CLOSING_HOST = "once.bench.test"
 # A third name in the certificate, for whoever wants it.
 OTHER_HOST = "other.bench.test"
+# Servers of others for files, over HTTP/2.
+FILE_HOSTS = ("nginx.bench.test", "nghttpd.bench.test")
 SIZES = {"1k": 1024, "100k": 100 * 1024, "1g": 1024 ** 3}
 
 CONFIGURATION = """\
@@ -83,8 +85,9 @@ class Certificates:
                  "-addext", "keyUsage=critical,keyCertSign,cRLSign")
         _openssl("req", *new_key, "-keyout", str(folder / "leaf.key"), "-out", str(request),
                  "-subj", f"/CN={KEPT_HOST}")
+        names = (KEPT_HOST, CLOSING_HOST, OTHER_HOST, *FILE_HOSTS)
         extensions.write_text(
-            f"subjectAltName=DNS:{KEPT_HOST},DNS:{CLOSING_HOST},DNS:{OTHER_HOST}\nbasicConstraints=critical,CA:FALSE\n"
+            f"subjectAltName={','.join(f'DNS:{name}' for name in names)}\nbasicConstraints=critical,CA:FALSE\n"
             "keyUsage=critical,digitalSignature\nextendedKeyUsage=serverAuth\n"
             "subjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid\n")
         _openssl("x509", "-req", "-in", str(request), "-CA", str(self.ca), "-CAkey", str(folder / "ca.key"),

@@ -1,6 +1,6 @@
 """100,000 mixed exchanges through pinproxy, every byte of both directions compared.
 
-Clients speak HTTP/1.1 and HTTP/2, origins too. GET, HEAD, POST and PUT, with lengths and chunked, from nothing to some MB,
+Clients speak HTTP/1.1 and HTTP/2, origins too; nginx and nghttpd are among them. GET, HEAD, POST and PUT, with lengths and chunked, from nothing to some MB,
 with trailers, ranges and codings, answers from the cache, origins that break off; meanwhile the pins change, and one
 proxy makes way for the next on the same port. All of it follows from numbers: `--first N --requests 1` repeats one.
 """
@@ -15,6 +15,7 @@ import logging
 import os
 import random
 import re
+import shutil
 import signal
 import ssl
 import sys
@@ -25,16 +26,68 @@ from pathlib import Path
 
 import kernel_log
 import verify_origin
-from origin import Certificates, OTHER_HOST
+from origin import Certificates, FILE_HOSTS, OTHER_HOST
 from pinned import PinnedProxy, server_context
 from processes import BenchError, Server, free_port, progress, raise_descriptor_limit
 from verify_client import Asked, Http1Client, Http2Client, check
-from verify_plan import FAULTY_HOST, HOSTS, path_of, plan_of
+from verify_plan import FAULTY_HOST, HOSTS, files, path_of, plan_of
 
 PATIENCE = 60
 TIMEOUTS = {"connect": "10s", "head": "10s", "firstByte": "20s", "stall": "20s", "idle": "60s", "drain": "30s"}
 STREAMS = 8
 SHOWN = 20
+NGINX = """\
+{user}
+daemon off;
+worker_processes 1;
+pid {folder}/nginx.pid;
+error_log {folder}/error.log warn;
+events {{ worker_connections 1024; }}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
+    ssl_certificate {certificates}/leaf.pem;
+    ssl_certificate_key {certificates}/leaf.key;
+    # Connections end again and again, with a GOAWAY amid the load.
+    keepalive_requests 200;
+    server {{
+        listen 127.0.0.1:{port} ssl http2;
+        root {files};
+        error_page 405 =200 $uri;
+    }}
+}}
+"""
+
+
+class FileServers:
+    """nginx and nghttpd with the same files, over HTTP/2."""
+
+    def __init__(self, folder: Path, certificates: Certificates) -> None:
+        missing = [name for name in ("nginx", "nghttpd") if shutil.which(name) is None]
+        if missing:
+            raise BenchError(f"{' and '.join(missing)} not found: apt-get install nginx nghttp2-server")
+        folder.mkdir()
+        for plan in files():
+            file = folder / plan.path.removeprefix("/")
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(plan.whole_answer())
+        self.ports = [free_port(), free_port()]
+        (folder / "nginx.conf").write_text(NGINX.format(
+            user="user root;" if os.geteuid() == 0 else "", folder=folder, certificates=certificates.folder,
+            port=self.ports[0], files=folder))
+        keys = [str(certificates.folder / name) for name in ("leaf.key", "leaf.pem")]
+        self.servers = [
+            Server("nginx", ["nginx", "-e", str(folder / "error.log"), "-c", str(folder / "nginx.conf")],
+                   folder / "error.log"),
+            Server("nghttpd", ["nghttpd", "-a", "127.0.0.1", "-d", str(folder), "-m", "100", str(self.ports[1]), *keys],
+                   folder / "nghttpd.log")]
+        for server, port in zip(self.servers, self.ports):
+            server.wait_until_listening([port])
+
+    def stop(self) -> None:
+        for server in self.servers:
+            server.stop()
 
 
 class Stage:
@@ -47,6 +100,7 @@ class Stage:
         self.differences.touch()
         self.origins = [verify_origin.start(server_context(self.certificates), is_http2, self.differences)
                         for is_http2 in (False, True, False)]
+        self.files = FileServers(folder / "files", self.certificates)
         self.port = free_port()
         ports = [port for _, port in self.origins]
         self.pins = folder / "own-pins"
@@ -58,6 +112,8 @@ class Stage:
             "cache": {"memory": "16MB"},
             "hosts": {host: {"resolve": f"127.0.0.1:{port}"}
                       for host, port in zip((*HOSTS, FAULTY_HOST), ports)}}
+        for host, port in zip(FILE_HOSTS, self.files.ports):
+            self.settings["hosts"][host] = {"resolve": f"127.0.0.1:{port}", "httpVersion": "2"}
         self.settings["hosts"][OTHER_HOST]["httpVersion"] = "2"
         self.proxy = PinnedProxy(binary, folder, self.certificates, ports[0], settings=self.settings, timeouts=TIMEOUTS)
         self.watches = [kernel_log.Watch(self.proxy.pid)]
@@ -68,7 +124,7 @@ class Stage:
                 {"spki-sha256": base64.b64encode(random.randbytes(32)).decode(), "backup": True}]
         beside = self.pins / "pins.new"
         beside.write_text(json.dumps({"version": 1, "pinnedDomains": {
-            host: {"pins": pins} for host in (*HOSTS, FAULTY_HOST)}}))
+            host: {"pins": pins} for host in (*HOSTS, FAULTY_HOST, *FILE_HOSTS)}}))
         beside.rename(self.pins / "pins.json")
 
     async def reload(self) -> None:
@@ -111,6 +167,7 @@ class Stage:
         self.ended.append(self.proxy.server)
         for process, _ in self.origins:
             process.terminate()
+        self.files.stop()
 
     def told_of(self, path: str) -> list[str]:
         """What the task log says of it."""
@@ -133,10 +190,10 @@ class Load:
 
     async def play(self, client) -> None:
         for number in self.numbers:
-            plan = plan_of(path_of(number, self.wanted.known))
+            plan = plan_of(path_of(number))
             # A faulty answer must not have been stored.
             for _ in range(2 if plan.fault is not None and number % 4 == 0 else 1):
-                asked = Asked.of(plan, number, self.wanted.trailers)
+                asked = Asked.of(plan, number)
                 try:
                     received = await asyncio.wait_for(client.exchange(asked), PATIENCE)
                     if number == self.wanted.spoil:
@@ -145,7 +202,8 @@ class Load:
                 except asyncio.TimeoutError:
                     fault = f"no answer for {PATIENCE} s"
                 self.tally[f"{client.name} {asked.method} {plan.kind}{' part' if asked.range else ''}"] += 1
-                self.tally["to an origin of HTTP/2" if plan.host == OTHER_HOST else "to an origin of HTTP/1.1"] += 1
+                self.tally[f"to {plan.host}" if plan.host in FILE_HOSTS else "to an origin of HTTP/2" if plan.host == OTHER_HOST
+                           else "to an origin of HTTP/1.1"] += 1
                 self.bytes["sent"] += plan.sent_size
                 self.bytes["received"] += len(received.body)
                 if fault is not None:
@@ -203,11 +261,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=48, help="exchanges at a time")
     parser.add_argument("--reloads", type=int, default=40)
     parser.add_argument("--drains", type=int, default=4, help="successors on the same port")
-    parser.add_argument("--trailers", action="store_true",
-                        help="each request takes trailers: origins of HTTP/2 are asked without libcurl")
     parser.add_argument("--spoil", type=int, help="changes the last byte of that exchange's answer: it has to be found")
-    parser.add_argument("--known", action="store_true",
-                        help="RST_STREAM with NO_ERROR amid a body, too, which libcurl takes for its end")
     wanted = parser.parse_args()
     raise_descriptor_limit()
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)

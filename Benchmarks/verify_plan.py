@@ -2,6 +2,7 @@
 
 /plain/N      GET, HEAD, POST or PUT; nothing is stored        /range/N   a part of a body
 /cached/K     stored; fresh for a second or a minute           /fault/N.K the origin breaks off, lies or sends garbage
+/file/K?N     a file of nginx or nghttpd over HTTP/2; /file/K.post?N asks nginx with a POST whose body is empty
 """
 from __future__ import annotations
 
@@ -10,17 +11,16 @@ import gzip
 import random
 from dataclasses import dataclass, field
 
-from origin import CLOSING_HOST, KEPT_HOST, OTHER_HOST
+from origin import CLOSING_HOST, FILE_HOSTS, KEPT_HOST, OTHER_HOST
 
 # The origin of HTTP/1.1, that of HTTP/2, and the one of HTTP/1.1 whose connections come to harm.
 HOSTS = (KEPT_HOST, OTHER_HOST)
 FAULTY_HOST = CLOSING_HOST
 CACHED = 200
+FILES = 60
 # Faults that end an origin's connection, and faults that an origin of HTTP/2 can have in one stream alone.
 CONNECTION_FAULTS = ("cut", "cut-chunks", "bad-chunks", "reset", "reset-early", "silence", "half-head", "two-lengths", "garbage")
-STREAM_FAULTS = ("reset-stream", "longer", "shorter", "reset-early")
-# Those that libcurl takes for the end of a whole answer (`--known` asks for them).
-KNOWN_FAULTS = ("reset-no-error",)
+STREAM_FAULTS = ("reset-stream", "longer", "shorter", "reset-early", "reset-no-error")
 
 Fields = list[tuple[str, str]]
 
@@ -56,7 +56,7 @@ class Plan:
 
     def whole_answer(self) -> bytes:
         """What the resource holds, coded as it goes over the wire."""
-        whole = content(f"answer {self.path}", self.size, self.is_text)
+        whole = content(f"answer {self.path.partition('?')[0]}", self.size, self.is_text)
         return gzip.compress(whole, 1, mtime=0) if self.is_packed else whole
 
     def entity_tag(self) -> str:
@@ -94,7 +94,7 @@ def _fields(generator: random.Random, prefix: str, most: int) -> Fields:
             for place in range(generator.randrange(most))]
 
 
-def path_of(number: int, with_known: bool = False) -> str:
+def path_of(number: int) -> str:
     """The path of an exchange by its number; of those that are stored several have the same."""
     generator = random.Random(f"path {number}")
     kind = generator.random()
@@ -105,12 +105,20 @@ def path_of(number: int, with_known: bool = False) -> str:
     if kind < 0.45:
         if generator.random() < 0.6:
             return f"/fault/{number}.{generator.choice(CONNECTION_FAULTS)}"
-        return f"/fault/{number}.h2-{generator.choice(STREAM_FAULTS + (KNOWN_FAULTS if with_known else ()))}"
+        return f"/fault/{number}.h2-{generator.choice(STREAM_FAULTS)}"
+    if kind < 0.65:
+        return f"/file/{generator.randrange(FILES)}{generator.choice(('', '', '.post'))}?{number}"
     return f"/plain/{number}"
+
+
+def files() -> list[Plan]:
+    """What the servers for files have to offer."""
+    return [plan_of(f"/file/{number}{method}") for number in range(FILES) for method in ("", ".post")]
 
 
 @functools.lru_cache(maxsize=1024)
 def plan_of(path: str) -> Plan:
+    path, _, number = path.partition("?")
     generator = random.Random(f"plan {path}")
     kind = path.split("/")[1]
     plan = Plan(path, kind, generator.choice(HOSTS))
@@ -119,7 +127,16 @@ def plan_of(path: str) -> Plan:
     plan.is_text = generator.random() < 0.5
     plan.is_packed = plan.is_text and generator.random() < 0.4
     plan.answer_is_chunked = generator.random() < 0.4
-    if kind == "plain":
+    if kind == "file":
+        plan.host = FILE_HOSTS[0 if path.endswith(".post") else generator.randrange(2)]
+        plan.fields, plan.answer_fields, plan.is_packed, plan.answer_is_chunked = [], [], False, False
+        # About the window of a stream, often.
+        plan.size = generator.choice((0, 1, 16_384, 39_849, 40_000, 65_535, 65_536, 131_072, 300_000))
+        if path.endswith(".post"):
+            plan.method, plan.is_chunked = "POST", True
+        # No two are the same to the cache.
+        plan.path += f"?{number}" if number else ""
+    elif kind == "plain":
         plan.method = generator.choices(("GET", "HEAD", "POST", "PUT"), (5, 1, 2, 2))[0]
         plan.size = _size(generator)
         if plan.has_sent_body:

@@ -193,7 +193,7 @@ struct FullDuplexTests {
         #expect(origin.applicationBytes == 0)
     }
 
-    @Test("a server without HTTP/2 is served by libcurl, and not asked again")
+    @Test("a server without HTTP/2 is asked over HTTP/1.1, and not for HTTP/2 again")
     func fallback() throws {
         let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host), protocols: ["http/1.1"]) {
             connection in
@@ -209,8 +209,8 @@ struct FullDuplexTests {
         #expect(origin.connections.count == before)
     }
 
-    @Test("requests that libcurl carries go on beside them, to the same server")
-    func besideLibcurl() throws {
+    @Test("requests one after another and at once share the connection")
+    func manyOnOne() throws {
         let origin = try origin { script, _ in try Self.answerAll(script) }
         let session = try TestSession()
         let endpoint = try endpoint(origin)

@@ -1,3 +1,4 @@
+import Glibc
 import HTTPCore
 import IOCore
 import TestSupport
@@ -173,6 +174,171 @@ struct HTTP2OriginBehaviourTests {
         try session.run(until: "60 responses") { delegates.allSatisfy(\.isComplete) }
         #expect(delegates.allSatisfy { $0.error == nil && $0.head?.status == 204 })
         #expect(origin.connections.count == 1)
+    }
+
+    @Test("after how many requests a server ends a connection is learned: later connections get no more")
+    func requestsOfConnection() throws {
+        let limit = 20
+        let counts = Monitor<[Int: Int]>([:])
+        let origin = try origin { connection in
+            let script = try HTTP2Script(connection)
+            var count = 0
+            while let request = try script.nextRequest() {
+                count += 1
+                let number = count
+                counts.with { $0[connection.number] = number }
+                // A request above the limit gets no response: it is left out by the GOAWAY.
+                if count <= limit { try script.head(204, stream: request.stream, ends: true) }
+                if count == limit { try Self.goAway(script, last: request.stream) }
+            }
+        }
+        let session = try TestSession()
+        let endpoint = try endpoint(origin)
+        for _ in 0..<15 {
+            let delegates = (0..<8).map { _ in RecordingDelegate() }
+            for delegate in delegates { try session.start(delegate, endpoint, .post) }
+            try session.run(until: "8 responses") { delegates.allSatisfy(\.isComplete) }
+            #expect(delegates.allSatisfy { $0.error == nil && $0.head?.status == 204 })
+        }
+        let later = counts.with { counts in counts.filter { $0.key > 0 }.map(\.value) }
+        #expect(later.count >= 5 && later.allSatisfy { $0 <= limit }, "\(later)")
+    }
+
+    @Test(
+        "a body of 64 KB is kept for a request that was left out, a longer one is not",
+        arguments: [(64 << 10, true), ((64 << 10) + 1, false)]
+    )
+    func keptBody(size: Int, isRepeated: Bool) throws {
+        let bodies = Monitor<[[UInt8]]>([])
+        let origin = try origin { connection in
+            let script = try HTTP2Script(connection)
+            if connection.number == 0 {
+                _ = try script.nextRequest()
+                try Self.goAway(script, last: 0)
+                return connection.readToEnd()
+            }
+            guard let request = try script.nextRequest() else { return }
+            try script.send(.windowUpdate, stream: 0, [0, 1, 0, 0])
+            try script.send(.windowUpdate, stream: request.stream, [0, 1, 0, 0])
+            var body: [UInt8] = []
+            var ends = request.endsStream
+            while !ends, let frame = try script.next() {
+                if frame.kind == .data { body += frame.payload }
+                ends = frame.endsStream
+            }
+            let whole = body
+            bodies.with { $0.append(whole) }
+            try script.head(201, stream: request.stream, ends: true)
+            connection.readToEnd()
+        }
+        let session = try TestSession()
+        let delegate = RecordingDelegate()
+        let task = try session.start(delegate, endpoint(origin), .put, bodyLength: .bytes(size))
+        let body = patternBytes(size)
+        task.send(body.span)
+        task.finishSending()
+        try session.finish(delegate)
+        let arrived = bodies.with { $0 }
+        #expect(arrived == (isRepeated ? [body] : []))
+        #expect(isRepeated ? delegate.head?.status == 201 : delegate.error?.code == .responseTruncated)
+    }
+
+    @Test("a request that gets no stream within timeouts.queue fails, and the connection goes on")
+    func queueLimit() throws {
+        let gate = Gate()
+        let origin = try origin { connection in
+            let script = try HTTP2Script(connection, streamLimit: 1)
+            guard let first = try script.nextRequest() else { return }
+            try gate.pass()
+            try script.head(204, stream: first.stream, ends: true)
+            while let next = try script.nextRequest() { try script.head(204, stream: next.stream, ends: true) }
+        }
+        defer { gate.open() }
+        let session = try TestSession()
+        var timeouts = TaskTimeouts()
+        timeouts.queue = .milliseconds(200)
+        let endpoint = try TestSession.endpoint(
+            port: origin.port,
+            httpVersion: .http2,
+            timeouts: timeouts,
+            connectionLimit: 1
+        )
+        // The server's limit is known behind its first bytes.
+        let held = RecordingDelegate()
+        try session.start(held, endpoint)
+        let limit = { session.manager.connections.entry(for: endpoint).pool.waiters }
+        try session.run(until: "the connection") { held.calls.contains(.connected) }
+        var late: [RecordingDelegate] = []
+        try session.run(until: "a request that waits for a stream") {
+            guard limit().isEmpty else { return true }
+            late.append(RecordingDelegate())
+            try session.start(late[late.count - 1], endpoint)
+            return !limit().isEmpty
+        }
+        let waiting = late[late.count - 1]
+        try session.finish(waiting)
+        #expect(waiting.error?.code == .limitReached && waiting.error?.details.contains("timeouts.queue") == true)
+        gate.open()
+        try session.run(until: "the others") { held.isComplete && late.allSatisfy(\.isComplete) }
+        #expect(held.error == nil && held.head?.status == 204)
+        #expect(try session.get(endpoint).error == nil)
+        #expect(origin.connections.count == 1)
+    }
+
+    @Test(
+        "requests that wait for a dial may leave it; it fails by its own limit, and is given up with the last of them"
+    )
+    func sharedDial() throws {
+        let (listener, port) = try TestSocket.listen()
+        defer { close(listener) }
+        var timeouts = TaskTimeouts()
+        timeouts.connect = .milliseconds(300)
+        let session = try TestSession()
+        let endpoint = try TestSession.endpoint(port: port, httpVersion: .http2, timeouts: timeouts)
+        let delegates = (0..<3).map { _ in RecordingDelegate() }
+        let tasks = try delegates.map { try session.start($0, endpoint) }
+        let pool = { session.manager.connections.entry(for: endpoint).pool }
+        #expect(pool().activeCount == 1 && pool().waiters.isEmpty)
+        session.settle()
+        tasks[0].cancel()
+        #expect(delegates[0].error?.code == .cancelled && pool().activeCount == 1)
+        try session.finish(delegates[1], delegates[2])
+        for delegate in delegates[1...] {
+            #expect(delegate.error?.code == .connectTimeout)
+            #expect(delegate.error?.details.contains("timeouts.connect") == true)
+        }
+        #expect(pool().isEmpty)
+        let last = RecordingDelegate()
+        let task = try session.start(last, endpoint)
+        session.settle()
+        #expect(pool().activeCount == 1)
+        task.cancel()
+        #expect(pool().isEmpty)
+    }
+
+    @Test("an idle connection is closed when a descriptor is needed, and one that carries something is not")
+    func missingDescriptor() throws {
+        let gate = Gate()
+        let origin = try origin { connection in
+            let script = try HTTP2Script(connection)
+            while let request = try script.nextRequest() {
+                if connection.number == 1 { try gate.pass() }
+                try script.head(204, stream: request.stream, ends: true)
+            }
+        }
+        defer { gate.open() }
+        let session = try TestSession()
+        let endpoint = try endpoint(origin)
+        #expect(try session.get(endpoint).error == nil)
+        #expect(session.manager.connections.makeRoom())
+        #expect(session.manager.connections.entry(for: endpoint).pool.isEmpty)
+        let delegate = RecordingDelegate()
+        try session.start(delegate, endpoint)
+        try session.run(until: "the request") { delegate.calls.contains(.connected) }
+        #expect(!session.manager.connections.makeRoom())
+        gate.open()
+        try session.finish(delegate)
+        #expect(delegate.error == nil && origin.connections.count == 2)
     }
 
     @Test("requests with and without TE: trailers share a connection")
