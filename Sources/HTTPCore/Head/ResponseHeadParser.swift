@@ -69,7 +69,7 @@ package struct ResponseHeadParser: Sendable {
         }
     }
 
-    /// Parses `HTTP/1.1 200 OK`, with or without reason phrase. `HTTP/2 200 ` is read too; `HTTP1ResponseReader` refuses it.
+    /// Parses `HTTP/1.1 200 OK`, with or without reason phrase.
     private static func parseStatusLine(_ line: borrowing Span<UInt8>, into head: inout ResponseHead) -> ResponseFault?
     {
         for index in 0..<line.count where !ASCII.isFieldValue(line[index]) {
@@ -78,20 +78,12 @@ package struct ResponseHeadParser: Sendable {
         guard line.count >= 10, line.extracting(0..<5).equals("HTTP/"), ASCII.isDigit(line[5]) else {
             return .statusLineInvalid
         }
-        head.majorVersion = line[5] - UInt8(ascii: "0")
-        var index = 6
-        if line[6] == ASCII.dot {
-            guard ASCII.isDigit(line[7]) else { return .statusLineInvalid }
-            head.minorVersion = line[7] - UInt8(ascii: "0")
-            index = 8
-        } else {
-            head.minorVersion = 0
-        }
-        guard head.majorVersion == 2 || (head.majorVersion == 1 && index == 8) else { return .versionUnsupported }
-        guard line[index] == ASCII.space, line.count >= index + 4 else { return .statusLineInvalid }
-        index += 1
-        guard line.count == index + 3 || line[index + 3] == ASCII.space,
-            let status = DecimalNumber.parse(line.extracting(index..<index + 3)), status >= 100, status <= 599
+        guard line[5] == UInt8(ascii: "1"), line[6] == ASCII.dot else { return .versionUnsupported }
+        guard line.count >= 12, ASCII.isDigit(line[7]), line[8] == ASCII.space else { return .statusLineInvalid }
+        head.majorVersion = 1
+        head.minorVersion = line[7] - UInt8(ascii: "0")
+        guard line.count == 12 || line[12] == ASCII.space,
+            let status = DecimalNumber.parse(line.extracting(9..<12)), status >= 100, status <= 599
         else { return .statusInvalid }
         head.status = status
         return nil

@@ -121,7 +121,6 @@ package struct HTTP1ResponseReader {
     }
 
     private mutating func finishHead(consumed: Int) -> Step {
-        guard head.majorVersion == 1 else { return fail(.versionUnsupported) }
         if head.isInterim {
             if head.connection.close || head.minorVersion == 0 { isCloseAnnounced = true }
             return .informational(consumed: consumed)

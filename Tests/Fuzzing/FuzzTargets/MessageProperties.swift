@@ -65,8 +65,7 @@ enum MessageProperties {
         }
         var parser = ResponseHeadParser()
         var again = ResponseHead()
-        let version = head.majorVersion == 2 ? "HTTP/2" : "HTTP/1.\(head.minorVersion)"
-        var text = Array("\(version) \(head.status) \r\n".utf8)
+        var text = Array("HTTP/1.\(head.minorVersion) \(head.status) \r\n".utf8)
         for index in 0..<head.fields.count {
             text.append(head.fields.name(at: index))
             text += [0x3A, 0x20]
