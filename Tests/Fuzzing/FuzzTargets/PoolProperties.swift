@@ -160,16 +160,16 @@ enum PoolProperties {
                 throw FuzzFinding("the pool miscounts")
             }
             guard count + idle.count <= limit else { throw FuzzFinding("more connections than the limit") }
-            guard pool.waiters.count == waiting.count,
-                waiting.allSatisfy({ one in pool.waiters.contains { $0 === one } })
-            else { throw FuzzFinding("a request is lost") }
+            guard Set(pool.waiters.map { ObjectIdentifier($0) }) == Set(waiting.map { ObjectIdentifier($0) }) else {
+                throw FuzzFinding("a request is lost")
+            }
             let others = waiting.filter { !$0.isShareable }
             guard others.isEmpty || count == limit && !shared.contains(where: \.isIdle) else {
                 throw FuzzFinding("a request waits that could have a place")
             }
-            for request in waiting where request.isShareable {
-                let hasRoom = (shared + dials).contains { $0.hasRoom && $0.destination == request.destination }
-                guard !hasRoom else { throw FuzzFinding("a request waits for a stream in vain") }
+            let room = (shared + dials).filter(\.hasRoom).map(\.destination)
+            guard !waiting.contains(where: { $0.isShareable && room.contains($0.destination) }) else {
+                throw FuzzFinding("a request waits for a stream in vain")
             }
             guard waiting.isEmpty || count == limit || !dials.isEmpty else {
                 throw FuzzFinding("a request waits in vain")
