@@ -21,16 +21,11 @@ final class Interception: Relay {
 
     override func streamTaskDidConnect(_ task: LoopStreamTask) {
         task.pauseReceiving()
-        exchange.writeConnectionEstablished(&output)
-        takeOverConnection(.opening)
-        phase = .closed
-        var early = ByteBuffer()
-        swap(&early, &input)
-        var pending = ByteBuffer()
-        swap(&pending, &output)
-        transport.intercept(authority, user: exchange.proven, context, early: &early, pending: &pending)
-        exchange.relayDidEnd(nil)
-        letGo()
+        takeOverConnection(.opening) { exchange.writeConnectionEstablished(&$0) }
+        passConnectionOn { input, output in
+            transport.intercept(authority, user: exchange.proven, context, early: &input, pending: &output)
+            exchange.relayDidEnd(nil)
+        }
     }
 }
 

@@ -99,11 +99,7 @@ final class ProtocolUpgrade: Relay {
         disarm()
         task.noteResponse(status: response.head.status)
         guard response.head.status == 101 else {
-            if let problem = exchange.deliverUnswitched(response.head) {
-                phase = .closed
-                exchange.relayDidRefuse(problem)
-                letGo()
-            }
+            if let problem = exchange.deliverUnswitched(response.head) { end { exchange.relayDidRefuse(problem) } }
             return
         }
         guard offer.isAccepted(by: response.head) else {
@@ -111,16 +107,15 @@ final class ProtocolUpgrade: Relay {
                 SessionError(.responseInvalid, "\(endpoint.host) switches to a protocol that it was not asked for.")
             )
         }
-        exchange.writeProtocolSwitch(response.head, &output)
-        takeOverConnection(.relaying)
+        takeOverConnection(.relaying) { exchange.writeProtocolSwitch(response.head, &$0) }
     }
 
     /// A response other than 101 is complete.
     private func complete() {
-        phase = .closed
-        if response.trailers.count > 0 { exchange.task(stream.task, didReceiveTrailers: response.trailers) }
-        exchange.relayDidCompleteResponse()
-        letGo()
+        end {
+            if response.trailers.count > 0 { exchange.task(stream.task, didReceiveTrailers: response.trailers) }
+            exchange.relayDidCompleteResponse()
+        }
     }
 
     override func streamTaskReadClosed(_ task: LoopStreamTask) {
@@ -133,8 +128,6 @@ final class ProtocolUpgrade: Relay {
 
     private func fail(_ error: SessionError) {
         guard phase == .dialling else { return }
-        phase = .closed
-        exchange.relayDidFail(error, at: endpoint)
-        letGo()
+        end { exchange.relayDidFail(error, at: endpoint) }
     }
 }

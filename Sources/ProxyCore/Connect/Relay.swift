@@ -21,12 +21,12 @@ class Relay: LoopStreamTaskDelegate {
     final let worker: Worker
     final let exchange: Exchange
     final let transport: ClientTransport
-    final var phase = Phase.dialling
-    final var output = ByteBuffer()
+    private(set) final var phase = Phase.dialling
+    private var output = ByteBuffer()
     private let clientStream: ExchangeStream
     final let endpoint: Endpoint
     /// Bytes that the client sent before its connection was the relay's.
-    final var input = ByteBuffer()
+    private var input = ByteBuffer()
     private(set) final var stream: LoopStreamTask!
     private var timer: LoopTimer!
     private var clientHasEnded = false
@@ -62,9 +62,32 @@ class Relay: LoopStreamTaskDelegate {
     final var task: LoopTask? { stream?.task }
 
     /// Takes the client's connection over from HTTP.
-    final func takeOverConnection(_ phase: Phase) {
+    ///
+    /// - Parameter write: writes the response that ends HTTP on it.
+    final func takeOverConnection(_ phase: Phase, _ write: (inout ByteBuffer) -> Void) {
+        write(&output)
         self.phase = phase
         clientStream.handOver(to: self)
+    }
+
+    /// Begins with the first bytes of the client, which were checked.
+    final func beginRelaying(_ first: borrowing Span<UInt8>) {
+        phase = .relaying
+        send(first)
+        stream.resumeReceiving()
+    }
+
+    /// Gives the client's connection to another user, and lets the origin go.
+    ///
+    /// - Parameter next: takes the unread input and the unwritten output over.
+    final func passConnectionOn(_ next: (_ input: inout ByteBuffer, _ output: inout ByteBuffer) -> Void) {
+        end {
+            var early = ByteBuffer()
+            swap(&early, &input)
+            var pending = ByteBuffer()
+            swap(&pending, &output)
+            next(&early, &pending)
+        }
     }
 
     final func adopt(input: inout ByteBuffer, output: inout ByteBuffer) {
@@ -132,7 +155,7 @@ class Relay: LoopStreamTaskDelegate {
         }
     }
 
-    final func send(_ bytes: borrowing Span<UInt8>) {
+    private func send(_ bytes: borrowing Span<UInt8>) {
         exchange.countRelayedBytes(fromClient: bytes.count)
         stream.send(bytes)
     }
@@ -148,6 +171,13 @@ class Relay: LoopStreamTaskDelegate {
     }
 
     // MARK: To the client
+
+    /// Writes a message of the proxy's own, as far as there is room, and ends the output.
+    final func writeLast(_ bytes: [UInt8]) {
+        output.append(bytes)
+        flush()
+        transport.shutdownWrite()
+    }
 
     /// Delivers bytes of the origin to the client.
     final func deliver(_ bytes: borrowing Span<UInt8>) -> BodyFlow {
@@ -207,9 +237,7 @@ class Relay: LoopStreamTaskDelegate {
         switch phase {
         case .closed: break
         case .dialling:
-            phase = .closed
-            if let error { exchange.relayDidFail(error, at: endpoint) }
-            letGo()
+            end { if let error { exchange.relayDidFail(error, at: endpoint) } }
         case .opening, .relaying:
             failure = error
             phase = .finishing
@@ -222,6 +250,15 @@ class Relay: LoopStreamTaskDelegate {
     }
 
     // MARK: The end
+
+    /// Ends without closing the client's connection.
+    ///
+    /// - Parameter notify: notifies the exchange.
+    final func end(_ notify: () -> Void) {
+        phase = .closed
+        notify()
+        letGo()
+    }
 
     /// The client has received everything.
     private func finishDelivered() {
@@ -256,7 +293,7 @@ class Relay: LoopStreamTaskDelegate {
     }
 
     /// Releases the stream, which holds this object as its delegate.
-    final func letGo() {
+    private func letGo() {
         worker.loop.remove(timer)
         stream = nil
     }

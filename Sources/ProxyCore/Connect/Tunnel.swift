@@ -22,9 +22,8 @@ final class Tunnel: Relay {
     override func streamTaskDidConnect(_ task: LoopStreamTask) {
         // A TLS server does not send first, and the client must not receive bytes of any other server.
         task.pauseReceiving()
-        exchange.writeConnectionEstablished(&output)
         arm(after: headTime)
-        takeOverConnection(.opening)
+        takeOverConnection(.opening) { exchange.writeConnectionEstablished(&$0) }
     }
 
     override func open(_ bytes: borrowing Span<UInt8>) {
@@ -35,10 +34,8 @@ final class Tunnel: Relay {
         case .complete(let found):
             if let refusal = TunnelRule.refusal(found, authority: authority) { return refuse(refusal) }
             disarm()
-            phase = .relaying
-            send(hello.bytes)
+            beginRelaying(hello.bytes)
             hello.release()
-            stream.resumeReceiving()
         }
     }
 
@@ -60,9 +57,7 @@ final class Tunnel: Relay {
     private func refuse(_ refusal: TunnelRule.Refusal) {
         if let alert = refusal.alert {
             // A fatal alert in a record of its own (RFC 8446, section 6) shows the client the reason.
-            output.append([21, 3, 3, 0, 2, 2, alert])
-            flush()
-            transport.shutdownWrite()
+            writeLast([21, 3, 3, 0, 2, 2, alert])
         }
         hello.release()
         finish(Problem(.connectDenied, "The tunnel was refused: \(refusal.reason)."))
