@@ -617,7 +617,7 @@ final class Exchange: LoopTaskDelegate {
 
     override func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {
         guard !isOver else { return }
-        if let cache, cacheDidReceiveTrailers(trailers, cache) { return }
+        if let cache, cache.didReceiveTrailers(trailers) { return }
         if clientResponse.hasBegun { clientResponse.addTrailers(trailers) }
     }
 
@@ -755,14 +755,11 @@ final class Exchange: LoopTaskDelegate {
     }
 
     private func sendToOrigin(_ fields: HTTPFields, _ cache: ExchangeCache) {
-        var request = cache.request
-        request.fields = fields
-        cache.phase = .asking
-        dispatch(request)
+        dispatch(cache.ask(with: fields))
     }
 
     private func refuseNotStored(_ status: CacheStatus, _ cache: ExchangeCache) {
-        cache.status = status
+        cache.refuse(status)
         refuseUnsent(
             Problem(
                 .notStored,
@@ -799,16 +796,13 @@ final class Exchange: LoopTaskDelegate {
         isLate = true
         switch decided {
         case nil:
-            cache.heldHead = copy response
-            cache.heldEnd = nil
-            cache.phase = .deciding
+            cache.hold(response)
             return .allow
         case .relay(let status)?:
-            cache.status = status
-            cache.phase = .relaying
+            cache.relay(status)
             return nil
         case let step?:
-            cache.phase = .replacing(step)
+            cache.replace(by: step)
             guard cache.drops(response) else { return .cancel }
             if case .none = response.framing { return .allow }
             waitForEnd(cache)
@@ -823,65 +817,41 @@ final class Exchange: LoopTaskDelegate {
 
     /// The cache has decided after the head arrived.
     private func cacheDidDecide(_ step: CacheTransaction.HeadStep, _ cache: ExchangeCache) {
-        let end = cache.heldEnd
-        cache.heldEnd = nil
+        let held = cache.removeHeld()
         guard case .relay(let status) = step else {
-            cache.held.release()
-            cache.phase = .replacing(step)
-            if end != nil { return deliverReplacement(step, cache) }
+            cache.replace(by: step)
+            if held.end != nil { return deliverReplacement(step, cache) }
             waitForEnd(cache)
             task?.resumeReceiving()
             return
         }
-        cache.status = status
-        cache.phase = .relaying
-        let isDelivered = didReceiveResponseHead(cache.heldHead) == .allow
-        cache.heldHead.removeAll()
-        var held = ByteBuffer()
-        swap(&held, &cache.held)
+        cache.relay(status)
+        let isDelivered = didReceiveResponseHead(held.head) == .allow
         guard !isOver else { return }
-        if !isDelivered, end == nil {
+        if !isDelivered, held.end == nil {
             task?.cancel()
             return
         }
-        if isDelivered, held.count > 0 {
-            cache.transaction.didReceiveBody(held.bytes)
-            _ = didReceiveResponseBody(held.bytes)
+        if isDelivered, held.body.count > 0 {
+            cache.transaction.didReceiveBody(held.body.bytes)
+            _ = didReceiveResponseBody(held.body.bytes)
         }
         guard !isOver else { return }
-        if let trailers = cache.heldTrailers, clientResponse.hasBegun { clientResponse.addTrailers(trailers) }
-        cache.heldTrailers = nil
-        if let end { endRelaying(end, cache) } else { task?.resumeReceiving() }
+        if let trailers = held.trailers, clientResponse.hasBegun { clientResponse.addTrailers(trailers) }
+        if let error = held.end { endRelaying(error, cache) } else { task?.resumeReceiving() }
     }
 
     /// Processes a piece of the origin's body.
     ///
     /// - Returns: nil when the piece goes to the client.
     private func cacheDidReceiveBody(_ data: borrowing Span<UInt8>, _ cache: ExchangeCache) -> BodyFlow? {
-        switch cache.phase {
-        case .deciding:
-            cache.held.append(data)
-            return .pause
-        case .replacing:
-            if !cache.drop(data.count) { task?.cancel() }
+        switch cache.didReceiveBody(data) {
+        case .deliver: return nil
+        case .hold: return .pause
+        case .drop: return .proceed
+        case .cut:
+            task?.cancel()
             return .proceed
-        case .relaying:
-            cache.transaction.didReceiveBody(data)
-            return nil
-        case .asking, .serving: return nil
-        }
-    }
-
-    /// Processes the trailers of the origin's response.
-    ///
-    /// - Returns: false when they go to the client.
-    private func cacheDidReceiveTrailers(_ trailers: borrowing HTTPFields, _ cache: ExchangeCache) -> Bool {
-        switch cache.phase {
-        case .deciding:
-            cache.heldTrailers = copy trailers
-            return true
-        case .replacing: return true
-        case .asking, .relaying, .serving: return false
         }
     }
 
@@ -889,25 +859,16 @@ final class Exchange: LoopTaskDelegate {
     ///
     /// - Returns: false when the exchange ends in the ordinary way.
     private func cacheDidEnd(_ cache: ExchangeCache, error: SessionError?) -> Bool {
-        switch cache.phase {
-        case .asking:
-            guard let error else { return false }
+        switch cache.didEnd(error) {
+        case .end: return false
+        case .hold: break
+        case .replace(let step): deliverReplacement(step, cache)
+        case .fail(let error):
             cache.transaction.originDidFail(error.originFailure) { [unowned self] step in
                 if let step { deliverReplacement(step, cache) } else { responseDidEnd(task, error) }
             }
-            return true
-        case .deciding:
-            cache.heldEnd = .some(error)
-            return true
-        case .replacing(let step):
-            cache.stopWaiting()
-            deliverReplacement(step, cache)
-            return true
-        case .relaying:
-            cache.transaction.didEnd(isWhole: error == nil)
-            return false
-        case .serving: return false
         }
+        return true
     }
 
     private func endRelaying(_ error: SessionError?, _ cache: ExchangeCache) {
@@ -933,18 +894,9 @@ final class Exchange: LoopTaskDelegate {
     /// Sends a stored response. Its head is processed like an origin's.
     private func serve(_ stored: CacheTransaction.Response, _ cache: ExchangeCache) {
         if stored.refreshes { refresh(cache) }
-        cache.phase = .serving
-        cache.status = stored.status
-        cache.storedAge = stored.head.age
-        cache.stored = CachedBytes(source: stored.body, range: stored.head.body)
-        let head = ResponseHead(
-            status: stored.head.status,
-            fields: stored.head.keptFields,
-            contentLength: stored.head.contentLength,
-            hasBody: !stored.head.body.isEmpty
-        )
+        let head = cache.serve(stored)
         // A response that is not delivered needs no body: it is a redirect, or refused.
-        if didReceiveResponseHead(head) == .cancel { cache.stored.range = 0..<0 }
+        if didReceiveResponseHead(head) == .cancel { cache.dropStoredBody() }
         if !isOver { sendStoredBody(cache) }
     }
 
@@ -966,38 +918,27 @@ final class Exchange: LoopTaskDelegate {
 
     /// Sends as much of the stored body as there is room for, and ends the response after the last byte.
     private func sendStoredBody(_ cache: ExchangeCache) {
-        guard !cache.stored.isPumping, !cache.stored.isReading, case .serving = cache.phase else { return }
-        cache.stored.isPumping = true
-        while !isOver, !cache.stored.isPaused, !cache.stored.range.isEmpty {
-            let range = cache.stored.range
-            let end = min(range.upperBound, range.lowerBound + Self.storedPiece)
-            switch cache.stored.source {
-            case .memory(let bytes):
-                cache.stored.range = end..<range.upperBound
-                deliverStored(bytes.span.extracting(range.lowerBound..<end), cache)
-            case .file(let file):
-                cache.stored.isPumping = false
-                readStored(file, at: range.lowerBound, count: end - range.lowerBound, cache)
-                return
+        guard cache.beginSending() else { return }
+        while !isOver, let piece = cache.nextPiece() {
+            switch piece {
+            case .memory(let bytes, let range): deliverStored(bytes.span.extracting(range), cache)
+            case .file(let file, let range): return readStored(file, range, cache)
             }
         }
-        cache.stored.isPumping = false
-        if !isOver, cache.stored.range.isEmpty, !cache.stored.isPaused { responseDidEnd(task, nil) }
+        if cache.endSending(), !isOver { responseDidEnd(task, nil) }
     }
 
-    private static let storedPiece = 128 << 10
     private static let dropTime = TimeSpan.seconds(1)
 
     private func deliverStored(_ bytes: borrowing Span<UInt8>, _ cache: ExchangeCache) {
         guard case .pause = didReceiveResponseBody(bytes), !isOver else { return }
-        cache.stored.isPaused = true
         let timeouts = cache.request.timeouts ?? cache.request.endpoint.timeouts
         var patience = timeouts.stall
         if let total = timeouts.total {
             let spent = min(total.nanoseconds, worker.loop.now - startedAt)
             patience = min(patience, TimeSpan(nanoseconds: total.nanoseconds - spent))
         }
-        cache.wait(for: patience, on: worker.loop) { [unowned self] in
+        cache.pause(for: patience, on: worker.loop) { [unowned self] in
             fail(
                 Problem(
                     .stalled,
@@ -1007,23 +948,21 @@ final class Exchange: LoopTaskDelegate {
         }
     }
 
-    private func readStored(_ file: StoredBody, at offset: Int, count: Int, _ cache: ExchangeCache) {
+    private func readStored(_ file: StoredBody, _ range: Range<Int>, _ cache: ExchangeCache) {
         guard let disk = cache.transaction.disk else { return fail(Self.lostBody) }
-        cache.stored.isReading = true
         let loop = worker.loop
         let reader = StoredRead(self, number)
-        disk.read(file, at: offset, count: count, deliver: { loop.submit($0) }) { reader.didReadStored($0) }
+        disk.read(file, at: range.lowerBound, count: range.count, deliver: { loop.submit($0) }) {
+            reader.didReadStored($0)
+        }
     }
 
     private func didReadStored(_ bytes: [UInt8]?) {
         guard !isOver, let cache else { return }
-        cache.stored.isReading = false
         guard let bytes, !bytes.isEmpty else { return fail(Self.lostBody) }
-        let range = cache.stored.range
-        cache.stored.range = (range.lowerBound + bytes.count)..<range.upperBound
-        cache.stored.isPumping = true
+        cache.didRead(bytes.count)
         deliverStored(bytes.span, cache)
-        cache.stored.isPumping = false
+        cache.endSending()
         sendStoredBody(cache)
     }
 
@@ -1034,11 +973,7 @@ final class Exchange: LoopTaskDelegate {
     /// The receiver of the response has room again.
     private func resumeReceiving() {
         task?.resumeReceiving()
-        if let cache, cache.stored.isPaused {
-            cache.stored.isPaused = false
-            cache.stopWaiting()
-            sendStoredBody(cache)
-        }
+        if let cache, cache.resume() { sendStoredBody(cache) }
     }
 
     // MARK: - Hooks of the host
@@ -1057,14 +992,18 @@ final class Exchange: LoopTaskDelegate {
     private func keepBody(_ hooks: ExchangeHooks) {
         guard let limit = generation?.snapshot.configuration.limits.redirectBodyBytes else { return }
         if case .length(let count) = head.framing, count > limit { return }
-        hooks.replayBuffer = ReplayBuffer(
-            limit: limit,
-            files: worker.files,
-            loop: worker.loop,
-            resume: { [unowned self] in replayBufferDidAdvance() },
-            fail: { [unowned self] in
-                fail(Problem(.fileFailed, "The request's body was kept for a redirect and could not be read again."))
-            }
+        hooks.keepBody(
+            in: ReplayBuffer(
+                limit: limit,
+                files: worker.files,
+                loop: worker.loop,
+                resume: { [unowned self] in replayBufferDidAdvance() },
+                fail: { [unowned self] in
+                    fail(
+                        Problem(.fileFailed, "The request's body was kept for a redirect and could not be read again.")
+                    )
+                }
+            )
         )
     }
 
@@ -1116,7 +1055,7 @@ final class Exchange: LoopTaskDelegate {
         switch hooks.decide(response, to: head, body: repeatableBody(hooks), router: router) {
         case .deliver: break
         case .refuse(let problem):
-            hooks.failure = problem
+            hooks.refuse(problem)
             return .cancel
         case .follow(let plan):
             let isSent = hooks.replayBuffer.map { !$0.isReplaying && !$0.holdsEnd } ?? true
@@ -1128,7 +1067,7 @@ final class Exchange: LoopTaskDelegate {
             hooks.bound(by: limit)
             return nil
         case .cancel(let problem):
-            hooks.failure = problem
+            hooks.refuse(problem)
             return .cancel
         case .becomeDownload(let directory, let quota, let limit):
             hooks.bound(by: limit)
@@ -1147,7 +1086,7 @@ final class Exchange: LoopTaskDelegate {
     ///
     /// - Returns: whether more may come; nil when the piece goes to the client.
     private func hooksDidReceiveBody(_ data: borrowing Span<UInt8>, _ hooks: ExchangeHooks) -> BodyFlow? {
-        if hooks.next != nil {
+        if hooks.isLeaving {
             if !hooks.drop(data.count) { task?.cancel() }
             return .proceed
         }
@@ -1155,7 +1094,7 @@ final class Exchange: LoopTaskDelegate {
             fail(ResponseHook.tooLarge(hooks.limit))
             return .pause
         }
-        return hooks.download?.append(data)
+        return hooks.save(data)
     }
 
     /// The task is over.
@@ -1166,22 +1105,17 @@ final class Exchange: LoopTaskDelegate {
             fail(failure)
             return true
         }
-        if let plan = hooks.next {
-            hooks.next = nil
-            hooks.leave(task)
+        if let plan = hooks.leave(task) {
             if canContinue() { follow(plan, hooks) }
             return true
         }
-        guard error == nil, let download = hooks.download else { return false }
-        download.finish { [unowned self] result in
+        guard error == nil else { return false }
+        return hooks.finishDownload { [unowned self] result in
             switch result {
-            case .success(let outcome):
-                hooks.downloaded = outcome
-                respondWithDownload(outcome)
+            case .success(let outcome): respondWithDownload(outcome)
             case .failure(let problem): fail(problem)
             }
         }
-        return true
     }
 
     // MARK: The next hop
@@ -1226,7 +1160,7 @@ final class Exchange: LoopTaskDelegate {
                 return
             }
             hooks.prepare(for: hop, on: route)
-            var fields = fields(of: plan, on: route, hooks)
+            var fields = hooks.fields(of: plan, on: route, client: clientFields())
             expectation.follow(
                 keepsBody: hop.keepsBody,
                 bodyHasBegun: bodyHasBegun,
@@ -1262,32 +1196,23 @@ final class Exchange: LoopTaskDelegate {
         }
     }
 
-    private func fields(of plan: RedirectHook.Plan, on route: Route, _ hooks: ExchangeHooks) -> HTTPFields {
-        var fields = hooks.fields ?? clientFields()
-        RedirectMachine.prune(&fields, for: plan.hop, leavesTLS: plan.leavesTLS)
-        plan.changes?.removeNames(from: &fields)
-        // The fields below are for this host alone.
-        hooks.fields = fields
-        plan.changes?.addValues(to: &fields)
-        route.hooks?.headers.request.apply(to: &fields)
-        return fields
-    }
-
     // MARK: Downloads
 
     private func becomeDownload(in directory: String, quota: Int, length: Int?, _ hooks: ExchangeHooks) {
         var target = Array(copying: head.target)
         if let url = hooks.url { target = url.target }
         let name = ResponseDownload.name(of: target.span)
-        hooks.download = ResponseDownload(
-            directory: directory,
-            quota: quota,
-            length: length,
-            name: name,
-            files: worker.files,
-            loop: worker.loop,
-            resume: { [unowned self] in resumeReceiving() },
-            fail: { [unowned self] problem in fail(problem) }
+        hooks.saveBody(
+            in: ResponseDownload(
+                directory: directory,
+                quota: quota,
+                length: length,
+                name: name,
+                files: worker.files,
+                loop: worker.loop,
+                resume: { [unowned self] in resumeReceiving() },
+                fail: { [unowned self] problem in fail(problem) }
+            )
         )
     }
 

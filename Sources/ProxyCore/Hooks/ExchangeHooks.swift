@@ -15,24 +15,24 @@ final class ExchangeHooks {
     private let deadline: UInt64?
 
     // State of the current request after the first redirect.
-    private(set) var redirects: RedirectHook?
+    private var redirects: RedirectHook?
     private(set) var url: AbsoluteURL?
-    private(set) var method = HTTPMethod.get
+    private var method = HTTPMethod.get
     /// The client's fields that are still sent, without the fields that the configuration adds for a host.
-    var fields: HTTPFields?
+    private var fields: HTTPFields?
 
-    var replayBuffer: ReplayBuffer?
+    private(set) var replayBuffer: ReplayBuffer?
     /// The hop that follows when the current response is over.
-    var next: RedirectHook.Plan?
+    private var next: RedirectHook.Plan?
     /// The latest followed redirect, kept so that it can be evaluated again.
     private var followed: Redirect?
     /// The received bytes of the redirect response.
     private var unwanted = UnwantedBody()
     /// The error that the client gets instead of the response.
-    var failure: Problem?
-    var download: ResponseDownload?
+    private(set) var failure: Problem?
+    private var download: ResponseDownload?
     /// The file that the response was saved to.
-    var downloaded: ResponseDownload.Outcome?
+    private(set) var downloaded: ResponseDownload.Outcome?
     /// The limit of response body bytes, and the bytes received.
     private(set) var limit = Int.max
     private var received = 0
@@ -57,6 +57,9 @@ final class ExchangeHooks {
     }
 
     var hasFollowed: Bool { !earlier.isEmpty }
+
+    /// Keeps the request body for redirects.
+    func keepBody(in buffer: ReplayBuffer) { replayBuffer = buffer }
 
     // MARK: Redirects
 
@@ -85,8 +88,18 @@ final class ExchangeHooks {
     /// The origin of the latest redirect.
     var redirectedFrom: Origin? { followed?.url.origin }
 
-    /// The redirect response is over.
-    func leave(_ task: LoopTask?) { followed?.task = task }
+    /// Whether the current response is a redirect that is followed.
+    var isLeaving: Bool { next != nil }
+
+    /// The current response is over.
+    ///
+    /// - Returns: the hop that follows, once.
+    func leave(_ task: LoopTask?) -> RedirectHook.Plan? {
+        guard let plan = next else { return nil }
+        next = nil
+        followed?.task = task
+        return plan
+    }
 
     /// Evaluates the latest redirect again under another policy, as if it had arrived now.
     ///
@@ -153,6 +166,20 @@ final class ExchangeHooks {
         }
     }
 
+    /// The fields of a hop's request.
+    ///
+    /// - Parameter client: the fields of the client's request.
+    func fields(of plan: RedirectHook.Plan, on route: Route, client: @autoclosure () -> HTTPFields) -> HTTPFields {
+        var fields = fields ?? client()
+        RedirectMachine.prune(&fields, for: plan.hop, leavesTLS: plan.leavesTLS)
+        plan.changes?.removeNames(from: &fields)
+        // The fields below are for this host alone.
+        self.fields = fields
+        plan.changes?.addValues(to: &fields)
+        route.hooks?.headers.request.apply(to: &fields)
+        return fields
+    }
+
     /// The timeouts of a hop's task: the whole exchange has the total time of the requested host.
     ///
     /// - Returns: nil when that time is over.
@@ -167,6 +194,27 @@ final class ExchangeHooks {
     }
 
     // MARK: Responses
+
+    /// The client gets an error instead of the response.
+    func refuse(_ problem: Problem) { failure = problem }
+
+    /// The response body becomes a file.
+    func saveBody(in download: ResponseDownload) { self.download = download }
+
+    /// Saves a piece of the response body; nil when it is for the client.
+    func save(_ data: borrowing Span<UInt8>) -> BodyFlow? { download?.append(data) }
+
+    /// Completes the file.
+    ///
+    /// - Returns: false when the response does not become one.
+    func finishDownload(_ then: @escaping (Result<ResponseDownload.Outcome, Problem>) -> Void) -> Bool {
+        guard let download else { return false }
+        download.finish { [self] result in
+            downloaded = try? result.get()
+            then(result)
+        }
+        return true
+    }
 
     func bound(by limit: Int) {
         self.limit = limit
