@@ -30,6 +30,7 @@ let package = Package(
         // What Swift cannot call.
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CLibcurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+        .systemLibrary(name: "CCares", pkgConfig: "libcares", providers: [.apt(["libc-ares-dev"])]),
         .systemLibrary(name: "CIDN2", pkgConfig: "libidn2", providers: [.apt(["libidn2-dev"])]),
         .systemLibrary(name: "CPSL", pkgConfig: "libpsl", providers: [.apt(["libpsl-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
@@ -40,7 +41,7 @@ let package = Package(
         .systemLibrary(name: "CPNG", pkgConfig: "libpng", providers: [.apt(["libpng-dev"])]),
         .systemLibrary(name: "CJPEG", pkgConfig: "libjpeg", providers: [.apt(["libjpeg62-turbo-dev"])]),
         .target(name: "CImages", dependencies: ["CPNG", "CJPEG"]),
-        .target(name: "CShims", dependencies: ["COpenSSL", "CLibcurl", "CCrypt"]),
+        .target(name: "CShims", dependencies: ["COpenSSL", "CLibcurl", "CCares", "CCrypt"]),
 
         // From the bottom up; a module imports nothing above it.
         .target(name: "StrictJSON", swiftSettings: strict),

@@ -36,6 +36,7 @@ CURL *pinproxy_dial_create(const struct pinproxy_dial_target *target, const stru
     SET(CURLOPT_URL, target->url);
     SET(CURLOPT_CONNECT_ONLY, 1L);
     SET(CURLOPT_CONNECT_TO, target->connect_to);
+    SET(CURLOPT_RESOLVE, target->resolve);
     SET(CURLOPT_OPENSOCKETFUNCTION, on_open);
     SET(CURLOPT_OPENSOCKETDATA, dial);
     SET(CURLOPT_CLOSESOCKETFUNCTION, callbacks->close);
@@ -52,8 +53,6 @@ CURL *pinproxy_dial_create(const struct pinproxy_dial_target *target, const stru
     SET(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
     SET(CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
     SET(CURLOPT_NOSIGNAL, 1L);
-    // A look-up that is given up goes on in its thread; without this the loop would wait for it.
-    SET(CURLOPT_QUICK_EXIT, 1L);
     SET(CURLOPT_TCP_NODELAY, 1L);
     // The deadline is the caller's: libcurl's would be five minutes.
     SET(CURLOPT_CONNECTTIMEOUT_MS, 0x7fffffffL);

@@ -72,6 +72,11 @@ int pinproxy_stream_socket(int family) {
     return descriptor < 0 ? -errno : descriptor;
 }
 
+int pinproxy_datagram_socket(int family) {
+    int descriptor = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    return descriptor < 0 ? -errno : descriptor;
+}
+
 int pinproxy_accept(int listener, struct sockaddr_storage *address, socklen_t *length) {
     for (;;) {
         *length = sizeof *address;

@@ -71,6 +71,7 @@ struct ConfigurationErrorTests {
             LoadError(#""comment": 1"#, at: "/comment", says: "must be a string"),
             LoadError(#""$schema": 1"#, at: "/$schema", says: "must be a string"),
             LoadError(#""unpinnedHosts": "dny""#, at: "/unpinnedHosts", says: "did you mean \"deny\""),
+            LoadError(#""resolver": "systm""#, at: "/resolver", says: "did you mean \"system\""),
             LoadError(#""hosts": []"#, at: "/hosts", says: "must be an object"),
         ]
     )

@@ -1,5 +1,6 @@
 import HTTPCore
 import ServerTrust
+import SessionCore
 import StrictJSON
 import Testing
 
@@ -34,6 +35,7 @@ struct ConfigurationReaderTests {
         #expect(configuration.trustAnchors == TrustAnchorsConfiguration())
         #expect(configuration.trustAnchors.system)
         #expect(configuration.unpinnedHosts == .allow)
+        #expect(configuration.resolver == .dns)
         #expect(configuration.log.tasks == .stdout)
         #expect(configuration.log.level == .info)
         #expect(
@@ -82,6 +84,7 @@ struct ConfigurationReaderTests {
               "pins": "pins",
               "trustAnchors": { "system": false, "files": ["ca.pem", "/abs/ca.der"] },
               "unpinnedHosts": "deny",
+              "resolver": "system",
               "log": { "tasks": "log/tasks.json", "level": "debug", "redact": ["token", "key"] },
               "access": { "denyAddresses": ["private", "198.51.100.0/24"], "denyHosts": ["bad.test"],
                           "allowHosts": ["*.test", "*.example.com", "192.0.2.1", "2001:db8::1"],
@@ -120,6 +123,7 @@ struct ConfigurationReaderTests {
         #expect(!configuration.trustAnchors.system)
         #expect(configuration.trustAnchors.files == ["/etc/pinproxy/ca.pem", "/abs/ca.der"])
         #expect(configuration.unpinnedHosts == .deny)
+        #expect(configuration.resolver == .system)
         #expect(configuration.log.tasks == .file(path: "/etc/pinproxy/log/tasks.json"))
         #expect(configuration.log.level == .debug)
         #expect(configuration.log.redact == ["token", "key"])

@@ -119,7 +119,7 @@ struct ConfigurationSnapshotTests {
             { "version": 1,
               "listeners": [{ "address": "127.0.0.1:1", "mode": "gateway", "upstream": "https://b.test" }],
               "admin": { "address": "0.0.0.0:8081", "allowRemoteClients": true },
-              "unpinnedHosts": "deny", "access": { "denyHosts": ["z.test"], "denyAddresses": ["private"] },
+              "unpinnedHosts": "deny", "resolver": "system", "access": { "denyHosts": ["z.test"], "denyAddresses": ["private"] },
               "hosts": { "z.test": { "upgrade": true }, "b.test": { "resolve": "127.0.0.1:8443", "httpVersion": "2" } }
             }
             """#,
@@ -131,6 +131,7 @@ struct ConfigurationSnapshotTests {
               admin    0.0.0.0:8081, remote clients allowed
 
             all hosts
+              names             looked up by the system's resolver
               unpinned hosts    denied
               anchors           system
               allowed hosts     *

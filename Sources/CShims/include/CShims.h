@@ -9,6 +9,7 @@
 
 // What Swift cannot call, each file for one reason:
 #include "pinproxy_dial.h"
+#include "pinproxy_names.h"
 #include "pinproxy_netlink.h"
 #include "pinproxy_openssl.h"
 #include "pinproxy_password.h"

@@ -10,12 +10,14 @@
 // live.
 bool pinproxy_curl_global_init(void);
 
-// What a dial connects to. The strings are copied, the list is not: it lives as long as the dial.
+// What a dial connects to. The strings are copied, the lists are not: they live as long as the dial.
 struct pinproxy_dial_target {
     // http://host:port/ whatever is spoken there: libcurl makes no TLS.
     const char *url;
     // "::host:port", or null to connect to the host itself.
     struct curl_slist *connect_to;
+    // "+host:port:address,…" for the name that is connected to, so that libcurl looks up none; null where it is an address.
+    struct curl_slist *resolve;
     // http://host:port or socks5h://host:port, or null.
     const char *proxy;
     const char *proxy_user;

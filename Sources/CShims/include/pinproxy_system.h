@@ -39,6 +39,8 @@ int64_t pinproxy_realtime(void);
 
 // A stream socket of that family, non-blocking and closed on exec. Returns the descriptor or -errno.
 int pinproxy_stream_socket(int family);
+// A datagram socket of that family, closed on exec. Returns the descriptor or -errno.
+int pinproxy_datagram_socket(int family);
 // Accepts one connection, non-blocking and closed on exec, the peer's address in `address`.
 // Returns the descriptor or -errno.
 int pinproxy_accept(int listener, struct sockaddr_storage *address, socklen_t *length);

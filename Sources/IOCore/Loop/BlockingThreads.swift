@@ -4,15 +4,16 @@
 ///
 /// `@unchecked Sendable`: `lock` guards `waiting` and `idle`.
 package final class BlockingThreads: TaskExecutor, @unchecked Sendable {
-    package static let shared = BlockingThreads()
+    package static let shared = BlockingThreads(name: "blocking")
 
     private let lock = PosixLock()
     private var waiting = JobQueue()
     private var idle: [WorkThread]
     private let hasThreads: Bool
 
-    private init() {
-        idle = (0..<4).compactMap { try? WorkThread(starting: "blocking-\($0)") }
+    /// - Parameter name: of its threads.
+    package init(name: String) {
+        idle = (0..<4).compactMap { try? WorkThread(starting: "\(name)-\($0)") }
         hasThreads = !idle.isEmpty
     }
 

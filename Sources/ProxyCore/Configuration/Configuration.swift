@@ -1,3 +1,5 @@
+package import SessionCore
+
 /// The contents of `config.json`, with all defaults filled in, all paths absolute, and all names in normal form
 /// (`docs/configuration.md` explains each key).
 ///
@@ -12,6 +14,8 @@ package struct Configuration: Sendable {
     package var pins: String?
     package var trustAnchors = TrustAnchorsConfiguration()
     package var unpinnedHosts = UnpinnedHosts.allow
+    /// How the names of origins, `resolve` targets and proxies are looked up.
+    package var resolver = NameResolution.dns
     /// The authentication for listeners without a setting of their own; nil lets every client in.
     package var authentication: AuthenticationConfiguration?
     /// The local CA for hosts whose `connect` is `intercept`.

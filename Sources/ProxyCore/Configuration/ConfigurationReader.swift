@@ -1,5 +1,6 @@
 import HTTPCore
 import ServerTrust
+import SessionCore
 import StrictJSON
 
 /// Reads `config.json` into a `Configuration`, and remembers the places of values that can only be checked together
@@ -69,6 +70,7 @@ struct ConfigurationReader {
         }
         if let object = root.object("trustAnchors") { readTrustAnchors(object) }
         if let choice = root["unpinnedHosts"]?.choice(UnpinnedHosts.self) { configuration.unpinnedHosts = choice }
+        if let choice = root["resolver"]?.choice(NameResolution.self) { configuration.resolver = choice }
         if let object = root.object("interception") { readInterception(object) }
         if let object = root.object("log") { readLog(object) }
         if let object = root.object("reports") { readReports(object) }

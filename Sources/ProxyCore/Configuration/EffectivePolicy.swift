@@ -1,5 +1,6 @@
 import HTTPCore
 import ServerTrust
+import SessionCore
 
 /// The settings that apply to each host in the configuration or a pin file, for people: the output of `pinproxy check`.
 package struct EffectivePolicy: Sendable, CustomStringConvertible {
@@ -75,9 +76,11 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
         func list(_ texts: [String], none: String) -> String { texts.isEmpty ? none : texts.joined(separator: ", ") }
         let access = configuration.access
         let proxy = configuration.defaults.upstreamProxy.map { [Row(label: "upstream proxy", text: $0.account)] } ?? []
+        let names =
+            configuration.resolver == .system ? [Row(label: "names", text: "looked up by the system's resolver")] : []
         return Section(
             title: "all hosts",
-            rows: proxy + [
+            rows: proxy + names + [
                 Row(label: "unpinned hosts", text: unpinned),
                 Row(label: "anchors", text: anchors(configuration.trustAnchors)),
                 Row(label: "allowed hosts", text: list(access.allowHosts.map(\.description), none: "none")),

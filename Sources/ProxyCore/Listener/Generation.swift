@@ -38,6 +38,7 @@ final class Generation: @unchecked Sendable {
         let configuration = snapshot.configuration
         var session = SessionConfiguration()
         session.connectionsPerHost = max(1, configuration.limits.connectionsPerHost / workers)
+        session.resolver = configuration.resolver
         session.connectionPoolSize = min(session.connectionPoolSize, descriptors.idleOrigins)
         session.responseHeadBytes = configuration.limits.responseHeadBytes
         session.responseHeadFields = configuration.limits.responseHeadFields

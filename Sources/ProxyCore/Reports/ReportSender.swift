@@ -158,6 +158,7 @@ final class ReportSender {
     private func session() -> LoopSession? {
         if manager == nil {
             var configuration = SessionConfiguration()
+            configuration.resolver = snapshot.configuration.resolver
             configuration.connectionPoolSize = limits.collectorsAtOnce
             manager = try? LoopSession(loop: loop, configuration: configuration)
         }

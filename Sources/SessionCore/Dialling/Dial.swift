@@ -4,8 +4,8 @@ import Glibc
 import HTTPCore
 import IOCore
 
-/// One connection on its way to an endpoint. Owns libcurl's easy handle until the connection stands or the dial fails;
-/// `Dialler` frees it with `destroy`.
+/// One connection on its way to an endpoint. First its name is looked up, then libcurl connects. Owns libcurl's
+/// easy handle until the connection stands or the dial fails; `Dialler` frees it with `destroy`.
 final class Dial {
     enum Outcome {
         /// A connected, non-blocking socket, which belongs to the receiver.
@@ -27,29 +27,68 @@ final class Dial {
     private let errorText: UnsafeMutablePointer<CChar>
     /// The fixed place to connect to, which libcurl reads until the handle is freed (CURLOPT_CONNECT_TO(3)).
     private var connectTo: UnsafeMutablePointer<curl_slist>?
+    /// The addresses of the name that is connected to (CURLOPT_RESOLVE(3)), as long as the handle.
+    private var addresses: UnsafeMutablePointer<curl_slist>?
+    /// The lookup that it waits for; nil once it has ended.
+    var nameWait: NameWait?
     private var completion: ((Outcome) -> Void)?
     private let startedAt: UInt64
+    /// Microseconds from the dial's start to that of libcurl's work.
+    private var handleOffset: Int64 = 0
     private var refused: (address: SocketAddress, refusal: DialRefusal)?
     private var isDescriptorMissing = false
 
-    /// - Returns: nil when libcurl has no memory, or refuses an option.
-    init?(_ endpoint: Endpoint, dialler: Dialler, _ completion: @escaping (Outcome) -> Void) {
+    init(_ endpoint: Endpoint, dialler: Dialler, _ completion: @escaping (Outcome) -> Void) {
         self.endpoint = endpoint
         self.dialler = dialler
         self.completion = completion
         startedAt = dialler.loop.freshNow
         errorText = .allocate(capacity: Int(CURL_ERROR_SIZE))
         errorText.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
-        easy = makeHandle()
-        guard easy != nil else {
-            freeMemory()
-            return nil
-        }
     }
 
-    private func freeMemory() {
+    deinit {
         errorText.deallocate()
         curl_slist_free_all(connectTo)
+        curl_slist_free_all(addresses)
+    }
+
+    // MARK: The name
+
+    /// What libcurl connects to: the proxy, the fixed place, or the host.
+    private var place: (host: Host, port: UInt16) {
+        endpoint.proxy.map { ($0.host, $0.port) } ?? endpoint.resolve ?? (endpoint.host, endpoint.port)
+    }
+
+    /// The name that has to be looked up; nil for an address.
+    var name: String? {
+        let host = place.host
+        return host.kind != .name ? nil : host.authorityText
+    }
+
+    func outcome(_ failure: NameFailure) -> Outcome {
+        let error = NameError(failure: failure, name: place.host.authorityText, endpoint: endpoint).error
+        return failure.reason == .withoutDescriptor ? .failedWithoutDescriptor(error) : .failed(error)
+    }
+
+    /// Makes the handle for libcurl.
+    ///
+    /// - Parameter found: the addresses of `name`; empty without one.
+    /// - Returns: false when libcurl has no memory, or refuses an option.
+    func prepare(_ found: [SocketAddress]) -> Bool {
+        if !found.isEmpty {
+            let texts = found.prefix(32).map { address in
+                // Without the port.
+                address.description[..<address.description.lastIndex(of: ":")!]
+            }
+            let entry = "+\(place.host.authorityText):\(place.port):\(texts.joined(separator: ","))"
+            addresses = curl_slist_append(nil, entry)
+            guard addresses != nil else { return false }
+            lookupTime = elapsed
+        }
+        handleOffset = elapsed
+        easy = makeHandle()
+        return easy != nil
     }
 
     private func makeHandle() -> UnsafeMutableRawPointer? {
@@ -76,6 +115,7 @@ final class Dial {
                 var target = pinproxy_dial_target(
                     url: url.baseAddress,
                     connect_to: connectTo,
+                    resolve: addresses,
                     proxy: proxy,
                     proxy_user: user,
                     proxy_password: password
@@ -97,7 +137,6 @@ final class Dial {
         guard let freed = easy else { return }
         easy = nil
         pinproxy_dial_destroy(freed)
-        freeMemory()
     }
 
     /// Enforces the address rules on the address that is really dialled.
@@ -120,7 +159,11 @@ final class Dial {
 
     /// Reads what the handle knows, as long as it is there.
     func outcome(_ result: CURLcode, adopting descriptor: Int32?) -> Outcome {
-        if let easy, result == CURLE_OK { pinproxy_dial_times(easy, &lookupTime, &connectionTime) }
+        if let easy, result == CURLE_OK {
+            pinproxy_dial_times(easy, &lookupTime, &connectionTime)
+            lookupTime += handleOffset
+            connectionTime += handleOffset
+        }
         if let descriptor { return .connected(descriptor) }
         let error = DialFailure(
             result: result,

@@ -49,3 +49,36 @@ struct DialFailure {
         return text
     }
 }
+
+/// The meaning of a failed name lookup for a dial.
+struct NameError {
+    let failure: NameFailure
+    /// The name that was looked up: the host's, its `resolve`'s or the proxy's.
+    let name: String
+    let endpoint: Endpoint
+
+    var error: SessionError {
+        let subject = endpoint.proxy != nil ? "The session's proxy \(name)" : name
+        switch failure.reason {
+        case .unknown:
+            return SessionError(.dnsFailed, "\(subject) has no address: \(failure.words). Check \(remedy).")
+        case .silent:
+            return SessionError(
+                .dnsTimeout,
+                "\(subject) could not be looked up: no name server has responded. Check the name servers, or \(remedy)."
+            )
+        case .withoutDescriptor, .failed:
+            return SessionError(
+                .dnsFailed,
+                "\(subject) could not be looked up: \(failure.words). Check the name servers, or \(remedy)."
+            )
+        }
+    }
+
+    private var remedy: String {
+        if endpoint.proxy != nil { return "the proxy's name" }
+        if endpoint.resolve != nil { return "the host's \"resolve\"" }
+        return failure.reason == .unknown
+            ? "the name, or give the host a \"resolve\" address" : "give the host a \"resolve\" address"
+    }
+}

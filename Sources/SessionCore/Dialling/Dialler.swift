@@ -4,12 +4,13 @@ import Glibc
 import IOCore
 
 /// Makes a session's connections with libcurl: TCP with happy eyeballs, and tunnels through HTTP and SOCKS proxies. Nothing
-/// of TLS or of an origin's HTTP passes through libcurl.
+/// of TLS or of an origin's HTTP passes through libcurl, and it looks up no name.
 ///
 /// The multi handle is driven by `curl_multi_socket_action` (libcurl-multi(3)): libcurl names the descriptors and the timer
 /// that it waits for, and the loop reports them. Belongs to the loop's thread.
 final class Dialler {
     let loop: EventLoop
+    private let names: NameResolver
     private var multi: UnsafeMutableRawPointer?
     private var dials: [ObjectIdentifier: Dial] = [:]
     /// By descriptor.
@@ -25,8 +26,9 @@ final class Dialler {
     private static let isLibraryReady: Bool = pinproxy_curl_global_init()
 
     /// - Throws: `internal` when libcurl cannot be set up.
-    init(loop: EventLoop) throws(SessionError) {
+    init(loop: EventLoop, names: NameResolver) throws(SessionError) {
         self.loop = loop
+        self.names = names
         guard Self.isLibraryReady else { throw SessionError(.internal, "libcurl could not be set up.") }
         timer = LoopTimer { [unowned self] in act(on: CURL_SOCKET_BAD, 0) }
         multi = pinproxy_multi_create(
@@ -51,6 +53,8 @@ final class Dialler {
     func close() {
         guard let closing = multi else { return }
         isClosing = true
+        // First, so that no dial that goes lets another name begin.
+        names.close()
         for dial in dials.values { withdraw(dial) }
         multi = nil
         curl_multi_cleanup(closing)
@@ -63,17 +67,56 @@ final class Dialler {
     ///
     /// - Parameter completion: called once, from the loop and never from within this call; not after `cancel`.
     func dial(_ endpoint: Endpoint, completion: @escaping (Dial.Outcome) -> Void) -> Dial? {
-        guard let multi, let dial = Dial(endpoint, dialler: self, completion) else { return nil }
+        guard multi != nil else { return nil }
+        let dial = Dial(endpoint, dialler: self, completion)
         dials[ObjectIdentifier(dial)] = dial
+        guard let name = dial.name else { return connect(dial, []) ? dial : nil }
+        switch names.answer(for: name) {
+        case .success(let addresses):
+            return connect(dial, addresses) ? dial : nil
+        case .failure(let failure):
+            loop.atEndOfTurn { [self] in end(dial, dial.outcome(failure)) }
+        case nil:
+            dial.nameWait = names.wait(for: name) { [unowned self, weak dial] answer in
+                if let dial, dials[ObjectIdentifier(dial)] === dial { didResolve(dial, answer) }
+            }
+        }
+        return dial
+    }
+
+    private func didResolve(_ dial: Dial, _ answer: NameAnswer) {
+        dial.nameWait = nil
+        switch answer {
+        case .failure(let failure):
+            end(dial, dial.outcome(failure))
+        case .success(let addresses):
+            guard !connect(dial, addresses) else { return }
+            dial.complete(.failed(SessionError(.internal, "libcurl has no memory for a connection.")))
+        }
+    }
+
+    private func end(_ dial: Dial, _ outcome: Dial.Outcome) {
+        guard dials.removeValue(forKey: ObjectIdentifier(dial)) != nil else { return }
+        dial.complete(outcome)
+    }
+
+    /// Has libcurl connect to the addresses of a name, or to the address in the endpoint.
+    ///
+    /// - Returns: false when there is no memory; the dial is forgotten.
+    private func connect(_ dial: Dial, _ addresses: [SocketAddress]) -> Bool {
+        guard let multi, dial.prepare(addresses) else {
+            dials[ObjectIdentifier(dial)] = nil
+            return false
+        }
         depth += 1
         let result = curl_multi_add_handle(multi, dial.easy)
         depth -= 1
         guard result == CURLM_OK else {
             dials[ObjectIdentifier(dial)] = nil
             dial.destroy()
-            return nil
+            return false
         }
-        return dial
+        return true
     }
 
     /// Ends a dial without calling its completion.
@@ -84,6 +127,11 @@ final class Dialler {
 
     private func withdraw(_ dial: Dial) {
         guard dials.removeValue(forKey: ObjectIdentifier(dial)) != nil, let multi else { return }
+        if let wait = dial.nameWait {
+            dial.nameWait = nil
+            names.withdraw(wait)
+        }
+        guard dial.easy != nil else { return }
         depth += 1
         curl_multi_remove_handle(multi, dial.easy)
         depth -= 1

@@ -56,7 +56,7 @@ final class OriginConnections {
         connectionLifetime = configuration.connectionLifetimeLimit
         connectionsPerHost = configuration.connectionsPerHost
         poolSize = configuration.connectionPoolSize
-        dialler = try Dialler(loop: loop)
+        dialler = try Dialler(loop: loop, names: NameResolver(loop: loop, configuration))
         context = try TLSClientContext()
         idleTimer = LoopTimer { [unowned self] in closeAged() }
         retirementTimer = LoopTimer { [unowned self] in closeSomeIdle() }

@@ -111,8 +111,15 @@ extension TransferClock.Expiry {
                 "As many connections to \(endpoint.host) are in use as connectionsPerHost allows, and none became free within timeouts.queue (\(limit.milliseconds) ms). Try again, or raise the limit."
             )
         case .connecting:
+            if isResolving {
+                return SessionError(
+                    .dnsTimeout,
+                    "No address to connect to for \(endpoint.host) within timeouts.connect (\(limit.milliseconds) ms). "
+                        + "Check the name servers, or give the host a \"resolve\" address."
+                )
+            }
             return SessionError(
-                isResolving ? .dnsTimeout : .connectTimeout,
+                .connectTimeout,
                 "No connection to \(endpoint.host) within timeouts.connect (\(limit.milliseconds) ms)."
             )
         case .waiting:

@@ -17,6 +17,12 @@ public struct SessionConfiguration: Sendable {
     /// The largest number of fields in the head of a response.
     public var responseHeadFields = 500
 
+    /// How names are looked up.
+    public var resolver = NameResolution.dns
+    /// The name servers instead of those of the operating system, as addresses with ports, separated by commas; nil outside
+    /// of tests.
+    package var nameServers: String?
+
     /// A configuration with the defaults of each property.
     public init() {}
 
@@ -24,6 +30,16 @@ public struct SessionConfiguration: Sendable {
     var connectionLifetimeLimit: UInt64 {
         min(TimeSpan(max(connectionLifetime, .seconds(1))).nanoseconds, TimeSpan.seconds(600).nanoseconds)
     }
+}
+
+/// How a session looks up names.
+public enum NameResolution: String, Sendable, Hashable, CaseIterable {
+    /// `/etc/hosts`, then the name servers of `/etc/resolv.conf`, on the session's loop. Results are kept for their time to
+    /// live, from a second to five minutes.
+    case dns
+    /// What `/etc/nsswitch.conf` names (getaddrinfo(3)), on at most four threads of the process. Results are kept for 30
+    /// seconds.
+    case system
 }
 
 /// The time limits of a task's phases.

@@ -13,7 +13,7 @@ public struct SessionProxy: Sendable {
 
     /// The proxy's protocol.
     public var kind: Kind
-    /// The proxy's host; its name is looked up here, by the system's resolver.
+    /// The proxy's host; its name is looked up here (`SessionConfiguration.resolver`).
     public var host: Host
     /// The proxy's port, from 1 to 65535.
     public var port: UInt16

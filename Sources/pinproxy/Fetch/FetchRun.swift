@@ -35,6 +35,7 @@ struct FetchRun {
             LoadedConfiguration.show(warnings)
             trust = SessionTrust(anchors: snapshot.trustAnchors, pinnedDomains: snapshot.pinnedDomains)
             let router = Router(snapshot: snapshot, timeouts: plan.timeout.map { TaskTimeouts(total: $0) })
+            configuration.session.resolver = snapshot.configuration.resolver
             configuration.endpoints = { origin in
                 router.endpoint(origin).mapError { SessionError(refusal: $0) }
             }

@@ -19,7 +19,9 @@ struct PinVerification {
         var next = 0
         do {
             let loop = try EventLoop()
-            let manager = try LoopSession(loop: loop)
+            var configuration = SessionConfiguration()
+            configuration.resolver = snapshot.configuration.resolver
+            let manager = try LoopSession(loop: loop, configuration: configuration)
             var running: [(index: Int, task: LoopTask, delegate: VerifyingDelegate)] = []
             while done < servers.count {
                 while running.count < Self.width, next < servers.count {

@@ -1,0 +1,53 @@
+// c-ares for one name (ares_getaddrinfo(3)). Constants are macros in one release and enumerations in another, so that Swift
+// cannot name them.
+#ifndef PINPROXY_NAMES_H
+#define PINPROXY_NAMES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+enum pinproxy_name_result {
+    PINPROXY_NAME_FOUND,
+    // The name servers say that the name has no address, or that there is no such name.
+    PINPROXY_NAME_UNKNOWN,
+    // No name server has responded in time.
+    PINPROXY_NAME_SILENT,
+    // Anything else.
+    PINPROXY_NAME_FAILED
+};
+
+// Called within the functions below, with the `owner` of the lookup.
+struct pinproxy_name_callbacks {
+    // Whether a new socket's descriptor may be used; c-ares closes it otherwise.
+    bool (*may_use)(void *owner, int descriptor);
+    // A descriptor is to be waited for; it is closed next when both are 0.
+    void (*wait)(void *owner, int descriptor, int readable, int writable);
+    // An address, with its time to live in seconds. `family` is that of the query, AF_UNSPEC for /etc/hosts.
+    void (*address)(void *owner, int family, const struct sockaddr *address, unsigned length, int lifetime);
+    // The end of a query, once, after its addresses. `words` say in English why there is none. Not called by
+    // `pinproxy_name_free`.
+    void (*end)(void *owner, int family, enum pinproxy_name_result result, const char *words);
+};
+
+struct pinproxy_name;
+
+// Reads /etc/resolv.conf; `servers` ("127.0.0.1:5353,…") are asked instead of its own unless null. Null without memory, or
+// when `servers` cannot be read.
+struct pinproxy_name *pinproxy_name_create(const char *servers, const struct pinproxy_name_callbacks *callbacks, void *owner);
+// Calls `address` for each address of the name in /etc/hosts, in order of preference, before it returns; never `end`.
+void pinproxy_name_read_hosts(struct pinproxy_name *lookup, const char *name);
+// The search list of /etc/resolv.conf: domains, null after the last one, and the number of dots from which on a name is first
+// tried as it is.
+const char *pinproxy_name_domain(struct pinproxy_name *lookup, int index);
+int pinproxy_name_dots(struct pinproxy_name *lookup);
+// Asks the name servers for the addresses of one family, without the search list. At most one query for each family at a time.
+void pinproxy_name_ask(struct pinproxy_name *lookup, const char *name, int family);
+// A descriptor is ready, -1 for none; and time has passed.
+void pinproxy_name_process(struct pinproxy_name *lookup, int readable, int writable);
+// Milliseconds after which it wants to be called without an event, -1 for never.
+int64_t pinproxy_name_wait(struct pinproxy_name *lookup);
+// Not from within a callback.
+void pinproxy_name_free(struct pinproxy_name *lookup);
+
+#endif

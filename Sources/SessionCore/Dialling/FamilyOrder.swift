@@ -1,0 +1,42 @@
+import IOCore
+
+/// Which of a name's two families is tried first: RFC 6724, section 6, rules 1, 5 and 6, for the first address of each
+/// (within a family c-ares has sorted them).
+enum FamilyOrder {
+    /// - Parameter source: the address from which a destination would be connected to; nil without a route.
+    static func isIPv6First(
+        _ ipv6: SocketAddress,
+        before ipv4: SocketAddress,
+        source: (SocketAddress) -> SocketAddress?
+    ) -> Bool {
+        let (destination, ipv4Class) = (AddressClass(ipv6), AddressClass(ipv4))
+        let (ipv6Source, ipv4Source) = (source(ipv6), source(ipv4))
+        if (ipv6Source == nil) != (ipv4Source == nil) { return ipv6Source != nil }
+        // IPv4 addresses have one label.
+        if let ipv6Source, AddressClass(ipv6Source).label != destination.label { return false }
+        return destination.precedence > ipv4Class.precedence
+    }
+}
+
+/// A row of RFC 6724's default table (section 2.1).
+private struct AddressClass {
+    let precedence: Int
+    let label: Int
+
+    init(_ address: SocketAddress) {
+        let (upper, lower) = (address.upper, address.lower)
+        (precedence, label) =
+            switch (upper >> 48, upper) {
+            case _ where address.family == .ipv4: (35, 4)
+            case (0, 0) where lower == 1: (50, 0)
+            case (0, 0) where lower >> 32 == 0xFFFF: (35, 4)
+            case (0, 0) where lower >> 32 == 0: (1, 3)
+            case (0x2002, _): (30, 2)
+            case (0x2001, _) where upper >> 32 == 0x2001_0000: (5, 5)
+            case (0xFC00...0xFDFF, _): (3, 13)
+            case (0xFEC0...0xFEFF, _): (1, 11)
+            case (0x3FFE, _): (1, 12)
+            default: (40, 1)
+            }
+    }
+}
