@@ -13,16 +13,14 @@ struct query {
 };
 
 struct pinproxy_name {
-    // Reads /etc/hosts.
-    ares_channel files;
-    // Asks name servers, for names as they are: which names, the caller decides.
-    ares_channel servers;
+    // Asks for names as they are: which names, the caller decides.
+    ares_channel channel;
     // Has the search list: c-ares does not tell its own (1.34).
     struct __res_state system;
     bool has_system;
     struct pinproxy_name_callbacks callbacks;
     void *owner;
-    struct query all, ipv4, ipv6;
+    struct query ipv4, ipv6;
     bool is_freed;
 };
 
@@ -37,17 +35,11 @@ static int on_socket(ares_socket_t descriptor, int type, void *data) {
     return lookup->callbacks.may_use(lookup->owner, descriptor) ? 0 : -1;
 }
 
-static bool create_files(struct pinproxy_name *lookup) {
-    char files[] = "f";
+static bool create_channel(struct pinproxy_name *lookup, const char *servers) {
+    // Not /etc/hosts.
+    char servers_alone[] = "b";
     struct ares_options options = {0};
-    options.lookups = files;
-    return ares_init_options(&lookup->files, &options, ARES_OPT_LOOKUPS) == ARES_SUCCESS;
-}
-
-static bool create_servers(struct pinproxy_name *lookup, const char *servers) {
-    char names[] = "b";
-    struct ares_options options = {0};
-    options.lookups = names;
+    options.lookups = servers_alone;
     // 2, 4 and 8 seconds for one server: a lost datagram is made good within timeouts.connect.
     options.timeout = 2000;
     options.tries = 3;
@@ -55,10 +47,10 @@ static bool create_servers(struct pinproxy_name *lookup, const char *servers) {
     options.sock_state_cb_data = lookup;
     // With no domains.
     int mask = ARES_OPT_LOOKUPS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_SOCK_STATE_CB | ARES_OPT_DOMAINS;
-    if (ares_init_options(&lookup->servers, &options, mask) != ARES_SUCCESS)
+    if (ares_init_options(&lookup->channel, &options, mask) != ARES_SUCCESS)
         return false;
-    ares_set_socket_configure_callback(lookup->servers, on_socket, lookup);
-    return !servers || ares_set_servers_ports_csv(lookup->servers, servers) == ARES_SUCCESS;
+    ares_set_socket_configure_callback(lookup->channel, on_socket, lookup);
+    return !servers || ares_set_servers_ports_csv(lookup->channel, servers) == ARES_SUCCESS;
 }
 
 struct pinproxy_name *pinproxy_name_create(const char *servers, const struct pinproxy_name_callbacks *callbacks,
@@ -68,11 +60,10 @@ struct pinproxy_name *pinproxy_name_create(const char *servers, const struct pin
         return NULL;
     lookup->callbacks = *callbacks;
     lookup->owner = owner;
-    lookup->all = (struct query){lookup, AF_UNSPEC};
     lookup->ipv4 = (struct query){lookup, AF_INET};
     lookup->ipv6 = (struct query){lookup, AF_INET6};
     lookup->has_system = res_ninit(&lookup->system) == 0;
-    if (lookup->has_system && create_files(lookup) && create_servers(lookup, servers))
+    if (lookup->has_system && create_channel(lookup, servers))
         return lookup;
     pinproxy_name_free(lookup);
     return NULL;
@@ -105,25 +96,13 @@ static void on_end(void *data, int status, int timeouts, struct ares_addrinfo *f
             if (lifetime < 0 || alias->ttl < lifetime)
                 lifetime = alias->ttl;
         for (struct ares_addrinfo_node *node = found->nodes; node; node = node->ai_next)
-            lookup->callbacks.address(lookup->owner, query->family, node->ai_addr, node->ai_addrlen,
+            lookup->callbacks.address(lookup->owner, node->ai_addr, node->ai_addrlen,
                                       lifetime >= 0 && lifetime < node->ai_ttl ? lifetime : node->ai_ttl);
     }
     if (found)
         ares_freeaddrinfo(found);
-    // What /etc/hosts does not know is no failure.
-    if (!lookup->is_freed && query->family != AF_UNSPEC)
+    if (!lookup->is_freed)
         lookup->callbacks.end(lookup->owner, query->family, result, ares_strerror(status));
-}
-
-static void ask(ares_channel channel, const char *name, struct query *query) {
-    struct ares_addrinfo_hints hints = {0};
-    hints.ai_family = query->family;
-    hints.ai_socktype = SOCK_STREAM;
-    ares_getaddrinfo(channel, name, NULL, &hints, on_end, query);
-}
-
-void pinproxy_name_read_hosts(struct pinproxy_name *lookup, const char *name) {
-    ask(lookup->files, name, &lookup->all);
 }
 
 const char *pinproxy_name_domain(struct pinproxy_name *lookup, int index) {
@@ -133,25 +112,27 @@ const char *pinproxy_name_domain(struct pinproxy_name *lookup, int index) {
 int pinproxy_name_dots(struct pinproxy_name *lookup) { return lookup->system.ndots; }
 
 void pinproxy_name_ask(struct pinproxy_name *lookup, const char *name, int family) {
-    ask(lookup->servers, name, family == AF_INET ? &lookup->ipv4 : &lookup->ipv6);
+    struct ares_addrinfo_hints hints = {0};
+    hints.ai_family = family;
+    hints.ai_socktype = SOCK_STREAM;
+    ares_getaddrinfo(lookup->channel, name, NULL, &hints, on_end, family == AF_INET ? &lookup->ipv4 : &lookup->ipv6);
 }
 
 void pinproxy_name_process(struct pinproxy_name *lookup, int readable, int writable) {
-    ares_process_fd(lookup->servers, readable < 0 ? ARES_SOCKET_BAD : readable,
+    ares_process_fd(lookup->channel, readable < 0 ? ARES_SOCKET_BAD : readable,
                     writable < 0 ? ARES_SOCKET_BAD : writable);
 }
 
 int64_t pinproxy_name_wait(struct pinproxy_name *lookup) {
     struct timeval left;
-    struct timeval *wait = ares_timeout(lookup->servers, NULL, &left);
+    struct timeval *wait = ares_timeout(lookup->channel, NULL, &left);
     return wait ? (int64_t)wait->tv_sec * 1000 + (wait->tv_usec + 999) / 1000 : -1;
 }
 
 void pinproxy_name_free(struct pinproxy_name *lookup) {
     lookup->is_freed = true;
     // One that could not be made is null.
-    ares_destroy(lookup->servers);
-    ares_destroy(lookup->files);
+    ares_destroy(lookup->channel);
     if (lookup->has_system)
         res_nclose(&lookup->system);
     free(lookup);

@@ -23,8 +23,8 @@ struct pinproxy_name_callbacks {
     bool (*may_use)(void *owner, int descriptor);
     // A descriptor is to be waited for; it is closed next when both are 0.
     void (*wait)(void *owner, int descriptor, int readable, int writable);
-    // An address, with its time to live in seconds. `family` is that of the query, AF_UNSPEC for /etc/hosts.
-    void (*address)(void *owner, int family, const struct sockaddr *address, unsigned length, int lifetime);
+    // An address, with its time to live in seconds.
+    void (*address)(void *owner, const struct sockaddr *address, unsigned length, int lifetime);
     // The end of a query, once, after its addresses. `words` say in English why there is none. Not called by
     // `pinproxy_name_free`.
     void (*end)(void *owner, int family, enum pinproxy_name_result result, const char *words);
@@ -35,8 +35,6 @@ struct pinproxy_name;
 // Reads /etc/resolv.conf; `servers` ("127.0.0.1:5353,…") are asked instead of its own unless null. Null without memory, or
 // when `servers` cannot be read.
 struct pinproxy_name *pinproxy_name_create(const char *servers, const struct pinproxy_name_callbacks *callbacks, void *owner);
-// Calls `address` for each address of the name in /etc/hosts, in order of preference, before it returns; never `end`.
-void pinproxy_name_read_hosts(struct pinproxy_name *lookup, const char *name);
 // The search list of /etc/resolv.conf: domains, null after the last one, and the number of dots from which on a name is first
 // tried as it is.
 const char *pinproxy_name_domain(struct pinproxy_name *lookup, int index);

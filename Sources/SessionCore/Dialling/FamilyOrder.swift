@@ -3,6 +3,16 @@ import IOCore
 /// Which of a name's two families is tried first: RFC 6724, section 6, rules 1, 5 and 6, for the first address of each
 /// (within a family c-ares has sorted them).
 enum FamilyOrder {
+    /// All addresses, the best family first.
+    static func sorted(
+        ipv4: [SocketAddress],
+        ipv6: [SocketAddress],
+        source: (SocketAddress) -> SocketAddress?
+    ) -> [SocketAddress] {
+        guard let firstIPv4 = ipv4.first, let firstIPv6 = ipv6.first else { return ipv4 + ipv6 }
+        return isIPv6First(firstIPv6, before: firstIPv4, source: source) ? ipv6 + ipv4 : ipv4 + ipv6
+    }
+
     /// - Parameter source: the address from which a destination would be connected to; nil without a route.
     static func isIPv6First(
         _ ipv6: SocketAddress,

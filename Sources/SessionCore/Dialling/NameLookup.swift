@@ -24,9 +24,9 @@ class NameLookup {
     }
 }
 
-/// A lookup by c-ares: `/etc/hosts`, then the name servers. `NameSearch` decides; this class carries out.
+/// A lookup by c-ares, which asks the name servers. `NameSearch` decides; this class carries out.
 ///
-/// Each lookup has channels of its own, so that it can be given up by itself, goes out from a port of its own, which a
+/// Each lookup has a channel of its own, so that it can be given up by itself, goes out from a port of its own, which a
 /// forger has to guess, and follows changes of `/etc/resolv.conf`.
 final class DNSLookup: NameLookup {
     /// nil after the end.
@@ -64,7 +64,7 @@ final class DNSLookup: NameLookup {
             wait: { owner, descriptor, readable, writable in
                 DNSLookup.of(owner).wait(for: descriptor, readable != 0, writable != 0)
             },
-            address: { owner, _, address, length, lifetime in
+            address: { owner, address, length, lifetime in
                 DNSLookup.of(owner).note(address!, length, lifetime)
             },
             end: { owner, family, result, words in
@@ -76,8 +76,6 @@ final class DNSLookup: NameLookup {
             let failure = NameFailure(reason: .failed, words: "c-ares could not be set up")
             return .end(.failure(failure), lifetime: 0)
         }
-        pinproxy_name_read_hosts(lookup, name)
-        guard addresses.isEmpty else { return .end(.success(addresses), lifetime: lifetime) }
         var domains: [String] = []
         while let domain = pinproxy_name_domain(lookup, Int32(domains.count)) {
             domains.append(String(cString: domain))

@@ -19,6 +19,7 @@ final class NameResolver {
     private let loop: EventLoop
     private let resolution: NameResolution
     private let servers: String?
+    private var hosts = SystemHosts()
     private var cache = NameCache()
     private var queue: NameQueue
     private var wanted: [String: Wanted] = [:]
@@ -45,6 +46,10 @@ final class NameResolver {
     func answer(for name: String) -> NameAnswer? {
         // The loopback interface without a lookup (RFC 6761, section 6.3).
         if name == "localhost" || name.hasSuffix(".localhost") { return .success(Self.loopback) }
+        if resolution == .dns {
+            let addresses = hosts.addresses(of: name)
+            if !addresses.isEmpty { return .success(addresses) }
+        }
         return cache.answer(for: name, at: loop.now)
     }
 

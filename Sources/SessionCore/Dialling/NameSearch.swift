@@ -77,10 +77,8 @@ struct NameSearch {
 
     private mutating func finish(_ ipv4: Response, _ ipv6: Response) -> Step {
         switch (ipv4.addresses.first, ipv6.addresses.first) {
-        case (let firstIPv4?, let firstIPv6?):
-            let isIPv6First = FamilyOrder.isIPv6First(firstIPv6, before: firstIPv4, source: source)
-            let addresses =
-                isIPv6First ? ipv6.addresses + ipv4.addresses : ipv4.addresses + ipv6.addresses
+        case (_?, _?):
+            let addresses = FamilyOrder.sorted(ipv4: ipv4.addresses, ipv6: ipv6.addresses, source: source)
             return .end(.success(addresses), lifetime: min(ipv4.lifetime, ipv6.lifetime))
         case (_?, nil): return .end(ipv4.answer, lifetime: lifetime(of: ipv4, beside: ipv6))
         case (nil, _?): return .end(ipv6.answer, lifetime: lifetime(of: ipv6, beside: ipv4))

@@ -217,6 +217,20 @@ struct NameLookupTests {
         #expect(session.loop.registeredCount == descriptors)
     }
 
+    @Test("a response that is too large for a datagram comes over TCP")
+    func overTCP() throws {
+        let origin = try origin()
+        let server = try NameServer { _, _ in .addressOverTCP(Self.loopback, times: 60) }
+        let session = try session(server)
+        session.settle()
+        let descriptors = session.loop.registeredCount
+        let delegate = try session.get(endpoint("large.test", port: origin.port))
+        #expect(delegate.text == "ok", "\(String(describing: delegate.error))")
+        #expect(server.questions == ["large.test", "large.test"])
+        session.settle()
+        #expect(session.loop.registeredCount == descriptors)
+    }
+
     @Test("a lookup takes no descriptor of the reserve: limit_reached")
     func reserve() async {
         // The reserve is the whole process's.

@@ -2,7 +2,7 @@ import Foundation
 import Glibc
 import TestSupport
 
-/// A name server on a UDP port of 127.0.0.1.
+/// A name server on a port of 127.0.0.1, over UDP and TCP.
 final class NameServer: Sendable {
     enum Response: Sendable {
         /// For A; AAAA has no address.
@@ -11,6 +11,8 @@ final class NameServer: Sendable {
         case addressAndSilence(UInt32, lifetime: UInt32)
         /// ::1 for AAAA; A gets no response.
         case silenceAndLoopback
+        /// For A, so many times; over UDP the response is cut (RFC 1035, section 4.2.1). AAAA has no address.
+        case addressOverTCP(UInt32, times: UInt8)
         case noSuchName
         case serverFailure
         case silence
@@ -18,6 +20,7 @@ final class NameServer: Sendable {
 
     let port: UInt16
     private let descriptor: Int32
+    private let listener: Int32
     /// The questions for A, in their order.
     private let asked = Monitor<[String]>([])
     private let ended = DispatchSemaphore(value: 0)
@@ -28,19 +31,22 @@ final class NameServer: Sendable {
 
     /// - Parameter answers: asked with the number of earlier questions for the name.
     init(_ answers: @escaping @Sendable (_ name: String, _ count: Int) -> Response) throws {
+        let (listener, port) = try TestSocket.listen()
         let descriptor = socket(AF_INET, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
         address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let bound = withUnsafeMutablePointer(to: &address) { pointer in
+        address.sin_port = port.bigEndian
+        let bound = withUnsafePointer(to: &address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
+                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
             }
         }
         guard bound else { throw TestSocket.Failure("bind") }
         self.descriptor = descriptor
-        port = UInt16(bigEndian: address.sin_port)
+        self.listener = listener
+        self.port = port
+        Thread.detachNewThread { [asked] in Self.serveOverTCP(listener, answers, asked) }
         Thread.detachNewThread { [asked, ended] in
             Self.serve(descriptor, answers, asked)
             ended.signal()
@@ -60,6 +66,31 @@ final class NameServer: Sendable {
         }
         ended.wait()
         close(descriptor)
+        shutdown(listener, Int32(SHUT_RDWR))
+    }
+
+    private static func serveOverTCP(
+        _ listener: Int32,
+        _ answers: (String, Int) -> Response,
+        _ asked: Monitor<[String]>
+    ) {
+        while true {
+            let client = accept(listener, nil, nil)
+            guard client >= 0 else { break }
+            TestSocket.setTimeouts(client)
+            func read(_ count: Int) -> [UInt8]? {
+                var bytes = [UInt8](repeating: 0, count: count)
+                return recv(client, &bytes, count, Int32(MSG_WAITALL)) == count ? bytes : nil
+            }
+            while let length = read(2), let query = read(Int(length[0]) << 8 + Int(length[1])),
+                let reply = reply(query, answers, asked, isCut: false)
+            {
+                let framed = [UInt8(reply.count >> 8), UInt8(reply.count & 0xFF)] + reply
+                send(client, framed, framed.count, 0)
+            }
+            close(client)
+        }
+        close(listener)
     }
 
     private static func serve(
@@ -77,7 +108,7 @@ final class NameServer: Sendable {
                 }
             }
             guard count > 0 else { return }
-            guard let reply = reply(Array(buffer[..<count]), answers, asked) else { continue }
+            guard let reply = reply(Array(buffer[..<count]), answers, asked, isCut: true) else { continue }
             _ = withUnsafePointer(to: &peer) { pointer in
                 pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                     sendto(descriptor, reply, reply.count, 0, $0, length)
@@ -89,7 +120,8 @@ final class NameServer: Sendable {
     private static func reply(
         _ query: [UInt8],
         _ answers: (String, Int) -> Response,
-        _ asked: Monitor<[String]>
+        _ asked: Monitor<[String]>,
+        isCut: Bool
     ) -> [UInt8]? {
         guard query.count > 16 else { return nil }
         var labels: [String] = []
@@ -109,7 +141,15 @@ final class NameServer: Sendable {
             return list.count { $0 == name }
         }
         var code: UInt8 = 0
+        var flags: UInt8 = 0x81
         var record: [UInt8] = []
+        var count: UInt8 = 1
+        func bytes(_ number: UInt32) -> [UInt8] {
+            (0..<4).map { UInt8(truncatingIfNeeded: number >> (24 - 8 * $0)) }
+        }
+        func address(_ address: UInt32, _ lifetime: UInt32) -> [UInt8] {
+            [0xC0, 12, 0, 1, 0, 1] + bytes(lifetime) + [0, 4] + bytes(address)
+        }
         let response = answers(name, earlier)
         switch response {
         case .silence: return nil
@@ -118,17 +158,22 @@ final class NameServer: Sendable {
         case .silenceAndLoopback:
             if isIPv4 { return nil }
             record = [0xC0, 12, 0, 28, 0, 1, 0, 0, 0, 60, 0, 16] + [UInt8](repeating: 0, count: 15) + [1]
-        case .addressAndSilence(let address, let lifetime), .address(let address, let lifetime):
+        case .addressOverTCP(let number, let times):
+            guard isIPv4 else { break }
+            if isCut {
+                flags |= 2
+                break
+            }
+            count = times
+            record = (0..<times).flatMap { _ in address(number, 60) }
+        case .addressAndSilence(let number, let lifetime), .address(let number, let lifetime):
             guard isIPv4 else {
                 if case .addressAndSilence = response { return nil }
                 break
             }
-            func bytes(_ number: UInt32) -> [UInt8] {
-                (0..<4).map { UInt8(truncatingIfNeeded: number >> (24 - 8 * $0)) }
-            }
-            record = [0xC0, 12, 0, 1, 0, 1] + bytes(lifetime) + [0, 4] + bytes(address)
+            record = address(number, lifetime)
         }
-        let counts: [UInt8] = [0, 1, 0, record.isEmpty ? 0 : 1, 0, 0, 0, 0]
-        return query[0..<2] + [0x81, 0x80 | code] + counts + query[12..<end] + record
+        let counts: [UInt8] = [0, 1, 0, record.isEmpty ? 0 : count, 0, 0, 0, 0]
+        return query[0..<2] + [flags, 0x80 | code] + counts + query[12..<end] + record
     }
 }
