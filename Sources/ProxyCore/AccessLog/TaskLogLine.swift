@@ -8,7 +8,6 @@ import SessionCore
 struct TaskLogLine {
     /// Query parameters whose values are masked.
     private let redacted: [[UInt8]]
-    private var pinning = PinningTexts()
     private var clock = CachedTimestamp()
 
     init(redacting parameters: [String]) {
@@ -61,7 +60,7 @@ struct TaskLogLine {
         if task != nil || hooks?.hasFollowed == true {
             line.append(",\"redirectCount\":")
             line.append(decimal: hooks?.earlier.count ?? 0)
-            if let task { pinning.write(task, at: exchange.startedWall / 1_000_000, to: &line) }
+            if let task { PinningText.write(task, at: exchange.startedWall / 1_000_000, to: &line) }
             line.append(",\"transactions\":[")
             if let hooks, hooks.hasFollowed {
                 write(hooks, task, to: &line)
@@ -102,7 +101,7 @@ struct TaskLogLine {
         }
         write(refresh.transaction.outcome, to: &line)
         line.append(",\"redirectCount\":0")
-        pinning.write(task, at: refresh.startTime / 1_000_000, to: &line)
+        PinningText.write(task, at: refresh.startTime / 1_000_000, to: &line)
         line.append(",\"transactions\":[")
         write(task.metrics.transaction, task.evaluation, url: url, to: &line)
         line.append("]}\n")
@@ -327,50 +326,5 @@ struct TaskLogLine {
         guard value != TransactionMetrics.absent else { return }
         line.append(name)
         line.append(milliseconds: value)
-    }
-}
-
-/// The log texts of evaluations, made once for each connection instead of each request.
-private struct PinningTexts {
-    /// By the low bits of the connection's number, which is 0 for no connection.
-    private var entries = Array(repeating: (connection: UInt64(0), text: [UInt8]()), count: 256)
-
-    /// - Parameter now: seconds since 1970; used when the text is made.
-    mutating func write(_ task: LoopTask, at now: Int64, to line: inout ByteBuffer) {
-        guard let evaluation = task.evaluation else { return }
-        guard let connection = task.metrics.transaction.connection?.identifier else {
-            line.append(Self.make(evaluation, now))
-            return
-        }
-        let place = Int(truncatingIfNeeded: connection) & 255
-        if entries[place].connection != connection { entries[place] = (connection, Self.make(evaluation, now)) }
-        line.append(entries[place].text)
-    }
-
-    private static func make(_ evaluation: TrustEvaluation, _ now: Int64) -> [UInt8] {
-        var text = ByteBuffer()
-        text.append(",\"pinning\":{\"mode\":")
-        text.append(jsonString: evaluation.mode.rawValue)
-        text.append(",\"verdict\":")
-        text.append(jsonString: evaluation.verdict.rawValue)
-        if let domain = evaluation.domain {
-            text.append(",\"domain\":")
-            text.append(jsonString: domain.description)
-        }
-        if let matched = evaluation.matchedPin {
-            text.append(",\"matched\":")
-            text.append(jsonString: matched.description)
-        }
-        if evaluation.matchedBackupOnly { text.append(",\"matchedBackupOnly\":true") }
-        if let expiry = evaluation.nearExpiry(at: now) {
-            text.append(",\"expiresInDays\":")
-            text.append(decimal: expiry.days)
-        }
-        if let failure = evaluation.failure, evaluation.verdict == .reportOnly {
-            text.append(",\"wouldFail\":")
-            text.append(jsonString: failure.rawValue)
-        }
-        text.append("}")
-        return text.withUnsafeBytes { Array($0) }
     }
 }

@@ -42,6 +42,7 @@ final class Generation: @unchecked Sendable {
         session.connectionPoolSize = min(session.connectionPoolSize, descriptors.idleOrigins)
         session.responseHeadBytes = configuration.limits.responseHeadBytes
         session.responseHeadFields = configuration.limits.responseHeadFields
+        session.connectionNote = PinningText.make
         manager = try LoopSession(loop: loop, configuration: session)
         headLimits = HeadLimits(
             headBytes: configuration.limits.headBytes,

@@ -100,6 +100,7 @@ final class ConnectionAttempt: EventHandler {
     private let protocols: [ApplicationProtocol]
     private let dialler: Dialler
     private let context: TLSClientContext
+    private let makeNote: (@Sendable (TrustEvaluation, Int64) -> [UInt8])?
     private let loop: EventLoop
     private var dial: Dial?
     private var descriptor: Int32 = -1
@@ -112,18 +113,22 @@ final class ConnectionAttempt: EventHandler {
     /// OpenSSL is on the stack: the `SSL` must stay until it returns.
     private var isInHandshake = false
 
-    /// - Parameter protocols: offered in the handshake (ALPN), the best first; none when empty.
+    /// - Parameters:
+    ///   - protocols: offered in the handshake (ALPN), the best first; none when empty.
+    ///   - makeNote: `SessionConfiguration.connectionNote`.
     init(
         _ endpoint: Endpoint,
         offering protocols: [ApplicationProtocol],
         dialler: Dialler,
         context: TLSClientContext,
+        makeNote: (@Sendable (TrustEvaluation, Int64) -> [UInt8])?,
         owner: ConnectionAttemptOwner
     ) {
         self.endpoint = endpoint
         self.protocols = protocols
         self.dialler = dialler
         self.context = context
+        self.makeNote = makeNote
         self.owner = owner
         loop = dialler.loop
         startedAt = dialler.loop.freshNow
@@ -245,7 +250,8 @@ final class ConnectionAttempt: EventHandler {
             tlsVersion: ShortName(cString: SSL_get_version(ssl)),
             cipher: ShortName(cString: SSL_CIPHER_get_name(SSL_get_current_cipher(ssl))),
             evaluation: trust.evaluation,
-            isClientCertificateMissing: verification?.isClientCertificateMissing ?? false
+            isClientCertificateMissing: verification?.isClientCertificateMissing ?? false,
+            note: note(trust.evaluation)
         )
         owner?.attempt(self, didEvaluate: trust)
         guard !isOver else { return }
@@ -288,16 +294,22 @@ final class ConnectionAttempt: EventHandler {
             ).error
         var info: ConnectionInfo?
         if let peer {
+            // An accepted chain proves nothing without the server's proof of its key, which would have come next.
+            let refused = trust.flatMap { $0.evaluation.isAccepted ? nil : $0.evaluation }
             info = ConnectionInfo(
                 remoteAddress: peer,
                 tlsVersion: trust?.tlsVersion.map { ShortName(Array($0.utf8)) },
                 cipher: trust?.cipher.map { ShortName(Array($0.utf8)) },
-                // An accepted chain proves nothing without the server's proof of its key, which would have come next.
-                evaluation: trust.flatMap { $0.evaluation.isAccepted ? nil : $0.evaluation },
-                isClientCertificateMissing: verification?.isClientCertificateMissing ?? false
+                evaluation: refused,
+                isClientCertificateMissing: verification?.isClientCertificateMissing ?? false,
+                note: refused.map { note($0) } ?? []
             )
         }
         fail(ConnectionFailure(error: error, info: info))
+    }
+
+    private func note(_ evaluation: TrustEvaluation) -> [UInt8] {
+        makeNote?(evaluation, loop.freshWallClock / 1_000_000) ?? []
     }
 
     fileprivate func identityAnswer() -> HandshakeIdentity {

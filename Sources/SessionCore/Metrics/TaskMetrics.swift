@@ -117,13 +117,16 @@ public final class ConnectionInfo: Sendable {
     public let evaluation: TrustEvaluation?
     /// Whether the server asked for a client certificate and got none.
     public let isClientCertificateMissing: Bool
+    /// The words of the session's owner about the evaluation (`SessionConfiguration.connectionNote`), for lines of a log.
+    package let note: [UInt8]
 
     init(
         remoteAddress: SocketAddress,
         tlsVersion: ShortName?,
         cipher: ShortName?,
         evaluation: TrustEvaluation?,
-        isClientCertificateMissing: Bool = false
+        isClientCertificateMissing: Bool = false,
+        note: [UInt8] = []
     ) {
         identifier = ConnectionIdentifiers.next()
         self.remoteAddress = remoteAddress
@@ -131,6 +134,7 @@ public final class ConnectionInfo: Sendable {
         self.cipher = cipher
         self.evaluation = evaluation
         self.isClientCertificateMissing = isClientCertificateMissing
+        self.note = note
     }
 
     /// `192.0.2.1:443`.

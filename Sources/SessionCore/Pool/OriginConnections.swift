@@ -15,6 +15,7 @@ final class OriginConnections {
 
     private let dialler: Dialler
     private let context: TLSClientContext
+    private let makeNote: (@Sendable (TrustEvaluation, Int64) -> [UInt8])?
     private let connectionLifetime: UInt64
     private let connectionsPerHost: Int
     private let poolSize: Int
@@ -57,6 +58,7 @@ final class OriginConnections {
         connectionsPerHost = configuration.connectionsPerHost
         poolSize = configuration.connectionPoolSize
         dialler = try Dialler(loop: loop, names: NameResolver(loop: loop, configuration))
+        makeNote = configuration.connectionNote
         context = try TLSClientContext()
         idleTimer = LoopTimer { [unowned self] in closeAged() }
         retirementTimer = LoopTimer { [unowned self] in closeSomeIdle() }
@@ -207,7 +209,14 @@ final class OriginConnections {
         offering protocols: [ApplicationProtocol],
         owner: ConnectionAttemptOwner
     ) -> ConnectionAttempt {
-        ConnectionAttempt(endpoint, offering: protocols, dialler: dialler, context: context, owner: owner)
+        ConnectionAttempt(
+            endpoint,
+            offering: protocols,
+            dialler: dialler,
+            context: context,
+            makeNote: makeNote,
+            owner: owner
+        )
     }
 
     // MARK: End of the turn

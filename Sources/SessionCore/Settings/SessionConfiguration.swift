@@ -1,4 +1,5 @@
 package import IOCore
+package import ServerTrust
 
 /// Settings that all tasks of a manager share.
 public struct SessionConfiguration: Sendable {
@@ -22,6 +23,9 @@ public struct SessionConfiguration: Sendable {
     /// The name servers instead of those of the operating system, as addresses with ports, separated by commas; nil outside
     /// of tests.
     package var nameServers: String?
+
+    /// Makes `ConnectionInfo.note`, once for each connection, of the evaluation of its server and the seconds since 1970.
+    package var connectionNote: (@Sendable (TrustEvaluation, Int64) -> [UInt8])?
 
     /// A configuration with the defaults of each property.
     public init() {}
