@@ -57,6 +57,10 @@ final class HTTP2Callbacks: @unchecked Sendable {
         nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks) { _, frame, user in
             HTTP2Callbacks.didReceive(HTTP2Callbacks.session(user), frame!)
         }
+        nghttp2_session_callbacks_set_before_frame_send_callback(callbacks) { _, frame, user in
+            HTTP2Callbacks.willSend(HTTP2Callbacks.session(user), frame!)
+            return 0
+        }
         nghttp2_session_callbacks_set_on_frame_send_callback(callbacks) { _, frame, user in
             HTTP2Callbacks.didSend(HTTP2Callbacks.session(user), frame!)
             return 0
@@ -204,10 +208,15 @@ final class HTTP2Callbacks: @unchecked Sendable {
         return 0
     }
 
+    private static func willSend(_ session: HTTP2Session, _ frame: UnsafePointer<nghttp2_frame>) {
+        let head = frame.pointee.hd
+        // A part of the head may have gone out from here on.
+        if UInt32(head.type) == NGHTTP2_HEADERS.rawValue { session.stream(head.stream_id)?.isHeadSent = true }
+    }
+
     private static func didSend(_ session: HTTP2Session, _ frame: UnsafePointer<nghttp2_frame>) {
         let head = frame.pointee.hd
         let type = UInt32(head.type)
-        if type == NGHTTP2_HEADERS.rawValue { session.stream(head.stream_id)?.isHeadSent = true }
         guard type == NGHTTP2_HEADERS.rawValue || type == NGHTTP2_DATA.rawValue, head.flags & endStream != 0,
             let stream = session.stream(head.stream_id), !stream.hasEnded
         else { return }

@@ -28,8 +28,8 @@ open class HTTP2Stream {
     var isDeferred = false
     var isRoomNotificationPlanned = false
     var wasResetByPeer = false
-    /// The head has been put on the connection.
-    var isHeadSent = false
+    /// The head has been put on the connection, or is about to be.
+    package internal(set) var isHeadSent = false
     /// Whether it is being reset, so that nothing more is delivered.
     var isMalformed = false
 

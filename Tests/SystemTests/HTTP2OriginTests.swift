@@ -81,6 +81,20 @@ struct HTTP2OriginTests {
         #expect(origin.connections.count == 1)
     }
 
+    @Test("200 requests at once are all answered by nginx with few streams for each connection", arguments: [1, 4])
+    func fewStreams(limit: Int) throws {
+        let server = try Stage.pki.server(Stage.host)
+        let origin = try NginxOrigin(server, http2: true, directives: ["http2_max_concurrent_streams \(limit)"])
+        let proxy = try proxy(to: origin.port, server)
+        let clients = try (0..<200).map { _ in try proxy.connect() }
+        for (number, client) in clients.enumerated() {
+            try client.send(ProxyUnderTest.request("GET", "http://\(Stage.host)/echo/\(number)"))
+        }
+        let answers = try clients.map { try $0.readResponse() }
+        let wrong = answers.enumerated().filter { $0.element.text != "GET /echo/\($0.offset)\n" }
+        #expect(wrong.isEmpty, "\(wrong.count) of 200, \(wrong.first?.element.text ?? "")")
+    }
+
     @Test("each of many requests on one connection to an h2 origin gets its own answer")
     func ownAnswers() throws {
         let server = try Stage.pki.server(Stage.host)

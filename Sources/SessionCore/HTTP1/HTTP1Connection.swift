@@ -4,15 +4,7 @@ import IOCore
 /// A verified connection that carries HTTP/1.1 exchanges, one after another.
 ///
 /// The rules of the messages are in `HTTP1RequestWriter` and `HTTP1ResponseReader`; this class moves their bytes.
-final class HTTP1Connection: ConnectionUser {
-    let connection: VerifiedConnection
-    /// The pool that counts the connection.
-    let entry: HostEntry
-    /// Neighbours in the session's list of idle connections.
-    var newerIdle: HTTP1Connection?
-    unowned(unsafe) var olderIdle: HTTP1Connection?
-    /// When the connection became idle, in nanoseconds of the loop's clock.
-    var idleSince: UInt64 = 0
+final class HTTP1Connection: PooledConnection {
 
     /// The request under way. It ends the exchange with `detach`.
     private unowned(unsafe) var request: OriginRequest?
@@ -40,16 +32,11 @@ final class HTTP1Connection: ConnectionUser {
     private static let pieceSize = 64 << 10
 
     init(_ connection: VerifiedConnection, entry: HostEntry, connections: OriginConnections) {
-        self.connection = connection
-        self.entry = entry
         self.connections = connections
         loop = connections.loop
         reader = HTTP1ResponseReader(limits: connections.headLimits)
-        super.init()
-        connection.user = self
+        super.init(connection, entry)
     }
-
-    deinit { connection.user = nil }
 
     // MARK: Exchange
 
@@ -332,12 +319,16 @@ final class HTTP1Connection: ConnectionUser {
     /// Whether nothing has come since the last response: whatever came would be taken for the next one.
     var isSilent: Bool { !connection.hasSomethingToRead() }
 
-    /// Waits for the origin to close the connection, or to send what nobody asked for.
-    func rest() { connection.want(reading: true, writing: false) }
+    /// Waits for the origin to close the connection, or to send bytes for which there is no request.
+    override func rest() { connection.want(reading: true, writing: false) }
 
     private func becameReadyWhileIdle() {
         // A session ticket of TLS 1.3 is no application data.
         if !isSilent { connections.discard(self) }
+    }
+
+    override func discard() {
+        if entry.pool.remove(self) { close() }
     }
 
     /// Closes the connection.

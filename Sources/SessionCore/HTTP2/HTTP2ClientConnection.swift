@@ -6,7 +6,7 @@ import ServerTrust
 /// A verified connection that carries any number of HTTP/2 exchanges, each in both directions at once.
 ///
 /// It belongs to one endpoint of one policy generation, and its verdict is checked again for each request.
-final class HTTP2ClientConnection: ConnectionUser, SharedPlace {
+final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     private enum State {
         case open
         /// The exchanges that are there go on; no new one begins.
@@ -14,15 +14,16 @@ final class HTTP2ClientConnection: ConnectionUser, SharedPlace {
         case closed
     }
 
-    let connection: VerifiedConnection
-    /// The pool that counts the connection.
-    let entry: HostEntry
     /// The place among the session's HTTP/2 connections.
     var slot = 0
     /// The `:authority` of its requests.
     let authority: [UInt8]
     /// The reason of its end; nil as long as it has not broken off.
     private(set) var loss: String?
+    /// What the server has done against the rules of HTTP/2, which has ended the connection.
+    private(set) var violation: String?
+    /// When something of a response came last, in nanoseconds of the loop's clock.
+    private(set) var lastProgress: UInt64 = 0
 
     private unowned let connections: OriginConnections
     private let loop: EventLoop
@@ -30,13 +31,16 @@ final class HTTP2ClientConnection: ConnectionUser, SharedPlace {
     private let session: HTTP2Session
     private var state = State.open
     private var output = ByteBuffer()
+    /// The dial that has led here, in the pool in the connection's stead until the server's settings have come.
+    private var dial: HTTP2Dial?
     /// Requests that begin at the end of the turn.
     private var promised = 0
+    /// Requests that have a stream. There may be further streams, which nghttp2 has not been able to reset yet.
+    private var attached = 0
     private var requestCount = 0
     private var isFlushPlanned = false
     /// nghttp2 is on the stack.
     private var isReceiving = false
-    private var idleTimer: LoopTimer!
     private var laterTimer: LoopTimer?
 
     /// At most this many requests are under way at once, whatever the server allows.
@@ -44,7 +48,6 @@ final class HTTP2ClientConnection: ConnectionUser, SharedPlace {
     /// At most this much waits for the socket.
     private static let outputLimit = 64 << 10
     private static let streamWindow: Int32 = 128 << 10
-    private static let idleTime = TimeSpan.seconds(60)
     /// At most this much is read in a turn of the loop.
     private static let turnLimit = 256 << 10
     private static let pieceSize = 64 << 10
@@ -60,40 +63,35 @@ final class HTTP2ClientConnection: ConnectionUser, SharedPlace {
         events = SessionEvents()
         guard let session = HTTP2Session(.client, settings, delegate: events) else { return nil }
         self.session = session
-        self.connection = connection
-        self.entry = entry
         self.connections = connections
         loop = connections.loop
         let endpoint = connection.endpoint
         authority = Array("\(endpoint.host.authorityText)\(endpoint.port == 443 ? "" : ":\(endpoint.port)")".utf8)
-        super.init()
+        super.init(connection, entry)
         events.connection = self
-        idleTimer = LoopTimer { [unowned self] in if isIdle { retire() } }
-        connection.user = self
     }
 
-    deinit {
-        connection.user = nil
-        events.connection = nil
-    }
+    deinit { events.connection = nil }
 
     /// Sends the preface and the settings, and waits for the server's.
-    func start() {
+    func start(after dial: HTTP2Dial) {
+        self.dial = dial
         connection.want(reading: true, writing: false)
         flushLater()
-        exchangeDidEnd()
+        becomeIdle()
         if connection.hasBufferedBytes { readLater() }
     }
 
     // MARK: Exchanges
 
     var hasRoom: Bool {
-        state == .open && !session.isGoingAway
-            && session.streams.count + promised < min(session.peerStreamLimit, Self.streamLimit)
+        guard state == .open, !session.isGoingAway else { return false }
+        let limit = dial == nil ? session.peerStreamLimit : entry.streamLimit(at: loop.now)
+        return session.streams.count + promised < min(limit, Self.streamLimit)
             && requestCount + promised < entry.requestLimit(at: loop.now)
     }
 
-    var isIdle: Bool { session.streams.isEmpty && promised == 0 }
+    var isIdle: Bool { attached == 0 && promised == 0 }
 
     /// Whether the verdict on the server holds for a further request, now.
     func mayCarry(_ endpoint: Endpoint, lifetime: UInt64) -> Bool {
@@ -103,11 +101,20 @@ final class HTTP2ClientConnection: ConnectionUser, SharedPlace {
     /// A request is going to begin at the end of the turn.
     func promise() {
         promised += 1
-        loop.disarm(idleTimer)
+        connections.didEndIdleness(self)
     }
 
-    /// It begins, or does not.
-    func redeemPromise() { promised -= 1 }
+    /// The request takes its stream; `exchangeDidEnd` follows.
+    func redeemPromise() {
+        promised -= 1
+        attached += 1
+    }
+
+    /// The request does not begin.
+    func withdrawPromise() {
+        redeemPromise()
+        exchangeDidEnd()
+    }
 
     /// Sends a request that was promised a stream, be it before the connection was retired.
     ///
@@ -123,14 +130,22 @@ final class HTTP2ClientConnection: ConnectionUser, SharedPlace {
         return true
     }
 
+    /// Something of a response has come.
+    func didProgress() { lastProgress = loop.now }
+
     /// Bytes of a response were taken, also of one that is over.
     func consume(_ stream: HTTP2Stream, _ count: Int) { session.consume(stream, count) }
 
-    /// A stream has ended, or a promise: there may be room for a request that waits.
+    /// A request has no more use for its stream.
     func exchangeDidEnd() {
+        attached -= 1
+        becomeIdle()
+    }
+
+    private func becomeIdle() {
         switch state {
         case .open:
-            if isIdle { loop.arm(idleTimer, after: Self.idleTime) }
+            if isIdle { connections.didBecomeIdle(self) }
             connections.serveLater(entry)
         case .retired: if isIdle { closeLater() }
         case .closed: break
@@ -139,14 +154,26 @@ final class HTTP2ClientConnection: ConnectionUser, SharedPlace {
 
     // MARK: The end
 
+    override func discard() { close() }
+
+    /// A stream has ended: there may be room for a request that waits.
+    func streamDidClose() { connections.serveLater(entry) }
+
     /// Takes no more requests, and closes after the last exchange.
     func retire() {
         guard state == .open else { return }
         state = .retired
-        entry.pool.retire(self)
+        connections.didEndIdleness(self)
+        leavePool()
         if isIdle { closeLater() }
         // A further connection may be made for those that wait for room on this one.
         connections.serveLater(entry)
+    }
+
+    private func leavePool() {
+        entry.pool.retire(self)
+        if let dial { entry.pool.remove(dial, for: nil) }
+        dial = nil
     }
 
     /// nghttp2 may be on the stack.
@@ -160,22 +187,21 @@ final class HTTP2ClientConnection: ConnectionUser, SharedPlace {
     func close(keepsPlace: Bool = false) {
         guard state != .closed else { return }
         session.goAway()
-        flush()
-        guard state != .closed else { return }
+        if !isReceiving { _ = write() }
         end(.cancel, isWhole: output.isEmpty, keepsPlace: keepsPlace)
     }
 
     /// The connection is gone: the exchanges on it have failed.
-    private func lose(_ why: String) {
+    private func lose(_ why: String, isViolation: Bool = false) {
         guard state != .closed else { return }
         loss = why
+        if isViolation { violation = why }
         end(.internalError, isWhole: false, keepsPlace: false)
     }
 
     private func end(_ code: HTTP2ErrorCode, isWhole: Bool, keepsPlace: Bool) {
         state = .closed
-        entry.pool.retire(self)
-        loop.remove(idleTimer)
+        leavePool()
         if let laterTimer { loop.remove(laterTimer) }
         laterTimer = nil
         connection.close(isWhole: isWhole)
@@ -211,8 +237,8 @@ final class HTTP2ClientConnection: ConnectionUser, SharedPlace {
             swap(&buffer, &connections.scratch)
             guard isWell else {
                 // The server gets nghttp2's GOAWAY, which says what is wrong.
-                flush()
-                return lose("it sent what is no HTTP/2, or a field of more than 64 KB")
+                _ = write()
+                return lose("it sent what is no HTTP/2, or a field of more than 64 KB", isViolation: true)
             }
             switch reading {
             case .bytes where connection.hasBufferedBytes: continue
@@ -256,32 +282,40 @@ final class HTTP2ClientConnection: ConnectionUser, SharedPlace {
 
     private func flush() {
         guard state != .closed, !isReceiving else { return }
+        if let why = write() {
+            // Responses that the server sent before it went are still read.
+            receive()
+            return lose(why)
+        }
+        if session.isOver, output.isEmpty {
+            // nghttp2 ends the session itself when the server breaks the rules, unless the server has announced the end.
+            return session.isGoingAway
+                ? lose("the server ended it") : lose("it sent frames that HTTP/2 does not allow", isViolation: true)
+        }
+        setInterest()
+    }
+
+    /// Writes as much as the socket takes.
+    ///
+    /// - Returns: the reason why nothing can be written any more.
+    private func write() -> String? {
         while true {
             if output.isEmpty {
                 let isWell = session.produce(upTo: Self.outputLimit)
                 swap(&output, &session.output)
-                guard !output.isEmpty else {
-                    if !isWell { lose("the session failed") }
-                    break
-                }
+                if output.isEmpty { return isWell ? nil : "the session failed" }
             }
             switch connection.write(output.bytes) {
             case .bytes(let count):
                 output.consume(count)
                 if output.isEmpty { output.removeAll() }
-                continue
-            case .wouldBlock: break
+            case .wouldBlock:
+                return nil
             case .broken(let why):
-                // Responses that the server sent before it went are still read.
                 output.release()
-                receive()
-                lose(why)
+                return why
             }
-            break
         }
-        guard state != .closed else { return }
-        if session.isOver, output.isEmpty { return lose("the server ended it") }
-        setInterest()
     }
 
     // MARK: The session
@@ -295,7 +329,13 @@ final class HTTP2ClientConnection: ConnectionUser, SharedPlace {
         retire()
     }
 
-    fileprivate func didReceiveSettings() { connections.serveLater(entry) }
+    fileprivate func didReceiveSettings() {
+        guard state == .open else { return }
+        entry.didLimitStreams(to: session.peerStreamLimit, at: loop.now)
+        if let dial { entry.pool.remove(dial, for: self) }
+        dial = nil
+        connections.serveLater(entry)
+    }
 }
 
 /// Passes the events of a session on to its connection.

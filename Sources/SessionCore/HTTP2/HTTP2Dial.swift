@@ -3,6 +3,9 @@ import ServerTrust
 
 /// The making of a connection to an endpoint that may speak HTTP/2. The requests for the endpoint wait for it together; the one
 /// that has waited longest answers for the others when the handshake has a question.
+///
+/// It stays in the pool until the server's settings have come. Until then the connection takes as many requests as the server
+/// allowed last time, or 100 (RFC 9113, section 6.5.2, recommends no less), and no request that a server has refused already.
 final class HTTP2Dial: ConnectionAttemptOwner, SharedPlace {
     let endpoint: Endpoint
     private let entry: HostEntry
@@ -15,6 +18,8 @@ final class HTTP2Dial: ConnectionAttemptOwner, SharedPlace {
     private var refusing: OriginRequest?
     private var hasMadeRoom = false
     private var isOver = false
+    /// The connection, as long as its server's settings have not come.
+    private weak var connection: HTTP2ClientConnection?
 
     init(_ endpoint: Endpoint, entry: HostEntry, connections: OriginConnections) {
         self.endpoint = endpoint
@@ -35,7 +40,9 @@ final class HTTP2Dial: ConnectionAttemptOwner, SharedPlace {
     // MARK: Requests
 
     var hasRoom: Bool {
-        !isOver && requests.count < min(HTTP2ClientConnection.streamLimit, entry.requestLimit(at: loop.now))
+        if let connection { return connection.hasRoom }
+        let limit = min(entry.streamLimit(at: loop.now), entry.requestLimit(at: loop.now))
+        return !isOver && requests.count < min(HTTP2ClientConnection.streamLimit, limit)
     }
 
     var isIdle: Bool { false }
@@ -47,7 +54,13 @@ final class HTTP2Dial: ConnectionAttemptOwner, SharedPlace {
     /// The evaluation of the server, also of one that was refused.
     var evaluation: TrustEvaluation? { attempt.evaluation }
 
-    func join(_ request: OriginRequest) { requests.append(request) }
+    /// The request waits for the connection, or goes out on it if it is established.
+    ///
+    /// - Returns: the connection.
+    func join(_ request: OriginRequest) -> HTTP2ClientConnection? {
+        if connection == nil { requests.append(request) }
+        return connection
+    }
 
     /// A request waits no longer. Without requests the attempt is given up.
     func leave(_ request: OriginRequest) {
@@ -85,10 +98,10 @@ final class HTTP2Dial: ConnectionAttemptOwner, SharedPlace {
             let error = SessionError(.internal, "nghttp2 has no memory for a session.")
             return fail(ConnectionFailure(error: error), waiting)
         }
-        connections.dialDidConnect(self, entry, shared)
-        // The server may allow fewer streams than requests have waited.
-        for request in waiting { shared.hasRoom ? request.share(shared) : request.enterAgain() }
-        shared.start()
+        self.connection = shared
+        connections.dialDidConnect(shared)
+        for request in waiting { request.share(shared) }
+        shared.start(after: self)
         // It carries these requests and no more.
         if connections.isRetired { shared.retire() }
     }

@@ -117,6 +117,7 @@ final class HTTP2OriginStream: HTTP2Stream {
 
     override func didReceiveHead(endsStream: Bool) -> Bool {
         guard let request, let task = request.task else { return true }
+        connection.didProgress()
         if hasHead {
             request.didMoveBytes()
             return endsStream
@@ -137,6 +138,7 @@ final class HTTP2OriginStream: HTTP2Stream {
 
     override func didReceiveData(_ bytes: borrowing Span<UInt8>) {
         guard let request, let task = request.task else { return connection.consume(self, bytes.count) }
+        connection.didProgress()
         request.didMoveBytes()
         if task.isReceivePaused || !held.isEmpty { return held.append(bytes) }
         request.didReceiveBody(bytes)
@@ -165,9 +167,14 @@ final class HTTP2OriginStream: HTTP2Stream {
     // MARK: The end
 
     override func didClose(_ code: HTTP2ErrorCode, byPeer: Bool) {
-        defer { connection.exchangeDidEnd() }
+        defer { connection.streamDidClose() }
         guard let request, !isWhole, let endpoint = request.endpoint else { return }
         let place = "\(endpoint.host.authorityText):\(endpoint.port)"
+        if let violation = connection.violation, code != .refusedStream {
+            return request.fail(
+                SessionError(.responseInvalid, "The answer of \(place) breaks the rules of HTTP/2: \(violation).")
+            )
+        }
         if !byPeer, connection.loss == nil, code != .refusedStream {
             return request.fail(
                 SessionError(.responseInvalid, "The answer of \(place) breaks the rules of HTTP/2 (\(code.name)).")
@@ -199,5 +206,17 @@ final class HTTP2OriginStream: HTTP2Stream {
         connection.consume(self, held.count)
         held.release()
         if !hasEnded || !peerHasEnded { session?.reset(self, .cancel) }
+        connection.exchangeDidEnd()
+    }
+
+    /// Takes the request back, as long as nothing of it has gone out: nghttp2 holds the head as long as the server allows no
+    /// further stream, or takes no bytes.
+    ///
+    /// - Parameter body: an empty buffer, which gets the part of the body that the stream has taken.
+    /// - Returns: false when the head has gone out, or may have.
+    func takeBack(_ body: inout ByteBuffer) -> Bool {
+        guard !isHeadSent, !isClosed else { return false }
+        swap(&body, &output)
+        return true
     }
 }

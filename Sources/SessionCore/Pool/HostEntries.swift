@@ -12,6 +12,8 @@ final class HostEntry: HashTableElement {
     /// The number of requests after which the server ends an HTTP/2 connection, as its last GOAWAY showed, and until when this
     /// is believed.
     private var http2Requests = (limit: Int.max, until: UInt64(0))
+    /// The number of streams that the server allowed last, and until when this is believed.
+    private var http2Streams = (limit: Int.max, until: UInt64(0))
     /// Until when the server is known to choose HTTP/1.1, in nanoseconds of the loop's clock; 0 when nothing is known.
     private var http1Until: UInt64 = 0
 
@@ -42,9 +44,17 @@ final class HostEntry: HashTableElement {
         http2Requests = (max(requests, Self.leastRequests), now &+ Self.validity.nanoseconds)
     }
 
+    /// The number of streams that a new connection is expected to take.
+    func streamLimit(at now: UInt64) -> Int { http2Streams.until > now ? http2Streams.limit : Int.max }
+
+    /// The server has said how many streams it allows.
+    func didLimitStreams(to limit: Int, at now: UInt64) {
+        http2Streams = (max(limit, 1), now &+ Self.validity.nanoseconds)
+    }
+
     /// Whether nothing would be lost with the entry.
     fileprivate func isForgettable(at now: UInt64) -> Bool {
-        pool.isEmpty && http1Until <= now && http2Requests.until <= now
+        pool.isEmpty && http1Until <= now && http2Requests.until <= now && http2Streams.until <= now
     }
 }
 

@@ -11,7 +11,8 @@ package protocol PoolRequest: AnyObject {
     /// A connection that carries one exchange after another (HTTP/1.1).
     associatedtype Connection: AnyObject
     associatedtype SharedConnection: SharedPlace
-    /// A dial that several requests wait for, because the connection may become a shared one.
+    /// A dial that several requests wait for, because the connection may become a shared one. It is over when the number of streams
+    /// that the server allows is known.
     associatedtype SharedDial: SharedPlace
 
     /// The request goes out on a shared connection, as far as is known.
@@ -20,8 +21,10 @@ package protocol PoolRequest: AnyObject {
     func canUse(_ connection: Connection) -> Bool
     /// The connection leads to the request's destination; asked of one that has room.
     func canShare(_ connection: SharedConnection) -> Bool
-    /// The dial is one for the request's endpoint, whether it has room or not.
+    /// The dial is one for the request's endpoint, whether it has room or not: no further connection is made for the request.
     func canAwait(_ dial: SharedDial) -> Bool
+    /// The request may go out on the dial's connection as soon as that is established.
+    func canJoin(_ dial: SharedDial) -> Bool
 }
 
 /// The connections to one host and port, and the requests that wait for one.
@@ -130,7 +133,7 @@ package struct HostPool<Request: PoolRequest> {
 
     private func room(for request: Request) -> Decision? {
         if let connection = shared.first(where: { $0.hasRoom && request.canShare($0) }) { return .share(connection) }
-        if let dial = dials.first(where: { $0.hasRoom && request.canAwait($0) }) { return .await(dial) }
+        if let dial = dials.first(where: { $0.hasRoom && request.canJoin($0) }) { return .await(dial) }
         return nil
     }
 

@@ -35,10 +35,7 @@ final class OriginConnections {
     private(set) var isRetired = false
     private var isClosed = false
 
-    // Idle connections of all hosts, in the order in which they became idle.
-    private var newestIdle: HTTP1Connection?
-    private unowned(unsafe) var oldestIdle: HTTP1Connection?
-    private var idleCount = 0
+    private var idle = IdleConnections()
     private var idleTimer: LoopTimer!
     private var retirementTimer: LoopTimer!
 
@@ -116,7 +113,7 @@ final class OriginConnections {
         case .await(let dial): request.await(dial)
         case .make: make(for: request, entry)
         case .replace(let connection):
-            unlink(connection)
+            idle.remove(connection)
             connection.close()
             make(for: request, entry)
         case .replaceShared(let connection):
@@ -130,7 +127,7 @@ final class OriginConnections {
     private func use(_ connection: HTTP1Connection, for request: OriginRequest, _ entry: HostEntry) {
         var next: HTTP1Connection? = connection
         while let connection = next {
-            unlink(connection)
+            idle.remove(connection)
             if let endpoint = request.endpoint, mayUse(connection, for: endpoint) { return request.use(connection) }
             connection.close()
             next = entry.pool.reuse(request)
@@ -165,7 +162,7 @@ final class OriginConnections {
     func leave(_ entry: HostEntry, keeping connection: HTTP1Connection?) {
         if let connection, !isRetired, connection.connection.isYoung(lifetime: connectionLifetime) {
             entry.pool.leave(keeping: connection)
-            link(connection)
+            didBecomeIdle(connection)
         } else {
             connection?.close()
             entry.pool.leave(keeping: nil)
@@ -176,10 +173,9 @@ final class OriginConnections {
     // MARK: HTTP/2
 
     /// A dial has led to an HTTP/2 connection, which takes its place over.
-    func dialDidConnect(_ dial: HTTP2Dial, _ entry: HostEntry, _ connection: HTTP2ClientConnection) {
+    func dialDidConnect(_ connection: HTTP2ClientConnection) {
         connection.slot = shared.count
         shared.append(connection)
-        entry.pool.remove(dial, for: connection)
     }
 
     /// A dial has failed, was given up, or has led to a connection of HTTP/1.1.
@@ -195,6 +191,7 @@ final class OriginConnections {
     ///
     /// - Parameter keepsPlace: its place was given to another connection.
     func forget(_ connection: HTTP2ClientConnection, keepsPlace: Bool) {
+        idle.remove(connection)
         let last = shared.removeLast()
         if last !== connection {
             shared[connection.slot] = last
@@ -265,62 +262,44 @@ final class OriginConnections {
 
     // MARK: Idle connections
 
-    private func link(_ connection: HTTP1Connection) {
-        connection.idleSince = loop.now
-        connection.olderIdle = newestIdle
-        newestIdle?.newerIdle = connection
-        newestIdle = connection
-        if oldestIdle == nil {
-            oldestIdle = connection
-            loop.arm(idleTimer, after: Self.idleLimit)
-        }
-        idleCount += 1
+    /// A connection carries nothing from now on.
+    func didBecomeIdle(_ connection: PooledConnection) {
+        idle.append(connection, at: loop.now)
+        if !idleTimer.isArmed { loop.arm(idleTimer, after: Self.idleLimit) }
         connection.rest()
-        if idleCount > poolSize, let oldest = oldestIdle { discard(oldest) }
+        if idle.count > poolSize { _ = discardOldest() }
     }
 
-    private func unlink(_ connection: HTTP1Connection) {
-        connection.newerIdle?.olderIdle = connection.olderIdle
-        connection.olderIdle?.newerIdle = connection.newerIdle
-        if newestIdle === connection { newestIdle = connection.olderIdle }
-        if oldestIdle === connection { oldestIdle = connection.newerIdle }
-        connection.newerIdle = nil
-        connection.olderIdle = nil
-        idleCount -= 1
-    }
+    /// An idle connection is going to carry a request, or has ended.
+    func didEndIdleness(_ connection: PooledConnection) { idle.remove(connection) }
 
     /// Closes an idle connection.
-    func discard(_ connection: HTTP1Connection) {
-        guard connection.entry.pool.remove(connection) else { return }
-        unlink(connection)
-        connection.close()
+    func discard(_ connection: PooledConnection) {
+        idle.remove(connection)
+        connection.discard()
+    }
+
+    private func discardOldest() -> Bool {
+        guard let oldest = idle.oldest else { return false }
+        discard(oldest)
+        return true
     }
 
     /// Closes the connection that has been idle longest: another one needs its descriptor.
     ///
     /// - Returns: false when there is none.
-    func makeRoom() -> Bool {
-        if let oldest = oldestIdle {
-            discard(oldest)
-            return true
-        }
-        guard let idle = shared.first(where: \.isIdle) else { return false }
-        idle.close()
-        return true
-    }
+    func makeRoom() -> Bool { discardOldest() }
 
     private func closeAged() {
-        while let oldest = oldestIdle, loop.now &- oldest.idleSince >= Self.idleLimit.nanoseconds { discard(oldest) }
-        if let oldest = oldestIdle { loop.arm(idleTimer, at: oldest.idleSince &+ Self.idleLimit.nanoseconds) }
+        while let since = idle.oldestSince, loop.now &- since >= Self.idleLimit.nanoseconds { _ = discardOldest() }
+        if let since = idle.oldestSince { loop.arm(idleTimer, at: since &+ Self.idleLimit.nanoseconds) }
     }
 
     private func closeSomeIdle() {
-        var left = Self.closedPerTurn
-        while left > 0, let oldest = oldestIdle {
-            discard(oldest)
-            left -= 1
+        for _ in 0..<Self.closedPerTurn {
+            guard discardOldest() else { return }
         }
-        if oldestIdle != nil { loop.arm(retirementTimer, after: TimeSpan(nanoseconds: 1)) }
+        loop.arm(retirementTimer, after: TimeSpan(nanoseconds: 1))
     }
 
     // MARK: The end
@@ -338,8 +317,8 @@ final class OriginConnections {
     func handBack() {
         isHandingBack = true
         // The queue first: a request that leaves would let one of it begin.
-        for request in entries.waiters { request.fail(.sessionInvalidated) }
-        for request in active where request.isUnsent { request.fail(.sessionInvalidated) }
+        for request in entries.waiters { request.handBack() }
+        for request in active { request.handBack() }
     }
 
     /// Ends all tasks.
@@ -353,7 +332,7 @@ final class OriginConnections {
         guard !isClosed else { return }
         isClosed = true
         cancelAll()
-        while let oldest = oldestIdle { discard(oldest) }
+        while discardOldest() {}
         while let connection = shared.last { connection.close() }
         for request in spare { request.invalidate() }
         spare = []

@@ -68,6 +68,10 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     private var hasMadeRoom = false
     /// The origin wants this request over HTTP/1.1.
     private var isHTTP1Required = false
+    /// A server has refused the request without processing it.
+    private var wasRefused = false
+    /// When the exchange over HTTP/2 began, in nanoseconds of the loop's clock.
+    private var beganAt: UInt64 = 0
     /// Shared connections that were made before have to be left out, in nanoseconds of the loop's clock.
     private var freshSince: UInt64 = 0
     private var info: ConnectionInfo?
@@ -106,6 +110,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         reset()
         hasMadeRoom = false
         isHTTP1Required = false
+        wasRefused = false
         freshSince = 0
         start = 0
         let request = task.request
@@ -162,6 +167,9 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
 
     func canAwait(_ dial: HTTP2Dial) -> Bool { dial.endpoint === endpoint }
 
+    /// A second refusal would be the last one: the request waits until it is known how many streams the server allows.
+    func canJoin(_ dial: HTTP2Dial) -> Bool { dial.endpoint === endpoint && !wasRefused }
+
     /// The pool has no place and no stream for the request now.
     func didQueue() {
         phase = .queued
@@ -171,9 +179,9 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     /// The request waits for a dial, with others.
     func await(_ dial: HTTP2Dial) {
         if case .queued = phase { start = task?.elapsed ?? 0 }
+        if let connection = dial.join(self) { return share(connection) }
         phase = .awaiting(dial)
         enter(.connecting)
-        dial.join(self)
     }
 
     /// What the request has waited for does not suit it: it enters the pool again.
@@ -247,6 +255,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         connection.redeemPromise()
         isReused = connection.connection.isUsed
         info = connection.connection.info
+        beganAt = loop.now
         let stream = HTTP2OriginStream(connection, limits: connections.headLimits)
         phase = .sharing(stream)
         enter(task.uploadEnded && task.upload.isEmpty ? .waiting : .sending)
@@ -254,7 +263,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         guard case .sharing = phase else { return connection.exchangeDidEnd() }
         requestStart = task.elapsed
         guard !stream.begin(self, task) else { return }
-        // The connection has been retired since it was chosen.
+        // The server takes no more requests since the connection was chosen.
         connection.exchangeDidEnd()
         reset()
         enter(.connecting)
@@ -268,12 +277,21 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         connect()
     }
 
-    /// Whether nothing of the request has gone out.
-    var isUnsent: Bool {
+    /// The session is being replaced: a request of which nothing has gone out ends with `sessionInvalidated`, with its body.
+    func handBack() {
+        guard let task else { return }
         switch phase {
-        case .idle, .entering, .queued, .awaiting, .placed, .connecting, .ready, .promised: true
-        case .exchanging, .sharing, .streaming: false
+        case .idle, .exchanging, .streaming: return
+        case .entering, .queued, .awaiting, .placed, .connecting, .ready, .promised: break
+        case .sharing(let stream):
+            var body = ByteBuffer()
+            guard stream.takeBack(&body) else { return }
+            var rest = ByteBuffer()
+            swap(&rest, &task.upload)
+            swap(&body, &task.upload)
+            task.upload.append(rest.bytes)
         }
+        task.finish(.sessionInvalidated)
     }
 
     override func attemptDidConnect(_ attempt: ConnectionAttempt, _ connection: VerifiedConnection) {
@@ -445,7 +463,8 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         switch ending.cause {
         case .connectionLost: freshSince = loop.now
         case .http11Required: isHTTP1Required = true
-        case .notProcessed, .reset: break
+        case .notProcessed: wasRefused = true
+        case .reset: break
         }
         if case .sharing(let stream) = phase {
             stream.detach()
@@ -511,8 +530,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
             entry.pool.withdraw(self)
         case .awaiting(let dial): dial.leave(self)
         case .promised(let connection):
-            connection.redeemPromise()
-            connection.exchangeDidEnd()
+            connection.withdrawPromise()
         case .sharing(let stream): stream.detach()
         case .placed, .streaming:
             connections.leave(entry, keeping: nil)
@@ -561,8 +579,8 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
             switch phase {
             case .connecting(let attempt): isResolving = attempt.isResolving
             case .awaiting(let dial): isResolving = dial.isResolving
-            // A server that is silent here may be so for each request on this connection.
-            case .sharing(let stream): stream.connection.retire()
+            // A connection on which nothing comes for any request may be dead.
+            case .sharing(let stream) where stream.connection.lastProgress < beganAt: stream.connection.retire()
             default: break
             }
             task.finish(expiry.error(task.request.endpoint, isResolving: isResolving))
@@ -591,9 +609,12 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         if case .connecting(let attempt) = phase { times = attempt.times }
         if let times, !isReused {
             let offset = attemptStart
-            func time(_ value: Int64) -> Int64 { value == TransactionMetrics.absent ? value : value + offset }
+            func time(_ value: Int64) -> Int64 {
+                // A dial that other requests have waited for may have begun before this task.
+                value == TransactionMetrics.absent ? value : max(0, value + offset)
+            }
             if times.lookupEnd != TransactionMetrics.absent {
-                transaction.domainLookupStart = offset
+                transaction.domainLookupStart = max(0, offset)
                 transaction.domainLookupEnd = time(times.lookupEnd)
             }
             transaction.connectStart = time(times.connectStart)

@@ -22,6 +22,7 @@ enum PoolProperties {
         func canUse(_ connection: Connection) -> Bool { !isShareable && destination }
         func canShare(_ connection: Shared) -> Bool { connection.destination == destination }
         func canAwait(_ dial: Shared) -> Bool { dial.destination == destination }
+        func canJoin(_ dial: Shared) -> Bool { dial.destination == destination }
     }
 
     /// Never are there more connections than the limit allows; no request waits that could be served, and each is served once, in

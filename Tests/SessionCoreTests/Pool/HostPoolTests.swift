@@ -22,6 +22,7 @@ struct HostPoolTests {
         let destination: Int
         /// Whether it can use idle connections.
         var isUsable: Bool
+        var wasRefused = false
         init(_ number: Int, isShareable: Bool = false, destination: Int = 0, isUsable: Bool = true) {
             self.number = number
             self.isShareable = isShareable
@@ -31,6 +32,7 @@ struct HostPoolTests {
         func canUse(_ connection: Connection) -> Bool { isUsable }
         func canShare(_ connection: Shared) -> Bool { connection.destination == destination }
         func canAwait(_ dial: Shared) -> Bool { dial.destination == destination }
+        func canJoin(_ dial: Shared) -> Bool { dial.destination == destination && !wasRefused }
     }
 
     private typealias Pool = HostPool<Request>
@@ -260,6 +262,20 @@ struct HostPoolTests {
             request.isUsable = true
         }
         #expect(enter(&pool, waiting[0]) == "use" && enter(&pool, waiting[1]) == "wait")
+    }
+
+    @Test("a request that was refused waits for the end of the dial that others join")
+    func refused() {
+        var pool = Pool(limit: 2)
+        let dial = Shared(room: 5)
+        _ = enter(&pool, sharer(0))
+        pool.add(dial)
+        let refused = sharer(1)
+        refused.wasRefused = true
+        #expect(enter(&pool, refused) == "wait" && served(&pool).isEmpty)
+        #expect(enter(&pool, sharer(2)) == "wait" && served(&pool) == ["await 2"])
+        pool.remove(dial, for: Shared(room: 5))
+        #expect(served(&pool) == ["share 1"] && pool.activeCount == 1)
     }
 
     @Test("a request that needs a place does not wait behind those that need a stream")

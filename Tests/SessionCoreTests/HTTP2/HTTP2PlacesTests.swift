@@ -1,0 +1,217 @@
+import HTTPCore
+import IOCore
+import TestSupport
+import Testing
+
+@testable import SessionCore
+
+/// Places in the pool, and requests that nghttp2 holds back.
+@Suite("Connections of HTTP/2 give their places back")
+struct HTTP2PlacesTests {
+    private func origin(_ script: @escaping ScriptedOrigin.Script) throws -> ScriptedOrigin {
+        try ScriptedOrigin(
+            try TestPKI.shared.server(TestSession.host),
+            protocols: ["h2", "http/1.1"],
+            script: script
+        )
+    }
+
+    private func endpoint(_ origin: ScriptedOrigin, limit: Int? = nil) throws -> Endpoint {
+        try TestSession.endpoint(port: origin.port, httpVersion: .http2, connectionLimit: limit)
+    }
+
+    private static func answerAll(_ connection: OriginConnection) throws {
+        let script = try HTTP2Script(connection)
+        while let request = try script.nextRequest() { try script.head(204, stream: request.stream, ends: true) }
+    }
+
+    @Test("an idle connection whose place is taken gives it up once, however often this happens")
+    func replaced() throws {
+        let origin = try origin { connection in
+            // On a connection of a stream no byte comes.
+            try Self.answerAll(connection)
+        }
+        let session = try TestSession()
+        let endpoint = try endpoint(origin, limit: 1)
+        let pool = { session.manager.connections.entry(for: endpoint).pool }
+        for _ in 0..<3 {
+            #expect(try session.get(endpoint).error == nil)
+            let first = RecordingStream()
+            let second = RecordingStream()
+            let holding = session.open(first, endpoint, [.http1])
+            try session.run(until: "the stream") { first.isConnected }
+            #expect(pool().activeCount == 1)
+            let waiting = session.open(second, endpoint, [.http1])
+            session.settle(20)
+            #expect(!second.isConnected && pool().waiters.count == 1)
+            holding.cancel()
+            try session.run(until: "the second stream") { second.isConnected }
+            waiting.cancel()
+            #expect(pool().isEmpty)
+        }
+    }
+
+    /// A server that reads nothing before the gate opens, and allows no stream until then.
+    private func holding(
+        _ gate: Gate,
+        _ counted: Monitor<Int>
+    ) throws -> ScriptedOrigin {
+        try origin { connection in
+            guard connection.number == 0 else { return try Self.answerAll(connection) }
+            let script = try HTTP2Script(connection, streamLimit: 0)
+            try gate.pass()
+            try script.send(.settings, stream: 0, [0, 3, 0, 0, 0, 100])
+            while let request = try script.nextRequest() {
+                counted.with { $0 += 1 }
+                try script.head(204, stream: request.stream, ends: true)
+            }
+        }
+    }
+
+    /// So many and so large heads that not all of them go out before the server's settings come.
+    private func startMany(_ session: TestSession, _ endpoint: Endpoint) throws -> [(LoopTask, RecordingDelegate)] {
+        var fields = HTTPFields()
+        try fields.append(name: "x-large", value: String(repeating: "x", count: 60_000))
+        return try (0..<100).map { _ in
+            let delegate = RecordingDelegate()
+            return (try session.start(delegate, endpoint, .post, fields: fields), delegate)
+        }
+    }
+
+    @Test("a request whose head has not gone out does not go out after its session was retired")
+    func retired() throws {
+        let gate = Gate()
+        defer { gate.open() }
+        let counted = Monitor(0)
+        let origin = try holding(gate, counted)
+        let session = try TestSession()
+        let tasks = try startMany(session, endpoint(origin))
+        try session.run(until: "requests on a connection") { tasks.allSatisfy { $0.1.calls.contains(.connected) } }
+        session.settle(50)
+        session.manager.retire()
+        let unsent = tasks.filter { $0.1.error?.code == .sessionInvalidated }.count
+        #expect(unsent > 0)
+        gate.open()
+        try session.run(until: "the others") { tasks.allSatisfy(\.1.isComplete) }
+        #expect(tasks.count { $0.1.error == nil && $0.1.head?.status == 204 } == 100 - unsent)
+        #expect(counted.with { $0 } == 100 - unsent)
+    }
+
+    @Test("requests that are given up before their heads have gone out hold no place")
+    func givenUp() throws {
+        let gate = Gate()
+        defer { gate.open() }
+        let origin = try holding(gate, Monitor(0))
+        let session = try TestSession()
+        let endpoint = try endpoint(origin, limit: 1)
+        let tasks = try startMany(session, endpoint)
+        try session.run(until: "requests on a connection") { tasks.allSatisfy { $0.1.calls.contains(.connected) } }
+        session.settle(50)
+        for (task, _) in tasks { task.cancel() }
+        #expect(try session.get(endpoint).head?.status == 204)
+        #expect(origin.connections.count == 2)
+    }
+
+    @Test("a request that gets no response does not take the connection from others on which bytes move")
+    func oneSilent() throws {
+        let origin = try origin { connection in
+            let script = try HTTP2Script(connection)
+            guard let long = try script.nextRequest() else { return }
+            try script.head(200, stream: long.stream)
+            // The second request is never answered; bytes of the first response come meanwhile.
+            guard try script.nextRequest() != nil else { return }
+            while let frame = try script.next() {
+                if frame.kind == .resetStream { break }
+                if frame.kind == .headers { try script.head(204, stream: frame.stream, ends: true) }
+            }
+            while let request = try script.nextRequest() { try script.head(204, stream: request.stream, ends: true) }
+        }
+        let session = try TestSession()
+        let timeouts = TaskTimeouts(firstByte: .milliseconds(300))
+        let endpoint = try TestSession.endpoint(
+            port: origin.port,
+            httpVersion: .http2,
+            timeouts: timeouts,
+            connectionLimit: 1
+        )
+        let long = RecordingDelegate()
+        let first = try session.start(long, endpoint)
+        try session.run(until: "the long response") { long.head != nil }
+        let silent = RecordingDelegate()
+        try session.start(silent, endpoint)
+        try session.run(until: "the silent request") { silent.calls.contains(.connected) }
+        // Something of a response comes while it waits.
+        #expect(try session.get(endpoint).head?.status == 204)
+        try session.finish(silent)
+        #expect(silent.error?.code == .responseTimeout)
+        #expect(try session.get(endpoint).head?.status == 204)
+        #expect(!long.isComplete && origin.connections.count == 1)
+        first.cancel()
+    }
+
+    @Test(
+        "a server that breaks the rules of HTTP/2 has sent an invalid response, and an idempotent request is not repeated"
+    )
+    func violation() throws {
+        let origin = try origin { connection in
+            let script = try HTTP2Script(connection)
+            while let request = try script.nextRequest() {
+                if request.stream == 1 {
+                    try script.head(204, stream: request.stream, ends: true)
+                } else {
+                    // A PING of five bytes (RFC 9113, section 6.7).
+                    try script.send(.ping, stream: 0, [1, 2, 3, 4, 5])
+                }
+            }
+        }
+        let session = try TestSession()
+        let endpoint = try endpoint(origin)
+        #expect(try session.get(endpoint).error == nil)
+        let delegate = try session.get(endpoint)
+        #expect(delegate.error?.code == .responseInvalid && delegate.error?.details.contains("HTTP/2") == true)
+        #expect(origin.connections.count == 1)
+    }
+
+    @Test("an idle connection ends with GOAWAY and close_notify")
+    func end() throws {
+        let frames = Monitor<[HTTP2Script.Frame.Kind?]>([])
+        let notified = Monitor<Bool?>(nil)
+        let origin = try origin { connection in
+            let script = try HTTP2Script(connection)
+            while let frame = try script.next() {
+                frames.with { $0.append(frame.kind) }
+                if frame.kind == .headers { try script.head(204, stream: frame.stream, ends: true) }
+            }
+            let isNotified = connection.receivedCloseNotify
+            notified.with { $0 = isNotified }
+        }
+        let session = try TestSession()
+        #expect(try session.get(endpoint(origin)).error == nil)
+        session.manager.invalidateSession(cancelingTasks: false)
+        try session.run(until: "the end") { notified.with { $0 != nil } }
+        #expect(notified.with { $0 } == true && frames.with { $0.last } == .goAway)
+    }
+
+    @Test("idle connections count as such, and the oldest is closed above the number that is kept")
+    func idle() throws {
+        let ended = Monitor<[Int]>([])
+        let origins = try (0..<4).map { number in
+            try origin { connection in
+                try Self.answerAll(connection)
+                ended.with { $0.append(number) }
+            }
+        }
+        var configuration = SessionConfiguration()
+        configuration.connectionPoolSize = 2
+        let session = try TestSession(configuration)
+        for origin in origins { #expect(try session.get(endpoint(origin)).error == nil) }
+        try session.run(until: "the end of two connections") { ended.with { $0.count >= 2 } }
+        let first = ended.with { $0.sorted() }
+        #expect(first == [0, 1])
+        #expect(session.manager.connections.makeRoom())
+        try session.run(until: "the end of the oldest") { ended.with { $0.count >= 3 } }
+        #expect(ended.with { $0.last } == 2)
+        // The connection that is left is used again.
+        #expect(try session.get(endpoint(origins[3])).transaction.isReusedConnection)
+    }
+}
