@@ -331,7 +331,12 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
 
     fileprivate func didReceiveSettings() {
         guard state == .open else { return }
-        entry.didLimitStreams(to: session.peerStreamLimit, at: loop.now)
+        let limit = session.peerStreamLimit
+        entry.didLimitStreams(to: limit, at: loop.now)
+        // Requests that have to wait now wait in the pool, where another connection may take them.
+        if session.streams.count > limit {
+            for stream in session.streams { (stream as? HTTP2OriginStream)?.returnRequest() }
+        }
         if let dial { entry.pool.remove(dial, for: self) }
         dial = nil
         connections.serveLater(entry)

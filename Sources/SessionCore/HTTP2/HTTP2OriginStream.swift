@@ -209,6 +209,12 @@ final class HTTP2OriginStream: HTTP2Stream {
         connection.exchangeDidEnd()
     }
 
+    /// Returns the request to the pool, as long as nothing of it has gone out.
+    func returnRequest() {
+        guard let request, !isHeadSent, !isClosed else { return }
+        request.returnToPool(from: self)
+    }
+
     /// Takes the request back, as long as nothing of it has gone out: nghttp2 holds the head as long as the server allows no
     /// further stream, or takes no bytes.
     ///

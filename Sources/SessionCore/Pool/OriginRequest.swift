@@ -284,14 +284,28 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         case .idle, .exchanging, .streaming: return
         case .entering, .queued, .awaiting, .placed, .connecting, .ready, .promised: break
         case .sharing(let stream):
-            var body = ByteBuffer()
-            guard stream.takeBack(&body) else { return }
-            var rest = ByteBuffer()
-            swap(&rest, &task.upload)
-            swap(&body, &task.upload)
-            task.upload.append(rest.bytes)
+            guard takeBack(from: stream, task) else { return }
         }
         task.finish(.sessionInvalidated)
+    }
+
+    /// The server allows fewer streams than before, and nothing of the request has gone out: it waits in the pool.
+    func returnToPool(from stream: HTTP2OriginStream) {
+        guard let task, takeBack(from: stream, task) else { return }
+        stream.detach()
+        reset()
+        enter(.connecting)
+        enterAgain()
+    }
+
+    private func takeBack(from stream: HTTP2OriginStream, _ task: LoopTask) -> Bool {
+        var body = ByteBuffer()
+        guard stream.takeBack(&body) else { return false }
+        var rest = ByteBuffer()
+        swap(&rest, &task.upload)
+        swap(&body, &task.upload)
+        task.upload.append(rest.bytes)
+        return true
     }
 
     override func attemptDidConnect(_ attempt: ConnectionAttempt, _ connection: VerifiedConnection) {

@@ -51,14 +51,15 @@ struct HTTP2PlacesTests {
         }
     }
 
-    /// A server that reads nothing before the gate opens, and allows no stream until then.
+    /// A server that reads nothing before the gate opens, and allows so many streams until then.
     private func holding(
         _ gate: Gate,
-        _ counted: Monitor<Int>
+        _ counted: Monitor<Int>,
+        streamLimit: UInt8
     ) throws -> ScriptedOrigin {
         try origin { connection in
             guard connection.number == 0 else { return try Self.answerAll(connection) }
-            let script = try HTTP2Script(connection, streamLimit: 0)
+            let script = try HTTP2Script(connection, streamLimit: streamLimit)
             try gate.pass()
             try script.send(.settings, stream: 0, [0, 3, 0, 0, 0, 100])
             while let request = try script.nextRequest() {
@@ -71,7 +72,8 @@ struct HTTP2PlacesTests {
     /// So many and so large heads that not all of them go out before the server's settings come.
     private func startMany(_ session: TestSession, _ endpoint: Endpoint) throws -> [(LoopTask, RecordingDelegate)] {
         var fields = HTTPFields()
-        try fields.append(name: "x-large", value: String(repeating: "x", count: 60_000))
+        // Together more than the buffers of both sockets hold.
+        for _ in 0..<4 { try fields.append(name: "x-large", value: String(repeating: "x", count: 60_000)) }
         return try (0..<100).map { _ in
             let delegate = RecordingDelegate()
             return (try session.start(delegate, endpoint, .post, fields: fields), delegate)
@@ -83,13 +85,14 @@ struct HTTP2PlacesTests {
         let gate = Gate()
         defer { gate.open() }
         let counted = Monitor(0)
-        let origin = try holding(gate, counted)
+        // Not all heads go out, because the server does not read.
+        let origin = try holding(gate, counted, streamLimit: 100)
         let session = try TestSession()
         let tasks = try startMany(session, endpoint(origin))
         try session.run(until: "requests on a connection") { tasks.allSatisfy { $0.1.calls.contains(.connected) } }
         session.settle(50)
         session.manager.retire()
-        let unsent = tasks.filter { $0.1.error?.code == .sessionInvalidated }.count
+        let unsent = tasks.count { $0.1.error?.code == .sessionInvalidated }
         #expect(unsent > 0)
         gate.open()
         try session.run(until: "the others") { tasks.allSatisfy(\.1.isComplete) }
@@ -97,11 +100,33 @@ struct HTTP2PlacesTests {
         #expect(counted.with { $0 } == 100 - unsent)
     }
 
+    @Test("requests whose heads have not gone out go to another connection when the server allows no stream any more")
+    func lowered() throws {
+        let gate = Gate()
+        defer { gate.open() }
+        let origin = try origin { connection in
+            guard connection.number == 0 else { return try Self.answerAll(connection) }
+            let script = try HTTP2Script(connection, streamLimit: 0)
+            try gate.pass()
+            while let request = try script.nextRequest() { try script.head(204, stream: request.stream, ends: true) }
+        }
+        let session = try TestSession()
+        let tasks = try startMany(session, endpoint(origin))
+        let complete = { tasks.count { $0.1.isComplete } }
+        try session.run(until: "responses on another connection") { complete() > 0 && origin.connections.count > 1 }
+        session.settle(20)
+        gate.open()
+        try session.run(until: "the others") { complete() == 100 }
+        #expect(tasks.allSatisfy { $0.1.error == nil && $0.1.head?.status == 204 })
+        // No request was sent twice.
+        #expect(tasks.allSatisfy { !$0.0.wasRepeated })
+    }
+
     @Test("requests that are given up before their heads have gone out hold no place")
     func givenUp() throws {
         let gate = Gate()
         defer { gate.open() }
-        let origin = try holding(gate, Monitor(0))
+        let origin = try holding(gate, Monitor(0), streamLimit: 0)
         let session = try TestSession()
         let endpoint = try endpoint(origin, limit: 1)
         let tasks = try startMany(session, endpoint)
