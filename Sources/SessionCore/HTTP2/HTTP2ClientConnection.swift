@@ -199,6 +199,11 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
         end(.internalError, isWhole: false, keepsPlace: false)
     }
 
+    /// The server has ended the connection, as the protocol wants it.
+    private func didEnd() {
+        if isIdle { end(.cancel, isWhole: true, keepsPlace: false) } else { lose("the server ended it") }
+    }
+
     private func end(_ code: HTTP2ErrorCode, isWhole: Bool, keepsPlace: Bool) {
         state = .closed
         leavePool()
@@ -243,7 +248,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
             switch reading {
             case .bytes where connection.hasBufferedBytes: continue
             case .bytes, .wouldBlock: return setInterest()
-            case .end: return lose("the server ended it")
+            case .end: return didEnd()
             case .broken(let why): return lose(why)
             }
         }
@@ -289,8 +294,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
         }
         if session.isOver, output.isEmpty {
             // nghttp2 ends the session itself when the server breaks the rules, unless the server has announced the end.
-            return session.isGoingAway
-                ? lose("the server ended it") : lose("it sent frames that HTTP/2 does not allow", isViolation: true)
+            return session.isGoingAway ? didEnd() : lose("it sent frames that HTTP/2 does not allow", isViolation: true)
         }
         setInterest()
     }

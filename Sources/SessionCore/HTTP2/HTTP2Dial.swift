@@ -19,7 +19,7 @@ final class HTTP2Dial: ConnectionAttemptOwner, SharedPlace {
     private var hasMadeRoom = false
     private var isOver = false
     /// The connection, as long as its server's settings have not come.
-    private weak var connection: HTTP2ClientConnection?
+    private(set) weak var connection: HTTP2ClientConnection?
 
     init(_ endpoint: Endpoint, entry: HostEntry, connections: OriginConnections) {
         self.endpoint = endpoint
@@ -54,13 +54,8 @@ final class HTTP2Dial: ConnectionAttemptOwner, SharedPlace {
     /// The evaluation of the server, also of one that was refused.
     var evaluation: TrustEvaluation? { attempt.evaluation }
 
-    /// The request waits for the connection, or goes out on it if it is established.
-    ///
-    /// - Returns: the connection.
-    func join(_ request: OriginRequest) -> HTTP2ClientConnection? {
-        if connection == nil { requests.append(request) }
-        return connection
-    }
+    /// The request waits for the connection.
+    func join(_ request: OriginRequest) { requests.append(request) }
 
     /// A request waits no longer. Without requests the attempt is given up.
     func leave(_ request: OriginRequest) {

@@ -104,13 +104,9 @@ final class OriginConnections {
     {
         switch decision {
         case .use(let connection): use(connection, for: request, entry)
-        case .share(let connection):
-            guard let endpoint = request.endpoint, connection.mayCarry(endpoint, lifetime: connectionLifetime) else {
-                connection.retire()
-                return request.enterAgain()
-            }
-            request.share(connection)
-        case .await(let dial): request.await(dial)
+        case .share(let connection): share(connection, with: request)
+        case .await(let dial):
+            if let connection = dial.connection { share(connection, with: request) } else { request.await(dial) }
         case .make: make(for: request, entry)
         case .replace(let connection):
             idle.remove(connection)
@@ -133,6 +129,14 @@ final class OriginConnections {
             next = entry.pool.reuse(request)
         }
         request.connect()
+    }
+
+    private func share(_ connection: HTTP2ClientConnection, with request: OriginRequest) {
+        guard let endpoint = request.endpoint, connection.mayCarry(endpoint, lifetime: connectionLifetime) else {
+            connection.retire()
+            return request.enterAgain()
+        }
+        request.share(connection)
     }
 
     private func mayUse(_ connection: HTTP1Connection, for endpoint: Endpoint) -> Bool {

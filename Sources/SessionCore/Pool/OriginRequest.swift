@@ -168,7 +168,9 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     func canAwait(_ dial: HTTP2Dial) -> Bool { dial.endpoint === endpoint }
 
     /// A second refusal would be the last one: the request waits until it is known how many streams the server allows.
-    func canJoin(_ dial: HTTP2Dial) -> Bool { dial.endpoint === endpoint && !wasRefused }
+    func canJoin(_ dial: HTTP2Dial) -> Bool {
+        dial.endpoint === endpoint && !wasRefused && (dial.connection.map(canShare) ?? true)
+    }
 
     /// The pool has no place and no stream for the request now.
     func didQueue() {
@@ -179,7 +181,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     /// The request waits for a dial, with others.
     func await(_ dial: HTTP2Dial) {
         if case .queued = phase { start = task?.elapsed ?? 0 }
-        if let connection = dial.join(self) { return share(connection) }
+        dial.join(self)
         phase = .awaiting(dial)
         enter(.connecting)
     }

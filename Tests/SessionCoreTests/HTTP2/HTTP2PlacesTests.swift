@@ -197,6 +197,32 @@ struct HTTP2PlacesTests {
         #expect(origin.connections.count == 1)
     }
 
+    @Test("a connection whose server has sent no settings is too old for a request like any other")
+    func noSettings() throws {
+        let origin = try origin { connection in
+            let script = try HTTP2Script(connection, sendsSettings: false)
+            // A server whose first frame is no SETTINGS has broken the rules: it says nothing.
+            while try script.next() != nil {}
+        }
+        var configuration = SessionConfiguration()
+        configuration.connectionLifetime = .seconds(1)
+        let session = try TestSession(configuration)
+        let endpoint = try endpoint(origin)
+        let first = RecordingDelegate()
+        try session.start(first, endpoint)
+        try session.run(until: "the first request") { first.calls.contains(.connected) }
+        let second = RecordingDelegate()
+        try session.start(second, endpoint)
+        try session.run(until: "the second request") { second.calls.contains(.connected) }
+        #expect(origin.connections.count == 1)
+        let old = session.loop.now + 1_100_000_000
+        try session.run(until: "the end of the lifetime") { session.loop.now > old }
+        let third = RecordingDelegate()
+        try session.start(third, endpoint)
+        try session.run(until: "the third request") { third.calls.contains(.connected) }
+        #expect(origin.connections.count == 2)
+    }
+
     @Test("an idle connection ends with GOAWAY and close_notify")
     func end() throws {
         let frames = Monitor<[HTTP2Script.Frame.Kind?]>([])

@@ -23,10 +23,13 @@ package final class HTTP2Script {
 
     /// Reads the client's preface and sends the server's.
     ///
-    /// - Parameter streamLimit: the number of streams that the client may have open; nil does not limit it.
-    package init(_ connection: OriginConnection, streamLimit: UInt8? = nil) throws {
+    /// - Parameters:
+    ///   - streamLimit: the number of streams that the client may have open; nil does not limit it.
+    ///   - sendsSettings: whether the server's preface is sent, as it has to be.
+    package init(_ connection: OriginConnection, streamLimit: UInt8? = nil, sendsSettings: Bool = true) throws {
         self.connection = connection
         guard try take(Self.preface.count) == Self.preface else { throw OriginConnection.Gone() }
+        guard sendsSettings else { return }
         // SETTINGS_MAX_CONCURRENT_STREAMS.
         try send(.settings, stream: 0, streamLimit.map { [0, 3, 0, 0, 0, $0] } ?? [])
     }
