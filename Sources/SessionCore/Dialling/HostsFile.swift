@@ -47,7 +47,7 @@ struct SystemHosts {
         let nanoseconds: Int
     }
 
-    /// Larger files count as empty.
+    /// Larger files are not read.
     private static let limit = 16 << 20
     private let path: String
     private var stamp: Stamp?
@@ -59,8 +59,12 @@ struct SystemHosts {
     mutating func addresses(of name: String) -> [SocketAddress] {
         let current = currentStamp()
         if current != stamp {
-            stamp = current
-            contents = HostsFile((try? FileContents.read(path, limit: Self.limit).get()) ?? [])
+            switch current.map({ _ in FileContents.read(path, limit: Self.limit) }) {
+            case nil: (stamp, contents) = (nil, HostsFile([]))
+            case .success(let bytes)?: (stamp, contents) = (current, HostsFile(bytes))
+            // What is known holds until the file can be read.
+            case .failure?: break
+            }
         }
         let found = contents.addresses(of: name)
         return FamilyOrder.sorted(

@@ -39,6 +39,8 @@ final class DNSLookup: NameLookup {
     private var searchTime: UInt64?
     /// The addresses of the response that comes in.
     private var addresses: [SocketAddress] = []
+    /// So many of a family are kept: a dial tries no more, and a zone may have thousands.
+    private static let addressLimit = 16
     private var lifetime = UInt64.max
     private var isDescriptorMissing = false
     private var hasEnded = false
@@ -184,7 +186,7 @@ final class DNSLookup: NameLookup {
     }
 
     private func note(_ address: UnsafePointer<sockaddr>, _ length: UInt32, _ seconds: Int32) {
-        guard let address = SocketAddress(address, length: length) else { return }
+        guard addresses.count < Self.addressLimit, let address = SocketAddress(address, length: length) else { return }
         addresses.append(address)
         lifetime = min(lifetime, UInt64(max(seconds, 0)))
     }

@@ -29,7 +29,17 @@ struct NameQueue {
         private var tickets: [(name: String, number: UInt64)] = []
         private var first = 0
 
+        var count: Int { tickets.count }
+
         mutating func append(_ name: String, _ number: UInt64) { tickets.append((name, number)) }
+
+        /// Lets go of the tickets of names that have left, when these are most of them.
+        mutating func tidy(_ waiting: [String: UInt64]) {
+            guard tickets.count > 64, tickets.count > 2 * waiting.count else { return }
+            tickets.removeSubrange(..<first)
+            first = 0
+            tickets.removeAll { waiting[$0.name] != $0.number }
+        }
 
         /// - Parameter waiting: the names that wait, with the number of their ticket.
         mutating func head(_ waiting: [String: UInt64]) -> String? {
@@ -59,6 +69,8 @@ struct NameQueue {
 
     var isEmpty: Bool { running.isEmpty && waiting.isEmpty }
     var runningCount: Int { running.count }
+    /// The places in both lines, also those of names that have left.
+    var ticketCount: Int { fresh.count + silent.count }
 
     mutating func add(_ name: String, at now: UInt64) -> [Action] {
         waiting[name] = nextNumber()
@@ -70,6 +82,8 @@ struct NameQueue {
     mutating func remove(_ name: String, at now: UInt64) -> [Action] {
         waiting[name] = nil
         running.removeAll { $0.name == name }
+        fresh.tidy(waiting)
+        silent.tidy(waiting)
         return proceed(at: now)
     }
 

@@ -101,11 +101,18 @@ final class NameResolver {
     }
 
     private func didEnd(_ name: String, _ answer: NameAnswer, lifetime: UInt64) {
-        cache.keep(answer, for: name, lifetime: lifetime, at: loop.now)
+        // The want of a descriptor is this process's own: the request makes room for one, and asks again at once.
+        if answer.isWorthKeeping { cache.keep(answer, for: name, lifetime: lifetime, at: loop.now) }
         let ended = wanted.removeValue(forKey: name)
         carryOut(queue.remove(name, at: loop.now))
         // In the order in which they came. One of them may end others by withdrawing them: these are called all the same,
         // and their dials are not there any more.
         for (_, complete) in (ended?.waiters ?? [:]).sorted(by: { $0.key < $1.key }) { complete(answer) }
+    }
+}
+
+extension NameAnswer {
+    fileprivate var isWorthKeeping: Bool {
+        if case .failure(let failure) = self { failure.reason != .withoutDescriptor } else { true }
     }
 }

@@ -80,13 +80,13 @@ final class HTTP2Dial: ConnectionAttemptOwner, SharedPlace {
         guard connection.applicationProtocol == .http2 else {
             // The connection is kept for requests over HTTP/1.1, those that have waited among them.
             entry.didChooseHTTP1(at: loop.now)
-            connections.dialDidEnd(
+            // They have waited longest.
+            for request in waiting where request.isAwaiting(self) { request.enterAgain() }
+            return connections.dialDidEnd(
                 self,
                 entry,
                 keeping: HTTP1Connection(connection, entry: entry, connections: connections)
             )
-            for request in waiting { request.enterAgain() }
-            return
         }
         guard let shared = HTTP2ClientConnection(connection, entry: entry, connections: connections) else {
             connection.close(isWhole: true)
@@ -95,7 +95,7 @@ final class HTTP2Dial: ConnectionAttemptOwner, SharedPlace {
         }
         self.connection = shared
         connections.dialDidConnect(shared)
-        for request in waiting { request.share(shared) }
+        for request in waiting where request.isAwaiting(self) { request.share(shared) }
         shared.start(after: self)
         // It carries these requests and no more.
         if connections.isRetired { shared.retire() }
@@ -121,7 +121,8 @@ final class HTTP2Dial: ConnectionAttemptOwner, SharedPlace {
 
     private func fail(_ failure: ConnectionFailure, _ waiting: [OriginRequest]) {
         connections.dialDidEnd(self, entry, keeping: nil)
-        for request in waiting {
+        // A delegate that is notified of a failure may end other requests, whose objects other tasks get.
+        for request in waiting where request.isAwaiting(self) {
             // A server that one task's delegate refuses may be accepted by another's.
             if let refusing, refusing !== request {
                 request.enterAgain()

@@ -186,6 +186,11 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         enter(.connecting)
     }
 
+    /// Whether the request still waits for that dial.
+    func isAwaiting(_ dial: HTTP2Dial) -> Bool {
+        if case .awaiting(let awaited) = phase { awaited === dial } else { false }
+    }
+
     /// What the request has waited for does not suit it: it enters the pool again.
     func enterAgain() {
         phase = .entering
@@ -230,8 +235,11 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     func begin() {
         switch phase {
         case .entering:
-            guard let entry else { return }
+            guard let endpoint else { return }
             guard !connections.isHandingBack else { return fail(.sessionInvalidated) }
+            // The entry may have been forgotten since, when nothing else was in it.
+            let entry = connections.entry(for: endpoint)
+            self.entry = entry
             connections.enter(self, entry)
         case .ready(let connection): begin(on: connection)
         case .promised(let connection): begin(on: connection)
@@ -253,7 +261,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     }
 
     private func begin(on connection: HTTP2ClientConnection) {
-        guard let task else { return }
+        guard let task else { return connection.withdrawPromise() }
         connection.redeemPromise()
         isReused = connection.connection.isUsed
         info = connection.connection.info

@@ -118,5 +118,17 @@ struct NameQueueTests {
         for number in 0..<10_000 { _ = queue.add("\(number)", at: UInt64(number) * 1_000_000) }
         for number in (0..<10_000).reversed() { _ = queue.remove("\(number)", at: 20 * Self.second) }
         #expect(queue.isEmpty && queue.nextStep() == nil)
+        #expect(queue.ticketCount < 200)
+    }
+
+    @Test("names that are stopped and leave while others run leave no ticket behind")
+    func tickets() {
+        var queue = NameQueue()
+        for number in 0..<10_000 {
+            let now = UInt64(number) * Self.second
+            _ = queue.add("\(number)", at: now)
+            if number >= 64 { _ = queue.remove("\(number - 64)", at: now) }
+        }
+        #expect(queue.ticketCount < 400, "\(queue.ticketCount)")
     }
 }

@@ -1,3 +1,4 @@
+import Glibc
 import HTTPCore
 import IOCore
 import TestSupport
@@ -221,6 +222,30 @@ struct HTTP2PlacesTests {
         try session.start(third, endpoint)
         try session.run(until: "the third request") { third.calls.contains(.connected) }
         #expect(origin.connections.count == 2)
+    }
+
+    @Test("a delegate that hears of a failed dial may end another request of it, and start one elsewhere")
+    func failedDial() throws {
+        let (listener, port) = try TestSocket.listen()
+        close(listener)
+        let origin = try origin(Self.answerAll)
+        let session = try TestSession()
+        let refusing = try TestSession.endpoint(port: port, httpVersion: .http2)
+        let good = try endpoint(origin, limit: 1)
+        let first = RecordingDelegate()
+        let second = RecordingDelegate()
+        let third = RecordingDelegate()
+        try session.start(first, refusing)
+        let task = try session.start(second, refusing)
+        first.onComplete = { _ in
+            task.cancel()
+            _ = try? session.start(third, good)
+        }
+        try session.finish(first, second, third)
+        #expect(first.error?.code == .connectFailed && second.error?.code == .cancelled)
+        #expect(third.error == nil && third.head?.status == 204)
+        #expect(try session.get(good).error == nil)
+        #expect(session.manager.connections.entry(for: good).pool.activeCount == 1)
     }
 
     @Test("an idle connection ends with GOAWAY and close_notify")
