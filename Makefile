@@ -17,7 +17,7 @@ RELEASE ?=
 # to a class's properties are looked for at run time in the debug build, which the tests run, and under the sanitizers;
 # in the release build the checks would take a fifth of all Swift code's time.
 RELEASE_BUILD := -c release --static-swift-stdlib --product pinproxy -Xswiftc -enforce-exclusivity=unchecked
-# mimalloc in the C library's place: libcurl and OpenSSL allocate a hundred times a request. Looked for when it is needed,
+# mimalloc in the C library's place, for the allocations of OpenSSL and of the Swift runtime. Looked for when it is needed,
 # since build-packages may just have installed it; ALLOCATOR= builds without.
 ALLOCATOR = $(if $(wildcard /usr/lib/*/libmimalloc.so),-Xlinker --no-as-needed -Xlinker -lmimalloc)
 BINARY := .build/release/pinproxy

@@ -65,7 +65,8 @@ let package = Package(
         .target(
             name: "HTTPSession",
             dependencies: [
-                "SessionCore", "HTTPCaching", "ServerTrust", "HTTPCore", "IOCore", "CShims", "COpenSSL", "CZlib",
+                "SessionCore", "HTTPCaching", "ServerTrust", "StrictJSON", "HTTPCore", "IOCore", "CShims", "COpenSSL",
+                "CZlib",
             ],
             swiftSettings: strict
         ),

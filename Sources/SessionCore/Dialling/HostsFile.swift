@@ -62,7 +62,7 @@ struct SystemHosts {
             switch current.map({ _ in FileContents.read(path, limit: Self.limit) }) {
             case nil: (stamp, contents) = (nil, HostsFile([]))
             case .success(let bytes)?: (stamp, contents) = (current, HostsFile(bytes))
-            // What is known holds until the file can be read.
+            // The last contents hold until the file can be read again.
             case .failure?: break
             }
         }
