@@ -10,6 +10,8 @@
 struct query {
     struct pinproxy_name *lookup;
     int family;
+    // That of `asks` when it was sent.
+    unsigned number;
 };
 
 struct pinproxy_name {
@@ -20,7 +22,8 @@ struct pinproxy_name {
     bool has_system;
     struct pinproxy_name_callbacks callbacks;
     void *owner;
-    struct query ipv4, ipv6;
+    // How many names it has been asked for.
+    unsigned asks;
     bool is_freed;
 };
 
@@ -35,14 +38,26 @@ static int on_socket(ares_socket_t descriptor, int type, void *data) {
     return lookup->callbacks.may_use(lookup->owner, descriptor) ? 0 : -1;
 }
 
+static int count_servers(const struct pinproxy_name *lookup, const char *servers) {
+    if (!servers)
+        return lookup->system.nscount;
+    int count = 1;
+    for (; *servers; servers++)
+        count += *servers == ',';
+    return count;
+}
+
 static bool create_channel(struct pinproxy_name *lookup, const char *servers) {
     // Not /etc/hosts.
     char servers_alone[] = "b";
     struct ares_options options = {0};
     options.lookups = servers_alone;
-    // 2, 4 and 8 seconds for one server: a lost datagram is made good within timeouts.connect.
-    options.timeout = 2000;
-    options.tries = 3;
+    // One server has 2, 4 and 8 seconds: a lost datagram is made good within timeouts.connect. Of several servers each has
+    // 400 ms, then 800 ms and so on, so that the second one is asked before `NameQueue` runs out of patience: it would give
+    // all names up before that while the first server is silent.
+    bool has_several = count_servers(lookup, servers) > 1;
+    options.timeout = has_several ? 400 : 2000;
+    options.tries = has_several ? 4 : 3;
     options.sock_state_cb = on_wait;
     options.sock_state_cb_data = lookup;
     // With no domains.
@@ -60,8 +75,6 @@ struct pinproxy_name *pinproxy_name_create(const char *servers, const struct pin
         return NULL;
     lookup->callbacks = *callbacks;
     lookup->owner = owner;
-    lookup->ipv4 = (struct query){lookup, AF_INET};
-    lookup->ipv6 = (struct query){lookup, AF_INET6};
     lookup->has_system = res_ninit(&lookup->system) == 0;
     if (lookup->has_system && create_channel(lookup, servers))
         return lookup;
@@ -74,9 +87,10 @@ static enum pinproxy_name_result result_of(int status, const struct ares_addrinf
     case ARES_SUCCESS:
         return found && found->nodes ? PINPROXY_NAME_FOUND : PINPROXY_NAME_UNKNOWN;
     case ARES_ENODATA:
+        return PINPROXY_NAME_UNKNOWN;
     case ARES_ENOTFOUND:
     case ARES_EBADNAME:
-        return PINPROXY_NAME_UNKNOWN;
+        return PINPROXY_NAME_ABSENT;
     case ARES_ETIMEOUT:
         return PINPROXY_NAME_SILENT;
     default:
@@ -89,7 +103,8 @@ static void on_end(void *data, int status, int timeouts, struct ares_addrinfo *f
     struct query *query = data;
     struct pinproxy_name *lookup = query->lookup;
     enum pinproxy_name_result result = result_of(status, found);
-    if (!lookup->is_freed && result == PINPROXY_NAME_FOUND) {
+    bool is_wanted = !lookup->is_freed && query->number == lookup->asks;
+    if (is_wanted && result == PINPROXY_NAME_FOUND) {
         // The addresses are good for as long as the names that lead to them.
         int lifetime = -1;
         for (struct ares_addrinfo_cname *alias = found->cnames; alias; alias = alias->next)
@@ -101,8 +116,9 @@ static void on_end(void *data, int status, int timeouts, struct ares_addrinfo *f
     }
     if (found)
         ares_freeaddrinfo(found);
-    if (!lookup->is_freed)
+    if (is_wanted)
         lookup->callbacks.end(lookup->owner, query->family, result, ares_strerror(status));
+    free(query);
 }
 
 const char *pinproxy_name_domain(struct pinproxy_name *lookup, int index) {
@@ -111,11 +127,24 @@ const char *pinproxy_name_domain(struct pinproxy_name *lookup, int index) {
 
 int pinproxy_name_dots(struct pinproxy_name *lookup) { return lookup->system.ndots; }
 
-void pinproxy_name_ask(struct pinproxy_name *lookup, const char *name, int family) {
+static void ask(struct pinproxy_name *lookup, const char *name, int family) {
+    struct query *query = malloc(sizeof *query);
+    if (!query) {
+        lookup->callbacks.end(lookup->owner, family, PINPROXY_NAME_FAILED, ares_strerror(ARES_ENOMEM));
+        return;
+    }
+    *query = (struct query){lookup, family, lookup->asks};
     struct ares_addrinfo_hints hints = {0};
     hints.ai_family = family;
     hints.ai_socktype = SOCK_STREAM;
-    ares_getaddrinfo(lookup->channel, name, NULL, &hints, on_end, family == AF_INET ? &lookup->ipv4 : &lookup->ipv6);
+    ares_getaddrinfo(lookup->channel, name, NULL, &hints, on_end, query);
+}
+
+void pinproxy_name_ask(struct pinproxy_name *lookup, const char *name) {
+    lookup->asks++;
+    // The end of one query alone never leads to the next name within this call.
+    ask(lookup, name, AF_INET6);
+    ask(lookup, name, AF_INET);
 }
 
 void pinproxy_name_process(struct pinproxy_name *lookup, int readable, int writable) {

@@ -26,8 +26,8 @@ class NameLookup {
 
 /// A lookup by c-ares, which asks the name servers. `NameSearch` decides; this class carries out.
 ///
-/// Each lookup has a channel of its own, so that it can be given up by itself, goes out from a port of its own, which a
-/// forger has to guess, and follows changes of `/etc/resolv.conf`.
+/// Each lookup has a channel of its own, so that it can be given up by itself, uses a source port of its own, which
+/// makes forged responses harder, and follows changes of `/etc/resolv.conf`.
 final class DNSLookup: NameLookup {
     /// nil after the end.
     private var lookup: OpaquePointer?
@@ -126,15 +126,13 @@ final class DNSLookup: NameLookup {
         }
     }
 
-    /// Queries may end within this call, and the last of them may begin the next ones.
+    /// Queries may end within this call, and the second one may begin the next ones.
     private func ask(_ name: String) {
         searchTime = nil
-        for family in [AF_INET6, AF_INET] {
-            guard let lookup else { return }
-            depth += 1
-            pinproxy_name_ask(lookup, name, family)
-            depth -= 1
-        }
+        guard let lookup else { return }
+        depth += 1
+        pinproxy_name_ask(lookup, name)
+        depth -= 1
     }
 
     private func timePassed() {
@@ -149,6 +147,8 @@ final class DNSLookup: NameLookup {
         depth += 1
         pinproxy_name_process(lookup, readable, writable)
         depth -= 1
+        // It was cancelled from within c-ares.
+        if depth == 0, completion == nil { return close() }
         armTimer()
     }
 
@@ -202,7 +202,8 @@ final class DNSLookup: NameLookup {
             case PINPROXY_NAME_FOUND where !addresses.isEmpty: .success(addresses)
             default: .failure(NameFailure(reason: reason(result), words: String(cString: words)))
             }
-        let response = NameSearch.Response(answer: answer, lifetime: lifetime)
+        let isAbsent = result == PINPROXY_NAME_ABSENT
+        let response = NameSearch.Response(answer: answer, lifetime: lifetime, isAbsent: isAbsent)
         addresses = []
         lifetime = .max
         carryOut(search.note(response, for: family, at: loop.now))
@@ -210,7 +211,7 @@ final class DNSLookup: NameLookup {
 
     private func reason(_ result: pinproxy_name_result) -> NameFailure.Reason {
         switch result {
-        case PINPROXY_NAME_FOUND, PINPROXY_NAME_UNKNOWN: .unknown
+        case PINPROXY_NAME_FOUND, PINPROXY_NAME_UNKNOWN, PINPROXY_NAME_ABSENT: .unknown
         case PINPROXY_NAME_SILENT: .silent
         default: isDescriptorMissing ? .withoutDescriptor : .failed
         }

@@ -19,6 +19,8 @@ struct NameSearch {
         let answer: NameAnswer
         /// The time to live, in seconds.
         let lifetime: UInt64
+        /// Whether there is no such name, so that it has no addresses of the other family either (RFC 8020).
+        var isAbsent = false
 
         fileprivate var addresses: [SocketAddress] { (try? answer.get()) ?? [] }
 
@@ -27,20 +29,27 @@ struct NameSearch {
         }
     }
 
-    /// IPv4 addresses wait for those of IPv6 so long (RFC 8305's Resolution Delay).
+    /// IPv4 addresses wait for those of IPv6 so long (RFC 8305's Resolution Delay). The word that there is no such name waits
+    /// as long: there are servers that say so of one family alone (RFC 4074, section 4.2).
     static let ipv6Delay = TimeSpan.milliseconds(50)
-    /// IPv6 addresses wait for those of IPv4 so long. RFC 8305 would not wait, since its connections can begin with IPv6 and
+    /// The same of IPv6 addresses for those of IPv4. RFC 8305 would not wait, since its connections can begin with IPv6 and
     /// have IPv4 as a way out later; a dial of libcurl cannot be given more addresses.
     static let ipv4Delay = TimeSpan.seconds(1)
     /// The largest time to live of one family's addresses without a response for the other, in seconds.
     static let partialLifetime: UInt64 = 10
 
-    /// The full names, the first one last.
+    /// The name without a domain of the search list.
+    private let plainName: String
+    /// The full names that have not been asked for, the first one last.
     private var names: [String]
+    /// The full name that is asked for.
+    private var name = ""
     private var ipv4: Response?
     private var ipv6: Response?
-    /// When the addresses that are there are enough.
+    /// When the response that is there is enough.
     private var end: UInt64?
+    /// Of a name with a domain: whether that name has an address is not known.
+    private var openFailure: NameFailure?
     private let source: (SocketAddress) -> SocketAddress?
 
     /// - Parameters:
@@ -51,11 +60,18 @@ struct NameSearch {
         // Names below .onion are for no name server (RFC 7686), under no other name either.
         let longer = name.hasSuffix(".onion") ? [] : domains.map { "\(name).\($0)" }
         let isFirst = name.utf8.count { $0 == UInt8(ascii: ".") } >= dots
+        plainName = name
         names = (isFirst ? [name] + longer : longer + [name]).reversed()
         self.source = source
     }
 
-    mutating func begin() -> Step { .ask(names.removeLast()) }
+    mutating func begin() -> Step { askNext() }
+
+    private mutating func askNext() -> Step {
+        name = names.removeLast()
+        (ipv4, ipv6, end) = (nil, nil, nil)
+        return .ask(name)
+    }
 
     mutating func note(_ response: Response, for family: Family, at now: UInt64) -> Step {
         switch family {
@@ -63,41 +79,52 @@ struct NameSearch {
         case .ipv6: ipv6 = response
         }
         if let ipv4, let ipv6 { return finish(ipv4, ipv6) }
-        // Without a route to them, the addresses are no reason to stop waiting.
-        if let first = response.addresses.first, source(first) != nil {
+        // Addresses that the system has no route to do not start the delay: the other family may have usable ones.
+        if response.isAbsent || response.addresses.first.flatMap(source) != nil {
             end = now &+ (family == .ipv4 ? Self.ipv6Delay : Self.ipv4Delay).nanoseconds
         }
         return .wait(until: end)
     }
 
-    func proceed(at now: UInt64) -> Step {
+    mutating func proceed(at now: UInt64) -> Step {
         guard let end, now >= end, let response = ipv4 ?? ipv6 else { return .wait(until: end) }
+        if let failure = response.failure { return goOn(failure) }
         return .end(.success(response.addresses), lifetime: min(response.lifetime, Self.partialLifetime))
     }
 
     private mutating func finish(_ ipv4: Response, _ ipv6: Response) -> Step {
-        switch (ipv4.addresses.first, ipv6.addresses.first) {
-        case (_?, _?):
+        switch (ipv4.failure, ipv6.failure) {
+        case (nil, nil):
             let addresses = FamilyOrder.sorted(ipv4: ipv4.addresses, ipv6: ipv6.addresses, source: source)
             return .end(.success(addresses), lifetime: min(ipv4.lifetime, ipv6.lifetime))
-        case (_?, nil): return .end(ipv4.answer, lifetime: lifetime(of: ipv4, beside: ipv6))
-        case (nil, _?): return .end(ipv6.answer, lifetime: lifetime(of: ipv6, beside: ipv4))
-        case (nil, nil): return fail(ipv4, ipv6)
+        case (nil, let other?): return .end(ipv4.answer, lifetime: lifetime(of: ipv4, beside: other))
+        case (let other?, nil): return .end(ipv6.answer, lifetime: lifetime(of: ipv6, beside: other))
+        case (let first?, let second?):
+            if ipv4.isAbsent { return goOn(first) }
+            if ipv6.isAbsent { return goOn(second) }
+            return second.reason == .unknown || first.reason != .unknown ? fail(first) : fail(second)
         }
     }
 
-    /// A family that may have addresses is asked for again soon.
-    private func lifetime(of response: Response, beside other: Response) -> UInt64 {
-        other.failure?.reason == .unknown ? response.lifetime : min(response.lifetime, Self.partialLifetime)
+    /// The other family may have addresses, so that this result is kept only for a short time.
+    private func lifetime(of response: Response, beside failure: NameFailure) -> UInt64 {
+        failure.reason == .unknown ? response.lifetime : min(response.lifetime, Self.partialLifetime)
     }
 
-    private mutating func fail(_ ipv4: Response, _ ipv6: Response) -> Step {
-        let failures = [ipv4.failure, ipv6.failure].compactMap { $0 }
-        // What leaves open whether there is an address comes before the word that there is none.
-        if let open = failures.first(where: { $0.reason != .unknown }) { return .end(.failure(open), lifetime: 0) }
-        guard !names.isEmpty else { return .end(ipv4.answer, lifetime: 0) }
-        self.ipv4 = nil
-        self.ipv6 = nil
-        return .ask(names.removeLast())
+    /// A failure that leaves open whether the name has an address is reported rather than "no address".
+    private mutating func fail(_ failure: NameFailure) -> Step {
+        switch failure.reason {
+        case .unknown: return goOn(failure)
+        // The servers of one domain do not keep the name from being found under another one, as in glibc. The name itself
+        // becomes no other one because its servers fail.
+        case .failed where name != plainName:
+            openFailure = openFailure ?? failure
+            return goOn(failure)
+        case .failed, .silent, .withoutDescriptor: return .end(.failure(failure), lifetime: 0)
+        }
+    }
+
+    private mutating func goOn(_ failure: NameFailure) -> Step {
+        names.isEmpty ? .end(.failure(openFailure ?? failure), lifetime: 0) : askNext()
     }
 }

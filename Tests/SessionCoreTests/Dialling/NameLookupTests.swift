@@ -136,6 +136,68 @@ struct NameLookupTests {
         #expect(new.error?.code == .connectFailed, "\(String(describing: new.error))")
     }
 
+    @Test("a name that does not exist is told at once, although its AAAA query gets no response")
+    func absent() throws {
+        let server = try NameServer { _, _ in .noSuchNameAndSilence }
+        let session = try session(server)
+        let delegate = try session.get(endpoint("none.test", port: 1))
+        // Not dns_timeout.
+        #expect(delegate.error?.code == .dnsFailed, "\(String(describing: delegate.error))")
+        #expect(server.questions == ["none.test"])
+    }
+
+    @Test("a search list is gone through although AAAA queries get no response, or a domain's servers fail")
+    func searchList() async {
+        // glibc reads the environment, which is the whole process's.
+        await #expect(processExitsWith: .success) {
+            setenv("LOCALDOMAIN", "one.test two.test", 1)
+            setenv("RES_OPTIONS", "ndots:5", 1)
+            for response in [NameServer.Response.noSuchNameAndSilence, .serverFailure] {
+                let tests = NameLookupTests()
+                let origin = try tests.origin()
+                let server = try NameServer { name, _ in
+                    name == "api.example.test"
+                        ? .addressAndSilence(NameLookupTests.loopback, lifetime: 60) : response
+                }
+                let session = try tests.session(server)
+                let delegate = try session.get(tests.endpoint("api.example.test", port: origin.port))
+                #expect(delegate.text == "ok", "\(String(describing: delegate.error))")
+                #expect(
+                    Set(server.questions)
+                        == ["api.example.test.one.test", "api.example.test.two.test", "api.example.test"]
+                )
+            }
+        }
+    }
+
+    @Test("with a silent first name server 300 new names, 100 at a time, are found by the second one")
+    func silentServer() throws {
+        let origin = try origin()
+        let silent = try NameServer { _, _ in .silence }
+        let server = try NameServer { _, _ in .address(Self.loopback, lifetime: 60) }
+        var configuration = SessionConfiguration()
+        configuration.nameServers = "\(silent.text),\(server.text)"
+        let session = try TestSession(configuration)
+        // Some always wait for their first query.
+        var delegates: [RecordingDelegate] = []
+        var open = 0
+        func startMore() throws {
+            while open < 100, delegates.count < 300 {
+                let delegate = RecordingDelegate()
+                delegate.onComplete = { _ in open -= 1 }
+                open += 1
+                delegates.append(delegate)
+                try session.start(delegate, endpoint("name\(delegates.count).test", port: origin.port))
+            }
+        }
+        try session.run(until: "all to end") {
+            try startMore()
+            return open == 0 && delegates.count == 300
+        }
+        let failed = delegates.count { $0.text != "ok" }
+        #expect(failed == 0, "\(failed) failed: \(String(describing: delegates.first { $0.error != nil }?.error))")
+    }
+
     @Test("80 silent names do not keep another one from its address")
     func notFilled() throws {
         let server = try NameServer { name, _ in

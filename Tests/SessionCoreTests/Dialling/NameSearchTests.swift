@@ -17,6 +17,15 @@ private func failed(_ reason: NameFailure.Reason, _ words: String = "") -> NameS
     NameSearch.Response(answer: .failure(NameFailure(reason: reason, words: words)), lifetime: 0)
 }
 
+/// There is no such name.
+private func absent(_ words: String = "") -> NameSearch.Response {
+    NameSearch.Response(
+        answer: .failure(NameFailure(reason: .unknown, words: words)),
+        lifetime: 0,
+        isAbsent: true
+    )
+}
+
 @Suite("The queries for a name")
 struct NameSearchTests {
     private static let millisecond: UInt64 = 1_000_000
@@ -125,6 +134,41 @@ struct NameSearchTests {
         }
     }
 
+    @Test("a name that does not exist does so for the other family as well, unless that one has addresses soon")
+    func absentName() {
+        for (family, other, delay) in [(NameSearch.Family.ipv4, NameSearch.Family.ipv6, 50), (.ipv6, .ipv4, 1000)] {
+            let end = UInt64(delay) * Self.millisecond
+            var search = search("a.test", ["x.test"])
+            _ = search.begin()
+            #expect(search.note(absent(), for: family, at: 0) == .wait(until: end))
+            #expect(search.proceed(at: end - 1) == .wait(until: end))
+            #expect(search.proceed(at: end) == .ask("a.test.x.test"))
+            // The new queries have no response yet.
+            #expect(search.proceed(at: .max) == .wait(until: nil))
+            #expect(search.note(absent("no"), for: family, at: end) == .wait(until: 2 * end))
+            #expect(search.proceed(at: 2 * end) == .end(absent("no").answer, lifetime: 0))
+
+            // Servers that say so of one family alone.
+            let response = found(other == .ipv4 ? v4() : v6())
+            var broken = self.search("a.test", ["x.test"])
+            _ = broken.begin()
+            _ = broken.note(absent(), for: family, at: 0)
+            #expect(broken.note(response, for: other, at: 1) == .end(response.answer, lifetime: 60))
+        }
+    }
+
+    @Test("a name that does not exist according to one family's servers: those of the other one may fail")
+    func absentBesideFailure() {
+        for reason in [NameFailure.Reason.silent, .failed, .withoutDescriptor] {
+            for (family, other) in [(NameSearch.Family.ipv4, NameSearch.Family.ipv6), (.ipv6, .ipv4)] {
+                var search = search("a.test", ["x.test"])
+                _ = search.begin()
+                _ = search.note(failed(reason), for: family, at: 0)
+                #expect(search.note(absent(), for: other, at: 0) == .ask("a.test.x.test"))
+            }
+        }
+    }
+
     @Test("a failure that leaves open whether the name has an address ends the search, and is told")
     func openFailure() {
         for reason in [NameFailure.Reason.silent, .failed, .withoutDescriptor] {
@@ -136,6 +180,26 @@ struct NameSearchTests {
                 #expect(step == .end(failed(reason).answer, lifetime: 0))
             }
         }
+    }
+
+    @Test("servers of a domain that fail do not end the search; the failure is told when no name has an address")
+    func failedDomain() {
+        var search = search("a", ["x.test", "y.test"])
+        #expect(search.begin() == .ask("a.x.test"))
+        _ = search.note(failed(.failed, "first"), for: .ipv4, at: 0)
+        #expect(search.note(failed(.unknown), for: .ipv6, at: 0) == .ask("a.y.test"))
+        _ = search.note(failed(.failed, "second"), for: .ipv4, at: 0)
+        #expect(search.note(failed(.failed, "third"), for: .ipv6, at: 0) == .ask("a"))
+        var found = search
+        #expect(found.note(SessionCoreTests.found(v4()), for: .ipv4, at: 0) == .wait(until: 50 * Self.millisecond))
+        #expect(found.note(absent(), for: .ipv6, at: 0) == .end(.success([v4()]), lifetime: 60))
+        _ = search.note(absent(), for: .ipv4, at: 0)
+        #expect(search.note(absent(), for: .ipv6, at: 0) == .end(failed(.failed, "first").answer, lifetime: 0))
+        // A silent server is as silent for the next name.
+        var silent = self.search("a", ["x.test"])
+        _ = silent.begin()
+        _ = silent.note(failed(.unknown), for: .ipv4, at: 0)
+        #expect(silent.note(failed(.silent), for: .ipv6, at: 0) == .end(failed(.silent).answer, lifetime: 0))
     }
 }
 

@@ -14,6 +14,8 @@ final class NameServer: Sendable {
         /// For A, so many times; over UDP the response is cut (RFC 1035, section 4.2.1). AAAA has no address.
         case addressOverTCP(UInt32, times: UInt8)
         case noSuchName
+        /// For A; AAAA gets no response.
+        case noSuchNameAndSilence
         case serverFailure
         case silence
     }
@@ -154,6 +156,9 @@ final class NameServer: Sendable {
         switch response {
         case .silence: return nil
         case .noSuchName: code = 3
+        case .noSuchNameAndSilence:
+            guard isIPv4 else { return nil }
+            code = 3
         case .serverFailure: code = 2
         case .silenceAndLoopback:
             if isIPv4 { return nil }
