@@ -1,5 +1,7 @@
 # make bench        pinproxy beside nginx, HAProxy and Squid; BENCH_ARGS="--only 1k --rounds 5" chooses (--help lists)
-# make bench-peers  installs them and wrk from Debian
+# make bench-peers  installs them, wrk, h2load, valgrind and strace from Debian
+# make instructions  the instructions of a request, by component, nginx beside; BENCH_ARGS="--only 1k --functions 30"
+#                   CHECK=1: only whether 1 KB miss, 1 KB hit and a handshake are below their ceilings
 # make bench-download  2 GB through a download task, with a restart of the process in the middle
 # make bench-session the session core beside libcurl alone and URLSession; SESSION_ARGS="--rounds 5"
 # make bench-connections  h2load, wrk and a client of our own at 1,000 connections: no error, none starves
@@ -27,11 +29,15 @@ BENCH_SWIFT ?= swift
 
 SOAK_REQUESTS ?= 100000
 
-.PHONY: bench bench-cache bench-cache-start bench-connections bench-download bench-pins bench-policy bench-session bench-peers fault-load reload-load soak slowhttptest verify-load
+.PHONY: bench bench-cache bench-cache-start bench-connections bench-download bench-pins bench-policy bench-session bench-peers fault-load instructions reload-load soak slowhttptest verify-load
 
 bench:
 	$(BENCH_BUILD)
 	$(BENCH_PYTHON) $(BENCH_FOLDER)bench.py $(BENCH_ARGS)
+
+instructions:
+	$(BENCH_BUILD)
+	$(BENCH_PYTHON) $(BENCH_FOLDER)instructions.py $(if $(CHECK),--check) $(BENCH_ARGS)
 
 bench-connections:
 	$(BENCH_BUILD)

@@ -13,7 +13,7 @@ from typing import Callable
 
 import report
 from origin import Certificates, Origin
-from peers import PEERS, Peer
+from peers import PEERS, Peer, Setup
 from processes import BenchError, progress, raise_descriptor_limit
 from workloads import WORKLOADS, Settings, check_cache, check_peer, verifies_origin
 
@@ -92,7 +92,7 @@ def notes_on_verification(peers: dict[str, str], origin: Origin, folder: Path) -
     for name, path in peers.items():
         peer: Peer = PEERS[name](path, origin, other.ca)
         try:
-            peer.start(folder / f"verifies-{name}", 512)
+            peer.start(folder / f"verifies-{name}", Setup())
             if not verifies_origin(peer):
                 notes.append(f"{name} took an origin under a CA that it was not given: it does less work"
                              + (" (Debian's squid-openssl checks)" if name == "squid" else ""))
@@ -112,7 +112,7 @@ def measure_all(results: report.Results, peers: dict[str, str], chosen: list[str
                 peer: Peer = PEERS[name](path, origin, origin.certificates.ca)
                 own = folder / f"{workload.name}-{turn}-{name}"
                 try:
-                    peer.start(own, workload.clients, workload.caches)
+                    peer.start(own, Setup(clients=workload.clients, caches=workload.caches))
                     if workload.caches:
                         check_cache(peer, workload.host)
                     else:

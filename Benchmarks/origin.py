@@ -14,6 +14,9 @@ KEPT_HOST = "bench.test"
 CLOSING_HOST = "once.bench.test"
 # A third name in the certificate, for whoever wants it.
 OTHER_HOST = "other.bench.test"
+# A server that takes HTTP/2, too; and one whose certificate does not have its name.
+H2_HOST = "h2.bench.test"
+MISNAMED_HOST = "misnamed.bench.test"
 # Servers of others for files, over HTTP/2.
 FILE_HOSTS = ("nginx.bench.test", "nghttpd.bench.test")
 SIZES = {"1k": 1024, "100k": 100 * 1024, "1g": 1024 ** 3}
@@ -52,6 +55,19 @@ http {{
         location = /probe {{ return 200 "{probe}"; }}
     }}
     server {{
+        listen 127.0.0.1:{h2_port} ssl http2 backlog=4096;
+        server_name {h2_host};
+        keepalive_timeout 600s;
+        keepalive_requests 1000000000;
+        root {folder}/files;
+        location = /probe {{ return 200 "{probe}"; }}
+    }}
+    server {{
+        listen 127.0.0.1:{misnamed_port} ssl backlog=4096;
+        server_name {misnamed_host};
+        root {folder}/files;
+    }}
+    server {{
         listen 127.0.0.1:{closing_port} ssl backlog=4096;
         server_name {closing_host};
         keepalive_timeout 0;
@@ -85,7 +101,7 @@ class Certificates:
                  "-addext", "keyUsage=critical,keyCertSign,cRLSign")
         _openssl("req", *new_key, "-keyout", str(folder / "leaf.key"), "-out", str(request),
                  "-subj", f"/CN={KEPT_HOST}")
-        names = (KEPT_HOST, CLOSING_HOST, OTHER_HOST, *FILE_HOSTS)
+        names = (KEPT_HOST, CLOSING_HOST, OTHER_HOST, H2_HOST, *FILE_HOSTS)
         extensions.write_text(
             f"subjectAltName={','.join(f'DNS:{name}' for name in names)}\nbasicConstraints=critical,CA:FALSE\n"
             "keyUsage=critical,digitalSignature\nextendedKeyUsage=serverAuth\n"
@@ -108,12 +124,13 @@ class Origin:
                 # Sparse above a megabyte: no gigabyte is written to the disk.
                 file.truncate(size) if size > 1 << 20 else file.write(os.urandom(size))
         self.certificates = Certificates(folder / "certificates")
-        self.ports = {KEPT_HOST: free_port(), CLOSING_HOST: free_port()}
+        self.ports = {host: free_port() for host in (KEPT_HOST, CLOSING_HOST, H2_HOST, MISNAMED_HOST)}
         configuration = folder / "nginx.conf"
         configuration.write_text(CONFIGURATION.format(
             user="user root;" if os.geteuid() == 0 else "", folder=folder, certificates=self.certificates.folder,
             kept_port=self.ports[KEPT_HOST], kept_host=KEPT_HOST, closing_port=self.ports[CLOSING_HOST],
-            closing_host=CLOSING_HOST, probe=PROBE))
+            closing_host=CLOSING_HOST, h2_port=self.ports[H2_HOST], h2_host=H2_HOST,
+            misnamed_port=self.ports[MISNAMED_HOST], misnamed_host=MISNAMED_HOST, probe=PROBE))
         self.server = Server("the origin (nginx)", [nginx, "-e", str(folder / "error.log"), "-c", str(configuration)],
                              folder / "error.log")
 

@@ -50,12 +50,29 @@ def prepare_child() -> None:
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
+class LineSink:
+    """Writes what a server sends it over TCP to a file: the log of a server that can send lines and write none."""
+
+    def __init__(self, path: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self.port = listener.getsockname()[1]
+            self._process = subprocess.Popen(
+                [sys.executable, str(Path(__file__).parent / "line_sink.py"), str(listener.fileno()), str(path)],
+                stdin=subprocess.DEVNULL, pass_fds=[listener.fileno()], start_new_session=True,
+                preexec_fn=prepare_child)
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
 class Server:
     """One server in the foreground, in a session of its own so that Ctrl-C reaches only the harness."""
 
     def __init__(self, name: str, command: list[str], log: Path, stdout: Path | None = None) -> None:
         self.name = name
         self.log = log
+        self.companions: list[LineSink] = []
         with open(log, "ab") as errors, open(stdout or log, "ab") as output:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
@@ -82,10 +99,10 @@ class Server:
                         raise BenchError(f"{self.name} does not listen on port {port} after {seconds:g} s") from None
                     time.sleep(0.02)
 
-    def stop(self) -> None:
+    def stop(self, seconds: float = 5.0) -> None:
         """Asks, then insists. The session's process group holds the workers too."""
         group = self.process.pid
-        for stop_signal, patience in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0)):
+        for stop_signal, patience in ((signal.SIGTERM, seconds), (signal.SIGKILL, 5.0)):
             try:
                 os.killpg(group, stop_signal)
             except ProcessLookupError:
@@ -94,6 +111,8 @@ class Server:
             while time.monotonic() < deadline and _group_exists(group, self.process):
                 time.sleep(0.02)
         self.process.wait(timeout=5)
+        for companion in self.companions:
+            companion.stop()
 
     # What the whole tree of this server has used and holds.
 

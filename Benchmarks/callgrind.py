@@ -1,0 +1,183 @@
+"""Counts what a server does for a request with valgrind's callgrind: the count does not depend on other load.
+
+A run with N requests and a run with 3N requests differ by 2N requests and by nothing else: start and end, the first
+handshakes and the first allocations cancel out. Kernel time is not seen. System calls are counted by strace in two
+runs of their own, since under valgrind each look at the clock is one.
+"""
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections import defaultdict
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Callable
+
+from peers import Peer, Setup
+from processes import BenchError
+
+COMPONENTS = ("own code", "Swift runtime", "TLS", "libc", "mimalloc", "other")
+# Generic code of Swift's library is specialised into the modules that use it ($ss…, $sS…); methods that a module of ours
+# adds to the library's types are our own.
+_RUNTIME = re.compile(r"_*swift_|.*\bswift::|std::|operator (new|delete)|__cxa|\$s[sS]")
+_OWN_EXTENSION = re.compile(r"\$s(s\d+\w+?|S\w{1,2}?)V?\d+(HTTP|IO|Proxy|Session|Server|Strict|Pin)\w*E")
+
+
+@dataclass
+class Counts:
+    """Of one run, or the difference of two a request."""
+
+    instructions: float
+    functions: dict[tuple[str, str], float]
+    """instructions in the function itself, by object file and function"""
+    system_calls: dict[str, float]
+
+    def component_costs(self, own: str) -> dict[str, float]:
+        costs = dict.fromkeys(COMPONENTS, 0.0)
+        for (object_file, function), cost in self.functions.items():
+            costs[component(object_file, function, own)] += cost
+        return costs
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(self.instructions + other.instructions, _sum(self.functions, other.functions),
+                      _sum(self.system_calls, other.system_calls))
+
+    def __sub__(self, other: "Counts") -> "Counts":
+        return self + other / -1
+
+    def __truediv__(self, divisor: float) -> "Counts":
+        return Counts(self.instructions / divisor, {key: cost / divisor for key, cost in self.functions.items()},
+                      {name: count / divisor for name, count in self.system_calls.items()})
+
+
+def _sum(first: dict, second: dict) -> dict:
+    total = defaultdict(float, first)
+    for key, value in second.items():
+        total[key] += value
+    return dict(total)
+
+
+def component(object_file: str, function: str, own: str) -> str:
+    name = Path(object_file).name
+    if name == own:
+        return "Swift runtime" if _RUNTIME.match(function) and not _OWN_EXTENSION.match(function) else "own code"
+    if name.startswith(("libssl", "libcrypto", "libgnutls", "libnettle", "libhogweed", "libgmp")):
+        return "TLS"
+    if name.startswith(("libc.", "libc-", "ld-", "libm.", "libpthread", "libcrypt.")):
+        return "libc"
+    if name.startswith("libmimalloc"):
+        return "mimalloc"
+    return "other"
+
+
+def read_profile(path: Path) -> Counts:
+    """Reads callgrind's output (format version 1): costs of each function itself, calls left out."""
+    names: dict[str, dict[str, str]] = {"ob": {}, "fn": {}}
+    object_file = function = ""
+    positions, total = 1, 0.0
+    functions: dict[tuple[str, str], float] = defaultdict(float)
+    skips = False
+
+    def name(kind: str, text: str) -> str:
+        number, _, rest = text.partition(" ")
+        if not number.startswith("("):
+            return text
+        if rest:
+            names[kind][number] = rest
+        return names[kind].get(number, number)
+
+    with open(path, errors="replace") as file:
+        for line in file:
+            first = line[:1]
+            if first.isdigit() or first in "+-*":
+                if skips:
+                    skips = False
+                    continue
+                costs = line.split()[positions:]
+                if costs:
+                    functions[object_file, function] += int(costs[0])
+                continue
+            key, separator, value = line.rstrip("\n").partition("=")
+            if separator:
+                if key == "fn":
+                    function = name("fn", value)
+                elif key == "ob":
+                    object_file = name("ob", value)
+                elif key == "cfn":
+                    name("fn", value)
+                elif key == "cob":
+                    name("ob", value)
+                elif key == "calls":
+                    skips = True
+                continue
+            key, separator, value = line.partition(":")
+            if key == "positions":
+                positions = len(value.split())
+            elif key in ("summary", "totals"):
+                total = float(value.split()[0])
+    return Counts(total, dict(functions), {})
+
+
+def read_system_calls(path: Path) -> Counts:
+    """Reads the summary of strace -c: calls is the fourth column, the name the last."""
+    calls = {}
+    for line in path.read_text().splitlines():
+        fields = line.split()
+        if len(fields) >= 5 and fields[3].isdigit() and fields[-1] != "total":
+            calls[fields[-1]] = float(fields[3])
+    return Counts(0, {}, calls)
+
+
+def stripped(binary: str, folder: Path) -> str:
+    """A copy without debug data, which valgrind cannot read from a Swift binary. Function names stay."""
+    copy = folder / "pinproxy"
+    if not copy.exists():
+        shutil.copy(binary, copy)
+        done = subprocess.run(["strip", "-g", str(copy)], capture_output=True, text=True)
+        if done.returncode:
+            raise BenchError(f"strip -g failed: {done.stderr}")
+    return str(copy)
+
+
+def count_run(peer: Peer, folder: Path, setup: Setup, load: Callable[[Peer], None], by_strace: bool) -> Counts:
+    """Starts the peer under callgrind or strace, loads it, ends it, and reads the counts of all of its processes."""
+    output = folder.with_name(folder.name + "-counts")
+    output.mkdir()
+    output.chmod(0o777)
+    # Under callgrind each process of a server has an output of its own (%p).
+    wrapper = ("strace", "-f", "-c", "-o", f"{output}/strace") if by_strace else (
+        "valgrind", "--tool=callgrind", "--quiet", "--trace-children=yes",
+        f"--callgrind-out-file={output}/callgrind.%p")
+    try:
+        peer.start(folder, replace(setup, wrapper=wrapper))
+        load(peer)
+        peer.running.check_alive()
+    finally:
+        peer.stop(120)
+    files = list(output.iterdir())
+    if not files:
+        raise BenchError(f"{peer.name} left no counts. The end of its log:\n{(folder / 'error.log').read_text()[-2000:]}")
+    total = Counts(0, {}, {})
+    for path in files:
+        total += read_system_calls(path) if by_strace else read_profile(path)
+    return total
+
+
+def per_request(make_peer: Callable[[], Peer], folder: Path, setup: Setup, load: Callable[[Peer, int], None],
+                requests: int, pool: ThreadPoolExecutor, counts_system_calls: bool = True) -> Callable[[], Counts]:
+    """Begins the runs; the result waits for them and says what one request costs."""
+    def begin(by_strace: bool, count: int) -> Future:
+        own = folder.with_name(f"{folder.name}-{'strace' if by_strace else 'callgrind'}-{count}")
+        return pool.submit(lambda: count_run(make_peer(), own, setup, lambda peer: load(peer, count), by_strace))
+
+    runs = [(begin(by_strace, requests), begin(by_strace, 3 * requests))
+            for by_strace in (False, True) if counts_system_calls or not by_strace]
+
+    def result() -> Counts:
+        total = Counts(0, {}, {})
+        for few, many in runs:
+            total += (many.result() - few.result()) / (2 * requests)
+        return total
+    return result
