@@ -25,8 +25,8 @@ struct pinproxy_dial_target {
 };
 
 struct pinproxy_dial_callbacks {
-    // A socket for that address, or -1 to refuse it. `owner` is that of the dial.
-    int (*open)(void *owner, const struct sockaddr *address, unsigned length, int family);
+    // A socket for that address, or -1 to refuse it. The zone of the address may be set. `owner` is that of the dial.
+    int (*open)(void *owner, struct sockaddr *address, unsigned length, int family);
     // libcurl is done with a socket. Called also after the dial's end; `owner` is that of all dials.
     int (*close)(void *owner, int descriptor);
 };

@@ -29,6 +29,7 @@ final class Dial {
     private var connectTo: UnsafeMutablePointer<curl_slist>?
     /// The addresses of the name that is connected to (CURLOPT_RESOLVE(3)), as long as the handle.
     private var addresses: UnsafeMutablePointer<curl_slist>?
+    private var zones = AddressZones([])
     /// The lookup that it waits for; nil once it has ended.
     var nameWait: NameWait?
     private var completion: ((Outcome) -> Void)?
@@ -37,6 +38,9 @@ final class Dial {
     private var handleOffset: Int64 = 0
     private var refused: (address: SocketAddress, refusal: DialRefusal)?
     private var isDescriptorMissing = false
+
+    /// The addresses that libcurl is given: `DNSLookup` keeps as many of both families.
+    private static let addressLimit = 32
 
     init(_ endpoint: Endpoint, dialler: Dialler, _ completion: @escaping (Outcome) -> Void) {
         self.endpoint = endpoint
@@ -77,7 +81,9 @@ final class Dial {
     /// - Returns: false when libcurl has no memory, or refuses an option.
     func prepare(_ found: [SocketAddress]) -> Bool {
         if !found.isEmpty {
-            let texts = found.prefix(32).map { address in
+            let found = found.prefix(Self.addressLimit)
+            zones = AddressZones(found)
+            let texts = found.map { address in
                 // Without the port.
                 address.description[..<address.description.lastIndex(of: ":")!]
             }
@@ -140,8 +146,12 @@ final class Dial {
     }
 
     /// Enforces the address rules on the address that is really dialled.
-    private func open(_ address: UnsafePointer<sockaddr>, _ length: UInt32, family: Int32) -> Int32 {
-        guard let address = SocketAddress(address, length: length) else { return -1 }
+    private func open(_ raw: UnsafeMutablePointer<sockaddr>, _ length: UInt32, family: Int32) -> Int32 {
+        guard var address = SocketAddress(raw, length: length) else { return -1 }
+        if let zoned = zones.removeAddress(like: address) {
+            raw.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) { $0.pointee.sin6_scope_id = zoned.scope }
+            address = SocketAddress(ipv6Upper: zoned.upper, lower: zoned.lower, port: address.port, scope: zoned.scope)
+        }
         if let refusal = endpoint.dialRule?(address) {
             refused = (address, refusal)
             return -1

@@ -49,11 +49,11 @@ final class Dialler {
 
     deinit { close() }
 
-    /// Ends all dials without a word to their owners, and libcurl with them.
+    /// Ends all dials without calling their completions, and libcurl with them.
     func close() {
         guard let closing = multi else { return }
         isClosing = true
-        // First, so that no dial that goes lets another name begin.
+        // First, because the withdrawal of a dial could otherwise start the lookup of the next name.
         names.close()
         for dial in dials.values { withdraw(dial) }
         multi = nil

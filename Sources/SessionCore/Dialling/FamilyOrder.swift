@@ -1,6 +1,6 @@
 import IOCore
 
-/// Which of a name's two families is tried first: RFC 6724, section 6, rules 1, 5 and 6, for the first address of each
+/// Which of a name's two families is tried first: RFC 6724, section 6, rules 1, 2, 5 and 6, for the first address of each
 /// (within a family c-ares has sorted them).
 enum FamilyOrder {
     /// All addresses, the best family first.
@@ -22,6 +22,11 @@ enum FamilyOrder {
         let (destination, ipv4Class) = (AddressClass(ipv6), AddressClass(ipv4))
         let (ipv6Source, ipv4Source) = (source(ipv6), source(ipv4))
         if (ipv6Source == nil) != (ipv4Source == nil) { return ipv6Source != nil }
+        if let ipv6Source, let ipv4Source {
+            let isIPv6Alike = AddressClass(ipv6Source).isLinkLocal == destination.isLinkLocal
+            let isIPv4Alike = AddressClass(ipv4Source).isLinkLocal == ipv4Class.isLinkLocal
+            if isIPv6Alike != isIPv4Alike { return isIPv6Alike }
+        }
         // IPv4 addresses have one label.
         if let ipv6Source, AddressClass(ipv6Source).label != destination.label { return false }
         return destination.precedence > ipv4Class.precedence
@@ -32,9 +37,18 @@ enum FamilyOrder {
 private struct AddressClass {
     let precedence: Int
     let label: Int
+    /// The scope (section 3.1): site-local addresses are deprecated.
+    let isLinkLocal: Bool
 
     init(_ address: SocketAddress) {
         let (upper, lower) = (address.upper, address.lower)
+        isLinkLocal =
+            switch upper >> 48 {
+            case 0xA9FE, 0x7F00...0x7FFF: address.family == .ipv4
+            case 0: address.family == .ipv6 && lower == 1
+            case 0xFE80...0xFEBF: address.family == .ipv6
+            default: false
+            }
         (precedence, label) =
             switch (upper >> 48, upper) {
             case _ where address.family == .ipv4: (35, 4)

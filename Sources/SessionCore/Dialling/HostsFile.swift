@@ -7,7 +7,7 @@ import ServerTrust
 ///
 /// It is not read by c-ares: version 1.34 gives a name the addresses of every other name that shares one with it
 /// (c-ares #1049).
-struct HostsFile {
+struct HostsFile: Sendable {
     private var addresses: [String: [SocketAddress]] = [:]
 
     /// Lines that cannot be read are passed over.
@@ -36,8 +36,13 @@ struct HostsFile {
     func addresses(of name: String) -> [SocketAddress] { addresses[name] ?? [] }
 }
 
-/// `/etc/hosts`, read again when it has changed.
-struct SystemHosts {
+/// A hosts file and its contents, on a thread of its own: the file may be long, and its file system slow. One for all sessions
+/// of the process, which share the contents.
+///
+/// `@unchecked Sendable`: `stamp` and `contents` belong to the thread.
+final class HostsReader: @unchecked Sendable {
+    static let system = HostsReader(path: "/etc/hosts")
+
     /// What tells one state of the file from another.
     private struct Stamp: Equatable {
         let device: UInt
@@ -49,29 +54,48 @@ struct SystemHosts {
 
     /// Larger files are not read.
     private static let limit = 16 << 20
+    /// So long contents are used without a look at the file. A look that takes longer is not waited for, if there are contents.
+    let lifetime: TimeSpan
     private let path: String
+    private let readFile: @Sendable (String) -> Result<[UInt8], FileContents.Fault>
+    private let thread = WorkThread(name: "hosts")
     private var stamp: Stamp?
     private var contents = HostsFile([])
 
-    init(path: String = "/etc/hosts") { self.path = path }
+    init(
+        path: String,
+        lifetime: TimeSpan = .seconds(1),
+        readFile: @escaping @Sendable (String) -> Result<[UInt8], FileContents.Fault> = {
+            FileContents.read($0, limit: HostsReader.limit)
+        }
+    ) {
+        self.path = path
+        self.lifetime = lifetime
+        self.readFile = readFile
+    }
 
-    /// The addresses of a name, the best family first; empty when the file does not have it.
-    mutating func addresses(of name: String) -> [SocketAddress] {
+    /// Reads the file if it has changed.
+    ///
+    /// - Parameter completion: called once on the loop.
+    /// - Returns: false when there is no thread and none can be started.
+    func read(on loop: EventLoop, _ completion: @escaping @Sendable (HostsFile) -> Void) -> Bool {
+        thread.submit {
+            let contents = self.currentContents()
+            loop.submit { completion(contents) }
+        }
+    }
+
+    private func currentContents() -> HostsFile {
         let current = currentStamp()
         if current != stamp {
-            switch current.map({ _ in FileContents.read(path, limit: Self.limit) }) {
+            switch current.map({ _ in readFile(path) }) {
             case nil: (stamp, contents) = (nil, HostsFile([]))
             case .success(let bytes)?: (stamp, contents) = (current, HostsFile(bytes))
             // The last contents hold until the file can be read again.
             case .failure?: break
             }
         }
-        let found = contents.addresses(of: name)
-        return FamilyOrder.sorted(
-            ipv4: found.filter { $0.family == .ipv4 },
-            ipv6: found.filter { $0.family == .ipv6 },
-            source: SourceAddress.find
-        )
+        return contents
     }
 
     private func currentStamp() -> Stamp? {
@@ -84,5 +108,81 @@ struct SystemHosts {
             seconds: status.st_mtim.tv_sec,
             nanoseconds: status.st_mtim.tv_nsec
         )
+    }
+}
+
+/// The hosts file as one session knows it. Belongs to the loop.
+final class SystemHosts {
+    private let loop: EventLoop
+    private let reader: HostsReader
+    /// nil before it has been read.
+    private var contents: HostsFile?
+    /// Until when the contents are used without a look at the file.
+    private var end: UInt64 = 0
+    private var isReading = false
+    /// The reader takes longer than the contents hold.
+    private var isLate = false
+    private var waiting: [(_ isKnown: Bool) -> Void] = []
+    private var timer: LoopTimer!
+
+    /// `@unchecked Sendable`: `hosts` is for the loop's thread alone.
+    private final class Reference: @unchecked Sendable {
+        weak var hosts: SystemHosts?
+
+        init(_ hosts: SystemHosts) { self.hosts = hosts }
+    }
+
+    init(_ reader: HostsReader, loop: EventLoop) {
+        self.reader = reader
+        self.loop = loop
+        timer = LoopTimer { [unowned self] in
+            isLate = true
+            complete()
+        }
+    }
+
+    func close() {
+        waiting = []
+        loop.remove(timer)
+    }
+
+    /// Whether `addresses` may be asked; otherwise `update` comes first.
+    var isCurrent: Bool { contents != nil && (isLate || loop.now < end) }
+
+    /// The addresses of a name, the best family first; empty when the file does not have it.
+    func addresses(of name: String) -> [SocketAddress] {
+        let found = contents?.addresses(of: name) ?? []
+        return FamilyOrder.sorted(
+            ipv4: found.filter { $0.family == .ipv4 },
+            ipv6: found.filter { $0.family == .ipv6 },
+            source: SourceAddress.find
+        )
+    }
+
+    /// Looks at the file on the reader's thread.
+    ///
+    /// - Parameter completion: called once from the loop, with false when the file could not be looked at yet; not after
+    ///   `close`.
+    func update(_ completion: @escaping (_ isKnown: Bool) -> Void) {
+        waiting.append(completion)
+        guard !isReading else { return }
+        let reference = Reference(self)
+        isReading = reader.read(on: loop) { reference.hosts?.didRead($0) }
+        if !isReading { return loop.atEndOfTurn { [self] in complete() } }
+        if contents != nil { loop.arm(timer, after: reader.lifetime) }
+    }
+
+    private func didRead(_ found: HostsFile) {
+        (isReading, isLate) = (false, false)
+        contents = found
+        end = loop.now &+ reader.lifetime.nanoseconds
+        complete()
+    }
+
+    private func complete() {
+        loop.disarm(timer)
+        let completions = waiting
+        waiting = []
+        for complete in completions { complete(contents != nil) }
     }
 }

@@ -75,7 +75,8 @@ final class DNSLookup: NameLookup {
         )
         lookup = pinproxy_name_create(servers, &callbacks, Unmanaged.passUnretained(self).toOpaque())
         guard let lookup else {
-            let failure = NameFailure(reason: .failed, words: "c-ares could not be set up")
+            let reason: NameFailure.Reason = isDescriptorToBeHad ? .failed : .withoutDescriptor
+            let failure = NameFailure(reason: reason, words: "c-ares could not be set up")
             return .end(.failure(failure), lifetime: 0)
         }
         var domains: [String] = []
@@ -213,8 +214,16 @@ final class DNSLookup: NameLookup {
         switch result {
         case PINPROXY_NAME_FOUND, PINPROXY_NAME_UNKNOWN, PINPROXY_NAME_ABSENT: .unknown
         case PINPROXY_NAME_SILENT: .silent
-        default: isDescriptorMissing ? .withoutDescriptor : .failed
+        default: isDescriptorMissing || !isDescriptorToBeHad ? .withoutDescriptor : .failed
         }
+    }
+
+    /// c-ares does not tell that the system has no descriptor for it.
+    private var isDescriptorToBeHad: Bool {
+        let descriptor = pinproxy_datagram_socket(AF_INET)
+        guard descriptor >= 0 else { return ![EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(-descriptor) }
+        defer { Glibc.close(descriptor) }
+        return !DescriptorReserve.holds(descriptor)
     }
 }
 
@@ -239,6 +248,9 @@ private final class NameSocket: EventHandler {
 /// A lookup by the system's resolver (getaddrinfo(3)), on one of the process's four threads for it.
 final class SystemLookup: NameLookup {
     private static let threads = BlockingThreads(name: "names")
+    /// Later there may be no descriptors for them.
+    static func startThreads() { _ = threads }
+
     /// getaddrinfo tells no time to live.
     static let lifetime: UInt64 = 30
 

@@ -14,9 +14,9 @@ struct NameQueue {
 
     /// The largest number of names that are looked up at a time.
     static let limit = 64
-    /// The number of places that silent names may begin again in.
+    /// Silent names start again only while fewer lookups than this are running.
     static let silentShare = 32
-    /// The time after which a name counts as silent.
+    /// A lookup without a response for this time may be stopped in favour of a name that has not been asked for yet.
     private let patience: TimeSpan
 
     private struct Running {
@@ -24,8 +24,8 @@ struct NameQueue {
         let since: UInt64
     }
 
-    /// First in, first out; a name that has left is passed over.
-    private struct Line {
+    /// A FIFO queue. Each name has a ticket number; a ticket whose number is no longer the name's is skipped.
+    private struct TicketQueue {
         private var tickets: [(name: String, number: UInt64)] = []
         private var first = 0
 
@@ -60,8 +60,8 @@ struct NameQueue {
 
     /// The longest running first.
     private var running: [Running] = []
-    private var fresh = Line()
-    private var silent = Line()
+    private var fresh = TicketQueue()
+    private var silent = TicketQueue()
     private var waiting: [String: UInt64] = [:]
     private var lastNumber: UInt64 = 0
 
@@ -69,7 +69,7 @@ struct NameQueue {
 
     var isEmpty: Bool { running.isEmpty && waiting.isEmpty }
     var runningCount: Int { running.count }
-    /// The places in both lines, also those of names that have left.
+    /// The tickets of both queues, also those of names that have left.
     var ticketCount: Int { fresh.count + silent.count }
 
     mutating func add(_ name: String, at now: UInt64) -> [Action] {

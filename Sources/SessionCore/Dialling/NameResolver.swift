@@ -10,7 +10,9 @@ struct NameWait {
 /// this class carries out. Belongs to the loop.
 final class NameResolver {
     /// A name that dials wait for.
-    private struct Wanted {
+    private struct PendingName {
+        /// Whether it is in the queue: until then it waits for `/etc/hosts`.
+        var isQueued = false
         /// nil while it has no place.
         var lookup: NameLookup?
         var waiters: [UInt64: (NameAnswer) -> Void] = [:]
@@ -19,26 +21,33 @@ final class NameResolver {
     private let loop: EventLoop
     private let resolution: NameResolution
     private let servers: String?
-    private var hosts = SystemHosts()
+    /// nil with the system's resolver, which reads the file itself.
+    private let hosts: SystemHosts?
     private var cache = NameCache()
     private var queue: NameQueue
-    private var wanted: [String: Wanted] = [:]
+    private var pending: [String: PendingName] = [:]
+    /// Those that wait for `/etc/hosts`, in their order.
+    private var unqueued: [String] = []
     private var lastNumber: UInt64 = 0
     private var timer: LoopTimer!
 
-    init(loop: EventLoop, _ configuration: SessionConfiguration) {
+    init(loop: EventLoop, _ configuration: SessionConfiguration, hosts: HostsReader = .system) {
         self.loop = loop
         resolution = configuration.resolver
-        // getaddrinfo cannot be given up, so that a name of it keeps its place (a year is as good as for ever).
+        // A lookup by getaddrinfo cannot be cancelled, so that it is never stopped for another name: its patience is a year.
         queue = resolution == .system ? NameQueue(patience: .seconds(31_536_000)) : NameQueue()
+        self.hosts = resolution == .system ? nil : SystemHosts(hosts, loop: loop)
+        // As long as the process has descriptors for it.
+        if resolution == .system { SystemLookup.startThreads() }
         servers = configuration.nameServers
         timer = LoopTimer { [unowned self] in carryOut(queue.proceed(at: self.loop.now)) }
     }
 
     /// Gives all lookups up.
     func close() {
-        for name in wanted.values { name.lookup?.cancel() }
-        wanted = [:]
+        for name in pending.values { name.lookup?.cancel() }
+        pending = [:]
+        hosts?.close()
         loop.remove(timer)
     }
 
@@ -46,7 +55,8 @@ final class NameResolver {
     func answer(for name: String) -> NameAnswer? {
         // The loopback interface without a lookup (RFC 6761, section 6.3).
         if name == "localhost" || name.hasSuffix(".localhost") { return .success(Self.loopback) }
-        if resolution == .dns {
+        if let hosts {
+            guard hosts.isCurrent else { return nil }
             let addresses = hosts.addresses(of: name)
             if !addresses.isEmpty { return .success(addresses) }
         }
@@ -62,18 +72,44 @@ final class NameResolver {
     /// - Parameter completion: called once, at the end of a turn; not after `withdraw`.
     func wait(for name: String, _ completion: @escaping (NameAnswer) -> Void) -> NameWait {
         lastNumber += 1
-        let isFirst = wanted[name] == nil
-        wanted[name, default: Wanted()].waiters[lastNumber] = completion
-        if isFirst { carryOut(queue.add(name, at: loop.now)) }
+        let isFirst = pending[name] == nil
+        pending[name, default: PendingName()].waiters[lastNumber] = completion
+        if isFirst { begin(name) }
         return NameWait(name: name, number: lastNumber)
+    }
+
+    private func begin(_ name: String) {
+        guard let hosts, !hosts.isCurrent else { return enqueue(name) }
+        unqueued.append(name)
+        guard unqueued.count == 1 else { return }
+        hosts.update { [unowned self] isKnown in
+            let names = unqueued
+            unqueued = []
+            for name in names { didUpdateHosts(name, isKnown) }
+        }
+    }
+
+    private func enqueue(_ name: String) {
+        pending[name]?.isQueued = true
+        carryOut(queue.add(name, at: loop.now))
+    }
+
+    private func didUpdateHosts(_ name: String, _ isKnown: Bool) {
+        // It may have been withdrawn and wanted again meanwhile.
+        guard pending[name]?.isQueued == false else { return }
+        guard isKnown else {
+            let words = "there is no thread to read /etc/hosts"
+            return complete(name, .failure(NameFailure(reason: .withoutDescriptor, words: words)))
+        }
+        if let answer = answer(for: name) { complete(name, answer) } else { enqueue(name) }
     }
 
     /// A lookup that nothing waits for any more is given up.
     func withdraw(_ wait: NameWait) {
-        guard wanted[wait.name]?.waiters.removeValue(forKey: wait.number) != nil,
-            let name = wanted[wait.name], name.waiters.isEmpty
+        guard pending[wait.name]?.waiters.removeValue(forKey: wait.number) != nil,
+            let name = pending[wait.name], name.waiters.isEmpty
         else { return }
-        wanted[wait.name] = nil
+        pending[wait.name] = nil
         name.lookup?.cancel()
         carryOut(queue.remove(wait.name, at: loop.now))
     }
@@ -81,10 +117,10 @@ final class NameResolver {
     private func carryOut(_ actions: [NameQueue.Action]) {
         for action in actions {
             switch action {
-            case .start(let name): wanted[name]?.lookup = makeLookup(name)
+            case .start(let name): pending[name]?.lookup = makeLookup(name)
             case .stop(let name):
-                wanted[name]?.lookup?.cancel()
-                wanted[name]?.lookup = nil
+                pending[name]?.lookup?.cancel()
+                pending[name]?.lookup = nil
             }
         }
         if let next = queue.nextStep() { loop.arm(timer, at: next) } else { loop.disarm(timer) }
@@ -103,10 +139,14 @@ final class NameResolver {
     private func didEnd(_ name: String, _ answer: NameAnswer, lifetime: UInt64) {
         // The want of a descriptor is this process's own: the request makes room for one, and asks again at once.
         if answer.isWorthKeeping { cache.keep(answer, for: name, lifetime: lifetime, at: loop.now) }
-        let ended = wanted.removeValue(forKey: name)
+        complete(name, answer)
+    }
+
+    private func complete(_ name: String, _ answer: NameAnswer) {
+        let ended = pending.removeValue(forKey: name)
         carryOut(queue.remove(name, at: loop.now))
-        // In the order in which they came. One of them may end others by withdrawing them: these are called all the same,
-        // and their dials are not there any more.
+        // In the order in which they came. A completion may withdraw other waiters. These are called nevertheless; `Dialler`
+        // ignores them, because their dials are gone.
         for (_, complete) in (ended?.waiters ?? [:]).sorted(by: { $0.key < $1.key }) { complete(answer) }
     }
 }

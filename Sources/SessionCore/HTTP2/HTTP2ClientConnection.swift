@@ -183,12 +183,12 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
 
     /// Closes the connection with a GOAWAY, whatever it carries.
     ///
-    /// - Parameter keepsPlace: its place was given to another connection.
-    func close(keepsPlace: Bool = false) {
+    /// - Parameter isReplaced: its place already belongs to the connection that replaces it.
+    func close(isReplaced: Bool = false) {
         guard state != .closed else { return }
         session.goAway()
         if !isReceiving { _ = write() }
-        end(.cancel, isWhole: output.isEmpty, keepsPlace: keepsPlace)
+        end(.cancel, isWhole: output.isEmpty, isReplaced: isReplaced)
     }
 
     /// The connection is gone: the exchanges on it have failed.
@@ -196,15 +196,15 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
         guard state != .closed else { return }
         loss = why
         if isViolation { violation = why }
-        end(.internalError, isWhole: false, keepsPlace: false)
+        end(.internalError, isWhole: false, isReplaced: false)
     }
 
     /// The server has ended the connection, as the protocol wants it.
     private func didEnd() {
-        if isIdle { end(.cancel, isWhole: true, keepsPlace: false) } else { lose("the server ended it") }
+        if isIdle { end(.cancel, isWhole: true, isReplaced: false) } else { lose("the server ended it") }
     }
 
-    private func end(_ code: HTTP2ErrorCode, isWhole: Bool, keepsPlace: Bool) {
+    private func end(_ code: HTTP2ErrorCode, isWhole: Bool, isReplaced: Bool) {
         state = .closed
         leavePool()
         if let laterTimer { loop.remove(laterTimer) }
@@ -213,7 +213,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
         // Streams may find their way to another connection from here.
         session.abandon(code)
         output.release()
-        connections.forget(self, keepsPlace: keepsPlace)
+        connections.forget(self, isReplaced: isReplaced)
     }
 
     // MARK: Bytes

@@ -57,7 +57,7 @@ package struct HostPool<Request: PoolRequest> {
         case wait
     }
 
-    /// The places that are taken, but for those of idle connections.
+    /// The number of places in use, without those of idle connections.
     package private(set) var activeCount = 0
     /// The connection that was used last is the last.
     private var idle: [Connection] = []

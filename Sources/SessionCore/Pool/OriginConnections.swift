@@ -22,8 +22,8 @@ final class OriginConnections {
     private var entries = HostEntries()
     /// The requests that have a task, at `OriginRequest.slot`.
     private var active: [OriginRequest] = []
-    /// Requests for later tasks.
-    private var spare: [OriginRequest] = []
+    /// `OriginRequest` objects without a task, for reuse.
+    private var unused: [OriginRequest] = []
     private var toBegin: [OriginRequest] = []
     private var toContinue: [OriginRequest] = []
     private var toServe: [HostEntry] = []
@@ -69,7 +69,7 @@ final class OriginConnections {
     ///
     /// - Parameter keep: gets the request before it starts: what comes first may be its end.
     func start(_ task: LoopTask, keep: (OriginRequest) -> Void) {
-        let request = spare.popLast() ?? OriginRequest(self)
+        let request = unused.popLast() ?? OriginRequest(self)
         request.slot = active.count
         active.append(request)
         keep(request)
@@ -84,7 +84,7 @@ final class OriginConnections {
             active[request.slot] = last
             last.slot = request.slot
         }
-        if spare.count < 256, !isClosed { spare.append(request) } else { request.invalidate() }
+        if unused.count < 256, !isClosed { unused.append(request) } else { request.invalidate() }
     }
 
     /// The pool of the endpoint's host and port.
@@ -113,7 +113,7 @@ final class OriginConnections {
             connection.close()
             make(for: request, entry)
         case .replaceShared(let connection):
-            connection.close(keepsPlace: true)
+            connection.close(isReplaced: true)
             make(for: request, entry)
         case .wait: request.didQueue()
         }
@@ -193,15 +193,15 @@ final class OriginConnections {
 
     /// An HTTP/2 connection is closed.
     ///
-    /// - Parameter keepsPlace: its place was given to another connection.
-    func forget(_ connection: HTTP2ClientConnection, keepsPlace: Bool) {
+    /// - Parameter isReplaced: its place in the host's pool already belongs to the connection that replaces it.
+    func forget(_ connection: HTTP2ClientConnection, isReplaced: Bool) {
         idle.remove(connection)
         let last = shared.removeLast()
         if last !== connection {
             shared[connection.slot] = last
             last.slot = connection.slot
         }
-        if !keepsPlace { leave(connection.entry, keeping: nil) }
+        if !isReplaced { leave(connection.entry, keeping: nil) }
     }
 
     /// - Parameter protocols: offered in the handshake (ALPN), the best first; none when empty.
@@ -337,9 +337,10 @@ final class OriginConnections {
         isClosed = true
         cancelAll()
         while discardOldest() {}
-        while let connection = shared.last { connection.close() }
-        for request in spare { request.invalidate() }
-        spare = []
+        // One that is ending already leaves the list later.
+        for connection in shared { connection.close() }
+        for request in unused { request.invalidate() }
+        unused = []
         loop.remove(idleTimer)
         loop.remove(retirementTimer)
         dialler.close()

@@ -40,7 +40,8 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         /// A connection is there; the request goes out at the end of the turn.
         case ready(HTTP1Connection)
         case exchanging(HTTP1Connection)
-        /// The same over HTTP/2, on a connection whose place is its own.
+        /// An HTTP/2 connection is chosen; the request goes out at the end of the turn. The place belongs to the connection, not
+        /// to the request.
         case promised(HTTP2ClientConnection)
         case sharing(HTTP2OriginStream)
         /// The connection is a stream's own.
@@ -72,8 +73,9 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     private var wasRefused = false
     /// When the exchange over HTTP/2 began, in nanoseconds of the loop's clock.
     private var beganAt: UInt64 = 0
-    /// Shared connections that were made before have to be left out, in nanoseconds of the loop's clock.
-    private var freshSince: UInt64 = 0
+    /// Shared connections older than this are not used, because the request has already failed on one of them; in nanoseconds of
+    /// the loop's clock.
+    private var notBefore: UInt64 = 0
     private var info: ConnectionInfo?
     private var connectionTimes: ConnectionTimes?
     private var attemptStart: Int64 = 0
@@ -111,7 +113,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         hasMadeRoom = false
         isHTTP1Required = false
         wasRefused = false
-        freshSince = 0
+        notBefore = 0
         start = 0
         let request = task.request
         clock = TransferClock(request.timeouts ?? request.endpoint.timeouts, taskStart: task.startedAt, now: loop.now)
@@ -161,13 +163,14 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     }
 
     func canShare(_ connection: HTTP2ClientConnection) -> Bool {
-        guard let endpoint, connection.connection.madeAt >= freshSince else { return false }
+        guard let endpoint, connection.connection.madeAt >= notBefore else { return false }
         return connection.connection.endpoint.isSamePlace(as: endpoint)
     }
 
     func canAwait(_ dial: HTTP2Dial) -> Bool { dial.endpoint === endpoint }
 
-    /// A second refusal would be the last one: the request waits until it is known how many streams the server allows.
+    /// A request that is refused a second time fails. After one refusal it therefore waits until the server's settings show how
+    /// many streams it allows.
     func canJoin(_ dial: HTTP2Dial) -> Bool {
         dial.endpoint === endpoint && !wasRefused && (dial.connection.map(canShare) ?? true)
     }
@@ -485,7 +488,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         restoreBody(of: task)
         guard !connections.isHandingBack else { return task.finish(.sessionInvalidated) }
         switch ending.cause {
-        case .connectionLost: freshSince = loop.now
+        case .connectionLost: notBefore = loop.now
         case .http11Required: isHTTP1Required = true
         case .notProcessed: wasRefused = true
         case .reset: break

@@ -1,5 +1,6 @@
 import Foundation
 import IOCore
+import ServerTrust
 import TestSupport
 import Testing
 
@@ -36,17 +37,105 @@ struct HostsFileTests {
         #expect(addresses("", "a.test") == [])
     }
 
+    /// The addresses of a.test as a session finds them.
+    private func look(_ hosts: SystemHosts, on loop: EventLoop) throws -> [String] {
+        var isDone = false
+        hosts.update { isDone = $0 }
+        let deadline = Date(timeIntervalSinceNow: Patience.seconds)
+        while !loop.run(until: { isDone }, atMost: .milliseconds(20)) {
+            if Date() > deadline { throw TimedOut("/etc/hosts") }
+        }
+        return hosts.addresses(of: "a.test").map(\.description)
+    }
+
     @Test("a file that changes, comes or goes is followed")
     func followed() throws {
         let folder = try TemporaryFolder()
         let path = "\(folder.path)/hosts"
-        var hosts = SystemHosts(path: path)
-        #expect(hosts.addresses(of: "a.test").isEmpty)
+        let loop = try EventLoop()
+        let hosts = SystemHosts(HostsReader(path: path), loop: loop)
+        defer { hosts.close() }
+        #expect(!hosts.isCurrent)
+        #expect(try look(hosts, on: loop) == [])
+        #expect(hosts.isCurrent)
         try folder.write("192.0.2.1 a.test", as: "hosts")
-        #expect(hosts.addresses(of: "a.test") == [SocketAddress(ipv4: 0xC000_0201, port: 0)])
+        #expect(try look(hosts, on: loop) == ["192.0.2.1:0"])
         try folder.write("192.0.2.33 a.test", as: "hosts")
-        #expect(hosts.addresses(of: "a.test") == [SocketAddress(ipv4: 0xC000_0221, port: 0)])
+        #expect(try look(hosts, on: loop) == ["192.0.2.33:0"])
         try FileManager.default.removeItem(atPath: path)
-        #expect(hosts.addresses(of: "a.test").isEmpty)
+        #expect(try look(hosts, on: loop) == [])
+    }
+
+    @Test("the last contents hold as long as the file cannot be read")
+    func unreadable() throws {
+        let folder = try TemporaryFolder()
+        let path = "\(folder.path)/hosts"
+        try folder.write("192.0.2.1 a.test", as: "hosts")
+        let loop = try EventLoop()
+        let hosts = SystemHosts(HostsReader(path: path), loop: loop)
+        defer { hosts.close() }
+        #expect(try look(hosts, on: loop) == ["192.0.2.1:0"])
+        try FileManager.default.removeItem(atPath: path)
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false)
+        #expect(try look(hosts, on: loop) == ["192.0.2.1:0"])
+        try FileManager.default.removeItem(atPath: path)
+        try folder.write("192.0.2.2 a.test", as: "hosts")
+        #expect(try look(hosts, on: loop) == ["192.0.2.2:0"])
+    }
+
+    @Test("a slow file does not block the loop: names wait for its first contents, later no longer than these hold")
+    func slow() throws {
+        let folder = try TemporaryFolder()
+        try folder.write("192.0.2.1 a.test", as: "hosts")
+        let gate = DispatchSemaphore(value: 0)
+        let reads = Monitor(0)
+        let reader = HostsReader(path: "\(folder.path)/hosts", lifetime: .milliseconds(50)) { path in
+            reads.with { $0 += 1 }
+            gate.wait()
+            return FileContents.read(path, limit: 1 << 20)
+        }
+        let loop = try EventLoop()
+        var configuration = SessionConfiguration()
+        let server = try NameServer { _, _ in .address(0xC000_0263, lifetime: 60) }
+        configuration.nameServers = server.text
+        let names = NameResolver(loop: loop, configuration, hosts: reader)
+        defer { names.close() }
+        var answers: [String: NameAnswer] = [:]
+        func run(until isSo: () -> Bool) throws {
+            let deadline = Date(timeIntervalSinceNow: Patience.seconds)
+            while !loop.run(until: isSo, atMost: .milliseconds(20)) {
+                if Date() > deadline { throw TimedOut("names") }
+            }
+        }
+        func ask(_ name: String) {
+            answers[name] = names.answer(for: name)
+            if answers[name] == nil { _ = names.wait(for: name) { answers[name] = $0 } }
+        }
+        ask("a.test")
+        ask("b.test")
+        names.withdraw(names.wait(for: "c.test") { _ in Issue.record("it was withdrawn") })
+        try run { reads.with { $0 } == 1 }
+        // The loop turns, and nothing is asked of the name servers meanwhile.
+        for _ in 0..<3 { loop.run(atMost: .milliseconds(1)) }
+        #expect(answers.isEmpty && server.questions.isEmpty)
+        gate.signal()
+        try run { answers.count == 2 }
+        #expect(try answers["a.test"]?.get() == [SocketAddress(ipv4: 0xC000_0201, port: 0)])
+        #expect(try answers["b.test"]?.get() == [SocketAddress(ipv4: 0xC000_0263, port: 0)])
+        #expect(server.questions == ["b.test"])
+
+        // The file changes, and cannot be read at first.
+        try folder.write("192.0.2.22 a.test", as: "hosts")
+        try run {
+            ask("a.test")
+            return reads.with { $0 } == 2
+        }
+        try run { answers["a.test"] != nil }
+        #expect(try answers["a.test"]?.get() == [SocketAddress(ipv4: 0xC000_0201, port: 0)])
+        gate.signal()
+        try run {
+            ask("a.test")
+            return (try? answers["a.test"]?.get()) == [SocketAddress(ipv4: 0xC000_0216, port: 0)]
+        }
     }
 }

@@ -293,6 +293,20 @@ struct NameLookupTests {
         #expect(session.loop.registeredCount == descriptors)
     }
 
+    @Test("of a name's addresses 16 of a family are kept")
+    func manyAddresses() throws {
+        let server = try NameServer { _, _ in .addressOverTCP(Self.loopback, times: 60) }
+        var configuration = SessionConfiguration()
+        configuration.nameServers = server.text
+        let session = try TestSession()
+        let names = NameResolver(loop: session.loop, configuration)
+        defer { names.close() }
+        var answer: NameAnswer?
+        _ = names.wait(for: "many.test") { answer = $0 }
+        try session.run(until: "the addresses") { answer != nil }
+        #expect(try answer?.get().count == 16)
+    }
+
     @Test("a lookup takes no descriptor of the reserve: limit_reached")
     func reserve() async {
         // The reserve is the whole process's.
@@ -307,6 +321,48 @@ struct NameLookupTests {
             #expect(error?.code == .limitReached && server.questions.isEmpty, "\(String(describing: error))")
             DescriptorReserve.start(at: .max)
             try session.run(until: "the failure is forgotten") { try session.get(place).text == "ok" }
+        }
+    }
+
+    @Test("a lookup that finds no descriptor makes room for one, and its failure is not kept")
+    func madeRoom() async {
+        await #expect(processExitsWith: .success) {
+            let tests = NameLookupTests()
+            let kept = try ScriptedOrigin(nil) { connection in
+                while try connection.readRequest() != nil {
+                    try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+                }
+            }
+            let origin = try tests.origin()
+            let server = try NameServer { _, _ in .address(NameLookupTests.loopback, lifetime: 60) }
+            let session = try tests.session(server)
+            #expect(try session.get(tests.endpoint("127.0.0.1", port: kept.port)).text == "ok")
+            // The idle connection has the highest number below the reserve.
+            let next = dup(0)
+            close(next)
+            DescriptorReserve.start(at: Int(next))
+            let delegate = try session.get(tests.endpoint("room.test", port: origin.port))
+            #expect(delegate.text == "ok", "\(String(describing: delegate.error))")
+        }
+    }
+
+    @Test("without a descriptor of the system a lookup is limit_reached as well")
+    func noDescriptor() async {
+        await #expect(processExitsWith: .success) {
+            let tests = NameLookupTests()
+            let origin = try tests.origin()
+            let server = try NameServer { _, _ in .address(NameLookupTests.loopback, lifetime: 1) }
+            let session = try tests.session(server)
+            #expect(try session.get(tests.endpoint("first.test", port: origin.port)).text == "ok")
+            session.settle()
+            var limit = rlimit()
+            getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+            let next = dup(0)
+            close(next)
+            limit.rlim_cur = rlim_t(next)
+            setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+            let error = try session.get(tests.endpoint("second.test", port: origin.port)).error
+            #expect(error?.code == .limitReached, "\(String(describing: error))")
         }
     }
 

@@ -222,6 +222,10 @@ struct FamilyOrderTests {
         #expect(!isIPv6First(v6(), from: v6(0xFD00)))
         #expect(!isIPv6First(v6(), from: v6(0x2002)))
         #expect(isIPv6First(v6(0xFD01), from: v6(0xFD00), ipv4Source: nil))
+        // The only IPv6 address is link-local, the destination is not.
+        #expect(!isIPv6First(v6(), from: v6(0xFE80)))
+        #expect(isIPv6First(v6(), from: v6(0xFE80), ipv4Source: SocketAddress(ipv4: 0xA9FE_0001, port: 0)))
+        #expect(isIPv6First(v6(0xFE80), from: v6(0xFE80)))
         // IPv4 comes before local addresses and tunnels.
         for first: UInt64 in [0xFC00, 0xFD00, 0x2002, 0xFEC0] { #expect(!isIPv6First(v6(first), from: v6(first))) }
         let teredo = SocketAddress(ipv6Upper: 0x2001_0000_0102_0304, lower: 1, port: 0)

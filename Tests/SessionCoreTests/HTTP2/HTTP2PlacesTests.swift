@@ -249,6 +249,56 @@ struct HTTP2PlacesTests {
         #expect(session.manager.connections.entry(for: good).pool.activeCount == 1)
     }
 
+    @Test("requests that have waited for a dial go out in their order when the server speaks HTTP/1.1")
+    func orderAfterFallback() throws {
+        let targets = Monitor<[String]>([])
+        let origin = try ScriptedOrigin(try TestPKI.shared.server(TestSession.host), protocols: ["http/1.1"]) {
+            connection in
+            while let request = try connection.readRequest() {
+                targets.with { $0.append(request.target) }
+                try connection.write(OriginAnswer.text(request.target))
+            }
+        }
+        let session = try TestSession()
+        let endpoint = try endpoint(origin, limit: 1)
+        // A dial takes 100 of them.
+        let delegates = (0..<150).map { _ in RecordingDelegate() }
+        for (number, delegate) in delegates.enumerated() { try session.start(delegate, endpoint, target: "/\(number)") }
+        try session.run(until: "all responses") { delegates.allSatisfy(\.isComplete) }
+        #expect(delegates.allSatisfy { $0.error == nil })
+        #expect(targets.with { $0 } == (0..<150).map { "/\($0)" })
+    }
+
+    @Test("a request that enters the pool again finds the host's pool, though it was forgotten meanwhile")
+    func forgottenPool() throws {
+        let origin = try origin { connection in
+            let script = try HTTP2Script(connection)
+            while try script.nextRequest() != nil {}
+        }
+        let session = try TestSession()
+        let endpoint = try endpoint(origin, limit: 1)
+        let first = RecordingDelegate()
+        let second = RecordingDelegate()
+        first.mayTrust = { _ in SessionError(.certificateUntrusted, "Not this one.") }
+        // The dial has failed, and the second request waits for nothing: so many hosts fill the table.
+        first.onComplete = { _ in
+            for number in 0..<100 {
+                guard let other = try? TestSession.endpoint("host\(number).test", port: 1) else { continue }
+                _ = session.manager.connections.entry(for: other)
+            }
+        }
+        try session.start(first, endpoint)
+        try session.start(second, endpoint)
+        try session.run(until: "the second request") { second.calls.contains(.connected) }
+        #expect(first.error?.code == .certificateUntrusted)
+        // It goes out on the connection of the second one.
+        let third = RecordingDelegate()
+        try session.start(third, endpoint)
+        try session.run(until: "the third request") { third.calls.contains(.connected) }
+        #expect(origin.connections.count == 2)
+        #expect(session.manager.connections.entry(for: endpoint).pool.activeCount == 1)
+    }
+
     @Test("an idle connection ends with GOAWAY and close_notify")
     func end() throws {
         let frames = Monitor<[HTTP2Script.Frame.Kind?]>([])

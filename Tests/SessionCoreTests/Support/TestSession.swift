@@ -125,6 +125,7 @@ final class RecordingDelegate: LoopTaskDelegate {
     var onNeedsBodyData: (LoopTask) -> Void = { _ in }
     var onTrailers: (LoopTask) -> Void = { _ in }
     var onComplete: (LoopTask) -> Void = { _ in }
+    var mayTrust: (ConnectionTrust) -> SessionError? = { _ in nil }
 
     var isComplete: Bool { completions > 0 }
     var text: String { String(decoding: body, as: UTF8.self) }
@@ -133,6 +134,8 @@ final class RecordingDelegate: LoopTaskDelegate {
     private func note(_ call: Call) {
         if calls.last != call { calls.append(call) }
     }
+
+    override func task(_ task: LoopTask, mayTrust trust: ConnectionTrust) -> SessionError? { mayTrust(trust) }
 
     override func taskDidConnect(_ task: LoopTask) {
         note(.connected)
