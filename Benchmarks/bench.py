@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import shutil
 import signal
 import sys
@@ -13,9 +14,9 @@ from typing import Callable
 
 import report
 from origin import Certificates, Origin
-from peers import PEERS, Peer, Setup
+from peers import PEERS, Peer
 from processes import BenchError, progress, raise_descriptor_limit
-from workloads import WORKLOADS, Settings, check_cache, check_peer, verifies_origin
+from workloads import WORKLOADS, Settings, check_cache, check_peer, check_refusals, many_clients
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 RESULTS = REPOSITORY / "Benchmarks" / "results"
@@ -48,8 +49,14 @@ def options() -> argparse.Namespace:
                         help=f"these proxies: {', '.join(PEERS)}; without it pinproxy and what is installed")
     parser.add_argument("--seconds", type=number(1, 600), default=5, help="of load a measurement")
     parser.add_argument("--warmup", type=number(0, 60), default=1, help="seconds of load before each measurement")
-    parser.add_argument("--rounds", type=number(1, 100), default=3,
-                        help="each measures every peer in turn; medians are shown")
+    parser.add_argument("--rounds", type=number(1, 100), default=7,
+                        help="each measures every peer in turn; medians and ranges are shown")
+    parser.add_argument("--rate", type=number(1, 10_000), default=3000, help="requests a second of the workload rate")
+    parser.add_argument("--resume", metavar="FILE", type=Path,
+                        help="keeps every measurement there at once, and does not repeat those that are in it: a run can "
+                             "be interrupted, done in parts (--only, --rounds), and shown again")
+    parser.add_argument("--minutes", type=number(1, 1000), default=1000,
+                        help="begins no measurement after this time, and ends with 3 if some are missing")
     parser.add_argument("--binary", type=Path, default=REPOSITORY / ".build" / "release" / "pinproxy",
                         help="the pinproxy to measure")
     parser.add_argument("--json", metavar="FILE", type=Path, help="writes the results there too")
@@ -70,12 +77,14 @@ def find_peers(chosen: list[str] | None, binary: Path) -> dict[str, str]:
         else:
             found[name] = path
     if "nginx" not in found:
-        progress("without nginx among the peers there are no ratios")
+        progress("without nginx among the peers there are no ratios to it")
     return found
 
 
 def require_tools(workloads: list[str]) -> None:
-    needed = ["openssl"] + (["wrk"] if any(WORKLOADS[name].needs_wrk for name in workloads) else [])
+    needed = ["openssl", *{tool for name in workloads for tool in WORKLOADS[name].tools}]
+    if "h2load" in needed:
+        needed.append("nghttp")
     missing = [tool for tool in needed if shutil.which(tool) is None]
     if PEERS["nginx"].find() is None:
         missing.append("nginx (it is the origin, too)")
@@ -85,51 +94,53 @@ def require_tools(workloads: list[str]) -> None:
         raise BenchError(f"missing: {', '.join(missing)}. make bench-peers installs what is needed on Debian")
 
 
-def notes_on_verification(peers: dict[str, str], origin: Origin, folder: Path) -> list[str]:
-    """A peer that does not check the origin's certificate does less work than the others; the reader must know."""
-    other = Certificates(folder / "other-ca")
-    notes = []
+def check_all_refusals(peers: dict[str, str], origin: Origin, folder: Path) -> None:
+    (folder / "other-ca").mkdir()
+    other = Certificates(folder / "other-ca" / "certificates")
     for name, path in peers.items():
-        peer: Peer = PEERS[name](path, origin, other.ca)
+        check_refusals(lambda ca, name=name, path=path: PEERS[name](path, origin, ca), folder, other.ca,
+                       origin.certificates.ca)
+
+
+def missing_measurements(results: report.Results, peers: dict[str, str], chosen: list[str],
+                         rounds: int) -> list[tuple[str, int, str]]:
+    return [(name, turn, peer) for name in chosen for turn in range(1, rounds + 1) for peer in peers
+            if WORKLOADS[name].setup.kind in PEERS[peer].kinds
+            and peer not in results.rounds.get(name, {}).get(turn, {})]
+
+
+def measure_all(results: report.Results, peers: dict[str, str], missing: list[tuple[str, int, str]],
+                settings: Settings, origin: Origin, folder: Path, end: float, keep: Callable[[], None]) -> bool:
+    """False when there was no time for all."""
+    for done, (name, turn, peer_name) in enumerate(missing, 1):
+        if time.monotonic() > end:
+            progress(f"no time for the other {len(missing) - done + 1} measurements")
+            return False
+        workload = WORKLOADS[name]
+        heading = f"[{done}/{len(missing)}] {name}, round {turn}, {peer_name}"
+        peer: Peer = PEERS[peer_name](peers[peer_name], origin, origin.certificates.ca)
+        own = folder / f"{name}-{turn}-{peer_name}"
         try:
-            peer.start(folder / f"verifies-{name}", Setup())
-            if not verifies_origin(peer):
-                notes.append(f"{name} took an origin under a CA that it was not given: it does less work"
-                             + (" (Debian's squid-openssl checks)" if name == "squid" else ""))
+            peer.start(own, workload.setup_for(settings))
+            if workload.setup.caches:
+                check_cache(peer, workload.host)
+            else:
+                results.tls.setdefault(name, {})[peer_name] = check_peer(peer, workload.host)
+            figures = workload.measure(peer, own, settings)
+        except (BenchError, OSError) as error:
+            origin.server.check_alive()
+            results.fail(name, turn, peer_name, str(error))
+            progress(f"{heading}: FAILED: {error}")
+        else:
+            results.add(name, turn, peer_name, figures)
+            keep()
+            figure, label = workload.columns[0]
+            progress(f"{heading}: {report.cell(figure, figures[figure])} {label}")
         finally:
             peer.stop()
-    return notes
-
-
-def measure_all(results: report.Results, peers: dict[str, str], chosen: list[str], rounds: int, settings: Settings,
-                origin: Origin, folder: Path) -> None:
-    total, done = len(chosen) * rounds * len(peers), 0
-    for workload in (WORKLOADS[name] for name in chosen):
-        for turn in range(1, rounds + 1):
-            for name, path in peers.items():
-                done += 1
-                heading = f"[{done}/{total}] {workload.name}, round {turn}, {name}"
-                peer: Peer = PEERS[name](path, origin, origin.certificates.ca)
-                own = folder / f"{workload.name}-{turn}-{name}"
-                try:
-                    peer.start(own, Setup(clients=workload.clients, caches=workload.caches))
-                    if workload.caches:
-                        check_cache(peer, workload.host)
-                    else:
-                        results.tls.setdefault(workload.name, {})[name] = check_peer(peer, workload.host)
-                    figures = workload.measure(peer, own, settings)
-                except (BenchError, OSError) as error:
-                    origin.server.check_alive()
-                    results.fail(workload.name, turn, name, str(error))
-                    progress(f"{heading}: FAILED: {error}")
-                else:
-                    results.add(workload.name, turn, name, figures)
-                    figure, label = workload.columns[0]
-                    progress(f"{heading}: {report.cell(figure, figures[figure])} {label}")
-                finally:
-                    peer.stop()
-                    # Access logs of millions of requests need not wait for the end.
-                    shutil.rmtree(own, ignore_errors=True)
+            # Access logs of millions of requests need not wait for the end.
+            shutil.rmtree(own, ignore_errors=True)
+    return True
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -138,41 +149,48 @@ def run(arguments: argparse.Namespace) -> int:
         raise BenchError("no workload is left")
     require_tools(chosen)
     peers = find_peers(arguments.peers, arguments.binary)
-    raise_descriptor_limit()
-    settings = Settings(arguments.seconds, arguments.warmup)
+    settings = Settings(arguments.seconds, arguments.warmup, arguments.rate, many_clients(raise_descriptor_limit()))
+    binary = Path(peers["pinproxy"]) if "pinproxy" in peers else None
     facts = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "machine": report.machine(),
              "versions": {name: PEERS[name].version(path) for name, path in peers.items()},
-             "settings": {"seconds": settings.seconds, "warmup": settings.warmup, "rounds": arguments.rounds}}
+             "binary": hashlib.sha256(binary.read_bytes()).hexdigest() if binary else None,
+             "settings": dict(vars(settings))}
     load = facts["machine"]["loadAverageAtStart"]
     if load > 0.5:
         progress(f"the load average is {load:.2f}: something else runs; trust CPU time and ratios, not throughput")
-    results = report.Results()
-    notes: list[str] = []
+    has_earlier = arguments.resume and arguments.resume.exists()
+    results = report.resumed(arguments.resume, facts) if has_earlier else report.Results()
+    missing = missing_measurements(results, peers, chosen, arguments.rounds)
+    kept = arguments.resume or RESULTS / time.strftime("%Y%m%d-%H%M%S.json")
+    end = time.monotonic() + arguments.minutes * 60
+
+    def keep() -> None:
+        report.write(kept, report.document(results, list(peers), settings, facts))
+
+    is_complete = True
     folder = Path(tempfile.mkdtemp(prefix="pinproxy-bench-"))
     # Squid, started by root, becomes a user of its own, which must reach its folder below this one.
     folder.chmod(0o711)
     origin = None
     try:
-        origin = Origin(PEERS["nginx"].find(), folder / "origin")
-        origin.wait_until_ready()
-        notes += notes_on_verification(peers, origin, folder)
-        if "1g" in chosen:
-            origin.read_large_file()
-        measure_all(results, peers, chosen, arguments.rounds, settings, origin, folder)
+        if missing:
+            origin = Origin(PEERS["nginx"].find(), folder / "origin")
+            origin.wait_until_ready()
+            check_all_refusals(peers, origin, folder)
+            if any(name == "1g" for name, _, _ in missing):
+                origin.read_large_file()
+            is_complete = measure_all(results, peers, missing, settings, origin, folder, end, keep)
     finally:
         if origin is not None:
             origin.server.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    value = report.document(results, list(peers), chosen, facts, notes)
-    kept = RESULTS / time.strftime("%Y%m%d-%H%M%S.json")
-    for path in [kept] + ([arguments.json] if arguments.json else []):
-        report.write(path, value)
+    keep()
     print(f"{', '.join(facts['versions'].values())}\n{facts['machine']['cores']} cores, "
-          f"{facts['machine']['processor']}; median of {arguments.rounds} × {settings.seconds} s, one worker each; "
-          "ratios to nginx of the same round")
-    print(report.table(results, list(peers), chosen, notes))
+          f"{facts['machine']['processor']}; median and range of rounds of {settings.seconds} s, one worker each; "
+          "ratios within the same round")
+    print(report.table(results, list(peers), chosen, settings))
     progress(f"\nin full: {kept}")
-    return 1 if results.failures else 0
+    return 1 if results.failures else 0 if is_complete else 3
 
 
 def main() -> int:

@@ -76,8 +76,8 @@ http {{
     }}
 }}
 """
-# Seen by the harness before each measurement: whether the connection is new, resumed, and what TLS was agreed.
-PROBE = "$connection_requests $ssl_session_reused $ssl_protocol $ssl_cipher $ssl_curve"
+# Seen by the harness before each measurement: whether the connection is new, resumed, and what was agreed.
+PROBE = "$connection_requests $ssl_session_reused $ssl_protocol $ssl_cipher $ssl_curve $server_protocol"
 
 
 def _openssl(*arguments: str, data: bytes | None = None) -> bytes:

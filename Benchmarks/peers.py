@@ -228,7 +228,7 @@ global
 ring lines
     format raw
     maxlen 2000
-    size 16777216
+    size 1048576
     timeout connect 5s
     timeout server 600s
     server sink 127.0.0.1:{sink.port}

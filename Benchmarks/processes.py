@@ -54,6 +54,7 @@ class LineSink:
     """Writes what a server sends it over TCP to a file: the log of a server that can send lines and write none."""
 
     def __init__(self, path: Path) -> None:
+        path.touch()
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.port = listener.getsockname()[1]
             self._process = subprocess.Popen(

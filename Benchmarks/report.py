@@ -8,9 +8,10 @@ import statistics
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads import WORKLOADS, Figures, Workload
+from processes import BenchError
+from workloads import WORKLOADS, Figures, Settings, Workload
 
-REFERENCE = "nginx"
+REFERENCES = ("nginx", "haproxy")
 MEBIBYTE = 1024 * 1024
 
 
@@ -35,11 +36,18 @@ class Results:
         rounds = self.of(workload, peer)
         return {key: statistics.median(figures[key] for figures in rounds) for key in rounds[0]} if rounds else {}
 
-    def ratio(self, workload: str, peer: str, figure: str) -> float | None:
+    def range(self, workload: str, peer: str, figure: str) -> tuple[float, float]:
+        values = [figures[figure] for figures in self.of(workload, peer)]
+        return min(values), max(values)
+
+    def ratios(self, workload: str, peer: str, figure: str, reference: str = "nginx") -> list[float]:
+        return [by_peer[peer][figure] / by_peer[reference][figure]
+                for by_peer in self.rounds.get(workload, {}).values()
+                if peer in by_peer and by_peer.get(reference, {}).get(figure)]
+
+    def ratio(self, workload: str, peer: str, figure: str, reference: str = "nginx") -> float | None:
         """The median of the ratios within each round: what slows a whole round down cancels out."""
-        ratios = [by_peer[peer][figure] / by_peer[REFERENCE][figure]
-                  for by_peer in self.rounds.get(workload, {}).values()
-                  if peer in by_peer and by_peer.get(REFERENCE, {}).get(figure)]
+        ratios = self.ratios(workload, peer, figure, reference)
         return statistics.median(ratios) if ratios else None
 
 
@@ -60,15 +68,16 @@ class Budget:
 
 
 BUDGETS = (
-    Budget("1k", "cpuMicrosecondsPerRequest", 1.25, "CPU a request"),
-    Budget("100k", "cpuMicrosecondsPerRequest", 0.7, "CPU a request"),
-    Budget("1k-hit", "cpuMicrosecondsPerRequest", 0.8, "CPU a hit"),
-    Budget("100k-hit", "cpuMicrosecondsPerRequest", 1.0, "CPU a hit"),
-    Budget("tls", "cpuMicrosecondsPerRequest", 1.5, "CPU a request"),
+    Budget("1k", "cpuMicrosecondsPerRequest", 1.0, "CPU a request"),
+    Budget("100k", "cpuMicrosecondsPerRequest", 0.6, "CPU a request"),
+    Budget("1k-hit", "cpuMicrosecondsPerRequest", 0.6, "CPU a hit"),
+    Budget("100k-hit", "cpuMicrosecondsPerRequest", 0.5, "CPU a hit"),
+    Budget("tls", "cpuMicrosecondsPerRequest", 1.1, "CPU a request"),
     Budget("1g", "seconds", 1.0, "time"),
+    Budget("1g", "cpuSeconds", 0.8, "CPU"),
     Budget("1g", "rssAnonGrowthBytes", 5 * MEBIBYTE, "memory over idle", is_ratio=False),
-    Budget("memory", "rssAnonIdleBytes", 8 * MEBIBYTE, "idle memory", is_ratio=False),
-    Budget("clients", "rssAnon10000ClientsBytes", 60 * MEBIBYTE, "10,000 idle clients", is_ratio=False),
+    Budget("memory", "rssAnonIdleBytes", 6 * MEBIBYTE, "idle memory", is_ratio=False),
+    Budget("clients", "bytesPerClient", 5 * MEBIBYTE / 10_000, "bytes an idle client", is_ratio=False),
     Budget("clients", "clientsLost", 0, "clients lost", is_ratio=False),
 )
 
@@ -84,32 +93,38 @@ def cell(figure: str, value: float) -> str:
 
 
 def _rows(results: Results, workload: Workload, peers: list[str]) -> list[list[str]]:
-    header = [workload.title]
-    for figure, heading in workload.columns:
-        header.append(heading)
+    """The first figure has its range over the rounds, and the range of its ratio to nginx."""
+    header = [""]
+    for place, (figure, heading) in enumerate(workload.columns):
+        header += [heading] + (["range"] if place == 0 else [])
         if figure in workload.ratios:
-            header.append("× nginx")
+            header += ["× nginx"] + (["range"] if place == 0 else []) + ["× haproxy"]
     rows = [header]
     for peer in peers:
         figures = results.median(workload.name, peer)
         if not figures:
             continue
         row = ["  " + peer]
-        for figure, _ in workload.columns:
+        for place, (figure, _) in enumerate(workload.columns):
             row.append(cell(figure, figures[figure]))
+            if place == 0:
+                row.append("–".join(cell(figure, value) for value in results.range(workload.name, peer, figure)))
             if figure in workload.ratios:
-                ratio = results.ratio(workload.name, peer, figure)
-                row.append("–" if ratio is None else f"{ratio:.2f}")
+                for reference in REFERENCES:
+                    ratios = results.ratios(workload.name, peer, figure, reference)
+                    row.append(f"{statistics.median(ratios):.2f}" if ratios else "–")
+                    if place == 0 and reference == REFERENCES[0]:
+                        row.append(f"{min(ratios):.2f}–{max(ratios):.2f}" if ratios else "–")
         rows.append(row)
     return rows
 
 
-def table(results: Results, peers: list[str], workloads: list[str], notes: list[str]) -> str:
+def table(results: Results, peers: list[str], workloads: list[str], settings: Settings) -> str:
     lines = []
     for name in workloads:
         rows = _rows(results, WORKLOADS[name], peers)
-        title, rows[0][0] = rows[0][0], ""
-        lines += ["", title]
+        rounds = len(results.rounds.get(name, {}))
+        lines += ["", f"{WORKLOADS[name].title_for(settings)} – {rounds} round{'' if rounds == 1 else 's'}"]
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         for row in rows:
             cells = [row[0].ljust(max(widths[0], 10))]
@@ -124,7 +139,6 @@ def table(results: Results, peers: list[str], workloads: list[str], notes: list[
         lines += ["", "failed"]
         lines += [f"  {failure['workload']}, round {failure['round']}, {failure['peer']}: {failure['reason']}"
                   for failure in results.failures]
-    lines += ["", *notes]
     return "\n".join(lines)
 
 
@@ -157,16 +171,15 @@ def machine() -> dict[str, object]:
             "loadAverageAtStart": os.getloadavg()[0]}
 
 
-def document(results: Results, peers: list[str], workloads: list[str], facts: dict[str, object],
-             notes: list[str]) -> dict[str, object]:
+def document(results: Results, peers: list[str], settings: Settings, facts: dict[str, object]) -> dict[str, object]:
     described = {}
-    for name in workloads:
+    for name in results.rounds:
         workload = WORKLOADS[name]
-        described[name] = {"title": workload.title, "peers": {
+        described[name] = {"title": workload.title_for(settings), "peers": {
             peer: {
                 "median": results.median(name, peer),
-                "ratioToNginx": {figure: results.ratio(name, peer, figure) for figure in workload.ratios},
-                "rounds": results.of(name, peer),
+                "ratios": {reference: {figure: results.ratio(name, peer, figure, reference)
+                                       for figure in workload.ratios} for reference in REFERENCES},
                 "tls": results.tls.get(name, {}).get(peer),
             } for peer in peers if results.of(name, peer)}}
     budgets = []
@@ -175,8 +188,24 @@ def document(results: Results, peers: list[str], workloads: list[str], facts: di
         if value is not None:
             budgets.append({"workload": budget.workload, "figure": budget.figure, "ratioToNginx": budget.is_ratio,
                             "value": value, "limit": budget.limit, "reached": value <= budget.limit})
-    return {"version": 1, **facts, "workloads": described, "budgets": budgets, "failures": results.failures,
-            "notes": notes}
+    return {"version": 2, **facts, "workloads": described, "budgets": budgets, "failures": results.failures,
+            "rounds": results.rounds}
+
+
+def resumed(path: Path, facts: dict[str, object]) -> Results:
+    """The rounds of an earlier run of the same programs with the same settings."""
+    value = json.loads(path.read_text())
+    for key in ("versions", "binary", "settings"):
+        if value[key] != facts[key]:
+            raise BenchError(f"{path} has other {key} ({value[key]}, now {facts[key]}): name another file")
+    results = Results()
+    for workload, turns in value["rounds"].items():
+        for turn, by_peer in turns.items():
+            for peer, figures in by_peer.items():
+                results.add(workload, int(turn), peer, figures)
+        results.tls[workload] = {peer: described["tls"]
+                                 for peer, described in value["workloads"][workload]["peers"].items()}
+    return results
 
 
 def write(path: Path, value: dict[str, object]) -> None:

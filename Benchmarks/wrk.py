@@ -36,10 +36,11 @@ class Load:
     p99: float
 
 
-def drive(folder: Path, port: int, host: str, target: str, seconds: int) -> Load:
+def drive(folder: Path, port: int, host: str, target: str, seconds: int,
+          connections: int = CONNECTIONS) -> Load:
     script = folder / "wrk.lua"
     script.write_text(SCRIPT.format(target=target, host=host))
-    command = ["wrk", "--latency", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout", "10s", "-s", str(script),
+    command = ["wrk", "--latency", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s", "-s", str(script),
                f"http://127.0.0.1:{port}/"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 30,
