@@ -109,27 +109,71 @@ static long socket_control(BIO *bio, int command, long number, void *pointer) {
     }
 }
 
-static BIO_METHOD *socket_method;
-
-static void make_socket_method(void) {
-    BIO_METHOD *method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "pinproxy socket");
-    if (method != NULL && BIO_meth_set_write(method, socket_write) == 1 && BIO_meth_set_read(method, socket_read) == 1 &&
-        BIO_meth_set_ctrl(method, socket_control) == 1)
-        socket_method = method;
+static int outer_result(BIO *bio, SSL *outer, int result) {
+    switch (result > 0 ? SSL_ERROR_NONE : SSL_get_error(outer, result)) {
+    case SSL_ERROR_NONE:
+        return result;
+    case SSL_ERROR_WANT_READ:
+        BIO_set_retry_read(bio);
+        return -1;
+    case SSL_ERROR_WANT_WRITE:
+        BIO_set_retry_write(bio);
+        return -1;
+    case SSL_ERROR_ZERO_RETURN:
+        BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
+        return 0;
+    default:
+        return -1;
+    }
 }
 
-int pinproxy_ssl_adopt_socket(SSL *ssl, int descriptor) {
+static int outer_write(BIO *bio, const char *bytes, int count) {
+    SSL *outer = BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    return outer_result(bio, outer, SSL_write(outer, bytes, count));
+}
+
+static int outer_read(BIO *bio, char *room, int capacity) {
+    SSL *outer = BIO_get_data(bio);
+    BIO_clear_retry_flags(bio);
+    return outer_result(bio, outer, SSL_read(outer, room, capacity));
+}
+
+static BIO_METHOD *socket_method;
+static BIO_METHOD *outer_method;
+
+static BIO_METHOD *make_method(const char *name, int (*write)(BIO *, const char *, int), int (*read)(BIO *, char *, int)) {
+    BIO_METHOD *method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, name);
+    if (method != NULL && BIO_meth_set_write(method, write) == 1 && BIO_meth_set_read(method, read) == 1 &&
+        BIO_meth_set_ctrl(method, socket_control) == 1)
+        return method;
+    BIO_meth_free(method);
+    return NULL;
+}
+
+static void make_methods(void) {
+    socket_method = make_method("pinproxy socket", socket_write, socket_read);
+    outer_method = make_method("pinproxy outer TLS", outer_write, outer_read);
+}
+
+static int adopt(SSL *ssl, BIO_METHOD **method, void *data) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make_socket_method);
-    BIO *bio = socket_method != NULL ? BIO_new(socket_method) : NULL;
+    pthread_once(&once, make_methods);
+    BIO *bio = *method != NULL ? BIO_new(*method) : NULL;
     if (bio == NULL) return 0;
-    BIO_set_data(bio, (void *)(intptr_t)descriptor);
+    BIO_set_data(bio, data);
     BIO_set_init(bio, 1);
     // One reference for both directions: SSL_set_bio(3) takes one when they are the same.
     SSL_set_bio(ssl, bio, bio);
     SSL_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     return 1;
 }
+
+int pinproxy_ssl_adopt_socket(SSL *ssl, int descriptor) {
+    return adopt(ssl, &socket_method, (void *)(intptr_t)descriptor);
+}
+
+int pinproxy_ssl_adopt_outer(SSL *ssl, SSL *outer) { return adopt(ssl, &outer_method, outer); }
 
 void pinproxy_openssl_free(void *pointer) {
     OPENSSL_free(pointer);

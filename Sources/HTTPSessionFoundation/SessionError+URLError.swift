@@ -17,10 +17,10 @@ extension SessionError {
             .certificateHostMismatch:
             .serverCertificateUntrusted
         case .certificateExpired: .serverCertificateHasBadDate
-        case .tlsHandshakeFailed: .secureConnectionFailed
+        case .tlsHandshakeFailed, .proxyUntrusted, .proxyHandshakeFailed: .secureConnectionFailed
         case .dnsFailed: .cannotFindHost
         case .dnsTimeout, .connectTimeout, .responseTimeout, .stalled, .limitReached: .timedOut
-        case .connectFailed, .addressDenied: .cannotConnectToHost
+        case .connectFailed, .proxyRefused, .addressDenied: .cannotConnectToHost
         case .responseInvalid: .badServerResponse
         case .responseTruncated: .networkConnectionLost
         case .responseTooLarge: .dataLengthExceedsMaximum

@@ -33,6 +33,7 @@ struct CacheTermsTests {
         "\"upstreamProxy\": \"http://127.0.0.1:3128\"",
         "\"upstreamProxy\": \"http://a:b@127.0.0.1:3128\"",
         "\"upstreamProxy\": \"http://a:c@127.0.0.1:3128\"",
+        "\"upstreamProxy\": \"https://127.0.0.1:3128\"",
         "\"headers\": { \"request\": { \"set\": { \"Authorization\": \"Bearer a\" } } }",
         "\"headers\": { \"request\": { \"set\": { \"Authorization\": \"Bearer b\" } } }",
         "\"headers\": { \"request\": { \"set\": { \"X-Tenant\": \"a\" } } }",

@@ -20,7 +20,8 @@ struct ConfigurationUpstreamProxyTests {
             "upstreamProxy": "http://proxy.test:3128",
             "hosts": { "a.test": {}, "b.test": { "upstreamProxy": null }, "c.test": { "upstreamProxy": "none" },
                        "d.test": { "upstreamProxy": "socks5h://u:p%3A@[2001:db8::1]:1080" },
-                       "e.test": { "upstreamProxy": { "url": "http://10.0.0.1:8080/" } } }
+                       "e.test": { "upstreamProxy": { "url": "http://10.0.0.1:8080/" } },
+                       "f.test": { "upstreamProxy": "HTTPS://u:p@proxy.test:3129" } }
             """#
         )
         #expect(issues.isEmpty, "\(issues)")
@@ -28,7 +29,7 @@ struct ConfigurationUpstreamProxyTests {
         #expect(
             configuration.hosts.map { $0.upstreamProxy?.account } == [
                 "http://proxy.test:3128", nil, nil, "socks5h://[2001:db8::1]:1080, with credentials",
-                "http://10.0.0.1:8080",
+                "http://10.0.0.1:8080", "https://proxy.test:3129, with credentials",
             ]
         )
         #expect(configuration.hosts[3].upstreamProxy?.credentials == .init(user: "u", password: "p:"))
@@ -42,7 +43,8 @@ struct ConfigurationUpstreamProxyTests {
             (#""upstreamProxy": "proxy.test:3128""#, "not the URL of a proxy"),
             (#""upstreamProxy": "http://user:s3cret@proxy.test""#, "port is missing"),
             (#""upstreamProxy": "http://user:s3cret@proxy.test:0""#, "port is missing"),
-            (#""upstreamProxy": "https://user:s3cret@proxy.test:1""#, "over TLS is not supported"),
+            (#""upstreamProxy": "https://user:s3cret@proxy.test""#, "port is missing"),
+            (#""upstreamProxy": "https+h2://user:s3cret@proxy.test:1""#, "neither"),
             (#""upstreamProxy": "socks5://user:s3cret@proxy.test:1""#, "socks5h"),
             (#""upstreamProxy": "ftp://user:s3cret@proxy.test:1""#, "neither"),
             (#""upstreamProxy": "http://s3cret@proxy.test:1""#, "credentials that cannot be read"),

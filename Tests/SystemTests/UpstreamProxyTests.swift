@@ -122,7 +122,7 @@ struct UpstreamProxyTests {
         )
         let proxy = try ProxyUnderTest(settings("http://user:s3cret@127.0.0.1:\(upstream.port)"))
         let answer = try proxy.get("http://\(Stage.host)/")
-        #expect(answer.status == 502 && answer.problemCode == "connect_failed")
+        #expect(answer.status == 502 && answer.problemCode == "proxy_refused")
         #expect(answer.text.contains("proxy") && answer.text.contains("\(status)"))
         #expect(answer.text.contains("credentials") == (status == 407))
         #expect(!answer.text.contains("s3cret"))

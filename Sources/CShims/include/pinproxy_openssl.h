@@ -57,6 +57,10 @@ int pinproxy_pss_digest(const X509_ALGOR *algorithm);
 // (SSL_set_mode is a macro). 1 on success.
 int pinproxy_ssl_adopt_socket(SSL *ssl, int descriptor);
 
+// The same over another connection of TLS, which stays the caller's and has to live longer. Unlike BIO_f_ssl(3) it does
+// not touch the outer connection when `ssl` is freed: BIO_f_ssl sends a close_notify, even before a reset. 1 on success.
+int pinproxy_ssl_adopt_outer(SSL *ssl, SSL *outer);
+
 // OPENSSL_free (a macro that adds file and line).
 void pinproxy_openssl_free(void *pointer);
 

@@ -136,8 +136,8 @@ extension SessionError.Code {
     var mayBeRetried: Bool {
         switch self {
         case .pinMismatch, .pinSetExpired, .pinForbidden, .certificateUntrusted, .certificateExpired,
-            .certificateHostMismatch, .certificateRevoked, .stapleMissing, .addressDenied, .redirectDenied,
-            .sessionInvalidated, .cancelled:
+            .certificateHostMismatch, .certificateRevoked, .stapleMissing, .proxyUntrusted, .addressDenied,
+            .redirectDenied, .sessionInvalidated, .cancelled:
             false
         default: true
         }

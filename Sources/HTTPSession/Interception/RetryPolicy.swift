@@ -15,8 +15,8 @@ public struct RetryPolicy: RequestInterceptor {
     public static let defaultRetryableMethods: Set<HTTPMethod> = [.delete, .get, .head, .options, .put, .trace]
     /// Temporary failures: name lookup, connections, time limits, responses that were cut off.
     public static let defaultRetryableErrorCodes: Set<SessionError.Code> = [
-        .dnsFailed, .dnsTimeout, .connectFailed, .connectTimeout, .responseTimeout, .stalled, .responseTruncated,
-        .limitReached,
+        .dnsFailed, .dnsTimeout, .connectFailed, .connectTimeout, .proxyRefused, .responseTimeout, .stalled,
+        .responseTruncated, .limitReached,
     ]
 
     /// The largest number of retries.

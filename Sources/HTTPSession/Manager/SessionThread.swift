@@ -159,6 +159,7 @@ final class SessionThread: @unchecked Sendable {
     private func makeEndpoint(_ origin: Origin) throws(SessionError) -> Endpoint {
         if let find = configuration.endpoints { return try find(origin).get() }
         let scheme = origin.scheme == .https ? Endpoint.Scheme.https : .http
+        let proxy = configuration.proxy.flatMap { $0.exceptions.contains(origin.host) ? nil : $0 }
         return Endpoint(
             scheme: scheme,
             host: origin.host,
@@ -168,8 +169,15 @@ final class SessionThread: @unchecked Sendable {
             policy: try serverTrust.policy(scheme: scheme, host: origin.host, port: origin.port),
             anchors: serverTrust.anchors,
             timeouts: configuration.timeouts,
-            proxy: configuration.proxy.flatMap { $0.exceptions.contains(origin.host) ? nil : $0 }
+            proxy: proxy,
+            proxyPolicy: try proxy.map(policy) ?? .unpinned
         )
+    }
+
+    /// - Throws: for an HTTPS proxy that `serverTrust` does not allow.
+    private func policy(_ proxy: SessionProxy) throws(SessionError) -> SecurityPolicy {
+        guard proxy.kind == .https else { return .unpinned }
+        return try serverTrust.policy(scheme: .https, host: proxy.host, port: proxy.port)
     }
 
     // MARK: The end

@@ -266,6 +266,8 @@ struct TaskLogLine {
         time(",\"domainLookupStart\":", transaction.domainLookupStart, &line)
         time(",\"domainLookupEnd\":", transaction.domainLookupEnd, &line)
         time(",\"connectStart\":", transaction.connectStart, &line)
+        time(",\"proxySecureConnectionStart\":", transaction.proxySecureConnectionStart, &line)
+        time(",\"proxySecureConnectionEnd\":", transaction.proxySecureConnectionEnd, &line)
         time(",\"secureConnectionStart\":", transaction.secureConnectionStart, &line)
         time(",\"secureConnectionEnd\":", transaction.secureConnectionEnd, &line)
         time(",\"connectEnd\":", transaction.connectEnd, &line)
@@ -302,8 +304,29 @@ struct TaskLogLine {
                 line.append(cipher.bytes)
                 line.append("\"")
             }
+            if let proxy = connection.proxy { write(proxy, isReused: transaction.isReusedConnection, &line) }
         }
         if let evaluation, !transaction.isReusedConnection { offeredPins(evaluation, &line) }
+        line.append("}")
+    }
+
+    /// Writes what is known of TLS to an HTTPS proxy.
+    private func write(_ proxy: ProxyConnectionInfo, isReused: Bool, _ line: inout ByteBuffer) {
+        line.append(",\"proxy\":{\"authority\":\"")
+        line.append(proxy.authority.bytes)
+        line.append("\"")
+        if let version = proxy.tlsVersion {
+            line.append(",\"tlsVersion\":\"")
+            line.append(version.bytes)
+            line.append("\"")
+        }
+        if let cipher = proxy.cipher {
+            line.append(",\"cipher\":\"")
+            line.append(cipher.bytes)
+            line.append("\"")
+        }
+        line.append(proxy.note)
+        if let evaluation = proxy.evaluation, !isReused { offeredPins(evaluation, &line) }
         line.append("}")
     }
 

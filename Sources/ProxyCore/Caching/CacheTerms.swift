@@ -9,6 +9,9 @@ final class CacheTerms {
     private let policy: SecurityPolicyDigest?
     /// The digest for responses received without TLS.
     private let plain: PolicyDigest
+    /// What an HTTPS proxy is held to.
+    private let proxy: SecurityPolicyDigest?
+    private var latestBehindProxy: (own: PolicyDigest, proxy: [UInt8], digest: PolicyDigest)?
     /// The latest digest with the bytes it was made from: the expiry of a pin set changes it once.
     private var latest: (bytes: [UInt8], digest: PolicyDigest)?
 
@@ -32,6 +35,7 @@ final class CacheTerms {
         // Fields that are added to requests or removed from them may decide the response.
         let bytes = Array(context.utf8) + settings.headers.request.digest
         plain = PolicyDigest(SecretDigest.sha256(bytes))
+        proxy = endpoint.proxyEndpoint?.policyDigest
         policy =
             endpoint.scheme == .https
             ? SecurityPolicyDigest(endpoint.policy, anchors: endpoint.anchors, context: bytes) : nil
@@ -51,6 +55,17 @@ final class CacheTerms {
 
     /// The digest for a request that comes from a client.
     func digest(at now: Int64) -> PolicyDigest? {
+        guard let proxy else { return ownDigest(at: now) }
+        guard let own = ownDigest(at: now), let bytes = proxy.bytes(at: now) else { return nil }
+        if let latestBehindProxy, latestBehindProxy.own == own, latestBehindProxy.proxy == bytes {
+            return latestBehindProxy.digest
+        }
+        let digest = PolicyDigest(SecretDigest.sha256(own.bytes + bytes))
+        latestBehindProxy = (own, bytes, digest)
+        return digest
+    }
+
+    private func ownDigest(at now: Int64) -> PolicyDigest? {
         guard let policy else { return plain }
         guard let bytes = policy.bytes(at: now) else { return nil }
         if let latest, latest.bytes == bytes { return latest.digest }

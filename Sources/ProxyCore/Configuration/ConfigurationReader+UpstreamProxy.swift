@@ -79,10 +79,10 @@ extension ConfigurationReader {
         return .init(user: String(text[..<colon]), password: String(text[colon...].dropFirst()))
     }
 
-    /// `http://user:password@host:port`, `socks5h://host:port`.
+    /// `http://user:password@host:port`, the same with `https`, `socks5h://host:port`.
     private static func parse(_ element: DocumentElement) -> UpstreamProxyConfiguration? {
         guard let text = element.string() else { return nil }
-        let example = "http://proxy.example:3128 or socks5h://proxy.example:1080"
+        let example = "http://proxy.example:3128, https://proxy.example:3129 or socks5h://proxy.example:1080"
         func refuse(_ message: String, _ remedy: String) -> UpstreamProxyConfiguration? {
             element.report(message, remedy: remedy)
             return nil
@@ -93,14 +93,10 @@ extension ConfigurationReader {
         let kind: UpstreamProxyConfiguration.Kind
         switch text[..<schemeEnd.lowerBound].lowercased() {
         case "http": kind = .http
+        case "https": kind = .https
         case "socks5h": kind = .socks5h
         case "socks5":
             return refuse("names would be looked up here and not by the proxy", "write socks5h://…")
-        case "https":
-            return refuse(
-                "a proxy that is spoken to over TLS is not supported",
-                "write http://…; TLS to the origins goes through it all the same"
-            )
         default:
             return refuse("neither an HTTP nor a SOCKS 5 proxy", "write \(example)")
         }

@@ -75,7 +75,8 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
             }
         func list(_ texts: [String], none: String) -> String { texts.isEmpty ? none : texts.joined(separator: ", ") }
         let access = configuration.access
-        let proxy = configuration.defaults.upstreamProxy.map { [Row(label: "upstream proxy", text: $0.account)] } ?? []
+        let proxy =
+            configuration.defaults.upstreamProxy.map { [Row(label: "upstream proxy", text: text($0, snapshot))] } ?? []
         let names =
             configuration.resolver == .system ? [Row(label: "names", text: "looked up by the system's resolver")] : []
         return Section(
@@ -103,6 +104,12 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
             return ports.isEmpty
                 ? "denied: access.connectPorts is empty" : "intercepted with the local CA, ports \(ports)"
         }
+    }
+
+    private static func text(_ proxy: UpstreamProxyConfiguration, _ snapshot: PolicySnapshot) -> String {
+        guard proxy.kind == .https else { return proxy.account }
+        let hasPins = snapshot.pinnedDomains.policy(host: proxy.host, port: proxy.port)?.hasPins ?? false
+        return "\(proxy.account); \(hasPins ? "pinned" : "not pinned: chain and host are checked")"
     }
 
     private static func anchors(_ configuration: TrustAnchorsConfiguration) -> String {
@@ -139,7 +146,7 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
         row("includeSubdomains", subdomains(host, entry, domain))
         if let resolve = entry.resolve { row("resolve", resolve.description) }
         if entry.upstreamProxy != configuration.defaults.upstreamProxy {
-            row("upstream proxy", entry.upstreamProxy?.account ?? "none")
+            row("upstream proxy", entry.upstreamProxy.map { text($0, snapshot) } ?? "none")
         }
         row("httpVersion", entry.httpVersion == .http2 ? "2 by ALPN, else 1.1" : "1.1")
         rows += hooks(entry)

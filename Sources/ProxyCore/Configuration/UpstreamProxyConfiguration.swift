@@ -6,6 +6,8 @@ package struct UpstreamProxyConfiguration: Hashable, Sendable, CustomStringConve
     package enum Kind: String, Hashable, Sendable {
         /// CONNECT, over a connection to the proxy without TLS.
         case http
+        /// CONNECT, over TLS to the proxy, under the policy for its host.
+        case https
         /// SOCKS 5; the proxy resolves the names.
         case socks5h
     }
@@ -33,10 +35,20 @@ package struct UpstreamProxyConfiguration: Hashable, Sendable, CustomStringConve
     /// The proxy in the form for a session.
     var sessionProxy: SessionProxy {
         SessionProxy(
-            kind == .http ? .http : .socks5,
+            kind.sessionKind,
             host: host,
             port: port,
             credentials: credentials.map { ($0.user, $0.password) }
         )
+    }
+}
+
+extension UpstreamProxyConfiguration.Kind {
+    fileprivate var sessionKind: SessionProxy.Kind {
+        switch self {
+        case .http: .http
+        case .https: .https
+        case .socks5h: .socks5
+        }
     }
 }

@@ -16,6 +16,9 @@ package struct Problem: Error, Sendable {
         case certificateRevoked = "certificate_revoked"
         case stapleMissing = "staple_missing"
         case tlsHandshakeFailed = "tls_handshake_failed"
+        case proxyUntrusted = "proxy_untrusted"
+        case proxyHandshakeFailed = "proxy_handshake_failed"
+        case proxyRefused = "proxy_refused"
         case dnsFailed = "dns_failed"
         case dnsTimeout = "dns_timeout"
         case connectFailed = "connect_failed"
@@ -147,12 +150,12 @@ extension Problem.Code {
     var proxyStatusError: StaticString {
         switch self {
         case .pinMismatch, .pinSetExpired, .pinForbidden, .certificateUntrusted, .certificateExpired,
-            .certificateHostMismatch, .certificateRevoked, .stapleMissing:
+            .certificateHostMismatch, .certificateRevoked, .stapleMissing, .proxyUntrusted:
             "tls_certificate_error"
-        case .tlsHandshakeFailed: "tls_protocol_error"
+        case .tlsHandshakeFailed, .proxyHandshakeFailed: "tls_protocol_error"
         case .dnsFailed: "dns_error"
         case .dnsTimeout: "dns_timeout"
-        case .connectFailed: "connection_refused"
+        case .connectFailed, .proxyRefused: "connection_refused"
         case .connectTimeout: "connection_timeout"
         case .responseTimeout: "http_response_timeout"
         case .stalled: "connection_read_timeout"
@@ -184,6 +187,9 @@ extension Problem.Code {
         case .certificateRevoked: "A certificate of the server has been revoked"
         case .stapleMissing: "The server sent no valid revocation status"
         case .tlsHandshakeFailed: "The TLS handshake with the server failed"
+        case .proxyUntrusted: "The upstream proxy is not trusted"
+        case .proxyHandshakeFailed: "The TLS handshake with the upstream proxy failed"
+        case .proxyRefused: "The upstream proxy makes no tunnel to the server"
         case .dnsFailed: "The host's name could not be resolved"
         case .dnsTimeout: "Resolving the host's name took too long"
         case .connectFailed: "The server could not be reached"
@@ -231,6 +237,9 @@ extension Problem.Code {
             case .certificateRevoked: .certificateRevoked
             case .stapleMissing: .stapleMissing
             case .tlsHandshakeFailed: .tlsHandshakeFailed
+            case .proxyUntrusted: .proxyUntrusted
+            case .proxyHandshakeFailed: .proxyHandshakeFailed
+            case .proxyRefused: .proxyRefused
             case .dnsFailed: .dnsFailed
             case .dnsTimeout: .dnsTimeout
             case .connectFailed: .connectFailed

@@ -70,7 +70,7 @@ extension ReportOutcome {
     init(_ error: SessionError?) {
         switch error?.code {
         case .dnsFailed, .dnsTimeout, .connectFailed, .connectTimeout, .responseTimeout, .stalled, .responseTruncated,
-            .limitReached, .tlsHandshakeFailed, .cancelled, nil:
+            .limitReached, .tlsHandshakeFailed, .proxyHandshakeFailed, .proxyRefused, .cancelled, nil:
             self = .failed
         default:
             self = .refused

@@ -75,6 +75,7 @@ extension Router {
             timeouts: timeouts ?? TaskTimeouts(settings.timeouts),
             dialRule: dialRule(settings, exempting: settings.resolve),
             proxy: settings.upstreamProxy?.sessionProxy,
+            proxyPolicy: proxyPolicy(settings),
             connectionLimit: settings.connectionsPerHost.map { max(1, $0 / workers) }
         )
         return Route(destination: .tunnel(endpoint), isUpgraded: false, rewritesUpgraded: false, logPrefix: place)

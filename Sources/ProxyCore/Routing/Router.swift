@@ -101,6 +101,7 @@ package struct Router: Sendable {
             timeouts: timeouts ?? TaskTimeouts(settings.timeouts),
             dialRule: dialRule(settings, exempting: exemption),
             proxy: settings.upstreamProxy?.sessionProxy,
+            proxyPolicy: proxyPolicy(settings),
             connectionLimit: settings.connectionsPerHost.map { max(1, $0 / workers) }
         )
         return Route(
@@ -162,6 +163,12 @@ package struct Router: Sendable {
             let verdict = rules.evaluate(dialled.address, port: dialled.port, exempting: exemption)
             return verdict == .allowed ? nil : DialRefusal(rule: rules.describe(verdict))
         }
+    }
+
+    /// The policy for the host and port of an HTTPS proxy: that of a pin file, or chain and host.
+    func proxyPolicy(_ settings: HostConfiguration) -> SecurityPolicy {
+        guard let proxy = settings.upstreamProxy, proxy.kind == .https else { return .unpinned }
+        return snapshot.pinnedDomains.policy(host: proxy.host, port: proxy.port) ?? .unpinned
     }
 
     func hostRefusal(_ host: Host, _ allowHosts: HostPatternSet) -> Problem? {

@@ -1,7 +1,7 @@
 import HTTPCaching
 import HTTPCore
 import IOCore
-import ServerTrust
+package import ServerTrust
 
 extension LoopSession {
     /// Makes the exchange of a task that the session's cache takes part in; nil for other tasks.
@@ -69,8 +69,14 @@ extension Endpoint {
     /// - Parameter now: seconds since 1970.
     /// - Returns: nil when the policy accepts no server any more.
     func cacheDigest(at now: Int64) -> PolicyDigest? {
-        guard scheme == .https else { return PolicyDigest(place) }
-        return digest.value { SecurityPolicyDigest(policy, anchors: anchors, context: place) }
-            .bytes(at: now).map { PolicyDigest($0) }
+        guard let own = scheme == .https ? policyDigest.bytes(at: now) : place else { return nil }
+        guard let proxyEndpoint else { return PolicyDigest(own) }
+        // The proxy may see, and change, responses of hosts without TLS.
+        return proxyEndpoint.policyDigest.bytes(at: now).map { PolicyDigest(SecretDigest.sha256(own + $0)) }
+    }
+
+    /// The digest of policy, anchors and place.
+    package var policyDigest: SecurityPolicyDigest {
+        digest.value { SecurityPolicyDigest(policy, anchors: anchors, context: place) }
     }
 }

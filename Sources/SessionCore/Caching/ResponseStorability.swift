@@ -31,9 +31,10 @@ extension SessionError {
     /// certificate does not, since the same attacker could have refused the connection.
     package var originFailure: OriginFailure {
         switch code {
-        case .dnsFailed, .dnsTimeout, .connectFailed, .connectTimeout, .responseTimeout, .responseTruncated:
+        case .dnsFailed, .dnsTimeout, .connectFailed, .connectTimeout, .proxyRefused, .responseTimeout,
+            .responseTruncated:
             .unreachable
-        case .tlsHandshakeFailed where isHandshakeCut:
+        case .tlsHandshakeFailed where isHandshakeCut, .proxyHandshakeFailed where isHandshakeCut:
             .unreachable
         case .pinMismatch, .pinSetExpired, .pinForbidden, .certificateUntrusted, .certificateExpired,
             .certificateHostMismatch, .certificateRevoked, .stapleMissing, .tlsHandshakeFailed:

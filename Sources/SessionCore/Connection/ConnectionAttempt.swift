@@ -8,6 +8,8 @@ import ServerTrust
 struct ConnectionTimes {
     var lookupEnd = TransactionMetrics.absent
     var connectStart = TransactionMetrics.absent
+    var proxySecureConnectionStart = TransactionMetrics.absent
+    var proxySecureConnectionEnd = TransactionMetrics.absent
     var secureConnectionStart = TransactionMetrics.absent
     var secureConnectionEnd = TransactionMetrics.absent
     var connectEnd = TransactionMetrics.absent
@@ -18,6 +20,9 @@ struct ConnectionTimes {
 struct AcceptedHandshake: ~Copyable {
     let endpoint: Endpoint
     let descriptor: Int32
+    /// TLS to the proxy that the connection goes through.
+    let link: ProxyLink?
+    /// TLS to the origin.
     let ssl: OpaquePointer?
     let trust: ConnectionTrust?
     let info: ConnectionInfo
@@ -28,11 +33,13 @@ struct AcceptedHandshake: ~Copyable {
         plaintext: PlaintextPermission,
         to endpoint: Endpoint,
         _ descriptor: Int32,
+        _ link: ProxyLink?,
         _ info: ConnectionInfo,
         _ times: ConnectionTimes
     ) {
         self.endpoint = endpoint
         self.descriptor = descriptor
+        self.link = link
         ssl = nil
         trust = nil
         self.info = info
@@ -46,6 +53,7 @@ struct AcceptedHandshake: ~Copyable {
         to endpoint: Endpoint,
         at now: Int64,
         _ descriptor: Int32,
+        _ link: ProxyLink?,
         _ ssl: OpaquePointer,
         _ info: ConnectionInfo,
         _ times: ConnectionTimes
@@ -53,6 +61,7 @@ struct AcceptedHandshake: ~Copyable {
         guard trust.holds(for: endpoint, at: now) else { return nil }
         self.endpoint = endpoint
         self.descriptor = descriptor
+        self.link = link
         self.ssl = ssl
         self.trust = trust
         self.info = info
@@ -86,10 +95,13 @@ class ConnectionAttemptOwner {
     /// - Returns: the reason for a refusal; nil to accept.
     func attempt(_ attempt: ConnectionAttempt, mayTrust trust: ConnectionTrust) -> SessionError? { nil }
     /// The policy has evaluated a server, and accepted or refused it.
-    func attempt(_ attempt: ConnectionAttempt, didEvaluate trust: ConnectionTrust) {}
+    ///
+    /// - Parameter endpoint: that of the attempt, or that of its HTTPS proxy.
+    func attempt(_ attempt: ConnectionAttempt, didEvaluate trust: ConnectionTrust, of endpoint: Endpoint) {}
 }
 
-/// Makes one verified connection: dials, then makes the TLS handshake under the endpoint's security policy.
+/// Makes one verified connection: dials, has an HTTPS proxy open a tunnel, then makes the TLS handshake under the endpoint's
+/// security policy.
 final class ConnectionAttempt: EventHandler {
     let endpoint: Endpoint
     /// When the attempt began, in nanoseconds of the loop's clock.
@@ -100,10 +112,14 @@ final class ConnectionAttempt: EventHandler {
     private let protocols: [ApplicationProtocol]
     private let dialler: Dialler
     private let context: TLSClientContext
+    private let headLimits: HeadLimits
     private let makeNote: (@Sendable (TrustEvaluation, Int64) -> [UInt8])?
     private let loop: EventLoop
     private var dial: Dial?
+    private var tunnel: ProxyTunnel?
     private var descriptor: Int32 = -1
+    private var link: ProxyLink?
+    private var proxyInfo: ProxyConnectionInfo?
     private var ssl: OpaquePointer?
     private var verification: TLSVerification?
     private var peer: SocketAddress?
@@ -121,6 +137,7 @@ final class ConnectionAttempt: EventHandler {
         offering protocols: [ApplicationProtocol],
         dialler: Dialler,
         context: TLSClientContext,
+        headLimits: HeadLimits,
         makeNote: (@Sendable (TrustEvaluation, Int64) -> [UInt8])?,
         owner: ConnectionAttemptOwner
     ) {
@@ -128,6 +145,7 @@ final class ConnectionAttempt: EventHandler {
         self.protocols = protocols
         self.dialler = dialler
         self.context = context
+        self.headLimits = headLimits
         self.makeNote = makeNote
         self.owner = owner
         loop = dialler.loop
@@ -136,8 +154,19 @@ final class ConnectionAttempt: EventHandler {
 
     deinit { cancel() }
 
-    /// Whether no address has been dialled yet.
-    var isResolving: Bool { dial.map { $0.dialledAddress == nil } ?? false }
+    enum Stage {
+        /// No address has been dialled yet.
+        case lookup
+        /// TLS to an HTTPS proxy, and CONNECT.
+        case tunnel
+        /// TCP, and TLS to the origin.
+        case connection
+    }
+
+    var stage: Stage {
+        if tunnel != nil { return .tunnel }
+        return dial.map { $0.dialledAddress == nil } == true ? .lookup : .connection
+    }
 
     /// The evaluation of the server, also of one that was refused.
     var evaluation: TrustEvaluation? { verification?.lastTrust?.evaluation }
@@ -179,19 +208,74 @@ final class ConnectionAttempt: EventHandler {
         case .connected(let descriptor):
             self.descriptor = descriptor
             peer = peerAddress(descriptor)
-            endpoint.scheme == .https ? startHandshake() : acceptPlaintext(ended)
+            if let proxy = endpoint.proxyEndpoint { return openTunnel(through: proxy) }
+            endpoint.scheme == .https ? startHandshake() : acceptPlaintext(at: ended.connectionTime)
         }
     }
 
-    private func acceptPlaintext(_ dial: Dial) {
-        times.connectEnd = max(dial.connectionTime, times.connectStart)
+    // MARK: An HTTPS proxy
+
+    private func openTunnel(through proxy: Endpoint) {
+        let tunnel = ProxyTunnel(
+            to: endpoint,
+            through: proxy,
+            on: descriptor,
+            limits: headLimits,
+            loop: loop,
+            makeNote: { [unowned self] in note($0) },
+            didEvaluate: { [unowned self] trust in owner?.attempt(self, didEvaluate: trust, of: proxy) },
+            didEnd: { [unowned self] in tunnelDidEnd($0) }
+        )
+        self.tunnel = tunnel
+        do {
+            try tunnel.start(context)
+        } catch {
+            fail(ConnectionFailure(error: error))
+        }
+    }
+
+    /// Takes over what the tunnel knows, which may not have ended yet.
+    private func noteTunnel() {
+        guard let tunnel else { return }
+        func time(_ moment: UInt64?) -> Int64 {
+            moment.map { Int64(($0 &- startedAt) / 1000) } ?? TransactionMetrics.absent
+        }
+        times.proxySecureConnectionStart = time(tunnel.handshakeStart)
+        times.proxySecureConnectionEnd = time(tunnel.handshakeEnd)
+        proxyInfo = tunnel.info
+    }
+
+    private func tunnelDidEnd(_ outcome: ProxyTunnel.Outcome) {
+        noteTunnel()
+        tunnel = nil
+        switch outcome {
+        case .open(let link):
+            self.link = link
+            endpoint.scheme == .https ? startHandshake() : acceptPlaintext(at: elapsed)
+        case .failed(let error):
+            times.connectEnd = elapsed
+            let info = peer.map {
+                ConnectionInfo(remoteAddress: $0, tlsVersion: nil, cipher: nil, evaluation: nil, proxy: proxyInfo)
+            }
+            fail(ConnectionFailure(error: error, info: info))
+        }
+    }
+
+    private func acceptPlaintext(at time: Int64) {
+        times.connectEnd = max(time, times.connectStart)
         guard let permission = endpoint.plaintextPermission, let peer else {
             return fail(
                 ConnectionFailure(error: SessionError(.connectFailed, "\(place) closed the connection at once."))
             )
         }
-        let info = ConnectionInfo(remoteAddress: peer, tlsVersion: nil, cipher: nil, evaluation: nil)
-        succeed(AcceptedHandshake(plaintext: permission, to: endpoint, descriptor, info, times))
+        let info = ConnectionInfo(
+            remoteAddress: peer,
+            tlsVersion: nil,
+            cipher: nil,
+            evaluation: nil,
+            proxy: proxyInfo
+        )
+        succeed(AcceptedHandshake(plaintext: permission, to: endpoint, descriptor, link, info, times))
     }
 
     // MARK: Handshake
@@ -200,7 +284,10 @@ final class ConnectionAttempt: EventHandler {
         times.secureConnectionStart = elapsed
         let identity = IdentityRequest(self)
         do {
-            let made = try context.makeConnection(to: endpoint, on: descriptor, offering: protocols) { identity.answer }
+            let transport = link.map { TLSClientContext.Transport.proxy($0) } ?? .socket(descriptor)
+            let made = try context.makeConnection(to: endpoint, through: transport, offering: protocols) {
+                identity.answer
+            }
             (ssl, verification) = made
             try loop.register(descriptor, .writable, self)
         } catch let error as SessionError {
@@ -215,19 +302,15 @@ final class ConnectionAttempt: EventHandler {
 
     private func proceed() {
         guard let ssl, !isOver else { return }
-        ERR_clear_error()
-        errno = 0
         isInHandshake = true
-        let result = SSL_do_handshake(ssl)
-        let code = errno
+        let step = HandshakeStep.next(ssl)
         isInHandshake = false
         // A hook that was asked for a client certificate may have ended the task, and this attempt with it.
         guard !isOver else { return closeSocket() }
-        guard result != 1 else { return conclude(ssl) }
-        switch SSL_get_error(ssl, result) {
-        case SSL_ERROR_WANT_READ: loop.modify(descriptor, .readable)
-        case SSL_ERROR_WANT_WRITE: loop.modify(descriptor, .writable)
-        default: handshakeDidFail(code)
+        switch step {
+        case .complete: conclude(ssl)
+        case .needs(let readiness): loop.modify(descriptor, readiness)
+        case .failed(let code): handshakeDidFail(code)
         }
     }
 
@@ -251,16 +334,17 @@ final class ConnectionAttempt: EventHandler {
             cipher: ShortName(cString: SSL_CIPHER_get_name(SSL_get_current_cipher(ssl))),
             evaluation: trust.evaluation,
             isClientCertificateMissing: verification?.isClientCertificateMissing ?? false,
+            proxy: proxyInfo,
             note: note(trust.evaluation)
         )
-        owner?.attempt(self, didEvaluate: trust)
+        owner?.attempt(self, didEvaluate: trust, of: endpoint)
         guard !isOver else { return }
         if let refusal = owner?.attempt(self, mayTrust: trust) {
             return fail(ConnectionFailure(error: refusal, info: info))
         }
         guard !isOver else { return }
         let now = loop.freshWallClock / 1_000_000
-        if let accepted = AcceptedHandshake(trust, to: endpoint, at: now, descriptor, ssl, info, times) {
+        if let accepted = AcceptedHandshake(trust, to: endpoint, at: now, descriptor, link, ssl, info, times) {
             return succeed(accepted)
         }
         let lapse = trust.evaluation.lapse(at: now)
@@ -281,7 +365,7 @@ final class ConnectionAttempt: EventHandler {
         times.connectEnd = times.secureConnectionEnd
         let words = TLSWords.drain(code)
         let trust = verification?.lastTrust
-        if let trust { owner?.attempt(self, didEvaluate: trust) }
+        if let trust { owner?.attempt(self, didEvaluate: trust, of: endpoint) }
         guard !isOver else { return }
         let error =
             identityFailure
@@ -302,6 +386,7 @@ final class ConnectionAttempt: EventHandler {
                 cipher: trust?.cipher.map { ShortName(Array($0.utf8)) },
                 evaluation: refused,
                 isClientCertificateMissing: verification?.isClientCertificateMissing ?? false,
+                proxy: proxyInfo,
                 note: refused.map { note($0) } ?? []
             )
         }
@@ -330,6 +415,7 @@ final class ConnectionAttempt: EventHandler {
         let connection = VerifiedConnection(handshake, madeAt: loop.now, loop: loop)
         descriptor = -1
         ssl = nil
+        link = nil
         owner?.attemptDidConnect(self, connection)
     }
 
@@ -344,12 +430,17 @@ final class ConnectionAttempt: EventHandler {
 
     private func closeSocket() {
         guard descriptor >= 0, !isInHandshake else { return }
+        noteTunnel()
+        tunnel?.cancel()
+        tunnel = nil
         loop.unregister(descriptor, of: self)
         if let ssl {
             // An alert that says why went out with the failed handshake; a connection that was given up says nothing.
             SSL_free(ssl)
         }
         ssl = nil
+        // Behind the origin's `SSL`, which goes through it.
+        link = nil
         close(descriptor)
         descriptor = -1
     }

@@ -14,10 +14,29 @@ struct HandshakeFailure {
 
     var error: SessionError {
         if let evaluation, evaluation.verdict == .fail { return Self.error(evaluation) }
-        var error = SessionError(
-            .tlsHandshakeFailed,
-            "The TLS handshake with \(endpoint.host.authorityText):\(endpoint.port) failed: \(words).\(remedy)"
+        return cutOrNot(.tlsHandshakeFailed, "The TLS handshake with \(place) failed: \(words).\(remedy)")
+    }
+
+    /// The error when the endpoint is the session's proxy.
+    var proxyError: SessionError {
+        guard let evaluation, evaluation.verdict == .fail else {
+            return cutOrNot(
+                .proxyHandshakeFailed,
+                "The TLS handshake with the session's proxy \(place) failed: \(words).\(remedy)"
+            )
+        }
+        let refusal = Self.error(evaluation)
+        return SessionError(
+            .proxyUntrusted,
+            "The session's proxy \(place) is not trusted (\(refusal.code.rawValue)), and was asked for nothing: \(refusal.details)",
+            evaluation: evaluation
         )
+    }
+
+    private var place: String { "\(endpoint.host.authorityText):\(endpoint.port)" }
+
+    private func cutOrNot(_ code: SessionError.Code, _ details: String) -> SessionError {
+        var error = SessionError(code, details)
         error.isHandshakeCut = isCut
         return error
     }
@@ -48,11 +67,12 @@ struct HandshakeFailure {
         return ends.contains(where: words.contains)
     }
 
+    static let missingIdentity =
+        " The server asks for a client certificate: name one in its pin file (clientCertificate)."
+
     /// The remedy for a handshake that failed for another reason than the server's certificate: a sentence, or nothing.
     private var remedy: String {
-        if isClientCertificateMissing {
-            return " The server asks for a client certificate: name one in its pin file (clientCertificate)."
-        }
+        if isClientCertificateMissing { return Self.missingIdentity }
         // OpenSSL's words for bytes that are no TLS record (SSL_R_WRONG_VERSION_NUMBER and the like).
         let noTLS = ["wrong version number", "packet length too long", "record layer failure", "http request"]
         if noTLS.contains(where: words.contains) {

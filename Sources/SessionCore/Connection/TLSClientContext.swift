@@ -27,13 +27,21 @@ final class TLSClientContext {
 
     deinit { SSL_CTX_free(context) }
 
-    /// Makes the client's side of a connection to an endpoint, on a connected socket, with the endpoint's policy in charge.
+    /// What the records of a connection go through.
+    enum Transport {
+        /// A connected socket.
+        case socket(Int32)
+        /// TLS to a proxy, which has to live longer than the connection.
+        case proxy(ProxyLink)
+    }
+
+    /// Makes the client's side of a connection to an endpoint, with the endpoint's policy in charge.
     ///
     /// - Parameter identity: called within the handshake when the server asks for a client certificate and the policy names
     ///   none.
     func makeConnection(
         to endpoint: Endpoint,
-        on descriptor: Int32,
+        through transport: Transport,
         offering protocols: [ApplicationProtocol],
         identity: @escaping @Sendable () -> HandshakeIdentity
     ) throws(SessionError) -> (ssl: OpaquePointer, verification: TLSVerification) {
@@ -55,13 +63,20 @@ final class TLSClientContext {
             let names = protocols.flatMap { name in [UInt8(name.rawValue.utf8.count)] + Array(name.rawValue.utf8) }
             // 0 is success (SSL_set_alpn_protos(3)).
             guard isNamed, protocols.isEmpty || SSL_set_alpn_protos(ssl, names, UInt32(names.count)) == 0,
-                pinproxy_ssl_adopt_socket(ssl, descriptor) == 1
+                Self.adopt(transport, for: ssl)
             else { throw OpenSSLError(draining: "SSL_set_alpn_protos") }
             SSL_set_connect_state(ssl)
             return (ssl, verification)
         } catch {
             SSL_free(ssl)
             throw SessionError(.internal, "The security policy could not be installed: \(error).")
+        }
+    }
+
+    private static func adopt(_ transport: Transport, for ssl: OpaquePointer) -> Bool {
+        switch transport {
+        case .socket(let descriptor): pinproxy_ssl_adopt_socket(ssl, descriptor) == 1
+        case .proxy(let link): pinproxy_ssl_adopt_outer(ssl, link.ssl) == 1
         }
     }
 }

@@ -15,7 +15,8 @@ class ConnectionUser {
 /// A connection to an origin whose verdict is known: the only thing on which the engine sends bytes of a request.
 ///
 /// Over TLS it is made from a handshake that the endpoint's security policy has accepted. Without TLS it is made from a permission
-/// that only an endpoint with the scheme `http` has. It owns the socket and the `SSL`, and closes both.
+/// that only an endpoint with the scheme `http` has. It owns the socket and the `SSL`, and closes both. Behind an HTTPS proxy
+/// there is a second `SSL`, whose verdict ages like the origin's.
 final class VerifiedConnection: EventHandler {
     enum Reading {
         case bytes(Int)
@@ -49,7 +50,12 @@ final class VerifiedConnection: EventHandler {
 
     private let loop: EventLoop
     private let descriptor: Int32
+    /// What is read from and written to: TLS to the origin; to the proxy where only that has TLS; nil without TLS.
     private let ssl: OpaquePointer?
+    /// TLS to the proxy.
+    private var link: ProxyLink?
+    /// The proxy's `SSL` below the origin's; nil where there is one alone.
+    private let outer: OpaquePointer?
     private var isRegistered = false
     private var isClosed = false
     /// OpenSSL has to write before it can read on, or the reverse (SSL_get_error(3)).
@@ -64,7 +70,9 @@ final class VerifiedConnection: EventHandler {
         times = handshake.times
         applicationProtocol = handshake.applicationProtocol
         descriptor = handshake.descriptor
-        ssl = handshake.ssl
+        link = handshake.link
+        ssl = handshake.ssl ?? handshake.link?.ssl
+        outer = handshake.ssl == nil ? nil : handshake.link?.ssl
         self.madeAt = madeAt
         self.loop = loop
     }
@@ -74,13 +82,15 @@ final class VerifiedConnection: EventHandler {
     // MARK: Verdict
 
     /// Whether a further request for this endpoint may go out on the connection now: the verdict is one on the same host
-    /// under the same policy and generation, it still holds, and the connection is not too old.
+    /// under the same policy and generation, it still holds, that on an HTTPS proxy too, and the connection is not too old.
     ///
     /// - Parameter lifetime: in nanoseconds.
     func mayCarry(_ endpoint: Endpoint, lifetime: UInt64) -> Bool {
         guard !isClosed, loop.now &- madeAt <= lifetime, self.endpoint.isSamePlace(as: endpoint) else { return false }
+        let now = loop.wallClock / 1_000_000
+        if endpoint.proxyEndpoint != nil, link?.mayCarry(endpoint, at: now) != true { return false }
         guard endpoint.scheme == .https else { return true }
-        return trust?.holds(for: endpoint, at: loop.wallClock / 1_000_000) ?? false
+        return trust?.holds(for: endpoint, at: now) ?? false
     }
 
     /// Whether the connection is young enough for a further request.
@@ -114,7 +124,11 @@ final class VerifiedConnection: EventHandler {
 
     /// Whether OpenSSL may hold bytes that the socket does not report.
     @inline(__always)
-    var hasBufferedBytes: Bool { ssl.map { SSL_has_pending($0) == 1 } ?? false }
+    var hasBufferedBytes: Bool {
+        guard let ssl else { return false }
+        if SSL_has_pending(ssl) == 1 { return true }
+        return outer.map { SSL_has_pending($0) == 1 } ?? false
+    }
 
     /// Whether the peer's end can be told from a cut.
     var hasSecureEnd: Bool { ssl != nil }
@@ -224,14 +238,17 @@ final class VerifiedConnection: EventHandler {
         guard !isClosed else { return }
         isClosed = true
         if isRegistered { loop.unregister(descriptor) }
-        if let ssl {
-            if isWhole {
+        if isWhole {
+            for ssl in [ssl, outer] {
+                guard let ssl else { continue }
                 ERR_clear_error()
                 if SSL_is_init_finished(ssl) == 1 { SSL_shutdown(ssl) }
                 ERR_clear_error()
             }
-            SSL_free(ssl)
         }
+        // The link owns the proxy's, which is the only one where the origin has none, and goes behind the origin's.
+        if let ssl, link == nil || outer != nil { SSL_free(ssl) }
+        link = nil
         if !isWhole {
             var setting = linger(l_onoff: 1, l_linger: 0)
             setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &setting, socklen_t(MemoryLayout<linger>.size))

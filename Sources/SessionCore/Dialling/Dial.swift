@@ -18,7 +18,8 @@ final class Dial {
     let endpoint: Endpoint
     /// Microseconds from the dial's start to the addresses of the name; 0 before.
     private(set) var lookupTime: Int64 = 0
-    /// Microseconds from the dial's start to the connection, through the proxy where there is one; 0 before.
+    /// Microseconds from the dial's start to the connection, through the proxy where there is one; for an HTTPS proxy, to the
+    /// connection to it; 0 before.
     private(set) var connectionTime: Int64 = 0
     /// The address that was dialled last; nil while the name is looked up.
     private(set) var dialledAddress: SocketAddress?
@@ -98,9 +99,11 @@ final class Dial {
     }
 
     private func makeHandle() -> UnsafeMutableRawPointer? {
-        // libcurl makes no TLS: whatever is spoken later, the URL says http.
-        let url = Array("http://\(endpoint.host.authorityText):\(endpoint.port)/".utf8CString)
-        if let resolve = endpoint.resolve {
+        // libcurl makes no TLS: whatever is spoken later, the URL says http. To libcurl an HTTPS proxy is the destination.
+        let isProxyDialled = endpoint.proxyEndpoint != nil
+        let (host, port) = isProxyDialled ? place : (endpoint.host, endpoint.port)
+        let url = Array("http://\(host.authorityText):\(port)/".utf8CString)
+        if let resolve = endpoint.resolve, !isProxyDialled {
             connectTo = curl_slist_append(nil, "::\(resolve.host.authorityText):\(resolve.port)")
             guard connectTo != nil else { return nil }
         }
@@ -135,7 +138,8 @@ final class Dial {
                 )
             }
         }
-        return endpoint.proxy.map { ProxyStrings($0).lend(make) } ?? make(nil, nil, nil)
+        guard let proxy = endpoint.proxy, !isProxyDialled else { return make(nil, nil, nil) }
+        return ProxyStrings(proxy).lend(make)
     }
 
     /// Frees the handle, which is out of libcurl's multi handle.
@@ -199,7 +203,7 @@ private struct ProxyStrings {
     init(_ proxy: SessionProxy) {
         let scheme =
             switch proxy.kind {
-            case .http: "http"
+            case .http, .https: "http"
             // The proxy looks up the names.
             case .socks5: "socks5h"
             }

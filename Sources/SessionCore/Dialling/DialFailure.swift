@@ -32,10 +32,12 @@ struct DialFailure {
         case CURLE_COULDNT_RESOLVE_PROXY:
             return SessionError(.dnsFailed, "The session's proxy has no address: \(words). Check its name.")
         case CURLE_PROXY:
-            return SessionError(.connectFailed, "The session's proxy makes no way to \(place): \(words).")
+            return SessionError(.proxyRefused, "The session's proxy makes no way to \(place): \(words).")
         case CURLE_RECV_ERROR where words.hasPrefix("CONNECT tunnel failed"):
             let remedy = words.hasSuffix("407") ? " It wants credentials, or others than it was given." : ""
-            return SessionError(.connectFailed, "The session's proxy makes no tunnel to \(place): \(words).\(remedy)")
+            return SessionError(.proxyRefused, "The session's proxy makes no tunnel to \(place): \(words).\(remedy)")
+        case CURLE_COULDNT_CONNECT where endpoint.proxy != nil:
+            return SessionError(.connectFailed, "The session's proxy could not be reached: \(words).")
         default:
             return SessionError(.connectFailed, "\(place) could not be reached: \(words).")
         }

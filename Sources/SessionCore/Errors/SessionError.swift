@@ -27,13 +27,19 @@ public struct SessionError: Error, Sendable, CustomStringConvertible {
         /// The handshake failed for another reason than the server's certificate: no common version, no TLS on that
         /// port, no client certificate.
         case tlsHandshakeFailed = "tls_handshake_failed"
+        /// The security policy has rejected the certificate of an HTTPS proxy, which has received no CONNECT and no credentials.
+        case proxyUntrusted = "proxy_untrusted"
+        /// The handshake with an HTTPS proxy failed for another reason than its certificate.
+        case proxyHandshakeFailed = "proxy_handshake_failed"
+        /// The proxy makes no tunnel: it refuses, wants other credentials, or its response is invalid.
+        case proxyRefused = "proxy_refused"
         /// The name of the host, or of the proxy, has no address.
         case dnsFailed = "dns_failed"
         /// The name lookup was not finished within `timeouts.connect`.
         case dnsTimeout = "dns_timeout"
-        /// No address could be reached, or the proxy refused the tunnel.
+        /// No address of the host, or of the proxy, could be reached.
         case connectFailed = "connect_failed"
-        /// TCP and TLS were not finished within `timeouts.connect` or `timeouts.total`.
+        /// TCP, the proxy's tunnel and TLS were not finished within `timeouts.connect` or `timeouts.total`.
         case connectTimeout = "connect_timeout"
         /// No head was received within `timeouts.firstByte` of the request's end, or no complete response within
         /// `timeouts.total`.
@@ -71,7 +77,7 @@ public struct SessionError: Error, Sendable, CustomStringConvertible {
     public let code: Code
     /// The event and its remedy, in a sentence or two.
     public let details: String
-    /// The result of the security policy, if it rejected the server.
+    /// The result of the security policy, if it rejected the server; with `proxyUntrusted` the proxy.
     public let evaluation: TrustEvaluation?
     /// Whether the TLS handshake was cut, by a reset or the end of the connection, before the server had shown a chain.
     /// That says no more about the server than a refused connection.

@@ -50,7 +50,7 @@ final class HTTP2Dial: ConnectionAttemptOwner, SharedPlace {
     /// When the attempt began, in nanoseconds of the loop's clock.
     var startedAt: UInt64 { attempt.startedAt }
     var times: ConnectionTimes { attempt.times }
-    var isResolving: Bool { attempt.isResolving }
+    var stage: ConnectionAttempt.Stage { attempt.stage }
     /// The evaluation of the server, also of one that was refused.
     var evaluation: TrustEvaluation? { attempt.evaluation }
 
@@ -136,7 +136,7 @@ final class HTTP2Dial: ConnectionAttemptOwner, SharedPlace {
     private func timerDidFire() {
         guard !isOver else { return }
         let expiry = TransferClock.Expiry(phase: .connecting, isTotal: false, limit: endpoint.timeouts.connect)
-        var failure = ConnectionFailure(error: expiry.error(endpoint, isResolving: isResolving))
+        var failure = ConnectionFailure(error: expiry.error(endpoint, at: stage))
         failure.times = times
         attempt.cancel()
         end(with: failure)
@@ -154,7 +154,7 @@ final class HTTP2Dial: ConnectionAttemptOwner, SharedPlace {
         return refusal
     }
 
-    override func attempt(_ attempt: ConnectionAttempt, didEvaluate trust: ConnectionTrust) {
+    override func attempt(_ attempt: ConnectionAttempt, didEvaluate trust: ConnectionTrust, of endpoint: Endpoint) {
         connections.didEvaluateTrust?(trust, endpoint)
     }
 }

@@ -44,7 +44,11 @@ public struct TransactionMetrics: Sendable {
     public package(set) var domainLookupEnd: Int64 = absent
     /// The begin of the TCP connection.
     public package(set) var connectStart: Int64 = absent
-    /// The begin of the TLS handshake, after TCP. Absent without TLS too.
+    /// The begin of the TLS handshake with an HTTPS proxy, after TCP; absent without one.
+    public package(set) var proxySecureConnectionStart: Int64 = absent
+    /// The end of that handshake, with the evaluation by the policy for the proxy. CONNECT follows.
+    public package(set) var proxySecureConnectionEnd: Int64 = absent
+    /// The begin of the TLS handshake, after TCP and the proxy's tunnel. Absent without TLS too.
     public package(set) var secureConnectionStart: Int64 = absent
     /// The end of the TLS handshake, with the evaluation by the security policy; or its failure.
     public package(set) var secureConnectionEnd: Int64 = absent
@@ -97,7 +101,8 @@ extension TransactionMetrics {
 
     private static var phases: [WritableKeyPath<TransactionMetrics, Int64>] {
         [
-            \.fetchStart, \.domainLookupStart, \.domainLookupEnd, \.connectStart, \.secureConnectionStart,
+            \.fetchStart, \.domainLookupStart, \.domainLookupEnd, \.connectStart, \.proxySecureConnectionStart,
+            \.proxySecureConnectionEnd, \.secureConnectionStart,
             \.secureConnectionEnd, \.connectEnd, \.requestStart, \.requestEnd, \.responseStart, \.responseEnd,
         ]
     }
@@ -107,7 +112,7 @@ extension TransactionMetrics {
 public final class ConnectionInfo: Sendable {
     /// Unique among the connections of a process; they are numbered in the order of their creation.
     public let identifier: UInt64
-    /// The address that was dialled.
+    /// The address that was dialled: the proxy's, if there is one.
     package let remoteAddress: SocketAddress
     /// The version, as `TLSv1.3`; nil without TLS, and when the handshake failed before the server was evaluated.
     public let tlsVersion: ShortName?
@@ -117,6 +122,8 @@ public final class ConnectionInfo: Sendable {
     public let evaluation: TrustEvaluation?
     /// Whether the server asked for a client certificate and got none.
     public let isClientCertificateMissing: Bool
+    /// TLS to the HTTPS proxy that the connection goes through; nil without one.
+    public let proxy: ProxyConnectionInfo?
     /// The words of the session's owner about the evaluation (`SessionConfiguration.connectionNote`), for lines of a log.
     package let note: [UInt8]
 
@@ -126,6 +133,7 @@ public final class ConnectionInfo: Sendable {
         cipher: ShortName?,
         evaluation: TrustEvaluation?,
         isClientCertificateMissing: Bool = false,
+        proxy: ProxyConnectionInfo? = nil,
         note: [UInt8] = []
     ) {
         identifier = ConnectionIdentifiers.next()
@@ -134,11 +142,40 @@ public final class ConnectionInfo: Sendable {
         self.cipher = cipher
         self.evaluation = evaluation
         self.isClientCertificateMissing = isClientCertificateMissing
+        self.proxy = proxy
         self.note = note
     }
 
     /// `192.0.2.1:443`.
     public var remoteAddressText: String { remoteAddress.description }
+}
+
+/// Facts about TLS to an HTTPS proxy.
+public final class ProxyConnectionInfo: Sendable {
+    /// The proxy's host and port.
+    public let authority: ShortName
+    /// The version, as `TLSv1.3`; nil when the handshake failed before the proxy was evaluated.
+    public let tlsVersion: ShortName?
+    /// OpenSSL's name of the cipher suite; nil like `tlsVersion`.
+    public let cipher: ShortName?
+    /// The security policy's verdict on the proxy; nil when there is none.
+    public let evaluation: TrustEvaluation?
+    /// As `ConnectionInfo.note`.
+    package let note: [UInt8]
+
+    init(
+        authority: String,
+        tlsVersion: ShortName?,
+        cipher: ShortName?,
+        evaluation: TrustEvaluation?,
+        note: [UInt8]
+    ) {
+        self.authority = ShortName(Array(authority.utf8))
+        self.note = note
+        self.tlsVersion = tlsVersion
+        self.cipher = cipher
+        self.evaluation = evaluation
+    }
 }
 
 /// A short name in the bytes of a log line, made once for a connection.

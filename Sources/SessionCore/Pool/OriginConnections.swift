@@ -215,6 +215,7 @@ final class OriginConnections {
             offering: protocols,
             dialler: dialler,
             context: context,
+            headLimits: headLimits,
             makeNote: makeNote,
             owner: owner
         )

@@ -371,8 +371,8 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         task.flatMap { $0.delegate.task($0, mayTrust: trust) }
     }
 
-    override func attempt(_ attempt: ConnectionAttempt, didEvaluate trust: ConnectionTrust) {
-        connections.didEvaluateTrust?(trust, attempt.endpoint)
+    override func attempt(_ attempt: ConnectionAttempt, didEvaluate trust: ConnectionTrust, of endpoint: Endpoint) {
+        connections.didEvaluateTrust?(trust, endpoint)
     }
 
     // MARK: Request
@@ -602,15 +602,15 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         switch clock.judge(at: loop.now) {
         case .wait(let deadline): loop.arm(timer, at: deadline)
         case .expired(let expiry):
-            var isResolving = false
+            var stage = ConnectionAttempt.Stage.connection
             switch phase {
-            case .connecting(let attempt): isResolving = attempt.isResolving
-            case .awaiting(let dial): isResolving = dial.isResolving
+            case .connecting(let attempt): stage = attempt.stage
+            case .awaiting(let dial): stage = dial.stage
             // A connection on which nothing comes for any request may be dead.
             case .sharing(let stream) where stream.connection.lastProgress < beganAt: stream.connection.retire()
             default: break
             }
-            task.finish(expiry.error(task.request.endpoint, isResolving: isResolving))
+            task.finish(expiry.error(task.request.endpoint, at: stage))
         }
     }
 
@@ -645,6 +645,8 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
                 transaction.domainLookupEnd = time(times.lookupEnd)
             }
             transaction.connectStart = time(times.connectStart)
+            transaction.proxySecureConnectionStart = time(times.proxySecureConnectionStart)
+            transaction.proxySecureConnectionEnd = time(times.proxySecureConnectionEnd)
             transaction.secureConnectionStart = time(times.secureConnectionStart)
             transaction.secureConnectionEnd = time(times.secureConnectionEnd)
             transaction.connectEnd = time(times.connectEnd)

@@ -43,6 +43,8 @@ public final class Endpoint: Sendable {
     let resolve: (host: Host, port: UInt16)?
     /// The proxy that connections go through.
     let proxy: SessionProxy?
+    /// An HTTPS proxy as an endpoint of its own: what its certificate is held to. nil without one.
+    package let proxyEndpoint: Endpoint?
     /// How many connections to the host may be in use at a time; nil for the session's number.
     package let connectionLimit: Int?
     /// SHA-256 over `resolve` and `proxy`, for what is kept; empty without.
@@ -74,6 +76,7 @@ public final class Endpoint: Sendable {
 
     /// - Parameters:
     ///   - resolve: a fixed host and port to connect to; the TLS name stays `host`.
+    ///   - proxyPolicy: the policy for an HTTPS proxy.
     package init(
         scheme: Scheme,
         host: Host,
@@ -86,6 +89,7 @@ public final class Endpoint: Sendable {
         timeouts: TaskTimeouts = TaskTimeouts(),
         dialRule: (@Sendable (SocketAddress) -> DialRefusal?)? = nil,
         proxy: SessionProxy? = nil,
+        proxyPolicy: SecurityPolicy = .unpinned,
         connectionLimit: Int? = nil
     ) {
         self.scheme = scheme
@@ -100,6 +104,17 @@ public final class Endpoint: Sendable {
         let name = host.authorityText
         self.resolve = resolve
         self.proxy = proxy
+        proxyEndpoint = proxy.flatMap { proxy in
+            guard proxy.kind == .https else { return nil }
+            return Endpoint(
+                scheme: .https,
+                host: proxy.host,
+                port: proxy.port,
+                policy: proxyPolicy,
+                anchors: anchors,
+                generation: generation
+            )
+        }
         place = Endpoint.digest(resolve, proxy)
         self.connectionLimit = connectionLimit
         let isDefaultPort = port == (scheme == .https ? 443 : 80)
@@ -136,6 +151,7 @@ extension Endpoint {
     ///   - anchors: where chains may end, unless the policy has anchors of its own.
     ///   - timeouts: of requests that have none of their own.
     ///   - proxy: what connections go through; nil for none. Its `exceptions` do not count here.
+    ///   - proxyPolicy: what the certificate of an HTTPS proxy is held to; `.unpinned` for chain and host checks alone.
     ///
     /// When policies change, make a new manager: connections stay with the one that made them.
     public convenience init(
@@ -147,7 +163,8 @@ extension Endpoint {
         policy: SecurityPolicy,
         anchors: TrustAnchors,
         timeouts: TaskTimeouts = TaskTimeouts(),
-        proxy: SessionProxy? = nil
+        proxy: SessionProxy? = nil,
+        proxyPolicy: SecurityPolicy = .unpinned
     ) {
         self.init(
             scheme: scheme,
@@ -160,7 +177,8 @@ extension Endpoint {
             generation: 0,
             timeouts: timeouts,
             dialRule: nil,
-            proxy: proxy
+            proxy: proxy,
+            proxyPolicy: proxyPolicy
         )
     }
 }

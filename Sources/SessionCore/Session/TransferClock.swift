@@ -96,8 +96,8 @@ struct TransferClock {
 extension TransferClock.Expiry {
     /// The error for the task.
     ///
-    /// - Parameter isResolving: no address had been dialled yet.
-    func error(_ endpoint: Endpoint, isResolving: Bool) -> SessionError {
+    /// - Parameter stage: how far the connection had come.
+    func error(_ endpoint: Endpoint, at stage: ConnectionAttempt.Stage) -> SessionError {
         if isTotal {
             return SessionError(
                 phase == .connecting || phase == .queued ? .connectTimeout : .responseTimeout,
@@ -111,11 +111,17 @@ extension TransferClock.Expiry {
                 "As many connections to \(endpoint.host) are in use as connectionsPerHost allows, and none became free within timeouts.queue (\(limit.milliseconds) ms). Try again, or raise the limit."
             )
         case .connecting:
-            if isResolving {
+            if stage == .lookup {
                 return SessionError(
                     .dnsTimeout,
                     "No address to connect to for \(endpoint.host) within timeouts.connect (\(limit.milliseconds) ms). "
                         + "Check the name servers, or give the host a \"resolve\" address."
+                )
+            }
+            if stage == .tunnel, let proxy = endpoint.proxyEndpoint {
+                return SessionError(
+                    .connectTimeout,
+                    "The session's proxy \(proxy.host.authorityText):\(proxy.port) has opened no tunnel to \(endpoint.host) within timeouts.connect (\(limit.milliseconds) ms)."
                 )
             }
             return SessionError(

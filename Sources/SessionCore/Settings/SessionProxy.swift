@@ -7,6 +7,9 @@ public struct SessionProxy: Sendable {
     public enum Kind: Sendable {
         /// CONNECT (RFC 9110, section 9.3.6), for `http` hosts too. The connection to the proxy is without TLS.
         case http
+        /// The same over TLS. The security policy for the proxy's host and port is applied to its certificate before it gets
+        /// CONNECT or credentials; the tunnel to an `https` host carries TLS within TLS.
+        case https
         /// SOCKS 5 (RFC 1928); the proxy looks up the names.
         case socks5
     }
@@ -17,7 +20,8 @@ public struct SessionProxy: Sendable {
     public var host: Host
     /// The proxy's port, from 1 to 65535.
     public var port: UInt16
-    /// Credentials for the proxy: Basic for `http` (RFC 7617), RFC 1929 for SOCKS 5. Both are sent unencrypted.
+    /// Credentials for the proxy: Basic for `http` and `https` (RFC 7617), RFC 1929 for SOCKS 5. They are sent unencrypted,
+    /// but for `https`.
     public var credentials: (user: String, password: String)?
     /// Hosts that are reached without the proxy.
     public var exceptions: Set<Host>

@@ -211,12 +211,14 @@ extension SessionError {
     var exitCode: ExitCode {
         switch code {
         case .pinMismatch, .pinSetExpired, .pinForbidden, .certificateUntrusted, .certificateExpired,
-            .certificateHostMismatch, .certificateRevoked, .stapleMissing, .addressDenied, .redirectDenied:
+            .certificateHostMismatch, .certificateRevoked, .stapleMissing, .proxyUntrusted, .addressDenied,
+            .redirectDenied:
             .refused
         case .dnsFailed: .noHost
-        case .connectFailed, .notStored: .unavailable
+        case .connectFailed, .proxyRefused, .notStored: .unavailable
         case .dnsTimeout, .connectTimeout, .responseTimeout, .stalled, .limitReached: .timedOut
-        case .tlsHandshakeFailed, .responseInvalid, .responseTruncated, .responseTooLarge: .protocolError
+        case .tlsHandshakeFailed, .proxyHandshakeFailed, .responseInvalid, .responseTruncated, .responseTooLarge:
+            .protocolError
         case .requestInvalid: .usage
         case .fileFailed: .cannotCreate
         case .cancelled, .sessionInvalidated: .failed

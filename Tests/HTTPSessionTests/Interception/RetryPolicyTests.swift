@@ -79,16 +79,16 @@ struct RetryPolicyTests {
     func errors(code: SessionError.Code) {
         let failure = RequestFailure.session(SessionError(code, ""))
         let passing: Set<SessionError.Code> = [
-            .dnsFailed, .dnsTimeout, .connectFailed, .connectTimeout, .responseTimeout, .stalled, .responseTruncated,
-            .limitReached,
+            .dnsFailed, .dnsTimeout, .connectFailed, .connectTimeout, .proxyRefused, .responseTimeout, .stalled,
+            .responseTruncated, .limitReached,
         ]
         #expect((delay(failure) != nil) == passing.contains(code))
         let lost = RetryPolicy.connectionLost()
         #expect((delay(failure, by: lost) != nil) == (code == .responseTruncated))
         let decided: Set<SessionError.Code> = [
             .pinMismatch, .pinSetExpired, .pinForbidden, .certificateUntrusted, .certificateExpired,
-            .certificateHostMismatch, .certificateRevoked, .stapleMissing, .addressDenied, .redirectDenied,
-            .sessionInvalidated, .cancelled,
+            .certificateHostMismatch, .certificateRevoked, .stapleMissing, .proxyUntrusted, .addressDenied,
+            .redirectDenied, .sessionInvalidated, .cancelled,
         ]
         // Not even a policy that names them.
         let all = RetryPolicy(retryableErrorCodes: Set(SessionError.Code.allCases))

@@ -89,6 +89,35 @@ struct SessionProxyTests {
         await manager.invalidateSession(cancelingTasks: true)
     }
 
+    @Test("an HTTPS proxy is held to the session's trust: its pins decide before it is asked for anything")
+    func secure() async throws {
+        let origin = try ScriptedOrigin(Stage.server) { request in OriginAnswer.text(request.target) }
+        let identity = try TestPKI.shared.server("127.0.0.1")
+        let proxy = try HTTPSProxy(identity, to: origin.port)
+        let address = try Host("127.0.0.1")
+        let credentials = (user: "user", password: "right")
+        let setting = SessionProxy(.https, host: address, port: proxy.port, credentials: credentials)
+        for isRight in [false, true] {
+            let pins: SecurityPolicy = try .pinning(isRight ? identity.pin : .unrelated(7))
+            let manager = try manager(setting, policies: [address: pins])
+            if isRight {
+                let answer = try await get(manager, Stage.url("/1"))
+                #expect(answer.data == Array("/1".utf8))
+                #expect(answer.metrics.transaction.connection?.proxy?.evaluation?.verdict == .pass)
+            } else {
+                await #expect {
+                    try await get(manager, Stage.url("/1"))
+                } throws: {
+                    $0.sessionCode == .proxyUntrusted
+                }
+                #expect(try proxy.waitForClosed().map(\.applicationBytes) == [0])
+            }
+            await manager.invalidateSession(cancelingTasks: true)
+        }
+        let asked = proxy.asked.with { $0 }
+        #expect(asked.count == 1 && asked[0].contains("Proxy-Authorization: Basic dXNlcjpyaWdodA==\r\n"))
+    }
+
     @Test("a proxy that makes no tunnel fails the task, and nothing reaches anybody")
     func refusal() async throws {
         let origin = try ScriptedOrigin(Stage.server) { request in OriginAnswer.text(request.target) }
@@ -97,7 +126,7 @@ struct SessionProxyTests {
             answer: "HTTP/1.1 407 No\r\nProxy-Authenticate: Basic realm=p\r\nContent-Length: 0\r\n\r\n"
         )
         let manager = try manager(SessionProxy(host: try Host("127.0.0.1"), port: proxy.port))
-        await #expect { try await get(manager, Stage.url("/")) } throws: { $0.sessionCode == .connectFailed }
+        await #expect { try await get(manager, Stage.url("/")) } throws: { $0.sessionCode == .proxyRefused }
         #expect(origin.connections.isEmpty)
         await manager.invalidateSession(cancelingTasks: true)
     }

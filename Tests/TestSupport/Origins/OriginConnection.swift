@@ -109,6 +109,98 @@ package final class OriginConnection {
         try write(OriginAnswer.text(body, status: status, fields: fields))
     }
 
+    /// Passes bytes on between the client and another socket, in both directions, until both have ended or the client breaks off.
+    /// A close_notify of the client is a FIN for the other end, and the reverse.
+    ///
+    /// - Parameters:
+    ///   - recordSize: the largest number of bytes in one TLS record to the client.
+    ///   - seen: gets the bytes of both directions.
+    ///   - often: called with the connection's `SSL`, again and again.
+    package func relay(
+        with other: Int32,
+        recordSize: Int = 16 << 10,
+        seen: Monitor<[UInt8]>? = nil,
+        often: ((OpaquePointer) -> Void)? = nil
+    ) {
+        guard let tls else { return }
+        for socket in [descriptor, other] { _ = fcntl(socket, F_SETFL, fcntl(socket, F_GETFL) | O_NONBLOCK) }
+        defer { _ = fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) & ~O_NONBLOCK) }
+        // SSL_MODE_ENABLE_PARTIAL_WRITE and SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, by SSL_CTRL_MODE.
+        SSL_ctrl(tls, 33, 3, nil)
+        var up: [UInt8] = []
+        var down: [UInt8] = []
+        var room = [UInt8](repeating: 0, count: 64 << 10)
+        var isUpOver = false
+        var isUpTold = false
+        var isDownOver = false
+        var isDownTold = false
+        while true {
+            var hasMoved = false
+            often?(tls)
+            if up.count < room.count, !isUpOver {
+                ERR_clear_error()
+                let count = SSL_read(tls, &room, Int32(room.count))
+                if count > 0 {
+                    up += room[..<Int(count)]
+                    seen?.with { $0 += room[..<Int(count)] }
+                    record { $0.applicationBytes += Int(count) }
+                    hasMoved = true
+                } else if SSL_get_error(tls, count) == SSL_ERROR_ZERO_RETURN {
+                    isUpOver = true
+                    hasMoved = true
+                } else if SSL_get_error(tls, count) != SSL_ERROR_WANT_READ {
+                    return
+                }
+            }
+            if !up.isEmpty {
+                let count = send(other, up, up.count, Int32(MSG_NOSIGNAL))
+                if count > 0 {
+                    up.removeFirst(count)
+                } else if errno != EAGAIN {
+                    up = []
+                    isDownOver = true
+                }
+                hasMoved = hasMoved || count > 0
+            } else if isUpOver, !isUpTold {
+                isUpTold = true
+                shutdown(other, Int32(SHUT_WR))
+            }
+            if down.count < room.count, !isDownOver {
+                let count = recv(other, &room, room.count, 0)
+                if count > 0 {
+                    down += room[..<count]
+                    seen?.with { $0 += room[..<count] }
+                    hasMoved = true
+                } else if count == 0 || errno != EAGAIN {
+                    isDownOver = true
+                    hasMoved = true
+                }
+            }
+            if !down.isEmpty {
+                ERR_clear_error()
+                let count = SSL_write(tls, down, Int32(min(down.count, recordSize)))
+                if count > 0 {
+                    down.removeFirst(Int(count))
+                } else if SSL_get_error(tls, count) != SSL_ERROR_WANT_WRITE {
+                    return
+                }
+                hasMoved = hasMoved || count > 0
+            } else if isDownOver, !isDownTold {
+                isDownTold = true
+                ERR_clear_error()
+                SSL_shutdown(tls)
+            }
+            if isUpTold, isDownTold { return }
+            guard !hasMoved else { continue }
+            func events(_ reads: Bool, _ writes: Bool) -> Int16 { Int16((reads ? POLLIN : 0) | (writes ? POLLOUT : 0)) }
+            var sockets = [
+                pollfd(fd: descriptor, events: events(up.count < room.count, !down.isEmpty), revents: 0),
+                pollfd(fd: other, events: events(down.count < room.count, !up.isEmpty), revents: 0),
+            ]
+            poll(&sockets, 2, often == nil ? 1000 : 5)
+        }
+    }
+
     /// Ends the sending side with close_notify, or with a FIN without TLS. The client's data can still be read.
     package func finishWriting() {
         ERR_clear_error()
