@@ -17,7 +17,6 @@ import json
 import logging
 import os
 import random
-import shutil
 import signal
 import ssl
 import subprocess
@@ -30,9 +29,10 @@ from pathlib import Path
 import h2c
 import kernel_log
 import reload_origin
+from nginx_origin import start_nginx
 from origin import Certificates, CLOSING_HOST, OTHER_HOST
 from pinned import HOST, PinnedProxy, server_context
-from processes import BenchError, Server, free_port, progress, raise_descriptor_limit
+from processes import BenchError, Server, progress, raise_descriptor_limit
 
 PATIENCE = 30
 TIMEOUTS = {"connect": "10s", "head": "10s", "firstByte": "15s", "stall": "15s", "idle": "2s"}
@@ -41,24 +41,6 @@ DESCRIPTOR_ALLOWANCE = 4
 # A reload is over in milliseconds; that long only when the machine has other things to do.
 RELOAD_PATIENCE = 30
 USER, PASSWORD = "alice", "correct horse"
-NGINX = """\
-{user}
-daemon off;
-worker_processes 1;
-pid {folder}/nginx.pid;
-error_log {folder}/error.log warn;
-events {{ worker_connections 1024; }}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
-    ssl_certificate {certificates}/leaf.pem;
-    ssl_certificate_key {certificates}/leaf.key;
-    keepalive_requests 1000000000;
-    keepalive_timeout 600s;
-    server {{ listen 127.0.0.1:{port} ssl http2; server_name {host}; root {folder}/files; }}
-}}
-"""
 
 
 class Wrong(Exception):
@@ -97,20 +79,12 @@ class Stage:
         self.told = 0
 
     def _start_nginx(self) -> tuple[Server, int]:
-        nginx, folder = shutil.which("nginx"), self.folder / "nginx"
-        if nginx is None:
-            raise BenchError("nginx is not installed: apt-get install nginx")
+        folder = self.folder / "nginx"
         (folder / "files").mkdir(parents=True)
         for name, content in self.files.items():
             (folder / "files" / name).write_bytes(content)
-        port = free_port()
-        (folder / "nginx.conf").write_text(NGINX.format(
-            user="user root;" if os.geteuid() == 0 else "", folder=folder, certificates=self.certificates.folder,
-            port=port, host=OTHER_HOST))
-        server = Server("the origin (nginx)", [nginx, "-e", str(folder / "error.log"), "-c", str(folder / "nginx.conf")],
-                        folder / "error.log")
-        server.wait_until_listening([port])
-        return server, port
+        return start_nginx(folder, folder / "files", self.certificates,
+                           ["keepalive_requests 1000000000;", "keepalive_timeout 600s;"])
 
     def _write_users(self) -> None:
         library = ctypes.CDLL("libcrypt.so.1")

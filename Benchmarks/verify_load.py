@@ -26,6 +26,7 @@ from pathlib import Path
 
 import kernel_log
 import verify_origin
+from nginx_origin import start_nginx
 from origin import Certificates, FILE_HOSTS, OTHER_HOST
 from pinned import PinnedProxy, server_context
 from processes import BenchError, Server, free_port, progress, raise_descriptor_limit
@@ -36,54 +37,29 @@ PATIENCE = 60
 TIMEOUTS = {"connect": "10s", "head": "10s", "firstByte": "20s", "stall": "20s", "idle": "60s", "drain": "30s"}
 STREAMS = 8
 SHOWN = 20
-NGINX = """\
-{user}
-daemon off;
-worker_processes 1;
-pid {folder}/nginx.pid;
-error_log {folder}/error.log warn;
-events {{ worker_connections 1024; }}
-http {{
-    access_log off;
-    client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
-    uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
-    ssl_certificate {certificates}/leaf.pem;
-    ssl_certificate_key {certificates}/leaf.key;
-    # Connections end again and again, with a GOAWAY amid the load.
-    keepalive_requests 200;
-    server {{
-        listen 127.0.0.1:{port} ssl http2;
-        root {files};
-        error_page 405 =200 $uri;
-    }}
-}}
-"""
 
 
 class FileServers:
     """nginx and nghttpd with the same files, over HTTP/2."""
 
     def __init__(self, folder: Path, certificates: Certificates) -> None:
-        missing = [name for name in ("nginx", "nghttpd") if shutil.which(name) is None]
-        if missing:
-            raise BenchError(f"{' and '.join(missing)} not found: apt-get install nginx nghttp2-server")
+        if shutil.which("nghttpd") is None:
+            raise BenchError("nghttpd is not installed: apt-get install nghttp2-server")
         folder.mkdir()
         for plan in files():
             file = folder / plan.path.removeprefix("/")
             file.parent.mkdir(exist_ok=True)
             file.write_bytes(plan.whole_answer())
-        self.ports = [free_port(), free_port()]
-        (folder / "nginx.conf").write_text(NGINX.format(
-            user="user root;" if os.geteuid() == 0 else "", folder=folder, certificates=certificates.folder,
-            port=self.ports[0], files=folder))
+        # Connections end again and again, with a GOAWAY amid the load.
+        nginx, port = start_nginx(folder, folder, certificates,
+                                  ["keepalive_requests 200;", "error_page 405 =200 $uri;"])
+        self.ports = [port, free_port()]
         keys = [str(certificates.folder / name) for name in ("leaf.key", "leaf.pem")]
-        self.servers = [
-            Server("nginx", ["nginx", "-e", str(folder / "error.log"), "-c", str(folder / "nginx.conf")],
-                   folder / "error.log"),
-            Server("nghttpd", ["nghttpd", "-a", "127.0.0.1", "-d", str(folder), "-m", "100", str(self.ports[1]), *keys],
-                   folder / "nghttpd.log")]
-        for server, port in zip(self.servers, self.ports):
-            server.wait_until_listening([port])
+        nghttpd = Server(
+            "nghttpd", ["nghttpd", "-a", "127.0.0.1", "-d", str(folder), "-m", "100", str(self.ports[1]), *keys],
+            folder / "nghttpd.log")
+        self.servers = [nginx, nghttpd]
+        nghttpd.wait_until_listening([self.ports[1]])
 
     def stop(self) -> None:
         for server in self.servers:

@@ -33,7 +33,6 @@ struct ConnectionAgeTests {
         }
         let session = try session(lifetime: .seconds(1))
         let endpoint = try TestSession.endpoint(port: origin.port, httpVersion: .http2)
-        // While libcurl, which counts whole seconds, does not take it for too old yet.
         let start = session.loop.now
         while origin.connections.count < 2 {
             #expect(try session.get(endpoint).error == nil)
@@ -55,8 +54,7 @@ struct ConnectionAgeTests {
         let endpoint = try TestSession.endpoint(port: origin.port, scheme: isSecure ? .https : .http)
         #expect(try session.get(endpoint).error == nil)
         #expect(try session.get(endpoint).transaction.isReusedConnection)
-        // libcurl counts whole seconds.
-        let old = session.loop.now + TimeSpan.milliseconds(2100).nanoseconds
+        let old = session.loop.now + TimeSpan.milliseconds(1100).nanoseconds
         try session.run(until: "the connection's end") { session.loop.now > old }
         let delegate = try session.get(endpoint)
         #expect(delegate.error == nil)

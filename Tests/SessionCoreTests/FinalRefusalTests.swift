@@ -17,8 +17,8 @@ struct FinalRefusalTests {
         var addresses: [SocketAddress] { all.with { $0 } }
     }
 
-    /// The host at `localhost`, which libcurl takes for 127.0.0.1 and ::1 without a name lookup; releases differ in
-    /// which of them comes first.
+    /// The host at `localhost`, which is 127.0.0.1 and ::1 without a name lookup; the system's routes decide which of them comes
+    /// first.
     private func endpoint(
         port: UInt16,
         policy: SecurityPolicy,

@@ -6,7 +6,7 @@ import Testing
 
 @testable import SessionCore
 
-/// Requests that need more of HTTP/2 than libcurl has: they go over nghttp2, on a connection that libcurl has made.
+/// Remote calls, whose requests and responses go on at the same time, and the connections that they share with other requests.
 @Suite("HTTP/2 in both directions at once")
 struct FullDuplexTests {
     /// An origin that plays a part of HTTP/2 on each connection, with that connection's number.

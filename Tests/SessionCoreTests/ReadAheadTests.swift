@@ -6,7 +6,7 @@ import Testing
 
 @testable import SessionCore
 
-/// OpenSSL reads ahead of libcurl, and the socket does not tell of what it holds: every byte arrives all the same.
+/// OpenSSL reads ahead, and the socket does not tell of the bytes that it holds: every byte arrives all the same.
 @Suite("TLS read-ahead")
 struct ReadAheadTests {
     /// How the consumer behaves.
@@ -320,7 +320,7 @@ struct ReadAheadTests {
         }
         #expect(delegate.error == nil)
         #expect(delegate.body.count == 64 << 20)
-        // One call of libcurl reads up to a hundred times 16 KB.
+        // A connection reads a part of what has come, and goes on in the next turn.
         #expect(largest < 8 << 20, "\(largest) bytes in one turn")
     }
 }

@@ -74,7 +74,7 @@ struct UnaskedBytesTests {
         isLate.with { $0 = true }
         gate.open()
         try excessArrived.pass()
-        // The loop has not looked at its descriptors since: libcurl takes the task up before it does.
+        // The loop has not looked at its descriptors since: the next request chooses the connection before it does.
         let second = try session.get(endpoint, target: "/second")
         #expect(second.error == nil && second.text == "/second")
         #expect(!second.transaction.isReusedConnection)

@@ -49,7 +49,7 @@ struct ExpectContinueTests {
         // Body bytes that arrive now could not be told from a request.
         #expect(answer["Connection"] == "close")
         #expect(try client.isAtEnd())
-        // Once, whatever libcurl makes of a 417.
+        // Once: a 417 is not a reason to send the request again without `Expect`.
         #expect(stage.origin.requests.count == 1)
         #expect(stage.origin.requests.allSatisfy { $0.body.isEmpty })
     }

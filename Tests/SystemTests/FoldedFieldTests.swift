@@ -1,8 +1,8 @@
 import TestSupport
 import Testing
 
-/// libcurl before 8.1 joins such a line to the field that the handle stored last, also where that was of the transfer
-/// before, and is freed (curl #11101).
+/// Obsolete line folding (RFC 9112, section 5.2) without a field to fold: a parser that joins the line to the last field it
+/// knows may join it to one of the response before, which is freed (curl #11101).
 @Suite("Answers whose first field begins with a blank")
 struct FoldedFieldTests {
     /// Freed memory is overwritten, so that a use of a freed pointer always ends the program.
@@ -10,7 +10,7 @@ struct FoldedFieldTests {
     private static let rounds = 20
     private static let long = String(repeating: "A", count: 4000)
 
-    /// Asks by turns for answers that are in order and for others: each after one on the same of libcurl's handles.
+    /// Asks by turns for answers that are in order and for others, each after one on the same connection.
     private func ask(_ proxy: ProxyUnderTest, _ url: String, expecting isRefused: Bool) throws {
         for round in 0..<Self.rounds {
             let good = try proxy.get("\(url)good")

@@ -79,7 +79,7 @@ struct RefusalCostTests {
         #expect(program.output.contains("pin_mismatch"))
         let records = try origin.waitForClosed(Self.ways)
         #expect(records.count == Self.ways)
-        // Not the preface of HTTP/2 either: libcurl gives it when the handshake is over, and it never is.
+        // Not the preface of HTTP/2 either: it goes out when the handshake is over, and it never is.
         #expect(records.allSatisfy { !$0.isEstablished && $0.applicationBytes == 0 })
     }
 

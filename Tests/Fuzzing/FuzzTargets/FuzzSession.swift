@@ -68,8 +68,7 @@ package final class FuzzSession {
     ///
     /// - Throws: the property that it broke.
     package func run(_ bytes: [UInt8]) throws(FuzzFinding) {
-        // The error queue belongs to the thread: libcurl leaves an error there when it closes a connection during its
-        // handshake, and in the tests another target has used this thread before.
+        // The error queue belongs to the thread, and in the tests another target has used this thread before.
         ERR_clear_error()
         switch target {
         case .pinFile: try readDocuments.pinFile(bytes)

@@ -87,7 +87,7 @@ struct RetryTests {
     func lostConnection() async throws {
         let stage = try HTTPStage(interceptor: RetryPolicy.connectionLost(retryLimit: 5)) { connection in
             guard try connection.readRequest() != nil else { return }
-            // libcurl repeats by itself only what went out on a kept connection.
+            // Without the policy only a request that went out on a kept connection is repeated.
             if connection.number < 2 { return connection.close(.reset) }
             try connection.write(HTTPStage.status("200 OK"))
             connection.readToEnd()

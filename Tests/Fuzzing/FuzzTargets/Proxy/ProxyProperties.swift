@@ -80,8 +80,8 @@ struct FuzzConfiguration {
     let origin: FuzzOrigin
     let folder: TemporaryFolder
 
-    /// All of them lead to the fuzz origin. A thread of libcurl would resolve another name, and could outlive the
-    /// input.
+    /// All of them lead to the fuzz origin by address. For a name `/etc/hosts` would be read on a thread, and a name server
+    /// asked: the input would not take the same course each time.
     private static let hosts = [
         "plain.test", "b.test", "denied.test", "tls.test", "h2.test", "wrong.test", "follow.test", "gateway.test",
     ]
