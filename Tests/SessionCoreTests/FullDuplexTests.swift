@@ -209,6 +209,39 @@ struct FullDuplexTests {
         #expect(origin.connections.count == before)
     }
 
+    @Test(
+        "a server that is known to choose HTTP/1.1 and then speaks HTTP/2 alone is asked for HTTP/2 again",
+        arguments: [true, false]
+    )
+    func fallbackIsOver(insists: Bool) throws {
+        let origin = try ScriptedOrigin(
+            try TestPKI.shared.server(TestSession.host),
+            protocols: ["http/1.1"],
+            laterProtocols: ["h2"],
+            insistsOnProtocols: insists
+        ) { connection in
+            if connection.number > 0, insists || connection.number > 3 {
+                return try Self.answerAll(try HTTP2Script(connection))
+            }
+            guard let request = try connection.readRequest() else { return }
+            // An empty SETTINGS frame.
+            if connection.number > 0 { return try connection.write([0, 0, 0, 4, 0, 0, 0, 0, 0]) }
+            try connection.write(OriginAnswer.text(request.target, fields: ["Connection: close"]))
+        }
+        let session = try TestSession()
+        let endpoint = try endpoint(origin)
+        #expect(try get(session, endpoint).transaction.protocolVersion == 11)
+        let delegates = (0..<3).map { _ in RecordingDelegate() }
+        for delegate in delegates { _ = try start(session, endpoint, delegate) }
+        for delegate in delegates {
+            try session.finish(delegate)
+            // A broken handshake costs no request. Without it the server sends HTTP/2 as a response of HTTP/1.1.
+            #expect(delegate.error?.code == (insists ? nil : .responseInvalid), "\(String(describing: delegate.error))")
+        }
+        let last = try get(session, endpoint)
+        #expect(last.error == nil && last.transaction.protocolVersion == 20, "\(String(describing: last.error))")
+    }
+
     @Test("requests one after another and at once share the connection")
     func manyOnOne() throws {
         let origin = try origin { script, _ in try Self.answerAll(script) }

@@ -35,6 +35,9 @@ final class HostEntry: HashTableElement {
     /// The server has chosen HTTP/1.1.
     func didChooseHTTP1(at now: UInt64) { http1Until = now &+ Self.validity.nanoseconds }
 
+    /// The server has failed over HTTP/1.1: it may speak HTTP/2 alone now.
+    func didFailOverHTTP1() { http1Until = 0 }
+
     /// The number of requests that an HTTP/2 connection carries.
     func requestLimit(at now: UInt64) -> Int { http2Requests.until > now ? http2Requests.limit : Int.max }
 

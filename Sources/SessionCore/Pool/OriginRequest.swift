@@ -69,6 +69,8 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     private var hasMadeRoom = false
     /// The origin wants this request over HTTP/1.1.
     private var isHTTP1Required = false
+    /// A handshake has failed that offered HTTP/1.1 alone.
+    private var hasFailedOverHTTP1 = false
     /// A server has refused the request without processing it.
     private var wasRefused = false
     /// When the exchange over HTTP/2 began, in nanoseconds of the loop's clock.
@@ -112,6 +114,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         reset()
         hasMadeRoom = false
         isHTTP1Required = false
+        hasFailedOverHTTP1 = false
         wasRefused = false
         notBefore = 0
         start = 0
@@ -144,6 +147,12 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     }
 
     var endpoint: Endpoint? { task?.request.endpoint }
+
+    /// The endpoint's server may speak HTTP/2, but has chosen HTTP/1.1 before, so that this alone is offered.
+    private var isHTTP1Presumed: Bool {
+        guard let endpoint, endpoint.httpVersion == .http2, endpoint.scheme == .https else { return false }
+        return !isExclusive && !isHTTP1Required
+    }
 
     /// The request wants a connection of its own, for a stream.
     private var isExclusive: Bool { task?.stream != nil }
@@ -340,7 +349,16 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         connectionTimes = failure.times
         guard let task else { return }
         phase = .placed
-        guard failure.isDescriptorMissing else { return task.finish(failure.error) }
+        guard failure.isDescriptorMissing else {
+            guard failure.error.code == .tlsHandshakeFailed, isHTTP1Presumed, !hasFailedOverHTTP1, let entry else {
+                return task.finish(failure.error)
+            }
+            // The server may speak HTTP/2 alone now, which was not offered.
+            hasFailedOverHTTP1 = true
+            entry.didFailOverHTTP1()
+            connections.leave(entry, keeping: nil)
+            return enterAgain()
+        }
         guard !hasMadeRoom, connections.makeRoom() else {
             return task.finish(.noDescriptor(for: task.request.endpoint.host))
         }
@@ -478,7 +496,10 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
 
     // MARK: The end
 
-    func fail(_ error: SessionError) { task?.finish(error) }
+    func fail(_ error: SessionError) {
+        if error.code == .responseInvalid, isHTTP1Presumed, case .exchanging = phase { entry?.didFailOverHTTP1() }
+        task?.finish(error)
+    }
 
     /// The exchange has ended before the response was complete: the request is sent again, or its task fails.
     func exchangeDidEnd(_ ending: ExchangeEnding) {

@@ -39,6 +39,8 @@ package final class ScriptedOrigin: Sendable {
     ///   - server: the identity for TLS; nil for plain HTTP.
     ///   - successor: the identity for TLS from the second connection on.
     ///   - protocols: the protocols for ALPN, the preferred one first.
+    ///   - laterProtocols: the same from the second connection on, nil for no difference.
+    ///   - insistsOnProtocols: breaks the handshake with a client that offers none of them off, as nginx does.
     ///   - maximum: the highest version of TLS.
     ///   - staple: an OCSP response (DER) for clients that request one.
     ///   - listening: a socket of `TestSocket.listen` to take over; nil makes one.
@@ -47,16 +49,20 @@ package final class ScriptedOrigin: Sendable {
         _ server: TestServer?,
         successor: TestServer? = nil,
         protocols: [String] = [],
+        laterProtocols: [String]? = nil,
+        insistsOnProtocols: Bool = false,
         maximum: TLSVersion = .tls13,
         staple: [UInt8]? = nil,
         on listening: (descriptor: Int32, port: UInt16)? = nil,
         script: @escaping Script
     ) throws {
-        func makeContext(_ server: TestServer) throws -> ServerContext {
-            try ServerContext(server, protocols: protocols, maximum: maximum, staple: staple)
+        func makeContext(_ server: TestServer, _ protocols: [String]) throws -> ServerContext {
+            try ServerContext(server, protocols, insistsOnProtocols, maximum: maximum, staple: staple)
         }
-        let context = try server.map(makeContext)
-        let later = try successor.map(makeContext) ?? context
+        let context = try server.map { try makeContext($0, protocols) }
+        let later =
+            successor == nil && laterProtocols == nil
+            ? context : try (successor ?? server).map { try makeContext($0, laterProtocols ?? protocols) }
         let listening = try listening ?? TestSocket.listen()
         listener = listening.descriptor
         port = listening.port
@@ -167,20 +173,27 @@ package final class ScriptedOrigin: Sendable {
 /// `@unchecked Sendable` because it is immutable after `init`; SSL_new(3) takes OpenSSL's own locks.
 private final class ServerContext: @unchecked Sendable {
     let pointer: OpaquePointer
-    /// The wire format of ALPN: each name with a length prefix.
+    /// The length of the list, whether one of it has to be offered, and the wire format of ALPN: each name with a length prefix.
     private let protocols: UnsafeMutableBufferPointer<UInt8>
     private let staple: ServedStaple?
 
-    init(_ server: TestServer, protocols names: [String], maximum: TLSVersion, staple: [UInt8]?) throws {
+    init(
+        _ server: TestServer,
+        _ names: [String],
+        _ insistsOnNames: Bool,
+        maximum: TLSVersion,
+        staple: [UInt8]?
+    ) throws {
         let context: OpaquePointer = SSL_CTX_new(TLS_server_method())
         pointer = context
         self.staple = staple.map { ServedStaple($0, on: context) }
         // SSL_OP_NO_TLSv1_3, which is a macro of a cast.
         if maximum == .tls12 { SSL_CTX_set_options(pointer, 1 << 29) }
         let wire = names.flatMap { [UInt8($0.utf8.count)] + Array($0.utf8) }
-        protocols = .allocate(capacity: wire.count + 1)
+        protocols = .allocate(capacity: wire.count + 2)
         protocols[0] = UInt8(wire.count)
-        for (index, byte) in wire.enumerated() { protocols[index + 1] = byte }
+        protocols[1] = insistsOnNames ? 1 : 0
+        for (index, byte) in wire.enumerated() { protocols[index + 2] = byte }
         // Weak keys are allowed, so that the client evaluates them.
         SSL_CTX_set_security_level(pointer, 0)
         let folder = try TemporaryFolder()
@@ -197,13 +210,14 @@ private final class ServerContext: @unchecked Sendable {
                 let result = SSL_select_next_proto(
                     &selected,
                     chosenLength,
-                    list + 1,
+                    list + 2,
                     UInt32(list[0]),
                     offered,
                     offeredLength
                 )
                 chosen?.pointee = UnsafePointer(selected)
-                return result == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_NOACK
+                if result == OPENSSL_NPN_NEGOTIATED { return SSL_TLSEXT_ERR_OK }
+                return list[1] == 1 ? SSL_TLSEXT_ERR_ALERT_FATAL : SSL_TLSEXT_ERR_NOACK
             },
             protocols.baseAddress
         )
