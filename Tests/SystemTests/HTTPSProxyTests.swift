@@ -164,6 +164,30 @@ struct HTTPSProxyTests {
         try origin.wait(for: "the end of the first connection") { $0[0].isClosed ? true : nil }
     }
 
+    @Test("fetch with a configuration goes through it, and shows its handshake", arguments: [true, false])
+    func fetch(isRight: Bool) throws {
+        let origin = try Self.origin()
+        let upstream = try HTTPSProxy(Self.identity, to: origin.port)
+        let folder = try TemporaryFolder()
+        let pin = isRight ? Self.identity.pin : .unrelated(8)
+        let config = try settings(upstream.port, proxyPin: pin).write(to: folder)
+        let words = ["fetch", "--config", config, "--json", "--metrics", "-o", "\(folder.path)/out"]
+        let fetched = try pinproxy(words + ["https://\(Stage.host)/x"])
+        #expect(fetched.exitCode == (isRight ? 0 : 77), "\(fetched.errors)")
+        let line = try #require(LogLine(fetched.output), "\(fetched.output)")
+        let transaction = try #require(line.transactions.last)
+        let hop = try #require(transaction["proxy"] as? [String: Any])
+        #expect(hop["authority"] as? String == "127.0.0.1:\(upstream.port)")
+        #expect(hop["verdict"] as? String == (isRight ? "pass" : "fail"))
+        #expect((hop["offeredPins"] as? [String])?.first == (isRight ? nil : "\(Self.identity.pin)"))
+        #expect(transaction["verdict"] as? String == (isRight ? "pass" : nil))
+        #expect(transaction["proxySecureConnectionEnd"] != nil)
+        let picture = fetched.errors.split(separator: "\n").map { String($0.prefix(14)).filter { $0 != " " } }
+        let phases = ["connect", "proxyTLS", "tunnel", "TLS", "request"]
+        #expect(picture.filter(phases.contains) == Array(phases.prefix(isRight ? 5 : 2)), "\(fetched.errors)")
+        #expect(line.string("error") == (isRight ? nil : "proxy_untrusted"))
+    }
+
     @Test("a refusal to make a tunnel is a 502 that says so", arguments: [407, 403, 503])
     func refusal(status: Int) throws {
         let origin = try Self.origin()

@@ -107,8 +107,13 @@ final class ConnectionAttempt: EventHandler {
     /// When the attempt began, in nanoseconds of the loop's clock.
     let startedAt: UInt64
     weak var owner: ConnectionAttemptOwner?
-    private(set) var times = ConnectionTimes()
+    /// The times so far.
+    var times: ConnectionTimes {
+        noteTunnel()
+        return measured
+    }
 
+    private var measured = ConnectionTimes()
     private let protocols: [ApplicationProtocol]
     private let dialler: Dialler
     private let context: TLSClientContext
@@ -193,8 +198,8 @@ final class ConnectionAttempt: EventHandler {
 
     private func noteDial(_ dial: Dial) {
         if dial.lookupTime > 0 || dial.dialledAddress != nil {
-            times.lookupEnd = dial.lookupTime
-            times.connectStart = dial.lookupTime
+            measured.lookupEnd = dial.lookupTime
+            measured.connectStart = dial.lookupTime
         }
     }
 
@@ -240,8 +245,8 @@ final class ConnectionAttempt: EventHandler {
         func time(_ moment: UInt64?) -> Int64 {
             moment.map { Int64(($0 &- startedAt) / 1000) } ?? TransactionMetrics.absent
         }
-        times.proxySecureConnectionStart = time(tunnel.handshakeStart)
-        times.proxySecureConnectionEnd = time(tunnel.handshakeEnd)
+        measured.proxySecureConnectionStart = time(tunnel.handshakeStart)
+        measured.proxySecureConnectionEnd = time(tunnel.handshakeEnd)
         proxyInfo = tunnel.info
     }
 
@@ -253,7 +258,7 @@ final class ConnectionAttempt: EventHandler {
             self.link = link
             endpoint.scheme == .https ? startHandshake() : acceptPlaintext(at: elapsed)
         case .failed(let error):
-            times.connectEnd = elapsed
+            measured.connectEnd = elapsed
             let info = peer.map {
                 ConnectionInfo(remoteAddress: $0, tlsVersion: nil, cipher: nil, evaluation: nil, proxy: proxyInfo)
             }
@@ -262,7 +267,7 @@ final class ConnectionAttempt: EventHandler {
     }
 
     private func acceptPlaintext(at time: Int64) {
-        times.connectEnd = max(time, times.connectStart)
+        measured.connectEnd = max(time, measured.connectStart)
         guard let permission = endpoint.plaintextPermission, let peer else {
             return fail(
                 ConnectionFailure(error: SessionError(.connectFailed, "\(place) closed the connection at once."))
@@ -275,13 +280,13 @@ final class ConnectionAttempt: EventHandler {
             evaluation: nil,
             proxy: proxyInfo
         )
-        succeed(AcceptedHandshake(plaintext: permission, to: endpoint, descriptor, link, info, times))
+        succeed(AcceptedHandshake(plaintext: permission, to: endpoint, descriptor, link, info, measured))
     }
 
     // MARK: Handshake
 
     private func startHandshake() {
-        times.secureConnectionStart = elapsed
+        measured.secureConnectionStart = elapsed
         let identity = IdentityRequest(self)
         do {
             let transport = link.map { TLSClientContext.Transport.proxy($0) } ?? .socket(descriptor)
@@ -315,8 +320,8 @@ final class ConnectionAttempt: EventHandler {
     }
 
     private func conclude(_ ssl: OpaquePointer) {
-        times.secureConnectionEnd = elapsed
-        times.connectEnd = times.secureConnectionEnd
+        measured.secureConnectionEnd = elapsed
+        measured.connectEnd = measured.secureConnectionEnd
         loop.unregister(descriptor)
         guard let trust = TLSVerification.evaluation(of: ssl), let peer else {
             return fail(
@@ -344,7 +349,7 @@ final class ConnectionAttempt: EventHandler {
         }
         guard !isOver else { return }
         let now = loop.freshWallClock / 1_000_000
-        if let accepted = AcceptedHandshake(trust, to: endpoint, at: now, descriptor, link, ssl, info, times) {
+        if let accepted = AcceptedHandshake(trust, to: endpoint, at: now, descriptor, link, ssl, info, measured) {
             return succeed(accepted)
         }
         let lapse = trust.evaluation.lapse(at: now)
@@ -361,8 +366,8 @@ final class ConnectionAttempt: EventHandler {
     }
 
     private func handshakeDidFail(_ code: Int32) {
-        times.secureConnectionEnd = elapsed
-        times.connectEnd = times.secureConnectionEnd
+        measured.secureConnectionEnd = elapsed
+        measured.connectEnd = measured.secureConnectionEnd
         let words = TLSWords.drain(code)
         let trust = verification?.lastTrust
         if let trust { owner?.attempt(self, didEvaluate: trust, of: endpoint) }

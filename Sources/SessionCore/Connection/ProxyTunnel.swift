@@ -50,6 +50,21 @@ enum HandshakeStep {
     }
 }
 
+extension SessionError {
+    /// The error for a proxy that sends bytes behind its response to CONNECT, where the client speaks first.
+    static func earlyBytes(of endpoint: Endpoint) -> SessionError {
+        noTunnel(to: endpoint, "it sent bytes behind its response, before anything was sent to the origin")
+    }
+
+    /// The error for an HTTPS proxy that makes no tunnel.
+    fileprivate static func noTunnel(to endpoint: Endpoint, _ why: String, _ remedy: String = "") -> SessionError {
+        let origin = "\(endpoint.host.authorityText):\(endpoint.port)"
+        let proxy = endpoint.proxyEndpoint.map { "\($0.host.authorityText):\($0.port)" } ?? ""
+        let details = "The session's proxy \(proxy) makes no tunnel to \(origin): \(why).\(remedy)"
+        return SessionError(.proxyRefused, details)
+    }
+}
+
 /// Opens a tunnel through an HTTPS proxy, on a connected socket: a TLS handshake under the policy for the proxy, then CONNECT
 /// (RFC 9110, section 9.3.6).
 ///
@@ -261,7 +276,7 @@ final class ProxyTunnel: EventHandler {
             take(link, consumed - known)
             held.release()
             conclude(link, reader.head.status)
-        case .failed(let why): fail("its response is invalid (\(why))")
+        case .failed(let why): fail("its response is invalid (\(why.replacing("origin", with: "proxy")))")
         case .data, .end: fail("its response is invalid")
         }
     }
@@ -285,7 +300,7 @@ final class ProxyTunnel: EventHandler {
         }
         // A TLS server has nothing to say before the client does.
         guard endpoint.scheme == .http || SSL_pending(link.ssl) == 0 else {
-            return fail("it sent bytes behind its response, before TLS with the origin")
+            return end(.failed(.earlyBytes(of: endpoint)))
         }
         end(.open(link))
     }
@@ -305,8 +320,7 @@ final class ProxyTunnel: EventHandler {
     // MARK: The end
 
     private func fail(_ why: String, _ remedy: String = "") {
-        let origin = "\(endpoint.host.authorityText):\(endpoint.port)"
-        end(.failed(SessionError(.proxyRefused, "\(subject) makes no tunnel to \(origin): \(why).\(remedy)")))
+        end(.failed(.noTunnel(to: endpoint, why, remedy)))
     }
 
     private func end(_ outcome: Outcome) {

@@ -130,6 +130,13 @@ final class VerifiedConnection: EventHandler {
         return outer.map { SSL_has_pending($0) == 1 } ?? false
     }
 
+    /// Whether an HTTPS proxy has sent bytes behind its response to CONNECT, on a connection to an origin without TLS that has
+    /// carried nothing.
+    var hasEarlyBytes: Bool {
+        guard link != nil, outer == nil, !isUsed else { return false }
+        return hasBufferedBytes && hasSomethingToRead()
+    }
+
     /// Whether the peer's end can be told from a cut.
     var hasSecureEnd: Bool { ssl != nil }
 

@@ -333,11 +333,16 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     override func attemptDidConnect(_ attempt: ConnectionAttempt, _ connection: VerifiedConnection) {
         guard let entry, let task else { return connection.close(isWhole: true) }
         connectionTimes = connection.times
+        info = connection.info
         if let stream = task.stream {
-            info = connection.info
             phase = .streaming
             enter(.receiving)
             return stream.didConnect(connection)
+        }
+        guard !connection.hasEarlyBytes else {
+            connection.close(isWhole: false)
+            let error = SessionError.earlyBytes(of: connection.endpoint)
+            return attemptDidFail(attempt, ConnectionFailure(error: error, info: info, times: connection.times))
         }
         use(HTTP1Connection(connection, entry: entry, connections: connections))
         // libcurl and OpenSSL are not on the stack any more, so that the request can begin at once.

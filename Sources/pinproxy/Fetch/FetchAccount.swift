@@ -34,6 +34,8 @@ struct FetchAccount {
         let times: [(String, Int64)] = [
             ("fetchStart", transaction.fetchStart), ("domainLookupStart", transaction.domainLookupStart),
             ("domainLookupEnd", transaction.domainLookupEnd), ("connectStart", transaction.connectStart),
+            ("proxySecureConnectionStart", transaction.proxySecureConnectionStart),
+            ("proxySecureConnectionEnd", transaction.proxySecureConnectionEnd),
             ("secureConnectionStart", transaction.secureConnectionStart),
             ("secureConnectionEnd", transaction.secureConnectionEnd), ("connectEnd", transaction.connectEnd),
             ("requestStart", transaction.requestStart), ("requestEnd", transaction.requestEnd),
@@ -47,15 +49,27 @@ struct FetchAccount {
             line.add("remoteAddress", connection.remoteAddressText)
             if let version = connection.tlsVersion { line.add("tlsVersion", version.description) }
             if let cipher = connection.cipher { line.add("cipher", cipher.description) }
-            if let evaluation = connection.evaluation {
-                line.add("verdict", evaluation.verdict.rawValue)
-                if let pin = evaluation.matchedPin { line.add("matchedPin", pin.description) }
-                if !evaluation.isAccepted {
-                    line.add("offeredPins", array: evaluation.offeredPins.map { JSONString.quoted("\($0.pin)") })
-                }
-            }
+            if let proxy = connection.proxy { line.add("proxy", account(of: proxy)) }
+            if let evaluation = connection.evaluation { add(evaluation, to: &line) }
         }
         return line
+    }
+
+    private static func account(of proxy: ProxyConnectionInfo) -> JSONLine {
+        var line = JSONLine()
+        line.add("authority", proxy.authority.description)
+        if let version = proxy.tlsVersion { line.add("tlsVersion", version.description) }
+        if let cipher = proxy.cipher { line.add("cipher", cipher.description) }
+        if let evaluation = proxy.evaluation { add(evaluation, to: &line) }
+        return line
+    }
+
+    private static func add(_ evaluation: TrustEvaluation, to line: inout JSONLine) {
+        line.add("verdict", evaluation.verdict.rawValue)
+        if let pin = evaluation.matchedPin { line.add("matchedPin", pin.description) }
+        if !evaluation.isAccepted {
+            line.add("offeredPins", array: evaluation.offeredPins.map { JSONString.quoted("\($0.pin)") })
+        }
     }
 }
 

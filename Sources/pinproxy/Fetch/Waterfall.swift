@@ -20,7 +20,8 @@ struct Waterfall {
         var text = ""
         for (index, transaction) in transactions.enumerated() {
             text += Self.heading(transaction, index < urls.count ? urls[index] : "") + "\n"
-            if let evaluation = transaction.connection?.evaluation, !evaluation.isAccepted {
+            let verdicts = [transaction.connection?.proxy?.evaluation, transaction.connection?.evaluation]
+            for case let evaluation? in verdicts where !evaluation.isAccepted {
                 for offered in evaluation.offeredPins {
                     text += TextLayout.printable("  offered      \(offered.pin)  \(offered.subject)") + "\n"
                 }
@@ -45,6 +46,10 @@ struct Waterfall {
         if let connection = transaction.connection {
             if let version = connection.tlsVersion { words.append("\(version)") }
             words.append(connection.remoteAddressText)
+            if let proxy = connection.proxy {
+                let verdict = proxy.evaluation?.verdict.rawValue ?? "none"
+                words.append("proxy \(proxy.authority): \(verdict)")
+            }
             if let evaluation = connection.evaluation { words.append("pinning: \(evaluation.verdict.rawValue)") }
         }
         if transaction.isReusedConnection { words.append("kept connection") }
@@ -53,8 +58,15 @@ struct Waterfall {
 
     /// The phases that took place, in the order of their starts.
     private static func phases(_ transaction: TransactionMetrics) -> [Phase] {
+        // A proxy that is refused is not asked for a tunnel.
+        let isProxyTrusted = transaction.connection?.proxy?.evaluation?.isAccepted ?? true
+        let tunnelStart = isProxyTrusted ? transaction.proxySecureConnectionEnd : TransactionMetrics.absent
         let all = [
             ("name lookup", transaction.domainLookupStart, transaction.domainLookupEnd),
+            ("connect", transaction.connectStart, transaction.proxySecureConnectionStart),
+            ("proxy TLS", transaction.proxySecureConnectionStart, transaction.proxySecureConnectionEnd),
+            ("tunnel", tunnelStart, transaction.secureConnectionStart),
+            ("tunnel", tunnelStart, transaction.connectEnd),
             ("connect", transaction.connectStart, transaction.secureConnectionStart),
             ("connect", transaction.connectStart, transaction.connectEnd),
             ("TLS", transaction.secureConnectionStart, transaction.secureConnectionEnd),
@@ -65,8 +77,8 @@ struct Waterfall {
         var phases: [Phase] = []
         for (name, start, end) in all
         where start != TransactionMetrics.absent && end != TransactionMetrics.absent && end >= start {
-            // TCP ends where TLS begins; without TLS at `connectEnd`.
-            guard phases.last?.name != name else { continue }
+            // TCP, or a proxy's tunnel, ends where TLS begins; without TLS at `connectEnd`.
+            guard !phases.contains(where: { $0.name == name }) else { continue }
             phases.append(Phase(name: name, start: start, end: end))
         }
         return phases

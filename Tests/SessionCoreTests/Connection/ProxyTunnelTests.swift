@@ -369,6 +369,22 @@ struct ProxyTunnelTests {
         }
     }
 
+    @Test("what a proxy sends behind its response is not taken for the response of an origin without TLS")
+    func poison() throws {
+        let origin = try Self.answering(.http)
+        let isPoisoned = Monitor(true)
+        let proxy = try HTTPSProxy(Self.identity, to: origin.port) { _ in
+            HTTPSProxy.opened + (isPoisoned.with { $0 } ? OriginAnswer.text("poison") : "")
+        }
+        let session = try TestSession()
+        let endpoint = try Self.endpoint(proxy: proxy.port, scheme: .http)
+        let refused = try session.get(endpoint)
+        #expect(refused.error?.code == .proxyRefused && refused.text.isEmpty, "\(refused.text)")
+        #expect(proxy.targets.count == 1 && origin.requests.isEmpty)
+        isPoisoned.with { $0 = false }
+        #expect(try session.get(endpoint).text == "/ 0")
+    }
+
     @Test("bytes behind the response, before TLS with the origin, open no tunnel", arguments: [true, false])
     func early(isOneRecord: Bool) throws {
         let origin = try Self.answering()
@@ -410,9 +426,14 @@ struct ProxyTunnelTests {
         let session = try TestSession()
         let timeouts = TaskTimeouts(connect: .milliseconds(300))
         for version in [Endpoint.HTTPVersion.http1, .http2] {
-            let error = try session.get(try Self.endpoint(proxy: port, httpVersion: version, timeouts: timeouts)).error
+            let delegate = try session.get(try Self.endpoint(proxy: port, httpVersion: version, timeouts: timeouts))
+            let error = delegate.error
             #expect(error?.code == .connectTimeout, "\(String(describing: error))")
             #expect(error?.details.contains("opened no tunnel") == (stage < 3), "\(String(describing: error))")
+            let transaction = delegate.transaction
+            #expect(transaction.proxySecureConnectionStart >= 0)
+            #expect((transaction.proxySecureConnectionEnd >= 0) == (stage > 0))
+            #expect((transaction.secureConnectionStart >= 0) == (stage == 3))
         }
     }
 
