@@ -19,6 +19,8 @@ final class HostEntry: HashTableElement {
 
     /// The session believes for so long what it has learned.
     private static let validity = TimeSpan.seconds(300)
+    /// The same for a number of requests that one GOAWAY alone has shown: a server that is restarted ends connections at any.
+    private static let firstValidity = TimeSpan.seconds(10)
     /// A server that ends a connection earlier does so for another reason.
     private static let leastRequests = 10
 
@@ -44,7 +46,10 @@ final class HostEntry: HashTableElement {
     /// The server has ended an HTTP/2 connection after so many requests (nginx: `keepalive_requests`). Later ones are retired
     /// before that: a request that is refused twice fails.
     func didEndConnection(after requests: Int, at now: UInt64) {
-        http2Requests = (max(requests, Self.leastRequests), now &+ Self.validity.nanoseconds)
+        let limit = max(requests, Self.leastRequests)
+        let isConfirmed = requests >= Self.leastRequests && limit == http2Requests.limit
+        let validity = isConfirmed ? Self.validity : Self.firstValidity
+        http2Requests = (limit, now &+ validity.nanoseconds)
     }
 
     /// The number of streams that a new connection is expected to take.
