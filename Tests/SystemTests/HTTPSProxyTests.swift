@@ -188,6 +188,38 @@ struct HTTPSProxyTests {
         #expect(line.string("error") == (isRight ? nil : "proxy_untrusted"))
     }
 
+    @Test(
+        "pins verify looks at the proxy's pins directly, and takes its keys for no other host's",
+        arguments: [true, false]
+    )
+    func verify(isRight: Bool) throws {
+        let origin = try Self.origin()
+        let identity = try Stage.pki.server("localhost")
+        let upstream = try HTTPSProxy(identity, to: origin.port)
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.pin(Stage.host, to: Self.server.pin)
+        settings.pin("localhost", to: isRight ? identity.pin : .unrelated(8), with: ["ports": [Int(upstream.port)]])
+        settings.members["upstreamProxy"] = "https://localhost:\(upstream.port)"
+        settings.members["access"] = ["denyAddresses": [String]()]
+        let folder = try TemporaryFolder()
+        let words = ["pins", "verify", "--config", try settings.write(to: folder), "--json"]
+        let finished = try pinproxy(words)
+        let lines = finished.output.split(separator: "\n").compactMap { LogLine(String($0)) }
+        let checks = Dictionary(uniqueKeysWithValues: lines.map { ($0.string("host") ?? "", $0) })
+        let (proxy, server) = (try #require(checks["localhost"]), try #require(checks[Stage.host]))
+        #expect(finished.exitCode == (isRight ? 0 : 1), "\(finished.output)")
+        #expect(proxy["passed"] as? Bool == isRight && server["passed"] as? Bool == isRight, "\(finished.output)")
+        if isRight {
+            #expect(proxy.string("matchedPin") == "\(identity.pin)")
+            #expect(server.string("matchedPin") == "\(Self.server.pin)")
+        } else {
+            #expect(proxy.string("code") == "pin_mismatch" && server.string("code") == "proxy_untrusted")
+            #expect(proxy.text.contains("\(identity.pin)"), "\(proxy.text)")
+            #expect(!server.text.contains("\(identity.pin)"), "\(server.text)")
+        }
+        #expect(upstream.targets == (isRight ? ["CONNECT \(Stage.host):443 HTTP/1.1"] : []))
+    }
+
     @Test("a refusal to make a tunnel is a 502 that says so", arguments: [407, 403, 503])
     func refusal(status: Int) throws {
         let origin = try Self.origin()

@@ -79,6 +79,8 @@ public struct SessionError: Error, Sendable, CustomStringConvertible {
     public let details: String
     /// The result of the security policy, if it rejected the server; with `proxyUntrusted` the proxy.
     public let evaluation: TrustEvaluation?
+    /// The same for the server of the request alone, which a proxy's keys must not be taken for.
+    package var serverEvaluation: TrustEvaluation? { code == .proxyUntrusted ? nil : evaluation }
     /// Whether the TLS handshake was cut, by a reset or the end of the connection, before the server had shown a chain.
     /// That says no more about the server than a refused connection.
     var isHandshakeCut = false

@@ -220,6 +220,6 @@ public final class LoopTask {
     /// before, and without TLS.
     public var evaluation: TrustEvaluation? {
         metrics.transaction.connection?.evaluation ?? originRequest?.evaluation
-            ?? cached?.evaluation ?? (error?.code == .proxyUntrusted ? nil : error?.evaluation)
+            ?? cached?.evaluation ?? error?.serverEvaluation
     }
 }

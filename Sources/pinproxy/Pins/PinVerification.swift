@@ -77,7 +77,7 @@ struct PinVerification {
     private static func outcome(_ task: LoopTask, _ delegate: VerifyingDelegate) -> PinCheck.Outcome {
         // Without `taskDidConnect` an accepted chain proves nothing: the server proves possession of its key after it.
         if let accepted = delegate.evaluation { return .evaluated(accepted) }
-        if let refused = task.error?.evaluation, !refused.isAccepted { return .evaluated(refused) }
+        if let refused = task.error?.serverEvaluation, !refused.isAccepted { return .evaluated(refused) }
         let error = task.error ?? SessionError(.internal, "The connection ended without a verdict.")
         return .unreachable(.init(code: error.code.rawValue, reason: error.details))
     }
