@@ -54,8 +54,10 @@ final class HostsReader: @unchecked Sendable {
 
     /// Larger files are not read.
     private static let limit = 16 << 20
-    /// So long contents are used without a look at the file. A look that takes longer is not waited for, if there are contents.
+    /// So long contents are used without a look at the file.
     let lifetime: TimeSpan
+    /// A look that takes longer is not waited for, if there are contents.
+    static let patience = TimeSpan.milliseconds(100)
     private let path: String
     private let readFile: @Sendable (String) -> Result<[UInt8], FileContents.Fault>
     private let thread = WorkThread(name: "hosts")
@@ -120,7 +122,7 @@ final class SystemHosts {
     /// Until when the contents are used without a look at the file.
     private var end: UInt64 = 0
     private var isReading = false
-    /// The reader takes longer than the contents hold.
+    /// The reader takes longer than its patience.
     private var isLate = false
     private var waiting: [(_ isKnown: Bool) -> Void] = []
     private var timer: LoopTimer!
@@ -169,7 +171,7 @@ final class SystemHosts {
         let reference = Reference(self)
         isReading = reader.read(on: loop) { reference.hosts?.didRead($0) }
         if !isReading { return loop.atEndOfTurn { [self] in complete() } }
-        if contents != nil { loop.arm(timer, after: reader.lifetime) }
+        if contents != nil { loop.arm(timer, after: HostsReader.patience) }
     }
 
     private func didRead(_ found: HostsFile) {

@@ -83,7 +83,7 @@ struct HostsFileTests {
         #expect(try look(hosts, on: loop) == ["192.0.2.2:0"])
     }
 
-    @Test("a slow file does not block the loop: names wait for its first contents, later no longer than these hold")
+    @Test("a slow file does not block the loop: names wait for its first contents, later a moment alone")
     func slow() throws {
         let folder = try TemporaryFolder()
         try folder.write("192.0.2.1 a.test", as: "hosts")
