@@ -148,7 +148,7 @@ package final class ProxyServer {
     private func startWorkers(_ configuration: Configuration) throws {
         let count = Self.workerCount(configuration, clock)
         let pseudonym = ViaField.makePseudonym()
-        for index in 0..<count {
+        for _ in 0..<count {
             let loop = try EventLoop(clock: clock)
             let worker = Worker(
                 loop: loop,
@@ -162,7 +162,12 @@ package final class ProxyServer {
             )
             for (socket, listener) in zip(sockets, configuration.listeners) { try worker.listen(socket, listener) }
             workers.append(worker)
-            if clock == .byHand { continue }
+        }
+        guard clock != .byHand else { return }
+        // Each worker may give connections to each other from its first turn on.
+        for worker in workers { worker.share(with: workers) }
+        for (index, worker) in workers.enumerated() {
+            let loop = worker.loop
             threads.append(try LoopThread(name: "worker \(index)") { loop.run() })
         }
     }
@@ -332,6 +337,9 @@ package final class ProxyServer {
 
     /// The number of open client connections.
     package var connections: Int { state.connections }
+
+    /// The number of open client connections of each worker.
+    package var connectionsByWorker: [Int] { workers.map(\.load.count) }
 
     /// Reports not ready, stops accepting, and lets current requests finish; `isDrained` becomes true in time.
     ///

@@ -31,6 +31,13 @@ final class Worker: @unchecked Sendable {
 
     /// Counters for the metrics.
     let counters = WorkerCounters()
+    /// The number of this worker's connections, those included that are on their way to it.
+    let load = WorkerLoad()
+    /// Smaller differences are not worth another thread's turn, and leave two clients of one origin on one worker, whose
+    /// connection to the origin they can share.
+    private static let worthwhileDifference = 2
+    /// All workers of the proxy, without this one. Set before the first of them runs.
+    private var others: [Worker] = []
     let authenticator: ClientAuthenticator
     private let server: ServerState
     private let observer: HandshakeObserver
@@ -84,25 +91,69 @@ final class Worker: @unchecked Sendable {
         listeners.append(listener)
     }
 
+    /// Lets this worker give connections to the others. Called before any of them runs.
+    func share(with workers: [Worker]) {
+        others = workers.filter { $0 !== self }
+    }
+
     /// The thread for file operations.
     var files: FileThread { server.files }
 
     // MARK: Connections
 
-    func adopt(_ descriptor: Int32, _ address: SocketAddress, _ listener: WorkerListener) {
-        let connection = ClientTransport(
-            descriptor: descriptor,
-            address: address,
-            listener: listener,
-            worker: self
-        )
+    /// Admits an accepted connection, and gives it to the worker that has the fewest.
+    ///
+    /// The kernel wakes the worker that began to wait last, so that of a few clients one worker would have most or all.
+    func didAccept(_ descriptor: Int32, _ address: SocketAddress, _ listener: WorkerListener) {
         guard !DescriptorReserve.holds(descriptor),
             server.admit(limit: generation.snapshot.configuration.limits.connections)
         else {
             counters.noteRefusedConnection()
-            connection.refuseForLimit()
+            ClientTransport(descriptor: descriptor, address: address, listener: listener, worker: self).refuseForLimit()
             return
         }
+        guard !isDraining, let other = lessLoadedWorker else {
+            load.add()
+            serve(AcceptedConnection(descriptor, address), listener)
+            return
+        }
+        // Counted at once: the other worker may begin its next turn only when many more were accepted here.
+        other.load.add()
+        let connection = AcceptedConnection(descriptor, address)
+        let index = listener.index
+        other.loop.submit { other.receive(connection, atListener: index) }
+    }
+
+    /// The worker with the fewest connections, if it has clearly fewer than this one.
+    private var lessLoadedWorker: Worker? {
+        var least = load.count - Self.worthwhileDifference
+        var found: Worker?
+        for other in others {
+            let count = other.load.count
+            guard count <= least else { continue }
+            least = count - 1
+            found = other
+        }
+        return found
+    }
+
+    /// Serves a connection that another worker has accepted and admitted.
+    private func receive(_ accepted: AcceptedConnection, atListener index: Int) {
+        guard !isStopped else {
+            load.remove()
+            server.release()
+            return
+        }
+        serve(accepted, listeners[index])
+    }
+
+    private func serve(_ accepted: AcceptedConnection, _ listener: WorkerListener) {
+        let connection = ClientTransport(
+            descriptor: accepted.take(),
+            address: accepted.address,
+            listener: listener,
+            worker: self
+        )
         counters.noteConnection()
         connection.slot = connections.count
         connections.append(connection)
@@ -118,6 +169,7 @@ final class Worker: @unchecked Sendable {
             connections[slot] = last
             last.slot = slot
         }
+        load.remove()
         server.release()
     }
 
@@ -275,6 +327,8 @@ final class Worker: @unchecked Sendable {
         // Each idle exchange holds the worker.
         idleExchanges = []
         listeners = []
+        // The workers hold each other.
+        others = []
         logBuffer?.flush()
         loop.stop()
     }

@@ -6,7 +6,7 @@ import SessionCore
 final class WorkerListener: EventHandler {
     let configuration: ListenerConfiguration
     /// The position of the listener in the configuration.
-    private let index: Int
+    let index: Int
     /// The listener's requirements for its clients.
     private(set) var security: ListenerSecurity
     private let socket: ListeningSocket
@@ -18,7 +18,7 @@ final class WorkerListener: EventHandler {
     private var retry: LoopTimer!
     private var isStopped = false
 
-    /// The number of connections accepted in one turn: a small number spreads a burst over the loops.
+    /// The number of connections accepted in one turn: more would delay the requests of others.
     private static let acceptsATurn = 16
 
     /// The result of routing a request.
@@ -80,7 +80,7 @@ final class WorkerListener: EventHandler {
         for _ in 0..<limit {
             switch socket.accept() {
             case .connection(let descriptor, let address):
-                worker.adopt(descriptor, address, self)
+                worker.didAccept(descriptor, address, self)
             case .wouldBlock:
                 return
             case .exhausted:

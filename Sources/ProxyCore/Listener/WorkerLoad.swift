@@ -1,0 +1,38 @@
+import Glibc
+import IOCore
+import Synchronization
+
+/// The number of a worker's client connections, which the other workers compare with their own.
+final class WorkerLoad: Sendable {
+    private let connections = Atomic<Int>(0)
+
+    var count: Int { connections.load(ordering: .relaxed) }
+
+    func add() { connections.wrappingAdd(1, ordering: .relaxed) }
+
+    func remove() { connections.wrappingSubtract(1, ordering: .relaxed) }
+}
+
+/// A descriptor on its way to the worker that serves it, closed if it does not get there.
+///
+/// `@unchecked Sendable` because one thread after the other has it: the one that accepted it, then the loop that it was
+/// submitted to, or the thread that drops the loop's submitted work.
+final class AcceptedConnection: @unchecked Sendable {
+    let address: SocketAddress
+    private var descriptor: Int32
+
+    init(_ descriptor: Int32, _ address: SocketAddress) {
+        self.descriptor = descriptor
+        self.address = address
+    }
+
+    deinit {
+        if descriptor >= 0 { close(descriptor) }
+    }
+
+    /// Gives the descriptor away.
+    func take() -> Int32 {
+        defer { descriptor = -1 }
+        return descriptor
+    }
+}

@@ -1,0 +1,97 @@
+import HTTPCore
+import IOCore
+import ServerTrust
+import TestSupport
+import Testing
+
+@testable import ProxyCore
+
+@Suite("Connections of several workers")
+struct WorkerLoadTests {
+    private static let question = "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+    private func server(workers: Int, connections: Int = 1000) throws -> ProxyServer {
+        var configuration = Configuration()
+        configuration.workers = workers
+        configuration.limits.connections = connections
+        configuration.log.tasks = .off
+        configuration.listeners = [
+            ListenerConfiguration(endpoint: .address(try AddressAndPort(parsing: "127.0.0.1:0"))),
+            ListenerConfiguration(endpoint: .address(try AddressAndPort(parsing: "127.0.0.1:0"))),
+        ]
+        let parts = PolicyParts(
+            configuration: configuration,
+            pinnedDomains: PinnedDomains(),
+            trustAnchors: TrustAnchors(certificates: [])
+        )
+        return try ProxyServer(snapshot: PolicySnapshot(parts, generation: 1))
+    }
+
+    private func port(of server: ProxyServer, listener: Int = 0) throws -> UInt16 {
+        try #require(AddressAndPort(server.listening[listener].address)).port
+    }
+
+    private func answered(_ client: TestClient) throws -> Bool {
+        try client.send(Self.question)
+        return try client.readResponse(to: "OPTIONS").status == 200
+    }
+
+    private func waitFor(_ count: Int, of server: ProxyServer) throws {
+        try Patience.poll(for: "\(count) connections") { server.connectionsByWorker.reduce(0, +) == count ? true : nil }
+    }
+
+    @Test("the connections of a few clients are spread over the workers, and all are served", arguments: [2, 3])
+    func areSpread(workers: Int) throws {
+        let server = try server(workers: workers)
+        defer { server.stop() }
+        var clients: [TestClient] = []
+        for number in 1...8 * workers {
+            let client = try TestClient(port: port(of: server, listener: number % 2))
+            clients.append(client)
+            #expect(try answered(client))
+        }
+        let counts = server.connectionsByWorker
+        #expect(counts.reduce(0, +) == 8 * workers)
+        #expect(counts.min()! >= 6, "\(counts)")
+        clients = []
+        try waitFor(0, of: server)
+        #expect(server.connectionsByWorker == Array(repeating: 0, count: workers))
+    }
+
+    @Test("a burst of connections is spread, too")
+    func burst() throws {
+        let server = try server(workers: 2)
+        defer { server.stop() }
+        // Connected before anything is read, so that one turn of a worker accepts many.
+        let clients = try (0..<64).map { _ in try TestClient(port: port(of: server)) }
+        for client in clients { #expect(try answered(client)) }
+        #expect(server.connectionsByWorker.min()! >= 30, "\(server.connectionsByWorker)")
+    }
+
+    @Test("the limit of connections is that of all workers together")
+    func limit() throws {
+        let server = try server(workers: 2, connections: 5)
+        defer { server.stop() }
+        let clients = try (0..<5).map { _ in try TestClient(port: port(of: server)) }
+        for client in clients { #expect(try answered(client)) }
+        let refused = try TestClient(port: port(of: server))
+        #expect(try refused.readResponse().status == 503)
+        #expect(server.connections == 5)
+        clients[0].close()
+        try Patience.poll(for: "a free place") { server.connections == 4 ? true : nil }
+        #expect(try answered(try TestClient(port: port(of: server))))
+    }
+
+    @Test("a stop ends the connections that are on their way to another worker")
+    func stop() throws {
+        for _ in 0..<20 {
+            let server = try server(workers: 2)
+            let clients = try (0..<40).map { _ in try TestClient(port: port(of: server)) }
+            server.drain()
+            try Patience.poll(for: "the end of all connections") { server.isDrained ? true : nil }
+            #expect(server.connectionsByWorker == [0, 0])
+            server.stop()
+            for client in clients { _ = try? client.readToEnd() }
+        }
+    }
+}
