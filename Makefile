@@ -58,6 +58,8 @@ help:
 	@echo 'make cache-simulation  a million steps of the cache beside a model of RFC 9111 (SIMULATION_SEED=1)'
 	@echo 'make bench        pinproxy beside nginx, HAProxy and Squid; make bench-peers installs those'
 	@echo 'make instructions  the instructions of a request by component, whatever else runs; CHECK=1: against their ceilings'
+	@echo 'make bench-flat   whether a request costs more with many hosts, pinned domains, clients or rules'
+	@echo 'make bench-workers  how two workers share the connections of a few clients'
 	@echo 'make soak         100,000 requests, good ones and faults of both sides, and what is left of them'
 	@echo 'make fault-load   three times 20,000 requests, a fifth of them faulty on either side'
 	@echo 'make reload-load  200 reloads under a load of every kind, half of them of broken files'

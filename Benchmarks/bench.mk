@@ -5,6 +5,8 @@
 # make bench-download  2 GB through a download task, with a restart of the process in the middle
 # make bench-session the session core beside libcurl alone and URLSession; SESSION_ARGS="--rounds 5"
 # make bench-connections  h2load, wrk and a client of our own at 1,000 connections: no error, none starves
+# make bench-workers  how two workers share 8, 16 and 32 clients, in 20 runs of each; nginx beside
+# make bench-flat   whether a request's cost depends on hosts, pinned domains, clients, rules; BENCH_ARGS="--only hosts"
 # make soak         100,000 requests, good ones and faults of both sides; nothing is left of them (SOAK_REQUESTS=10000)
 # make fault-load   three times 20,000 requests, a fifth of the exchanges faulty on either side, each time with a new proxy
 # make reload-load  200 reloads under a load of every kind, half of them of broken files; no request may notice
@@ -29,7 +31,7 @@ BENCH_SWIFT ?= swift
 
 SOAK_REQUESTS ?= 100000
 
-.PHONY: bench bench-cache bench-cache-start bench-connections bench-download bench-pins bench-policy bench-session bench-peers fault-load instructions reload-load soak slowhttptest verify-load
+.PHONY: bench bench-cache bench-cache-start bench-connections bench-download bench-pins bench-policy bench-session bench-peers bench-flat bench-workers fault-load instructions reload-load soak slowhttptest verify-load
 
 bench:
 	$(BENCH_BUILD)
@@ -42,6 +44,14 @@ instructions:
 bench-connections:
 	$(BENCH_BUILD)
 	$(BENCH_PYTHON) $(BENCH_FOLDER)connections.py $(BENCH_ARGS)
+
+bench-flat:
+	$(BENCH_BUILD)
+	$(BENCH_PYTHON) $(BENCH_FOLDER)flat.py $(BENCH_ARGS)
+
+bench-workers:
+	$(BENCH_BUILD)
+	$(BENCH_PYTHON) $(BENCH_FOLDER)workers.py $(BENCH_ARGS)
 
 bench-pins:
 	$(BENCH_BUILD)

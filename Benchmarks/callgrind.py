@@ -1,7 +1,7 @@
 """Counts what a server does for a request with valgrind's callgrind: the count does not depend on other load.
 
-A run with N requests and a run with 3N requests differ by 2N requests and by nothing else: start and end, the first
-handshakes and the first allocations cancel out. Kernel time is not seen. System calls are counted by strace in two
+Of one process, the counts of 3N requests and those of N requests differ by 2N requests and by nothing else: first
+connections, first allocations and timers cancel out. Kernel time is not seen. System calls are counted by strace, in two
 runs of their own, since under valgrind each look at the clock is one.
 """
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Callable
 
 from peers import Peer, Setup
-from processes import BenchError
+from processes import BenchError, process_tree
 
 COMPONENTS = ("own code", "Swift runtime", "TLS", "libc", "mimalloc", "other")
 # Generic code of Swift's library is specialised into the modules that use it ($ss…, $sS…); methods that a module of ours
@@ -141,43 +141,65 @@ def stripped(binary: str, folder: Path) -> str:
     return str(copy)
 
 
-def count_run(peer: Peer, folder: Path, setup: Setup, load: Callable[[Peer], None], by_strace: bool) -> Counts:
-    """Starts the peer under callgrind or strace, loads it, ends it, and reads the counts of all of its processes."""
-    output = folder.with_name(folder.name + "-counts")
-    output.mkdir()
-    output.chmod(0o777)
-    # Under callgrind each process of a server has an output of its own (%p).
-    wrapper = ("strace", "-f", "-c", "-o", f"{output}/strace") if by_strace else (
-        "valgrind", "--tool=callgrind", "--quiet", "--trace-children=yes",
-        f"--callgrind-out-file={output}/callgrind.%p")
+def count_instructions(peer: Peer, folder: Path, setup: Setup, load: Callable[[Peer, int], None],
+                       requests: int) -> Counts:
+    """Starts the peer under callgrind, loads it three times, ends it. The first load is a short one, and not counted."""
+    output = _output(folder)
+    # Each process of a server has an output of its own (%p), and a pipe that vgdb finds it by.
+    wrapper = ("valgrind", "--tool=callgrind", "--quiet", "--trace-children=yes", f"--vgdb-prefix={output}/vgdb",
+               f"--callgrind-out-file={output}/counts.%p")
     try:
         peer.start(folder, replace(setup, wrapper=wrapper))
+        load(peer, max(1, requests // 10))
+        processes = process_tree(peer.running.process.pid)
+        _command("zero", processes, output)
+        load(peer, requests)
+        _command("dump", processes, output)
+        load(peer, 3 * requests)
+        _command("dump", processes, output)
+        peer.running.check_alive()
+    finally:
+        peer.stop(120)
+    total = Counts(0, {}, {})
+    for process in processes:
+        total += read_profile(output / f"counts.{process}.2") - read_profile(output / f"counts.{process}.1")
+    return total / (2 * requests)
+
+
+def _command(command: str, processes: list[int], output: Path) -> None:
+    for process in processes:
+        done = subprocess.run(["vgdb", f"--vgdb-prefix={output}/vgdb", f"--pid={process}", "--wait=10", command],
+                              capture_output=True, text=True, timeout=120)
+        if done.returncode:
+            raise BenchError(f"vgdb {command} failed (it needs ptrace):\n{done.stderr}")
+
+
+def count_system_calls(peer: Peer, folder: Path, setup: Setup, load: Callable[[Peer], None]) -> Counts:
+    output = _output(folder)
+    try:
+        peer.start(folder, replace(setup, wrapper=("strace", "-f", "-c", "-o", f"{output}/calls")))
         load(peer)
         peer.running.check_alive()
     finally:
         peer.stop(120)
-    files = list(output.iterdir())
-    if not files:
-        raise BenchError(f"{peer.name} left no counts. The end of its log:\n{(folder / 'error.log').read_text()[-2000:]}")
-    total = Counts(0, {}, {})
-    for path in files:
-        total += read_system_calls(path) if by_strace else read_profile(path)
-    return total
+    return read_system_calls(output / "calls")
+
+
+def _output(folder: Path) -> Path:
+    output = folder.with_name(folder.name + "-counts")
+    output.mkdir()
+    output.chmod(0o777)
+    return output
 
 
 def per_request(make_peer: Callable[[], Peer], folder: Path, setup: Setup, load: Callable[[Peer, int], None],
                 requests: int, pool: ThreadPoolExecutor, counts_system_calls: bool = True) -> Callable[[], Counts]:
     """Begins the runs; the result waits for them and says what one request costs."""
-    def begin(by_strace: bool, count: int) -> Future:
-        own = folder.with_name(f"{folder.name}-{'strace' if by_strace else 'callgrind'}-{count}")
-        return pool.submit(lambda: count_run(make_peer(), own, setup, lambda peer: load(peer, count), by_strace))
+    def calls(count: int) -> Future:
+        own = folder.with_name(f"{folder.name}-{count}")
+        return pool.submit(lambda: count_system_calls(make_peer(), own, setup, lambda peer: load(peer, count)))
 
-    runs = [(begin(by_strace, requests), begin(by_strace, 3 * requests))
-            for by_strace in (False, True) if counts_system_calls or not by_strace]
-
-    def result() -> Counts:
-        total = Counts(0, {}, {})
-        for few, many in runs:
-            total += (many.result() - few.result()) / (2 * requests)
-        return total
-    return result
+    instructions = pool.submit(lambda: count_instructions(make_peer(), folder, setup, load, requests))
+    few, many = (calls(requests), calls(3 * requests)) if counts_system_calls else (None, None)
+    return lambda: instructions.result() + (
+        (many.result() - few.result()) / (2 * requests) if few and many else Counts(0, {}, {}))

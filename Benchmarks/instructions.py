@@ -102,7 +102,7 @@ def _chosen(text: str, allowed: dict) -> list[str]:
 
 
 def require_tools(rows: list[str], is_check: bool) -> None:
-    needed = ["valgrind", "strip", "openssl"] + ([] if is_check else ["strace"]) + (["h2load"] if "h2c" in rows else [])
+    needed = ["valgrind", "vgdb", "strip", "openssl"] + ([] if is_check else ["strace"]) + (["h2load"] if "h2c" in rows else [])
     missing = [tool for tool in needed if shutil.which(tool) is None]
     if PEERS["nginx"].find() is None:
         missing.append("nginx (it is the origin, too)")

@@ -17,6 +17,8 @@ OTHER_HOST = "other.bench.test"
 # A server that takes HTTP/2, too; and one whose certificate does not have its name.
 H2_HOST = "h2.bench.test"
 MISNAMED_HOST = "misnamed.bench.test"
+# Any number of hosts below this one.
+MANY_HOSTS = "many.test"
 # Servers of others for files, over HTTP/2.
 FILE_HOSTS = ("nginx.bench.test", "nghttpd.bench.test")
 SIZES = {"1k": 1024, "100k": 100 * 1024, "1g": 1024 ** 3}
@@ -101,7 +103,7 @@ class Certificates:
                  "-addext", "keyUsage=critical,keyCertSign,cRLSign")
         _openssl("req", *new_key, "-keyout", str(folder / "leaf.key"), "-out", str(request),
                  "-subj", f"/CN={KEPT_HOST}")
-        names = (KEPT_HOST, CLOSING_HOST, OTHER_HOST, H2_HOST, *FILE_HOSTS)
+        names = (KEPT_HOST, CLOSING_HOST, OTHER_HOST, H2_HOST, f"*.{MANY_HOSTS}", *FILE_HOSTS)
         extensions.write_text(
             f"subjectAltName={','.join(f'DNS:{name}' for name in names)}\nbasicConstraints=critical,CA:FALSE\n"
             "keyUsage=critical,digitalSignature\nextendedKeyUsage=serverAuth\n"
