@@ -122,7 +122,7 @@ struct ProxyTunnelTests {
             for _ in 0..<2 {
                 let delegate = RecordingDelegate()
                 // The response is paused now and then, so that bytes stay in OpenSSL's hands.
-                delegate.onData = { _ in delegate.dataCalls % 3 == 0 ? .pause : .proceed }
+                delegate.onData = { [unowned delegate] _ in delegate.dataCalls % 3 == 0 ? .pause : .proceed }
                 let task = try session.start(delegate, endpoint, .post, bodyLength: .bytes(count))
                 task.send(body.span)
                 task.finishSending()

@@ -24,7 +24,7 @@ final class ProxyProperties {
         self.isAlone = isAlone
         folder = try TemporaryFolder()
         let pki = try TestPKI()
-        let names = ["tls.test", "h2.test", "wrong.test", "follow.test", "gateway.test"]
+        let names = ["tls.test", "h2.test", "wrong.test", "follow.test", "gateway.test", "127.0.0.1"]
         let builder = CertificateBuilder.server(hosts: names, validity: TestPKI.validity)
         let right = try pki.server(builder)
         origin = try FuzzOrigin(right: right, wrong: try pki.server(builder))
@@ -73,6 +73,8 @@ struct FuzzConfiguration {
         case otherPins
         case upstreamProxy
         case narrowLimits
+        /// An HTTPS proxy: the origin with TLS, as the proxy that takes CONNECT.
+        case secureProxy
     }
 
     let pki: TestPKI
@@ -120,6 +122,10 @@ struct FuzzConfiguration {
         if [.hooks, .cacheAndHooks].contains(variant) { settings.members["defaults"] = try hooks }
         if variant == .upstreamProxy {
             settings.members["upstreamProxy"] = "http://u:p@127.0.0.1:\(origin.port(.plain))"
+        }
+        if variant == .secureProxy {
+            settings.members["upstreamProxy"] = "https://u:p@127.0.0.1:\(origin.port(.tls))"
+            settings.pin("127.0.0.1", to: pin, with: ["ports": [Int(origin.port(.tls))]])
         }
         if variant == .narrowLimits {
             settings.members["limits"] = [
