@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import time
 from collections import defaultdict
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -142,17 +143,20 @@ def stripped(binary: str, folder: Path) -> str:
 
 
 def count_instructions(peer: Peer, folder: Path, setup: Setup, load: Callable[[Peer, int], None],
-                       requests: int) -> Counts:
-    """Starts the peer under callgrind, loads it three times, ends it. The first load is a short one, and not counted."""
+                       requests: int, warm_up: Callable[[Peer], None] | None) -> Counts:
+    """Starts the peer under callgrind, warms it up with a short load unless there is another way, counts two loads."""
     output = _output(folder)
     # Each process of a server has an output of its own (%p), and a pipe that vgdb finds it by.
-    wrapper = ("valgrind", "--tool=callgrind", "--quiet", "--trace-children=yes", f"--vgdb-prefix={output}/vgdb",
-               f"--callgrind-out-file={output}/counts.%p")
+    wrapper = ("valgrind", "--tool=callgrind", "--quiet", "--trace-children=yes", "--instr-atstart=no",
+               f"--vgdb-prefix={output}/vgdb", f"--callgrind-out-file={output}/counts.%p")
     try:
         peer.start(folder, replace(setup, wrapper=wrapper))
-        load(peer, max(1, requests // 10))
+        # Without counting everything is several times as fast.
+        warm_up(peer) if warm_up else load(peer, max(1, requests // 10))
+        # What is summed up a second after a handshake is over then.
+        time.sleep(3 if warm_up else 0)
         processes = process_tree(peer.running.process.pid)
-        _command("zero", processes, output)
+        _command("instrumentation on", processes, output)
         load(peer, requests)
         _command("dump", processes, output)
         load(peer, 3 * requests)
@@ -168,7 +172,7 @@ def count_instructions(peer: Peer, folder: Path, setup: Setup, load: Callable[[P
 
 def _command(command: str, processes: list[int], output: Path) -> None:
     for process in processes:
-        done = subprocess.run(["vgdb", f"--vgdb-prefix={output}/vgdb", f"--pid={process}", "--wait=10", command],
+        done = subprocess.run(["vgdb", f"--vgdb-prefix={output}/vgdb", f"--pid={process}", "--wait=10", *command.split()],
                               capture_output=True, text=True, timeout=120)
         if done.returncode:
             raise BenchError(f"vgdb {command} failed (it needs ptrace):\n{done.stderr}")
@@ -193,13 +197,14 @@ def _output(folder: Path) -> Path:
 
 
 def per_request(make_peer: Callable[[], Peer], folder: Path, setup: Setup, load: Callable[[Peer, int], None],
-                requests: int, pool: ThreadPoolExecutor, counts_system_calls: bool = True) -> Callable[[], Counts]:
+                requests: int, pool: ThreadPoolExecutor, counts_system_calls: bool = True,
+                warm_up: Callable[[Peer], None] | None = None) -> Callable[[], Counts]:
     """Begins the runs; the result waits for them and says what one request costs."""
     def calls(count: int) -> Future:
         own = folder.with_name(f"{folder.name}-{count}")
         return pool.submit(lambda: count_system_calls(make_peer(), own, setup, lambda peer: load(peer, count)))
 
-    instructions = pool.submit(lambda: count_instructions(make_peer(), folder, setup, load, requests))
+    instructions = pool.submit(lambda: count_instructions(make_peer(), folder, setup, load, requests, warm_up))
     few, many = (calls(requests), calls(3 * requests)) if counts_system_calls else (None, None)
     return lambda: instructions.result() + (
         (many.result() - few.result()) / (2 * requests) if few and many else Counts(0, {}, {}))

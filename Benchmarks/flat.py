@@ -6,17 +6,20 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import multiprocessing
 import os
 import shutil
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from typing import Callable
 
@@ -26,15 +29,19 @@ from callgrind import Counts
 from clients import Connection, Keeper
 from instructions import demangled
 from origin import CLOSING_HOST, KEPT_HOST, MANY_HOSTS, Origin
-from peers import PEERS, Peer, Pinproxy, Setup, pins
+from peers import PEERS, Peer, Pinproxy, Setup, announced_ports, pins
 from processes import BenchError, progress, raise_descriptor_limit
 from workloads import many_clients
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 # What a table may differ by and still be called flat.
 TOLERANCE = 0.05
-# So many hosts are asked in turn: each has a kept connection to the origin, whose handshake takes its time under valgrind.
-ASKED_HOSTS = 250
+# So many hosts are asked in turn: each has a kept connection to the origin.
+ASKED_HOSTS = 1000
+# Prime to the numbers of hosts.
+STEP = 7919
+# A second.
+DISTURBANCES = 20
 
 
 @dataclass
@@ -45,6 +52,7 @@ class Case:
     setup: Setup
     load: Callable[[Peer, int], None]
     requests: int
+    warm_up: Callable[[Peer], None] | None = None
 
 
 # Hosts and pinned domains.
@@ -53,48 +61,41 @@ def host(number: int) -> str:
     return f"h{number}.{MANY_HOSTS}"
 
 
-def ask_hosts(peer: Peer, requests: int, hosts: int) -> None:
-    """Once each host, then so many requests over all of them in turn, as the hosts are spread over the whole table."""
+def ask_hosts(peer: Peer, requests: int, hosts: int, most: int) -> None:
+    """So many requests over at most `most` hosts in turn, which are spread over the whole table."""
     connection = Connection(peer, KEPT_HOST)
-    step = 7919
-    names = [host(number * step % hosts) for number in range(min(hosts, ASKED_HOSTS))]
-    heads = [f"GET http://{name}/1k HTTP/1.1\r\nHost: {name}\r\nUser-Agent: bench\r\n\r\n".encode() for name in names]
-    for head in heads:
-        connection.exchange(head)
-    for head in itertools.islice(itertools.cycle(heads), requests):
-        connection.exchange(head)
+    asked = min(hosts, most)
+    for number in range(requests):
+        name = host(number % asked * STEP % hosts)
+        connection.exchange(f"GET http://{name}/1k HTTP/1.1\r\nHost: {name}\r\nUser-Agent: bench\r\n\r\n".encode())
     connection.close()
+
+
+def host_case(hosts: int, most: int, setup: Setup) -> Case:
+    """Every host that is counted was asked before."""
+    def load(peer: Peer, requests: int) -> None:
+        ask_hosts(peer, requests, hosts, most)
+    return Case(hosts, setup, load, 2 * ASKED_HOSTS, lambda peer: load(peer, min(hosts, most)))
 
 
 def host_cases(origin: Origin) -> list[Case]:
     target = {"upgrade": True, "resolve": f"127.0.0.1:{origin.ports[KEPT_HOST]}"}
-    return [Case(count, Setup(settings={"hosts": {host(number): target for number in range(count)}}),
-                 lambda peer, requests, count=count: ask_hosts(peer, requests, count), 1000)
+    return [host_case(count, ASKED_HOSTS, Setup(settings={"hosts": {host(number): target for number in range(count)}}))
             for count in (10, 1_000, 100_000)]
 
 
 def visited_cases(origin: Origin) -> list[Case]:
-    """Stored responses of plain hosts: no connection, so that more hosts can be asked than the system has descriptors."""
-    target = {"includeSubdomains": True, "resolve": f"127.0.0.1:{origin.ports[KEPT_HOST]}"}
-
-    def load(peer: Peer, requests: int, hosts: int) -> None:
-        connection = Connection(peer, KEPT_HOST)
-        heads = [f"GET http://{host(number)}/1k HTTP/1.1\r\nHost: {host(number)}\r\n\r\n".encode() for number in range(hosts)]
-        for head in itertools.islice(itertools.cycle(heads), hosts + requests):
-            connection.exchange(head)
-        connection.close()
-    # The requests go to TLS, since the origin has nothing else: each host costs a handshake before its first response.
-    return [Case(count, Setup(caches=True, settings={"hosts": {MANY_HOSTS: target | {"upgrade": True}}}),
-                 lambda peer, requests, count=count: load(peer, requests, count), 2000) for count in (10, 1_000)]
+    """Stored responses of hosts without TLS: no connections, so that more hosts can be asked than there are descriptors."""
+    target = {"includeSubdomains": True, "resolve": f"127.0.0.1:{origin.plain_port}"}
+    settings = {"hosts": {MANY_HOSTS: target}, "cache": {"memory": "1GB"}}
+    return [host_case(count, count, Setup(caches=True, settings=settings)) for count in (10, 1_000, 100_000)]
 
 
 def pin_cases(origin: Origin) -> list[Case]:
     target = {"upgrade": True, "includeSubdomains": True, "resolve": f"127.0.0.1:{origin.ports[KEPT_HOST]}"}
     pinned = pins(origin.certificates)
-    return [Case(count, Setup(settings={"hosts": {MANY_HOSTS: target}, "pinnedDomains": {
-        host(number): pinned for number in range(count)}}),
-                 lambda peer, requests, count=count: ask_hosts(peer, requests, count), 1000)
-            for count in (10, 1_000, 10_000)]
+    return [host_case(count, ASKED_HOSTS, Setup(settings={"hosts": {MANY_HOSTS: target}, "pinnedDomains": {
+        host(number): pinned for number in range(count)}})) for count in (10, 1_000, 10_000)]
 
 
 # Clients.
@@ -160,7 +161,7 @@ def cache_rules(count: int) -> dict:
 
 TABLES: dict[str, tuple[str, Callable[[Origin], list[Case]]]] = {
     "hosts": (f"hosts in the configuration, up to {ASKED_HOSTS:,} of them asked in turn: 1 KB, miss", host_cases),
-    "visited": ("hosts asked in turn, no entry of their own: 1 KB, stored", visited_cases),
+    "visited": ("hosts asked in turn, without entries of their own: 1 KB, stored", visited_cases),
     "pins": (f"pinned domains, up to {ASKED_HOSTS:,} of them asked in turn: 1 KB, miss", pin_cases),
     "clients": ("clients with a connection each, asking in turn: 1 KB, miss", lambda _: client_cases("/1k", False)),
     "clients-hit": ("clients with a connection each, asking in turn: 1 KB, stored", lambda _: client_cases("/1k", True)),
@@ -187,7 +188,7 @@ def measure_table(name: str, origin: Origin, binary: str, folder: Path, pool: Th
     title, make = TABLES[name]
     waiting = [(case, callgrind.per_request(
         lambda: ManyPinned(binary, origin, origin.certificates.ca), folder / f"{name}-{case.size}", case.setup, case.load,
-        case.requests, pool, counts_system_calls=False)) for case in make(origin)]
+        case.requests, pool, counts_system_calls=False, warm_up=case.warm_up)) for case in make(origin)]
 
     def finish() -> bool:
         measured = [(case, result()) for case, result in waiting]
@@ -198,8 +199,8 @@ def measure_table(name: str, origin: Origin, binary: str, folder: Path, pool: Th
         most = max((counts for _, counts in measured), key=lambda counts: counts.instructions)
         is_flat = most.instructions <= first * (1 + TOLERANCE)
         if not is_flat or functions:
-            print("  flat" if is_flat else "  NOT FLAT. The functions that differ most between the first line and the worst:")
-            print(_differences(most - measured[0][1], functions or 12))
+            print("  flat" if is_flat else "  NOT FLAT. The functions that differ most between the first line and the last:")
+            print(_differences(measured[-1][1] - measured[0][1], functions or 12))
         sys.stdout.flush()
         return is_flat
     return finish
@@ -213,11 +214,6 @@ def _differences(difference: Counts, count: int) -> str:
 
 
 # What one client's work does to the times of others.
-
-def _repeat(end: threading.Event, action: Callable[[], None]) -> None:
-    while not end.is_set():
-        action()
-
 
 def _openssl_request(folder: Path, bits: int) -> None:
     subprocess.run(["openssl", "req", "-x509", "-newkey", f"rsa:{bits}", "-nodes", "-days", "2", "-subj", "/CN=bench.test",
@@ -240,20 +236,18 @@ class Disturbed(Pinproxy):
             {"address": "127.0.0.1:0", "authentication": {"basic": {"file": "users"}}}]
         path.write_text(json.dumps(value))
 
-    def port(self, listener: int) -> int:
-        from peers import announced_ports
-        return announced_ports(self.running, 3, 15)[listener]
+    def listener_ports(self) -> list[int]:
+        return announced_ports(self.running, 3, 15)
 
 
 def disturbances(peer: Disturbed) -> dict[str, Callable[[], None] | None]:
-    import socket
-    import ssl
+    _, tls_port, password_port = peer.listener_ports()
     trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     trusting.check_hostname = False
     trusting.verify_mode = ssl.CERT_NONE
 
     def client_handshake() -> None:
-        with socket.create_connection(("127.0.0.1", peer.port(1)), timeout=30) as plain:
+        with socket.create_connection(("127.0.0.1", tls_port), timeout=30) as plain:
             trusting.wrap_socket(plain).close()
 
     def origin_handshake() -> None:
@@ -267,7 +261,7 @@ def disturbances(peer: Disturbed) -> dict[str, Callable[[], None] | None]:
         connection.close()
 
     def password() -> None:
-        with socket.create_connection(("127.0.0.1", peer.port(2)), timeout=60) as client:
+        with socket.create_connection(("127.0.0.1", password_port), timeout=60) as client:
             client.sendall(f"GET {peer.target(KEPT_HOST, '/1k')} HTTP/1.1\r\nHost: {KEPT_HOST}\r\n"
                            "Proxy-Authorization: Basic YmVuY2g6d3Jvbmc=\r\nConnection: close\r\n\r\n".encode())
             while client.recv(65536):
@@ -277,37 +271,39 @@ def disturbances(peer: Disturbed) -> dict[str, Callable[[], None] | None]:
             "wrong passwords (bcrypt, cost 10)": password}
 
 
+def _disturb(action: Callable[[], None], a_second: int, count: Synchronized) -> None:
+    # The harness's own handler would stop the servers.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    next_time = time.monotonic()
+    while True:
+        action()
+        count.value += 1
+        next_time = max(next_time + 1 / a_second, time.monotonic())
+        time.sleep(max(0, next_time - time.monotonic()))
+
+
 def measure_times(origin: Origin, binary: str, folder: Path, rate: int, seconds: int) -> None:
-    print(f"\n1 KB, miss, {rate} requests a second of one client, while another one does what the first column says, one "
-          "after the other without a pause: milliseconds from the intended start\n"
-          f"  {'':<40}{'p50':>8}{'p99':>8}{'times':>8}")
+    print(f"\n1 KB, miss, {rate} requests a second, while one other client does {DISTURBANCES} times a second what the first "
+          "column says: milliseconds from the intended start")
+    print(f"  {'':<40}{'p50':>8}{'p99':>8}{'most':>8}{'times':>8}")
     peer = Disturbed(binary, origin, origin.certificates.ca)
     try:
         peer.start(folder / "times", Setup())
         for name, action in disturbances(peer).items():
-            end = threading.Event()
-            errors: list[BaseException] = []
-            count = [0]
-
-            def run() -> None:
-                try:
-                    while not end.is_set():
-                        action()
-                        count[0] += 1
-                except BaseException as error:
-                    errors.append(error)
-            thread = threading.Thread(target=run) if action else None
-            if thread:
-                thread.start()
+            count = multiprocessing.Value("l", 0)
+            # A process of its own, so that its work does not delay the clients that are measured.
+            other = multiprocessing.Process(target=_disturb, args=(action, DISTURBANCES, count), daemon=True) if action else None
+            if other:
+                other.start()
             try:
-                load = fixed_rate.drive(peer, KEPT_HOST, "/1k", rate, seconds, 8)
+                load = fixed_rate.drive(peer, KEPT_HOST, "/1k", rate, seconds)
+                if other and not other.is_alive():
+                    raise BenchError(f"the client of {name} has failed")
             finally:
-                end.set()
-                if thread:
-                    thread.join()
-            if errors:
-                raise errors[0]
-            print(f"  {name:<40}{load.p50:>8.2f}{load.p99:>8.2f}{count[0] if action else '':>8}", flush=True)
+                if other:
+                    other.terminate()
+                    other.join()
+            print(f"  {name:<40}{load.p50:>8.2f}{load.p99:>8.2f}{load.most:>8.2f}{count.value if other else '':>8}", flush=True)
     finally:
         peer.stop()
 
@@ -323,7 +319,7 @@ def options() -> argparse.Namespace:
                         help=f"these, separated by commas: {', '.join(TABLES)}, times")
     parser.add_argument("--functions", metavar="COUNT", type=int, default=0,
                         help="prints the functions that differ most, of flat tables too")
-    parser.add_argument("--rate", type=int, default=300, help="requests a second of the table times")
+    parser.add_argument("--rate", type=int, default=200, help="requests a second of the table times")
     parser.add_argument("--seconds", type=int, default=10, help="of each line of the table times")
     parser.add_argument("--binary", type=Path, default=REPOSITORY / ".build" / "release" / "pinproxy")
     return parser.parse_args()

@@ -35,6 +35,7 @@ http {{
     access_log off;
     sendfile on;
     tcp_nopush on;
+    large_client_header_buffers 4 64k;
     default_type application/octet-stream;
     client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
     uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
@@ -55,6 +56,10 @@ http {{
         keepalive_requests 1000000000;
         root {folder}/files;
         location = /probe {{ return 200 "{probe}"; }}
+    }}
+    server {{
+        listen 127.0.0.1:{plain_port} backlog=4096;
+        root {folder}/files;
     }}
     server {{
         listen 127.0.0.1:{h2_port} ssl http2 backlog=4096;
@@ -127,12 +132,15 @@ class Origin:
                 file.truncate(size) if size > 1 << 20 else file.write(os.urandom(size))
         self.certificates = Certificates(folder / "certificates")
         self.ports = {host: free_port() for host in (KEPT_HOST, CLOSING_HOST, H2_HOST, MISNAMED_HOST)}
+        self.plain_port = free_port()
+        """without TLS, under any name"""
         configuration = folder / "nginx.conf"
         configuration.write_text(CONFIGURATION.format(
             user="user root;" if os.geteuid() == 0 else "", folder=folder, certificates=self.certificates.folder,
             kept_port=self.ports[KEPT_HOST], kept_host=KEPT_HOST, closing_port=self.ports[CLOSING_HOST],
             closing_host=CLOSING_HOST, h2_port=self.ports[H2_HOST], h2_host=H2_HOST,
-            misnamed_port=self.ports[MISNAMED_HOST], misnamed_host=MISNAMED_HOST, probe=PROBE))
+            misnamed_port=self.ports[MISNAMED_HOST], misnamed_host=MISNAMED_HOST,
+            plain_port=self.plain_port, probe=PROBE))
         self.server = Server("the origin (nginx)", [nginx, "-e", str(folder / "error.log"), "-c", str(configuration)],
                              folder / "error.log")
 

@@ -365,7 +365,7 @@ class Pinproxy(Peer):
         except BaseException:
             server.stop()
             raise
-        self.ports = dict(zip(self.ports, ports if is_gateway else ports * len(self.ports)))
+        self.ports = dict(zip(self.ports, ports if is_gateway else ports[:1] * len(self.ports)))
         return server
 
     def write(self, folder: Path, setup: Setup) -> None:

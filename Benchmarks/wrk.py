@@ -34,6 +34,7 @@ class Load:
     p50: float
     """milliseconds"""
     p99: float
+    most: float = 0.0
 
 
 def drive(folder: Path, port: int, host: str, target: str, seconds: int,
