@@ -263,6 +263,31 @@ struct ProxyTunnelTests {
         #expect(origin.connections.count == 3)
     }
 
+    @Test("behind the last day of the proxy's pin set neither a new connection nor a kept one is used")
+    func expiry() throws {
+        let origin = try Self.answering()
+        let proxy = try HTTPSProxy(Self.identity, to: origin.port)
+        var pins = SecurityPolicy.Configuration()
+        pins.pinningMode = .publicKey
+        pins.pins = [Pin(Self.identity.pin), Pin(.unrelated(1))]
+        pins.expiration = CalendarDate("2097-12-31")
+        for scheme in [Endpoint.Scheme.https, .http] {
+            let endpoint = try Self.endpoint(proxy: proxy.port, scheme: scheme, proxyPolicy: SecurityPolicy(pins))
+            // OpenSSL's handshake has the system's clock, and accepts the proxy; the loop's clock is moved by hand.
+            let session = try TestSession(clock: .byHand)
+            session.loop.setWallClock(4_000_000_000_000_000)
+            if scheme == .https { #expect(try session.get(endpoint).text == "/ 0") }
+            let before = proxy.connections.map(\.applicationBytes)
+            session.loop.setWallClock(4_045_000_000_000_000)
+            let error = try session.get(endpoint).error
+            #expect(error?.code == .proxyUntrusted, "\(String(describing: error))")
+            try session.run(until: "the end of the connections") { proxy.connections.allSatisfy(\.isClosed) }
+            #expect(proxy.connections.map(\.applicationBytes).dropFirst(before.count).allSatisfy { $0 == 0 })
+            #expect(proxy.connections.count == before.count + 1)
+        }
+        #expect(origin.requests.count == 1)
+    }
+
     @Test("an HTTP/2 connection takes no request when the proxy's verdict does not hold for it any more")
     func sharedAge() throws {
         let nginx = try NginxOrigin(Self.server, http2: true)
@@ -468,6 +493,9 @@ struct ProxyTunnelTests {
             let first = Gate()
             let sent = Gate()
             let isAwaited = Monitor(false)
+            let seen = Monitor<[UInt8]>([])
+            // The number of bytes before the excess, which has gone out when the relay begins its next round.
+            let known = Monitor(Int.max)
             let origin = try ScriptedOrigin(Self.server) { connection in
                 var count = 0
                 while let request = try connection.readRequest() {
@@ -476,14 +504,14 @@ struct ProxyTunnelTests {
                     guard kind == "origin's bytes", connection.number == 0, count == 1 else { continue }
                     try first.pass()
                     try connection.write("excess")
-                    sent.open()
                 }
             }
             let proxy = try HTTPSProxy(Self.identity) { connection in
                 try connection.write(HTTPSProxy.opened)
                 let socket = try TestSocket.connect(port: origin.port)
                 defer { close(socket) }
-                connection.relay(with: socket) { tls in
+                connection.relay(with: socket, seen: seen) { tls in
+                    if seen.with({ $0.count }) > known.with({ $0 }) { sent.open() }
                     guard isAwaited.with({ $0.exchange(with: false) }) else { return }
                     switch kind {
                     case "ticket": SSL_new_session_ticket(tls)
@@ -497,7 +525,12 @@ struct ProxyTunnelTests {
             let session = try TestSession()
             let endpoint = try Self.endpoint(proxy: proxy.port)
             #expect(try session.get(endpoint, target: "/1").text == "/1")
-            isAwaited.with { $0 = kind != "origin's bytes" }
+            if kind == "origin's bytes" {
+                let count = seen.with { $0.count }
+                known.with { $0 = count }
+            } else {
+                isAwaited.with { $0 = true }
+            }
             first.open()
             try sent.pass()
             let isReused = ["ticket", "key update"].contains(kind)

@@ -13,8 +13,8 @@ final class TestSession {
     let loop: EventLoop
     let manager: LoopSession
 
-    init(_ configuration: SessionConfiguration = SessionConfiguration()) throws {
-        loop = try EventLoop()
+    init(_ configuration: SessionConfiguration = SessionConfiguration(), clock: LoopClock = .system) throws {
+        loop = try EventLoop(clock: clock)
         manager = try LoopSession(loop: loop, configuration: configuration)
     }
 
