@@ -170,6 +170,29 @@ struct NameLookupTests {
         }
     }
 
+    @Test("a late response for one domain of the search list is none for the next")
+    func lateResponse() async {
+        await #expect(processExitsWith: .success) {
+            setenv("LOCALDOMAIN", "one.test two.test", 1)
+            let tests = NameLookupTests()
+            let origin = try tests.origin()
+            let server = try NameServer { name, _ in
+                name == "api.one.test"
+                    ? .noSuchNameAndLateLoopback : .addressAndSilence(NameLookupTests.loopback, lifetime: 60)
+            }
+            let session = try tests.session(server)
+            let dialled = Monitor<[SocketAddress]>([])
+            let place = try tests.endpoint("api", port: origin.port) { address in
+                dialled.with { $0.append(address) }
+                return nil
+            }
+            let delegate = try session.get(place)
+            #expect(delegate.text == "ok", "\(String(describing: delegate.error))")
+            #expect(server.questions == ["api.one.test", "api.two.test"])
+            #expect(dialled.with { $0.map(\.family) } == [.ipv4])
+        }
+    }
+
     @Test("with a silent first name server 300 new names, 100 at a time, are found by the second one")
     func silentServer() throws {
         let origin = try origin()

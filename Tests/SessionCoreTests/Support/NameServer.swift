@@ -16,6 +16,8 @@ final class NameServer: Sendable {
         case noSuchName
         /// For A; AAAA gets no response.
         case noSuchNameAndSilence
+        /// For A; AAAA has ::1, which comes after the response for A, with that to the query for another name.
+        case noSuchNameAndLateLoopback
         case serverFailure
         case silence
     }
@@ -84,8 +86,9 @@ final class NameServer: Sendable {
                 var bytes = [UInt8](repeating: 0, count: count)
                 return recv(client, &bytes, count, Int32(MSG_WAITALL)) == count ? bytes : nil
             }
+            var isLate = false
             while let length = read(2), let query = read(Int(length[0]) << 8 + Int(length[1])),
-                let reply = reply(query, answers, asked, isCut: false)
+                let reply = reply(query, answers, asked, isCut: false, &isLate)
             {
                 let framed = [UInt8(reply.count >> 8), UInt8(reply.count & 0xFF)] + reply
                 send(client, framed, framed.count, 0)
@@ -101,6 +104,8 @@ final class NameServer: Sendable {
         _ asked: Monitor<[String]>
     ) {
         var buffer = [UInt8](repeating: 0, count: 1500)
+        // Responses that are held back, until so many others have gone out.
+        var late: (reply: [UInt8], others: Int)?
         while true {
             var peer = sockaddr_in()
             var length = socklen_t(MemoryLayout<sockaddr_in>.size)
@@ -110,12 +115,22 @@ final class NameServer: Sendable {
                 }
             }
             guard count > 0 else { return }
-            guard let reply = reply(Array(buffer[..<count]), answers, asked, isCut: true) else { continue }
-            _ = withUnsafePointer(to: &peer) { pointer in
-                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    sendto(descriptor, reply, reply.count, 0, $0, length)
+            var isLate = false
+            guard let reply = reply(Array(buffer[..<count]), answers, asked, isCut: true, &isLate) else { continue }
+            if isLate {
+                late = (reply, 0)
+                continue
+            }
+            let isDue = late?.others == 1
+            for reply in isDue ? [late?.reply, reply].compactMap({ $0 }) : [reply] {
+                _ = withUnsafePointer(to: &peer) { pointer in
+                    pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                        sendto(descriptor, reply, reply.count, 0, $0, length)
+                    }
                 }
             }
+            late?.others += 1
+            if isDue { late = nil }
         }
     }
 
@@ -123,7 +138,8 @@ final class NameServer: Sendable {
         _ query: [UInt8],
         _ answers: (String, Int) -> Response,
         _ asked: Monitor<[String]>,
-        isCut: Bool
+        isCut: Bool,
+        _ isLate: inout Bool
     ) -> [UInt8]? {
         guard query.count > 16 else { return nil }
         var labels: [String] = []
@@ -152,6 +168,7 @@ final class NameServer: Sendable {
         func address(_ address: UInt32, _ lifetime: UInt32) -> [UInt8] {
             [0xC0, 12, 0, 1, 0, 1] + bytes(lifetime) + [0, 4] + bytes(address)
         }
+        let loopback = [0xC0, 12, 0, 28, 0, 1, 0, 0, 0, 60, 0, 16] + [UInt8](repeating: 0, count: 15) + [1]
         let response = answers(name, earlier)
         switch response {
         case .silence: return nil
@@ -159,10 +176,14 @@ final class NameServer: Sendable {
         case .noSuchNameAndSilence:
             guard isIPv4 else { return nil }
             code = 3
+        case .noSuchNameAndLateLoopback where isIPv4: code = 3
         case .serverFailure: code = 2
         case .silenceAndLoopback:
             if isIPv4 { return nil }
-            record = [0xC0, 12, 0, 28, 0, 1, 0, 0, 0, 60, 0, 16] + [UInt8](repeating: 0, count: 15) + [1]
+            record = loopback
+        case .noSuchNameAndLateLoopback:
+            isLate = true
+            record = loopback
         case .addressOverTCP(let number, let times):
             guard isIPv4 else { break }
             if isCut {
