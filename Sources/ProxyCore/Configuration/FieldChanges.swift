@@ -25,7 +25,7 @@ package struct FieldChanges: Sendable, Equatable {
     package private(set) var set: [Setting] = []
     package private(set) var added: [Setting] = []
     package private(set) var removed: [String] = []
-    private var removedNames: [[UInt8]] = []
+    private var removedNames = RemovedNames()
     private var settings = HTTPFields()
     private var additions = HTTPFields()
 
@@ -76,7 +76,7 @@ package struct FieldChanges: Sendable, Equatable {
             bytes += Array("\(part.count):".utf8)
             bytes += part
         }
-        for name in removedNames { append(name) }
+        for name in removedNames.all { append(name) }
         for fields in [settings, additions] {
             bytes += Array("fields \(fields.count)".utf8)
             for index in 0..<fields.count {
@@ -95,10 +95,7 @@ package struct FieldChanges: Sendable, Equatable {
     /// Removes the fields to remove, and the fields to set.
     func removeNames(from fields: inout HTTPFields) {
         guard !removedNames.isEmpty else { return }
-        fields.removeAll { fields, index in
-            for name in removedNames where fields.name(at: index).equalsIgnoringCase(name.span) { return true }
-            return false
-        }
+        fields.removeAll { fields, index in removedNames.contains(fields, index) }
     }
 
     /// Adds the fields to set and to add.
@@ -106,6 +103,36 @@ package struct FieldChanges: Sendable, Equatable {
         for index in 0..<settings.count { fields.append(contentsOf: settings, at: index) }
         for index in 0..<additions.count { fields.append(contentsOf: additions, at: index) }
     }
+}
+
+/// Names of fields that are removed. Most fields of a head need no comparison with them, however many there are.
+private struct RemovedNames: Sendable, Equatable {
+    private(set) var all: [[UInt8]] = []
+    private var known = FieldNameSet()
+    private var others: [[UInt8]] = []
+    private var lengthsOfOthers: UInt64 = 0
+
+    var isEmpty: Bool { all.isEmpty }
+
+    mutating func append(_ name: [UInt8]) {
+        all.append(name)
+        let id = FieldName(name.span)
+        guard id == .other else { return known.insert(id) }
+        others.append(name)
+        lengthsOfOthers |= Self.bit(of: name.count)
+    }
+
+    func contains(_ fields: borrowing HTTPFields, _ index: Int) -> Bool {
+        let id = fields.id(at: index)
+        guard id == .other else { return known.contains(id) }
+        let name = fields.name(at: index)
+        guard lengthsOfOthers & Self.bit(of: name.count) != 0 else { return false }
+        for other in others where name.equalsIgnoringCase(other.span) { return true }
+        return false
+    }
+
+    /// All lengths from 63 on share a bit.
+    private static func bit(of length: Int) -> UInt64 { 1 << UInt64(min(length, 63)) }
 }
 
 /// `headers` of the defaults or of a host.
