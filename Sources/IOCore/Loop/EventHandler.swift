@@ -19,6 +19,16 @@ public struct Readiness: OptionSet, Sendable {
     package static let exclusive = Readiness(rawValue: 1 << 28)
 }
 
+/// Work that is often put off to the end of a turn. A base class: a closure for each time would be an allocation.
+open class EndOfTurnHandler {
+    package init() {}
+
+    /// Called on the loop's thread, when no handler is on the stack.
+    open func turnEnds() {
+        preconditionFailure("a handler answers its events")
+    }
+}
+
 /// The receiver of a descriptor's events. A base class, so that the call needs no existential.
 open class EventHandler {
     package init() {}

@@ -16,12 +16,19 @@ package final class EventLoop: @unchecked Sendable {
         var interest: Readiness
     }
 
+    private enum Deferred {
+        case work(() -> Void)
+        case handler(EndOfTurnHandler)
+    }
+
     // Only for the loop's thread.
     private let epoll: Int32
     private var registrations: [Registration] = []
     private var lastNumber: UInt32 = 0
     private var timers = TimerHeap()
-    private var endOfTurn: [() -> Void] = []
+    private var endOfTurn: [Deferred] = []
+    /// Empty; its memory serves the next turn.
+    private var spareEndOfTurn: [Deferred] = []
     private var events = [pinproxy_event](repeating: pinproxy_event(), count: 256)
     private var thread: pthread_t?
 
@@ -255,9 +262,17 @@ package final class EventLoop: @unchecked Sendable {
         // starve.
         var rounds = 0
         while !endOfTurn.isEmpty, rounds < 8 {
-            let queue = endOfTurn
-            endOfTurn.removeAll(keepingCapacity: true)
-            for work in queue { work() }
+            var queue: [Deferred] = []
+            swap(&queue, &spareEndOfTurn)
+            swap(&queue, &endOfTurn)
+            for deferred in queue {
+                switch deferred {
+                case .work(let work): work()
+                case .handler(let handler): handler.turnEnds()
+                }
+            }
+            queue.removeAll(keepingCapacity: true)
+            swap(&queue, &spareEndOfTurn)
             rounds += 1
         }
     }
@@ -265,7 +280,13 @@ package final class EventLoop: @unchecked Sendable {
     /// Defers `work` to the end of this turn, when no handler is on the stack.
     package func atEndOfTurn(_ work: @escaping () -> Void) {
         assert(isCurrent)
-        endOfTurn.append(work)
+        endOfTurn.append(.work(work))
+    }
+
+    /// The same without an allocation. The loop keeps the handler until then.
+    package func atEndOfTurn(_ handler: EndOfTurnHandler) {
+        assert(isCurrent)
+        endOfTurn.append(.handler(handler))
     }
 
     // MARK: Descriptors

@@ -8,7 +8,7 @@ import SessionCore
 ///
 /// `@unchecked Sendable` because a worker is made before its thread starts and is from then on touched by that thread
 /// alone: other threads reach it through `EventLoop.submit` only.
-final class Worker: @unchecked Sendable {
+final class Worker: EndOfTurnHandler, @unchecked Sendable {
     let loop: EventLoop
     /// The generation for new requests. Older ones live as long as the exchanges that hold them.
     private(set) var generation: Generation
@@ -46,8 +46,8 @@ final class Worker: @unchecked Sendable {
     private var connections: [ClientTransport] = []
     private var idleExchanges: [Exchange] = []
     private var restTimer: LoopTimer!
-    private var toFlush: [ClientTransport] = []
-    private var toPump: [ClientTransport] = []
+    private var toFlush = TurnQueue<ClientTransport>()
+    private var toPump = TurnQueue<ClientTransport>()
     private var isWorkPlanned = false
     private var date: [UInt8] = []
     private var dateSecond: Int64 = -1
@@ -76,6 +76,7 @@ final class Worker: @unchecked Sendable {
         viaOfVersion2 = ViaField.value(majorVersion: 2, minorVersion: 0, pseudonym: pseudonym)
         logBuffer = log.map { LogBuffer(writer: $0, loop: loop) }
         logLine = TaskLogLine(redacting: generation.snapshot.configuration.log.redact)
+        super.init()
         restTimer = LoopTimer { [unowned self] in rest() }
     }
 
@@ -207,15 +208,17 @@ final class Worker: @unchecked Sendable {
     private func planWork() {
         guard !isWorkPlanned else { return }
         isWorkPlanned = true
-        loop.atEndOfTurn { [unowned self] in
-            isWorkPlanned = false
-            let flushed = toFlush
-            toFlush.removeAll(keepingCapacity: true)
-            for connection in flushed { connection.flushPlanned() }
-            let pumped = toPump
-            toPump.removeAll(keepingCapacity: true)
-            for connection in pumped { connection.pump() }
-        }
+        loop.atEndOfTurn(self)
+    }
+
+    override func turnEnds() {
+        isWorkPlanned = false
+        let flushed = toFlush.take()
+        for connection in flushed { connection.flushPlanned() }
+        toFlush.giveBack(flushed)
+        let pumped = toPump.take()
+        for connection in pumped { connection.pump() }
+        toPump.giveBack(pumped)
     }
 
     func borrowScratch() -> ByteBuffer {

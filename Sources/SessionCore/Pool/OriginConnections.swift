@@ -3,7 +3,7 @@ import IOCore
 import ServerTrust
 
 /// The connections of one session, with the requests on them. `HostPool` decides; this class carries out. Belongs to the loop.
-final class OriginConnections {
+final class OriginConnections: EndOfTurnHandler {
     let loop: EventLoop
     let headLimits: HeadLimits
     /// Lent to the connection that reads at the moment.
@@ -24,10 +24,10 @@ final class OriginConnections {
     private var active: [OriginRequest] = []
     /// `OriginRequest` objects without a task, for reuse.
     private var unused: [OriginRequest] = []
-    private var toBegin: [OriginRequest] = []
-    private var toContinue: [OriginRequest] = []
-    private var toServe: [HostEntry] = []
-    private var toFlush: [HTTP2ClientConnection] = []
+    private var toBegin = TurnQueue<OriginRequest>()
+    private var toContinue = TurnQueue<OriginRequest>()
+    private var toServe = TurnQueue<HostEntry>()
+    private var toFlush = TurnQueue<HTTP2ClientConnection>()
     private var isWorkPlanned = false
     /// The HTTP/2 connections that exist, whether they take requests or not, at `HTTP2ClientConnection.slot`.
     private var shared: [HTTP2ClientConnection] = []
@@ -57,6 +57,7 @@ final class OriginConnections {
         dialler = try Dialler(loop: loop, names: NameResolver(loop: loop, configuration))
         makeNote = configuration.connectionNote
         context = try TLSClientContext()
+        super.init()
         idleTimer = LoopTimer { [unowned self] in closeAged() }
         retirementTimer = LoopTimer { [unowned self] in closeSomeIdle() }
     }
@@ -248,21 +249,23 @@ final class OriginConnections {
     private func planWork() {
         guard !isWorkPlanned, !isClosed else { return }
         isWorkPlanned = true
-        loop.atEndOfTurn { [self] in
-            isWorkPlanned = false
-            let serving = toServe
-            toServe.removeAll(keepingCapacity: true)
-            for entry in serving { serve(entry) }
-            let beginning = toBegin
-            toBegin.removeAll(keepingCapacity: true)
-            for request in beginning { request.begin() }
-            let continuing = toContinue
-            toContinue.removeAll(keepingCapacity: true)
-            for request in continuing { request.continueNow() }
-            let flushing = toFlush
-            toFlush.removeAll(keepingCapacity: true)
-            for connection in flushing { connection.flushNow() }
-        }
+        loop.atEndOfTurn(self)
+    }
+
+    override func turnEnds() {
+        isWorkPlanned = false
+        let serving = toServe.take()
+        for entry in serving { serve(entry) }
+        toServe.giveBack(serving)
+        let beginning = toBegin.take()
+        for request in beginning { request.begin() }
+        toBegin.giveBack(beginning)
+        let continuing = toContinue.take()
+        for request in continuing { request.continueNow() }
+        toContinue.giveBack(continuing)
+        let flushing = toFlush.take()
+        for connection in flushing { connection.flushNow() }
+        toFlush.giveBack(flushing)
     }
 
     // MARK: Idle connections
