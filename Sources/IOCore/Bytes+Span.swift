@@ -1,5 +1,6 @@
 extension [UInt8] {
     /// Appends a copy of `span` with one memcpy: the standard library has no such function for spans yet.
+    @inlinable
     @inline(__always)
     package mutating func append(_ span: borrowing Span<UInt8>) {
         span.withUnsafeBufferPointer { append(contentsOf: $0) }
@@ -8,6 +9,7 @@ extension [UInt8] {
 
 extension StaticString {
     /// The bytes of a literal, which are valid forever.
+    @inlinable
     @inline(__always)
     package var bytes: Span<UInt8> {
         @_lifetime(immortal) get {

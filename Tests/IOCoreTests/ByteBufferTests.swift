@@ -26,7 +26,7 @@ struct ByteBufferTests {
 
     @Test(
         "numbers are written in their digits",
-        arguments: [0, 1, 9, 10, 99, 100, 12_345, -7, Int.max, Int.min]
+        arguments: [0, 1, 9, 10, 99, 100, 101, 999, 1000, 12_345, 99_999_999_999, -7, -10, Int.max, Int.min]
     )
     func decimals(number: Int) {
         var buffer = ByteBuffer()

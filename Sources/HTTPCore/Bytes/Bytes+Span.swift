@@ -2,6 +2,7 @@ import IOCore
 
 extension Span where Element == UInt8 {
     /// Whether both hold the same bytes.
+    @inlinable
     @inline(__always)
     package func equals(_ other: borrowing Span<UInt8>) -> Bool {
         guard count == other.count else { return false }
@@ -14,6 +15,7 @@ extension Span where Element == UInt8 {
     }
 
     /// Whether both are equal, ignoring the case of ASCII letters.
+    @inlinable
     @inline(__always)
     package func equalsIgnoringCase(_ other: borrowing Span<UInt8>) -> Bool {
         guard count == other.count else { return false }
@@ -26,29 +28,43 @@ extension Span where Element == UInt8 {
     }
 
     /// Whether it is `text`, ignoring the case of ASCII letters.
+    @inlinable
     @inline(__always)
     package func equalsIgnoringCase(_ text: StaticString) -> Bool {
-        equalsIgnoringCase(text.bytes)
+        count == text.utf8CodeUnitCount && hasPrefixIgnoringCase(text)
     }
 
     /// Whether it is exactly `text`.
+    @inlinable
     @inline(__always)
     package func equals(_ text: StaticString) -> Bool {
-        equals(text.bytes)
+        guard count == text.utf8CodeUnitCount else { return false }
+        var index = 0
+        while index < count {
+            if self[index] != text.utf8Start[index] { return false }
+            index &+= 1
+        }
+        return true
     }
 
     /// Whether it begins with `text`, ignoring the case of ASCII letters.
+    @inlinable
     @inline(__always)
     package func hasPrefixIgnoringCase(_ text: StaticString) -> Bool {
-        let prefix = text.bytes
-        guard count >= prefix.count else { return false }
-        return extracting(0..<prefix.count).equalsIgnoringCase(prefix)
+        guard count >= text.utf8CodeUnitCount else { return false }
+        var index = 0
+        while index < text.utf8CodeUnitCount {
+            if ASCII.lowercased(self[index]) != ASCII.lowercased(text.utf8Start[index]) { return false }
+            index &+= 1
+        }
+        return true
     }
 
     /// The index of the first `byte` at or after `start`.
     ///
     /// Eight bytes in each step: `word ^ pattern` has a zero byte at each match, and the lowest zero byte is the first
     /// whose subtraction borrows. (The load checks the bounds; only its type is assumed.)
+    @inlinable
     @inline(__always)
     package func firstIndex(of byte: UInt8, from start: Int = 0) -> Int? {
         let pattern = WordOfBytes.repeating(byte)
@@ -68,6 +84,7 @@ extension Span where Element == UInt8 {
     }
 
     /// The first byte of `range` that a field value cannot hold (RFC 9110 5.5).
+    @inlinable
     @inline(__always)
     package func firstIndexOutsideFieldValue(in range: Range<Int>) -> Int? {
         let raw = self.bytes
@@ -90,7 +107,59 @@ extension Span where Element == UInt8 {
         return nil
     }
 
+    /// The first byte from `start` on that a JSON string does not hold as it is: a quote, a backslash, a control character.
+    @inlinable
+    package func firstIndexForJSON(from start: Int) -> Int? {
+        let raw = self.bytes
+        var index = start
+        while index < count {
+            if index &+ 8 <= count {
+                let word = unsafe raw.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
+                let quotes = WordOfBytes.zeroBytes(word ^ WordOfBytes.repeating(UInt8(ascii: "\"")))
+                let slashes = WordOfBytes.zeroBytes(word ^ WordOfBytes.repeating(UInt8(ascii: "\\")))
+                if quotes | slashes == 0, !WordOfBytes.hasControl(word) {
+                    index &+= 8
+                    continue
+                }
+            }
+            let end = Swift.min(index &+ 8, count)
+            while index < end {
+                let byte = self[index]
+                if byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") || byte == ASCII.delete {
+                    return index
+                }
+                index &+= 1
+            }
+        }
+        return nil
+    }
+
+    /// The first byte of `range` that is no visible ASCII character.
+    @inlinable
+    @inline(__always)
+    package func firstIndexOutsideVisible(in range: Range<Int>) -> Int? {
+        let raw = self.bytes
+        var index = range.lowerBound
+        while index < range.upperBound {
+            if index &+ 8 <= range.upperBound {
+                let word = unsafe raw.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self)
+                let spaces = WordOfBytes.zeroBytes(word ^ WordOfBytes.repeating(UInt8(ascii: " ")))
+                if spaces | (word & WordOfBytes.tops) == 0, !WordOfBytes.hasControl(word) {
+                    index &+= 8
+                    continue
+                }
+            }
+            let end = Swift.min(index &+ 8, range.upperBound)
+            while index < end {
+                if self[index] <= 0x20 || self[index] >= ASCII.delete { return index }
+                index &+= 1
+            }
+        }
+        return nil
+    }
+
     /// `range` without the spaces and tabs at both of its ends.
+    @inlinable
     @inline(__always)
     package func trimmingBlanks(_ range: Range<Int>) -> Range<Int> {
         var lower = range.lowerBound
@@ -111,18 +180,22 @@ extension String {
 }
 
 /// Predicates for eight bytes at once.
+@usableFromInline
 enum WordOfBytes {
-    private static let ones: UInt64 = 0x0101_0101_0101_0101
-    private static let tops: UInt64 = 0x8080_8080_8080_8080
+    @usableFromInline static let ones: UInt64 = 0x0101_0101_0101_0101
+    @usableFromInline static let tops: UInt64 = 0x8080_8080_8080_8080
 
+    @inlinable
     @inline(__always)
     static func repeating(_ byte: UInt8) -> UInt64 { UInt64(byte) &* ones }
 
     /// Marks the top bit of the lowest zero byte, and perhaps of bytes above it.
+    @inlinable
     @inline(__always)
     static func zeroBytes(_ word: UInt64) -> UInt64 { (word &- ones) & ~word & tops }
 
     /// Whether some byte is below 0x20 or 0x7F; exact, because a false mark occurs only above a true one.
+    @inlinable
     @inline(__always)
     static func hasControl(_ word: UInt64) -> Bool {
         let low = (word &- repeating(0x20)) & ~word & tops

@@ -4,11 +4,13 @@ import CShims
 ///
 /// It owns memory from `BufferPool` and returns it after use, so that an idle connection holds none. A noncopyable
 /// value with one owner.
+@usableFromInline
 package struct ByteBuffer: ~Copyable {
-    private var base: UnsafeMutableRawPointer?
-    private var capacity: Int
-    private var readIndex: Int
-    private var writeIndex: Int
+    // Other modules inline what writes here: a literal becomes a few stores.
+    @usableFromInline var base: UnsafeMutableRawPointer?
+    @usableFromInline var capacity: Int
+    @usableFromInline var readIndex: Int
+    @usableFromInline var writeIndex: Int
 
     package init() {
         base = nil
@@ -22,26 +24,29 @@ package struct ByteBuffer: ~Copyable {
     }
 
     /// The number of unread bytes.
+    @inlinable
     @inline(__always)
     package var count: Int { writeIndex &- readIndex }
 
+    @inlinable
     @inline(__always)
     package var isEmpty: Bool { writeIndex == readIndex }
 
     /// The unread bytes.
-    package var bytes: Span<UInt8> {
+    @inlinable package var bytes: Span<UInt8> {
         @_lifetime(borrow self) borrowing get {
             let span = Span<UInt8>(_unsafeStart: start, count: writeIndex &- readIndex)
             return unsafe _overrideLifetime(span, borrowing: self)
         }
     }
 
-    private var start: UnsafePointer<UInt8> {
+    @inlinable var start: UnsafePointer<UInt8> {
         guard let base else { return UnsafePointer(bitPattern: 1)! }
         return UnsafePointer(base.assumingMemoryBound(to: UInt8.self) + readIndex)
     }
 
     /// Removes `count` bytes from the front.
+    @inlinable
     @inline(__always)
     package mutating func consume(_ count: Int) {
         precondition(count >= 0 && count <= self.count, "consumed more than there is")
@@ -68,13 +73,15 @@ package struct ByteBuffer: ~Copyable {
     }
 
     /// Makes space for `count` more bytes: it moves the bytes to the front, or allocates more memory.
+    @inlinable
     @inline(__always)
     package mutating func reserve(_ count: Int) {
         if capacity &- writeIndex < count { makeRoom(count) }
     }
 
+    @usableFromInline
     @inline(never)
-    private mutating func makeRoom(_ needed: Int) {
+    mutating func makeRoom(_ needed: Int) {
         let held = self.count
         if let base, capacity &- held >= needed, readIndex >= capacity / 2 {
             base.copyMemory(from: base + readIndex, byteCount: held)
@@ -91,6 +98,7 @@ package struct ByteBuffer: ~Copyable {
         writeIndex = held
     }
 
+    @inlinable
     @inline(__always)
     package mutating func append(_ byte: UInt8) {
         reserve(1)
@@ -98,19 +106,22 @@ package struct ByteBuffer: ~Copyable {
         writeIndex &+= 1
     }
 
+    @inlinable
     @inline(__always)
     package mutating func append(_ text: StaticString) {
         let count = text.utf8CodeUnitCount
         reserve(count)
-        (base! + writeIndex).copyMemory(from: text.utf8Start, byteCount: count)
+        (base! + writeIndex).copyMemory(from: UnsafeRawPointer(text.utf8Start), byteCount: count)
         writeIndex &+= count
     }
 
+    @inlinable
     @inline(__always)
     package mutating func append(_ span: borrowing Span<UInt8>) {
         span.withUnsafeBufferPointer { append(UnsafeRawBufferPointer($0)) }
     }
 
+    @inlinable
     @inline(__always)
     package mutating func append(_ bytes: [UInt8]) {
         bytes.withUnsafeBytes { append($0) }
@@ -127,6 +138,7 @@ package struct ByteBuffer: ~Copyable {
     }
 
     /// For bytes from C; other callers append a span.
+    @inlinable
     @inline(__always)
     package mutating func append(_ raw: UnsafeRawBufferPointer) {
         guard let source = raw.baseAddress, raw.count > 0 else { return }
@@ -166,25 +178,32 @@ package struct ByteBuffer: ~Copyable {
     }
 
     private mutating func appendDigits(_ value: UInt) {
-        var rest = value
-        var digits = 1
-        var bound: UInt = 10
-        while rest >= bound {
-            digits += 1
-            if digits == 20 { break }
+        if value < 10 { return append(UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: value)) }
+        var digits = 2
+        var bound: UInt = 100
+        while digits < 20, value >= bound {
+            digits &+= 1
             bound &*= 10
         }
         reserve(digits)
-        var place = writeIndex + digits
+        let base = base!
+        var place = writeIndex &+ digits
+        writeIndex = place
+        var rest = value
         repeat {
-            place -= 1
-            base!.storeBytes(of: UInt8(ascii: "0") + UInt8(rest % 10), toByteOffset: place, as: UInt8.self)
-            rest /= 10
-        } while place > writeIndex
-        writeIndex += digits
+            place &-= 1
+            let tens = rest / 10
+            base.storeBytes(
+                of: UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest &- tens &* 10),
+                toByteOffset: place,
+                as: UInt8.self
+            )
+            rest = tens
+        } while rest > 0
     }
 
     /// Lets `body` write up to `count` bytes at the end; it returns the number of written bytes.
+    @inlinable
     @inline(__always)
     package mutating func write(upTo count: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) -> Int {
         reserve(count)
@@ -195,6 +214,7 @@ package struct ByteBuffer: ~Copyable {
     }
 
     /// Gives `body` access to the bytes for C functions.
+    @inlinable
     @inline(__always)
     package func withUnsafeBytes<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         body(UnsafeRawBufferPointer(start: start, count: count))

@@ -1,3 +1,4 @@
+import HTTPCore
 import IOCore
 
 extension ByteBuffer {
@@ -5,11 +6,10 @@ extension ByteBuffer {
     /// escaped, and bytes that are not ASCII stay as they are.
     mutating func append(jsonEscaping text: borrowing Span<UInt8>) {
         var start = 0
-        for index in 0..<text.count {
+        var next = 0
+        while let index = text.firstIndexForJSON(from: next) {
             let byte = text[index]
-            guard byte < 0x20 || byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "\\") || byte == 0x7F else {
-                continue
-            }
+            next = index + 1
             append(text.extracting(start..<index))
             start = index + 1
             switch byte {
@@ -34,15 +34,15 @@ extension ByteBuffer {
 
     /// Appends microseconds as milliseconds with up to three decimals: `12.4`.
     mutating func append(milliseconds microseconds: Int64) {
-        append(decimal: Int(microseconds / 1000))
-        var rest = Int(microseconds % 1000)
-        guard rest > 0 else { return }
+        let whole = microseconds / 1000
+        let rest = UInt32(truncatingIfNeeded: microseconds &- whole &* 1000)
+        append(decimal: Int(whole))
+        guard microseconds > 0, rest > 0 else { return }
         append(UInt8(ascii: "."))
-        var scale = 100
-        while rest > 0 {
-            append(UInt8(ascii: "0") + UInt8(rest / scale))
-            rest %= scale
-            scale /= 10
-        }
+        append(UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest / 100))
+        guard rest % 100 > 0 else { return }
+        append(UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest / 10 % 10))
+        guard rest % 10 > 0 else { return }
+        append(UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest % 10))
     }
 }
