@@ -30,6 +30,50 @@ struct ScanningTests {
         }
     }
 
+    @Test("a byte that JSON escapes and one that is not visible is found at every place of runs of every length")
+    func otherClasses() {
+        for count in 0..<26 {
+            for place in 0..<count {
+                for byte in UInt8.min...UInt8.max {
+                    var bytes = [UInt8](repeating: 0x61, count: count)
+                    bytes[place] = byte
+                    if place + 1 < count { bytes[place + 1] = byte }
+                    let isEscaped = byte < 0x20 || byte == 0x22 || byte == 0x5C || byte == 0x7F
+                    let isVisible = byte > 0x20 && byte < 0x7F
+                    guard bytes.span.firstIndexForJSON(from: 0) == (isEscaped ? place : nil),
+                        bytes.span.firstIndexOutsideVisible(in: 0..<count) == (isVisible ? nil : place),
+                        bytes.span.firstIndexOutsideVisible(in: place + 1..<count)
+                            == (isVisible || place + 1 == count ? nil : place + 1)
+                    else {
+                        Issue.record("byte \(byte) at \(place) of \(count)")
+                        return
+                    }
+                }
+            }
+        }
+    }
+
+    @Test("a field name is known in every case of its letters, and with no other byte in any place")
+    func names() {
+        for name in FieldName.allCases where name != .other {
+            let text = Array("\(name.text)".utf8)
+            for place in text.indices {
+                for byte in UInt8.min...UInt8.max {
+                    var changed = text
+                    changed[place] = byte
+                    let isSame = ASCII.lowercased(byte) == ASCII.lowercased(text[place])
+                    // At the end of the bytes, and within more of them.
+                    let inner = (changed + Array(": value\r\n".utf8)).span
+                    let found = [FieldName(changed.span), FieldName(inner.extracting(0..<changed.count))]
+                    guard found.allSatisfy({ ($0 == name) == isSame }) else {
+                        Issue.record("\(name.text) with byte \(byte) at \(place)")
+                        return
+                    }
+                }
+            }
+        }
+    }
+
     @Test("a head used again says nothing of the request before")
     func reuse() {
         let long =

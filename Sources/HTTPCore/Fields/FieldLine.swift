@@ -17,20 +17,15 @@ enum FieldLine {
     /// Appends the field of `line` to `fields`. The caller guarantees that `line` is not empty and ends with CRLF.
     @inline(__always)
     static func parse(_ line: borrowing Span<UInt8>, into fields: inout HTTPFields) -> Result<FieldName, Fault> {
-        var index = 0
-        var hash = FieldNameTable.seed
-        while ASCII.isToken(line[index]) {
-            hash = FieldNameTable.mix(hash, line[index])
-            index &+= 1
-        }
-        let nameLength = index
-        guard line[index] == ASCII.colon, nameLength > 0 else { return .failure(fault(ofName: line, index)) }
+        guard let nameLength = line.firstIndex(of: ASCII.colon) else { return .failure(fault(ofName: line)) }
+        let name = FieldNameTable.find(line, 0..<nameLength)
+        // A known name is a token.
+        if name == .other, !HTTPFields.isToken(line, 0..<nameLength) { return .failure(fault(ofName: line)) }
 
-        let value = line.trimmingBlanks(index &+ 1..<line.count &- 2)
+        let value = line.trimmingBlanks(nameLength &+ 1..<line.count &- 2)
         if let index = line.firstIndexOutsideFieldValue(in: value) {
             return .failure(line[index] == ASCII.carriageReturn ? .carriageReturn : .value)
         }
-        let name = FieldNameTable.find(line, 0..<nameLength, hash)
         if name == .underscoredContentLength || name == .underscoredTransferEncoding {
             return .failure(.underscoredFraming)
         }
@@ -38,7 +33,10 @@ enum FieldLine {
         return .success(name)
     }
 
-    private static func fault(ofName line: borrowing Span<UInt8>, _ index: Int) -> Fault {
+    @inline(never)
+    private static func fault(ofName line: borrowing Span<UInt8>) -> Fault {
+        var index = 0
+        while ASCII.isToken(line[index]) { index &+= 1 }
         if index == 0, ASCII.isBlank(line[0]) { return .leadingBlank }
         if line[index] == ASCII.carriageReturn, index < line.count - 2 { return .carriageReturn }
         guard line.firstIndex(of: ASCII.colon, from: index) != nil else { return .noColon }

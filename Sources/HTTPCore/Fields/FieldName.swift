@@ -104,58 +104,107 @@ package enum FieldName: UInt8, CaseIterable, Sendable {
     }
 
     /// Recognises a name in any case; `other` for unknown names.
-    package init(_ name: borrowing Span<UInt8>) {
-        var hash = FieldNameTable.seed
-        var index = 0
-        while index < name.count {
-            hash = FieldNameTable.mix(hash, name[index])
-            index &+= 1
-        }
-        self = FieldNameTable.find(name, 0..<name.count, hash)
-    }
+    package init(_ name: borrowing Span<UInt8>) { self = FieldNameTable.find(name, 0..<name.count) }
 }
 
-/// A hash table of field names. The parser computes the hash while it reads a name.
+/// A hash table of field names.
 ///
-/// Open addressing over arrays inside the value (without reference counting), with an exact comparison at the end, so
-/// that a collision never confuses two names.
+/// Open addressing over arrays inside the value (without reference counting). Names are hashed and compared eight bytes at a
+/// time; the comparison is exact, so that a collision never confuses two names.
 enum FieldNameTable {
+    /// The longest known name has 25 bytes.
+    private static let wordCount = 4
     private static let slotCount = 256
 
-    private static let slots: InlineArray<256, UInt8> = {
-        var slots = InlineArray<256, UInt8>(repeating: 0)
+    /// A name in lower case, in words whose unused bytes are 0.
+    private struct Name {
+        var length = 0
+        var words = InlineArray<4, UInt64>(repeating: 0)
+        /// 0x20 where the name has a letter: with this bit set, upper and lower case are the same, and no other byte is.
+        var cases = InlineArray<4, UInt64>(repeating: 0)
+    }
+
+    private static let names: InlineArray<64, Name> = {
+        var names = InlineArray<64, Name>(repeating: Name())
         for name in FieldName.allCases where name != .other {
             let bytes = name.text.bytes
-            var hash = seed
-            for index in bytes.indices { hash = mix(hash, bytes[index]) }
-            var slot = position(hash)
-            while slots[slot] != 0 { slot = (slot + 1) % slotCount }
-            slots[slot] = name.rawValue
+            precondition(bytes.count <= 8 * wordCount)
+            var entry = Name(length: bytes.count)
+            for index in bytes.indices {
+                let shift = UInt64(8 * (index % 8))
+                entry.words[index / 8] |= UInt64(ASCII.lowercased(bytes[index])) << shift
+                if ASCII.isLetter(bytes[index]) { entry.cases[index / 8] |= 0x20 << shift }
+            }
+            names[Int(name.rawValue)] = entry
+        }
+        return names
+    }()
+
+    private static let slots: InlineArray<256, FieldName> = {
+        var slots = InlineArray<256, FieldName>(repeating: .other)
+        for name in FieldName.allCases where name != .other {
+            let bytes = name.text.bytes
+            var slot = position(bytes, 0..<bytes.count)
+            while slots[slot] != .other { slot = (slot + 1) % slotCount }
+            slots[slot] = name
         }
         return slots
     }()
 
-    static let seed: UInt32 = 0
-
-    /// One step; upper and lower case of a letter give the same.
+    /// Up to eight bytes of `range` from `start`, the first one lowest; bytes behind the range are 0.
     @inline(__always)
-    static func mix(_ hash: UInt32, _ byte: UInt8) -> UInt32 {
-        (hash &+ UInt32(byte | 0x20)) &* 0x9E37_79B1
+    private static func word(_ bytes: borrowing Span<UInt8>, _ start: Int, _ end: Int) -> UInt64 {
+        let length = end &- start
+        if start &+ 8 <= bytes.count {
+            let word = UInt64(
+                littleEndian: unsafe bytes.bytes.unsafeLoadUnaligned(fromByteOffset: start, as: UInt64.self)
+            )
+            return length >= 8 ? word : word & ((1 &<< UInt64(8 &* length)) &- 1)
+        }
+        var word: UInt64 = 0
+        var index = Swift.min(end, start &+ 8)
+        while index > start {
+            index &-= 1
+            word = word &<< 8 | UInt64(bytes[index])
+        }
+        return word
+    }
+
+    /// Upper and lower case of a letter give the same.
+    @inline(__always)
+    private static func position(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) -> Int {
+        let cases = WordOfBytes.repeating(0x20)
+        let first = word(bytes, range.lowerBound, range.upperBound) | cases
+        let last = word(bytes, Swift.max(range.lowerBound, range.upperBound &- 8), range.upperBound) | cases
+        let mixed = (first &* 0x9E37_79B9_7F4A_7C15) ^ (last &* 0xC2B2_AE3D_27D4_EB4F) &+ UInt64(range.count)
+        return Int(truncatingIfNeeded: (mixed &* 0x9E37_79B9_7F4A_7C15) &>> 56)
+    }
+
+    /// The name at `range`; `other` for one that is not known.
+    @inline(__always)
+    static func find(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) -> FieldName {
+        guard range.count > 1, range.count <= 8 * wordCount else { return .other }
+        var slot = position(bytes, range)
+        while true {
+            let name = slots[slot]
+            if name == .other || matches(bytes, range, Int(name.rawValue)) { return name }
+            slot = (slot &+ 1) & (slotCount - 1)
+        }
     }
 
     @inline(__always)
-    private static func position(_ hash: UInt32) -> Int { Int(hash >> 24) }
-
-    @inline(__always)
-    static func find(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>, _ hash: UInt32) -> FieldName {
-        var slot = position(hash)
-        while true {
-            let raw = slots[slot]
-            guard raw != 0, let name = FieldName(rawValue: raw) else { return .other }
-            let text = name.text.bytes
-            if text.count == range.count, bytes.extracting(range).equalsIgnoringCase(text) { return name }
-            slot = (slot &+ 1) & (slotCount - 1)
+    private static func matches(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>, _ index: Int) -> Bool {
+        guard names[index].length == range.count else { return false }
+        var place = 0
+        var start = range.lowerBound
+        while start < range.upperBound {
+            if word(bytes, start, range.upperBound) | names[index].cases[place] != names[index].words[place] {
+                return false
+            }
+            place &+= 1
+            start &+= 8
         }
+        return true
     }
 }
 

@@ -153,7 +153,8 @@ public struct HTTPFields: Sendable {
 
     /// The last defence against header injection, for every append.
     mutating func append(id: FieldName, name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) {
-        precondition(Self.isValidName(name), "a field name is a token")
+        // A known name is a token.
+        precondition(id != .other || Self.isValidName(name), "a field name is a token")
         precondition(Self.isValidValue(value), "a field value holds no control character")
         let start = storage.count
         storage.append(name)
@@ -187,6 +188,12 @@ public struct HTTPFields: Sendable {
             storage.append(ASCII.lineFeed)
         }
         record(start: start, nameLength: nameLength, valueLength: value.count, id)
+    }
+
+    /// Makes room for `count` fields of together `bytes` bytes.
+    package mutating func reserveCapacity(count: Int, bytes: Int) {
+        storage.reserveCapacity(bytes)
+        entries.reserveCapacity(count)
     }
 
     @inline(__always)
@@ -261,11 +268,15 @@ public struct HTTPFields: Sendable {
     // MARK: - What is valid
 
     /// A token (RFC 9110 5.6.2).
-    package static func isValidName(_ name: borrowing Span<UInt8>) -> Bool {
-        guard name.count > 0 else { return false }
-        var index = 0
-        while index < name.count {
-            if !ASCII.isToken(name[index]) { return false }
+    package static func isValidName(_ name: borrowing Span<UInt8>) -> Bool { isToken(name, 0..<name.count) }
+
+    /// Whether the bytes of `range` are a token.
+    @inline(__always)
+    static func isToken(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) -> Bool {
+        guard !range.isEmpty else { return false }
+        var index = range.lowerBound
+        while index < range.upperBound {
+            if !ASCII.isToken(bytes[index]) { return false }
             index &+= 1
         }
         return true

@@ -15,6 +15,8 @@ extension RequestHead {
     private mutating func concludeHost() -> RequestFault? {
         guard let index = fields.first(.host) else { return minorVersion == 0 ? nil : .hostMissing }
         if fields.next(.host, after: index) != nil { return .hostRepeated }
+        // Usually the client writes the target's authority once more.
+        if form == .absolute, fields.value(at: index).equals(storage.span.extracting(rawAuthorityRange)) { return nil }
         let start = storage.count
         fields.appendValue(at: index, to: &storage)
         let range = start..<storage.count

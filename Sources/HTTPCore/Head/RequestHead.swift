@@ -54,6 +54,8 @@ package struct RequestHead: ~Copyable, Sendable {
     var hostRange = 0..<0
     /// The range of the target's host in `storage`.
     var rawHostRange = 0..<0
+    /// The same with its port, of a target in absolute-form.
+    var rawAuthorityRange = 0..<0
 
     package init() {}
 
@@ -78,6 +80,7 @@ package struct RequestHead: ~Copyable, Sendable {
         targetRange = 0..<0
         hostRange = 0..<0
         rawHostRange = 0..<0
+        rawAuthorityRange = 0..<0
     }
 
     /// Resets it and frees the memory: for a connection that goes idle.

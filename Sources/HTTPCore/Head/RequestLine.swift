@@ -56,15 +56,14 @@ enum RequestLine {
         _ start: Int,
         _ limits: HeadLimits
     ) -> Result<Range<Int>, RequestFault> {
-        var index = start
-        while index < line.count, line[index] != ASCII.space {
-            let byte = line[index]
-            if index &- start >= limits.targetBytes { return .failure(.targetTooLong) }
-            if byte <= 0x20 || byte >= ASCII.delete {
-                if byte == ASCII.carriageReturn { return .failure(.bareCarriageReturn) }
-                return .failure(byte == ASCII.tab ? .requestLineSpacing : .targetInvalidByte)
-            }
-            index &+= 1
+        let index = line.firstIndexOutsideVisible(in: start..<line.count) ?? line.count
+        let isEnded = index == line.count || line[index] == ASCII.space
+        if index &- start > limits.targetBytes || index &- start == limits.targetBytes && !isEnded {
+            return .failure(.targetTooLong)
+        }
+        if !isEnded {
+            if line[index] == ASCII.carriageReturn { return .failure(.bareCarriageReturn) }
+            return .failure(line[index] == ASCII.tab ? .requestLineSpacing : .targetInvalidByte)
         }
         if index == start {
             // An empty target, or a second space.

@@ -86,6 +86,7 @@ extension RequestHead {
         case .failure(.port): return .portInvalid
         }
         explicitPort = authority.port
+        rawAuthorityRange = range
         rawHostRange = range.lowerBound..<range.lowerBound &+ authority.host.upperBound
         let start = storage.count
         do {

@@ -29,7 +29,7 @@ package struct ResponseHeadParser: Sendable {
     /// Prepares for the next response.
     package mutating func reset() { state = .statusLine }
 
-    /// Parses one complete line, including CRLF. A status line resets `head`.
+    /// Parses one complete line, which ends with its only LF. A status line resets `head`.
     package mutating func consume(
         line: borrowing Span<UInt8>,
         answering method: HTTPMethod,
@@ -50,9 +50,7 @@ package struct ResponseHeadParser: Sendable {
     private func parse(_ line: borrowing Span<UInt8>, _ method: HTTPMethod, _ head: inout ResponseHead) -> Outcome {
         if head.byteCount > limits.headBytes { return .failed(.headTooLarge) }
         let end = line.count - 2
-        guard end >= 0, line[end] == ASCII.carriageReturn, line[end + 1] == ASCII.lineFeed,
-            line.firstIndex(of: ASCII.lineFeed) == end + 1
-        else { return .failed(.bareLineFeed) }
+        guard end >= 0, line[end] == ASCII.carriageReturn else { return .failed(.bareLineFeed) }
 
         if state == .statusLine {
             if let fault = Self.parseStatusLine(line.extracting(0..<end), into: &head) { return .failed(fault) }

@@ -120,12 +120,14 @@ extension Host {
             guard end > start else { throw .emptyLabel }
         }
         guard end - start <= 253 else { throw .tooLong }
-        storage.reserveCapacity(storage.count + end - start)
+        let normal = storage.count
+        storage.append(contentsOf: repeatElement(0, count: end - start))
 
         var labelStart = start
-        var index = start
-        while index < end {
-            let byte = storage[index]
+        // One check for the whole array that nothing else uses it, not one for each byte.
+        var bytes = storage.mutableSpan
+        for index in start..<end {
+            let byte = bytes[index]
             if byte == ASCII.dot {
                 if index == labelStart { throw .emptyLabel }
                 if index &- labelStart > 63 { throw .labelTooLong }
@@ -135,8 +137,7 @@ extension Host {
             {
                 throw .invalidCharacter(byte)
             }
-            storage.append(ASCII.lowercased(byte))
-            index &+= 1
+            bytes[normal &+ index &- start] = ASCII.lowercased(byte)
         }
         if end == labelStart { throw .emptyLabel }
         if end &- labelStart > 63 { throw .labelTooLong }

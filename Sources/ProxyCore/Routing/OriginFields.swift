@@ -14,6 +14,8 @@ enum OriginFields {
         keepsExpectation: Bool = false
     ) -> HTTPFields {
         var fields = HTTPFields()
+        // Via, and TE with Connection, beside the client's.
+        fields.reserveCapacity(count: head.fields.count + 3, bytes: head.byteCount + via.count + 64)
         for index in 0..<head.fields.count {
             let id = head.fields.id(at: index)
             switch id {
