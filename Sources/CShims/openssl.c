@@ -1,5 +1,6 @@
 #include "pinproxy_openssl.h"
 
+#include <openssl/err.h>
 #include <openssl/crypto.h>
 #include <openssl/rsa.h>
 #include <errno.h>
@@ -174,6 +175,10 @@ int pinproxy_ssl_adopt_socket(SSL *ssl, int descriptor) {
 }
 
 int pinproxy_ssl_adopt_outer(SSL *ssl, SSL *outer) { return adopt(ssl, &outer_method, outer); }
+
+void pinproxy_clear_errors(void) {
+    if (ERR_peek_error() != 0) ERR_clear_error();
+}
 
 void pinproxy_openssl_free(void *pointer) {
     OPENSSL_free(pointer);

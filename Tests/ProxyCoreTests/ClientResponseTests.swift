@@ -96,7 +96,6 @@ struct ClientResponseTests {
                 route: route,
                 listener: throughGateway ? gateway : forward,
                 worker: worker,
-                router: worker.generation.router,
                 clientAuthority: throughGateway ? Array("localhost:9001".utf8) : [],
                 requestIsWhole: requestIsWhole
             ),

@@ -64,4 +64,7 @@ int pinproxy_ssl_adopt_outer(SSL *ssl, SSL *outer);
 // OPENSSL_free (a macro that adds file and line).
 void pinproxy_openssl_free(void *pointer);
 
+/* Empties the error queue of the thread. ERR_clear_error goes through its 16 places even if it is empty. */
+void pinproxy_clear_errors(void);
+
 #endif

@@ -8,8 +8,6 @@ struct ResponseContext {
     let route: Route
     let listener: WorkerListener
     let worker: Worker
-    /// The router of the request, whose policy may be older than the worker's.
-    let router: Router
     /// Host and port as the client wrote them in Host.
     let clientAuthority: [UInt8]
     /// The request body has been received completely; otherwise the connection cannot be reused.
@@ -52,19 +50,15 @@ struct ClientResponse {
         status = response.status
         persists = request.keepAlive && context.requestIsWhole && !context.worker.isDraining
         output.appendStatusLine(response.status)
-        let rewriter = ResponseRewriter(context)
-        var hasDate = false
-        for index in 0..<response.fields.count {
-            let id = response.fields.id(at: index)
-            if id == .date { hasDate = true }
-            // RFC 9110, section 8.6: a 204 has no Content-Length; a client might wait for that many bytes.
-            if id == .contentLength, response.status == 204 { continue }
-            if response.fields.isHopByHop(at: index, response.connection) { continue }
-            if rewriter.rewrite(id, at: index, of: response.fields, to: &output) { continue }
-            response.fields.serializeField(at: index, into: &output)
+        if ResponseRewriter.isNeeded(context) {
+            writeFields(of: response, through: ResponseRewriter(context), to: &output)
+        } else {
+            for index in 0..<response.fields.count where Self.isForwarded(index, of: response) {
+                response.fields.serializeField(at: index, into: &output)
+            }
         }
         ViaField.write(of: response, pseudonym: context.worker.pseudonym, to: &output)
-        if !hasDate {
+        if !response.fields.contains(.date) {
             output.append("Date: ")
             output.append(context.worker.httpDate)
             output.append("\r\n")
@@ -100,6 +94,24 @@ struct ClientResponse {
             output.append("Connection: keep-alive\r\n")
         }
         output.append("\r\n")
+    }
+
+    private static func isForwarded(_ index: Int, of response: borrowing ResponseHead) -> Bool {
+        // RFC 9110, section 8.6: a 204 has no Content-Length; a client might wait for that many bytes.
+        if response.status == 204, response.fields.id(at: index) == .contentLength { return false }
+        return !response.fields.isHopByHop(at: index, response.connection)
+    }
+
+    private func writeFields(
+        of response: borrowing ResponseHead,
+        through rewriter: borrowing ResponseRewriter,
+        to output: inout ByteBuffer
+    ) {
+        for index in 0..<response.fields.count where Self.isForwarded(index, of: response) {
+            let id = response.fields.id(at: index)
+            if rewriter.rewrite(id, at: index, of: response.fields, to: &output) { continue }
+            response.fields.serializeField(at: index, into: &output)
+        }
     }
 
     /// Writes a 1xx head. HTTP/1.0 does not have these, so such a client gets none (rule 49).

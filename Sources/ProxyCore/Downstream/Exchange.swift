@@ -327,9 +327,8 @@ final class Exchange: LoopTaskDelegate {
     }
 
     /// Sends a request to its origin.
-    private func dispatch(_ request: SessionRequest) {
+    private func dispatch(_ request: consuming SessionRequest) {
         guard let generation else { return }
-        var request = request
         request.isRepetition = isRepetition
         let task = generation.manager.dataTask(with: request, delegate: self)
         self.task = task
@@ -571,8 +570,6 @@ final class Exchange: LoopTaskDelegate {
             route: route,
             listener: stream.listener,
             worker: worker,
-            // Fields are rewritten for the client's next request, which is under the current policy.
-            router: worker.generation.router,
             clientAuthority: stream.listener.isGateway ? clientAuthority : [],
             // After an Upgrade, bytes of the other protocol may be on their way.
             requestIsWhole: body.isComplete && relay == nil,

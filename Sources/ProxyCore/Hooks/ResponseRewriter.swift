@@ -15,12 +15,17 @@ struct ResponseRewriter {
 
     init(_ context: borrowing ResponseContext) {
         self.context = copy context
-        if context.listener.isGateway {
-            mode = context.route.rewritesUpgraded ? .gateway : .off
-        } else {
-            mode = context.route.isUpgraded && context.route.rewritesUpgraded ? .upgraded : .off
-        }
+        mode = Self.mode(context)
         urls = URLRewriter(mode: mode, context)
+    }
+
+    /// Whether something may be rewritten.
+    static func isNeeded(_ context: borrowing ResponseContext) -> Bool { context.base != nil || mode(context) != .off }
+
+    private static func mode(_ context: borrowing ResponseContext) -> URLRewriter.Mode {
+        guard context.route.rewritesUpgraded else { return .off }
+        if context.listener.isGateway { return .gateway }
+        return context.route.isUpgraded ? .upgraded : .off
     }
 
     /// Writes the field in its changed form, or drops it.

@@ -25,7 +25,8 @@ struct URLRewriter {
     init(mode: Mode, _ context: borrowing ResponseContext) {
         self.init(
             mode: mode,
-            router: context.router,
+            // Fields are rewritten for the client's next request, which is under the current policy.
+            router: context.worker.generation.router,
             upstream: context.listener.configuration.upstream,
             clientAuthority: context.clientAuthority,
             isTLS: context.listener.configuration.tls != nil,

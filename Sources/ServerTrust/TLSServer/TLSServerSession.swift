@@ -1,4 +1,5 @@
 import COpenSSL
+import CShims
 package import IOCore
 
 /// The server's side of TLS for one connection: owns an `SSL`, and has no socket.
@@ -50,7 +51,7 @@ package final class TLSServerSession {
 
     /// Continues the handshake: `.bytes(0)` when it is complete.
     package func handshake() -> Progress {
-        ERR_clear_error()
+        pinproxy_clear_errors()
         let result = SSL_do_handshake(pointer)
         return result == 1 ? .bytes(0) : progress(result)
     }
@@ -60,7 +61,7 @@ package final class TLSServerSession {
 
     /// Decrypts up to `limit` bytes to the end of `buffer`, at most one record.
     package func read(into buffer: inout ByteBuffer, upTo limit: Int) -> Progress {
-        ERR_clear_error()
+        pinproxy_clear_errors()
         var result: Int32 = 0
         _ = buffer.write(upTo: limit) { room in
             result = SSL_read(pointer, room.baseAddress, Int32(clamping: room.count))
@@ -76,7 +77,7 @@ package final class TLSServerSession {
     package func write(from buffer: inout ByteBuffer, upTo limit: Int) -> Progress {
         var written = 0
         while !buffer.isEmpty, outgoing.count < limit {
-            ERR_clear_error()
+            pinproxy_clear_errors()
             let result = buffer.withUnsafeBytes { SSL_write(pointer, $0.baseAddress, Int32(clamping: $0.count)) }
             guard result > 0 else { return written > 0 ? .bytes(written) : progress(result) }
             buffer.consume(Int(result))
@@ -89,7 +90,7 @@ package final class TLSServerSession {
     package func write(_ bytes: borrowing Span<UInt8>, upTo limit: Int) -> Progress {
         var written = 0
         while written < bytes.count, outgoing.count < limit {
-            ERR_clear_error()
+            pinproxy_clear_errors()
             let result = bytes.extracting(written..<bytes.count).withUnsafeBufferPointer {
                 SSL_write(pointer, $0.baseAddress, Int32(clamping: $0.count))
             }
@@ -102,10 +103,10 @@ package final class TLSServerSession {
     /// Sends close_notify: no more data follows. The client may still send.
     package func sendCloseNotify() {
         guard isEstablished else { return }
-        ERR_clear_error()
+        pinproxy_clear_errors()
         SSL_shutdown(pointer)
         // It fails on a session that an alert has ended; then no close_notify is needed.
-        ERR_clear_error()
+        pinproxy_clear_errors()
     }
 
     private func progress(_ result: Int32) -> Progress {

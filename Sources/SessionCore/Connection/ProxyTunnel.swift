@@ -37,7 +37,7 @@ enum HandshakeStep {
     case failed(Int32)
 
     static func next(_ ssl: OpaquePointer) -> HandshakeStep {
-        ERR_clear_error()
+        pinproxy_clear_errors()
         errno = 0
         let result = SSL_do_handshake(ssl)
         let code = errno
@@ -233,7 +233,7 @@ final class ProxyTunnel: EventHandler {
 
     private func exchange(_ link: ProxyLink) {
         while !request.isEmpty, !isOver {
-            ERR_clear_error()
+            pinproxy_clear_errors()
             errno = 0
             let result = request.withUnsafeBytes { SSL_write(link.ssl, $0.baseAddress, Int32($0.count)) }
             let code = errno
@@ -245,7 +245,7 @@ final class ProxyTunnel: EventHandler {
             let known = held.count
             var result: Int32 = 0
             var code: Int32 = 0
-            ERR_clear_error()
+            pinproxy_clear_errors()
             errno = 0
             let count = held.write(upTo: 4096) { room in
                 result = SSL_peek(link.ssl, room.baseAddress, Int32(room.count))

@@ -147,7 +147,7 @@ final class VerifiedConnection: EventHandler {
         var code: Int32 = 0
         _ = buffer.write(upTo: limit) { room in
             if let ssl {
-                ERR_clear_error()
+                pinproxy_clear_errors()
                 errno = 0
                 result = Int(SSL_read(ssl, room.baseAddress, Int32(clamping: room.count)))
                 code = errno
@@ -168,7 +168,7 @@ final class VerifiedConnection: EventHandler {
             if count < 0, errno == EAGAIN || errno == EWOULDBLOCK { return false }
         }
         guard let ssl else { return true }
-        ERR_clear_error()
+        pinproxy_clear_errors()
         errno = 0
         let result = SSL_peek(ssl, &byte, 1)
         if result > 0 { return true }
@@ -202,7 +202,7 @@ final class VerifiedConnection: EventHandler {
             if result >= 0 { return .bytes(result) }
             return result == -Int(EAGAIN) ? .wouldBlock : .broken(Self.words(Int32(-result)))
         }
-        ERR_clear_error()
+        pinproxy_clear_errors()
         errno = 0
         let result = bytes.withUnsafeBufferPointer { SSL_write(ssl, $0.baseAddress, Int32(clamping: $0.count)) }
         let code = errno
@@ -216,7 +216,7 @@ final class VerifiedConnection: EventHandler {
         guard let ssl else {
             return shutdown(descriptor, Int32(SHUT_WR)) == 0 ? .bytes(0) : .broken(Self.words(errno))
         }
-        ERR_clear_error()
+        pinproxy_clear_errors()
         errno = 0
         let result = SSL_shutdown(ssl)
         let code = errno
@@ -248,9 +248,9 @@ final class VerifiedConnection: EventHandler {
         if isWhole {
             for ssl in [ssl, outer] {
                 guard let ssl else { continue }
-                ERR_clear_error()
+                pinproxy_clear_errors()
                 if SSL_is_init_finished(ssl) == 1 { SSL_shutdown(ssl) }
-                ERR_clear_error()
+                pinproxy_clear_errors()
             }
         }
         // The link owns the proxy's, which is the only one where the origin has none, and goes behind the origin's.
@@ -273,7 +273,7 @@ enum TLSWords {
     /// - Parameter code: `errno` behind the call that failed; 0 for the end of the connection.
     static func drain(_ code: Int32) -> String {
         let error = ERR_get_error()
-        ERR_clear_error()
+        pinproxy_clear_errors()
         // For SSL_R_UNEXPECTED_EOF_WHILE_READING these are "unexpected eof while reading".
         if let reason = ERR_reason_error_string(error) { return String(cString: reason) }
         return code == 0 ? "the connection ended without close_notify" : String(cString: strerror(code))

@@ -2,9 +2,9 @@ package import HTTPCore
 
 /// A response as HTTP/1.1 brings it (RFC 9112): heads, then the body by its framing, to the end.
 ///
-/// A value: bytes of the connection go in, and what they are comes out. It is strict where requests could be smuggled or
+/// A value of one owner: bytes of the connection go in, and what they are comes out. It is strict where requests could be smuggled or
 /// responses split: the rules of `ResponseHeadParser` and `ChunkedDecoder` hold.
-package struct HTTP1ResponseReader {
+package struct HTTP1ResponseReader: ~Copyable {
     package enum Step {
         /// More bytes are needed behind those that were not consumed.
         case needMore(consumed: Int)
@@ -181,19 +181,24 @@ package struct HTTP1ResponseReader {
     /// - Parameter isClean: whether the peer has said that the end is the end (close_notify over TLS, a FIN without it);
     ///   otherwise a body that only the connection's end delimits may have been cut by anybody.
     package mutating func end(isClean: Bool) -> End {
+        let end = outcome(ofEnd: isClean)
+        if case .complete = end { state = .complete }
+        return end
+    }
+
+    /// What the end of the connection would mean now.
+    package func outcome(ofEnd isClean: Bool) -> End {
         switch state {
         case .complete:
-            return .complete
+            .complete
         case .body where head.framing == .untilClose:
-            guard isClean else {
-                return .truncated("The connection was cut without TLS's close_notify, so the body may lack its end.")
-            }
-            state = .complete
-            return .complete
+            isClean
+                ? .complete
+                : .truncated("The connection was cut without TLS's close_notify, so the body may lack its end.")
         case .head, .failed:
-            return .truncated("The connection ended before the head of a response was complete.")
+            .truncated("The connection ended before the head of a response was complete.")
         case .body:
-            return .truncated("The connection ended before the body did.")
+            .truncated("The connection ended before the body did.")
         }
     }
 

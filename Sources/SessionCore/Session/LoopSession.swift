@@ -64,12 +64,13 @@ public final class LoopSession {
     ///
     /// In a session that has been invalidated it can be made, too: it ends with `sessionInvalidated` at the end of the turn
     /// in which it is resumed.
-    public func dataTask(with request: SessionRequest, delegate: LoopTaskDelegate) -> LoopTask {
+    public func dataTask(with request: consuming SessionRequest, delegate: LoopTaskDelegate) -> LoopTask {
         makeTask(with: request, delegate: delegate, isLate: phase != .open)
     }
 
     /// The same for a task that another needs, which may have been there when the session was invalidated.
-    func makeTask(with request: SessionRequest, delegate: LoopTaskDelegate, isLate: Bool = false) -> LoopTask {
+    func makeTask(with request: consuming SessionRequest, delegate: LoopTaskDelegate, isLate: Bool = false) -> LoopTask
+    {
         count += 1
         let task = LoopTask(
             identifier: TaskIdentifiers.next(),

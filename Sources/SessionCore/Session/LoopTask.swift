@@ -52,7 +52,7 @@ public final class LoopTask {
 
     init(
         identifier: UInt64,
-        request: SessionRequest,
+        request: consuming SessionRequest,
         delegate: LoopTaskDelegate,
         manager: LoopSession,
         isLate: Bool = false
@@ -62,7 +62,7 @@ public final class LoopTask {
         self.request = request
         self.delegate = delegate
         self.manager = manager
-        uploadEnded = request.bodyLength == .none
+        uploadEnded = self.request.bodyLength == .none
     }
 
     deinit {

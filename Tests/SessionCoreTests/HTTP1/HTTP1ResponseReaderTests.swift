@@ -76,9 +76,8 @@ struct HTTP1ResponseReaderTests {
         return read(text, cuts: cuts, method: method, with: &reader)
     }
 
-    private func isComplete(_ reader: HTTP1ResponseReader, isClean: Bool = true) -> Bool {
-        var reader = reader
-        if case .complete = reader.end(isClean: isClean) { return true }
+    private func isComplete(_ reader: borrowing HTTP1ResponseReader, isClean: Bool = true) -> Bool {
+        if case .complete = reader.outcome(ofEnd: isClean) { return true }
         return false
     }
 
@@ -106,8 +105,8 @@ struct HTTP1ResponseReaderTests {
             var reader = makeReader()
             let outcome = read(String(decoding: text.utf8.prefix(count), as: UTF8.self), with: &reader)
             #expect(!outcome.hasEnd && outcome.failure == nil, "\(count)")
-            #expect(!reader.isComplete && !reader.keepsConnection, "\(count)")
-            #expect(!isComplete(reader, isClean: isClean), "\(count)")
+            check(!reader.isComplete && !reader.keepsConnection, "\(count)")
+            check(!isComplete(reader, isClean: isClean), "\(count)")
         }
     }
 
@@ -140,10 +139,10 @@ struct HTTP1ResponseReaderTests {
         var reader = makeReader()
         let outcome = read("HTTP/1.1 200 OK\r\n\r\nall of it", cuts: [22], with: &reader)
         #expect(outcome.body == "all of it" && !outcome.hasEnd)
-        #expect(!reader.isComplete)
-        #expect(!isComplete(reader, isClean: false))
-        #expect(isComplete(reader, isClean: true))
-        #expect(!reader.keepsConnection)
+        check(!reader.isComplete)
+        check(!isComplete(reader, isClean: false))
+        check(isComplete(reader, isClean: true))
+        check(!reader.keepsConnection)
     }
 
     @Test("trailers of a chunked body are kept, those of framing and routing left out, and the next response has none")
@@ -151,9 +150,9 @@ struct HTTP1ResponseReaderTests {
         var reader = makeReader()
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
         _ = read("\(head)X-Sum: 1\r\nContent-Length: 9\r\nHost: a\r\n\r\n", with: &reader)
-        #expect(reader.trailers.list.map(\.name) == ["X-Sum"])
+        check(reader.trailers.list.map(\.name) == ["X-Sum"])
         _ = read("\(head)\r\n", with: &reader)
-        #expect(reader.trailers.isEmpty && reader.isComplete)
+        check(reader.trailers.isEmpty && reader.isComplete)
     }
 
     @Test(
@@ -166,7 +165,7 @@ struct HTTP1ResponseReaderTests {
         var reader = makeReader()
         let outcome = read("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\(body)", with: &reader)
         #expect(outcome.failure != nil && !outcome.hasEnd)
-        #expect(!isComplete(reader) && !reader.keepsConnection)
+        check(!isComplete(reader) && !reader.keepsConnection)
     }
 
     @Test(
@@ -186,8 +185,8 @@ struct HTTP1ResponseReaderTests {
             var reader = makeReader()
             let outcome = read(text, cuts: cuts, with: &reader)
             #expect(outcome.failure?.contains("(rule response-") == true)
-            #expect(outcome.status == nil && !reader.hasHead)
-            #expect(!isComplete(reader))
+            check(outcome.status == nil && !reader.hasHead)
+            check(!isComplete(reader))
         }
     }
 
@@ -203,7 +202,7 @@ struct HTTP1ResponseReaderTests {
         var reader = makeReader()
         let outcome = read("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n", with: &reader)
         #expect(outcome.failure != nil && outcome.status == nil)
-        #expect(!reader.keepsConnection)
+        check(!reader.keepsConnection)
     }
 
     @Test("the limits hold for each head, with and without the ends of its lines")
@@ -237,7 +236,7 @@ struct HTTP1ResponseReaderTests {
     func keepsConnection(text: String, isKept: Bool) {
         var reader = makeReader()
         _ = read(text, with: &reader)
-        #expect(reader.keepsConnection == isKept)
+        check(reader.keepsConnection == isKept)
     }
 
     @Test("a reader is used again as if it were new, also after a failure and within a line")
@@ -246,7 +245,7 @@ struct HTTP1ResponseReaderTests {
         for text in ["nonsense", "HTTP/1.1 200 OK\r\nX: ", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nbro"] {
             _ = read(text, with: &reader)
             let outcome = read("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", with: &reader)
-            #expect(outcome.body == "ok" && outcome.hasEnd && reader.isComplete)
+            check(outcome.body == "ok" && outcome.hasEnd && reader.isComplete)
         }
     }
 }
