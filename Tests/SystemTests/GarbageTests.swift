@@ -41,8 +41,8 @@ struct GarbageTests {
         }
         #expect(sent < 32 << 20)
         #expect(try stage.proxy.residentMemory() - before < (Programs.isSanitized ? 256 << 20 : 4 << 20))
-        let line = try #require(try stage.proxy.waitForTaskLines(2).last)
-        #expect(line.integer("status") == 431)
+        // The two connections may belong to different workers, whose lines come in either order.
+        #expect(try stage.proxy.waitForTaskLines(2).contains { $0.integer("status") == 431 })
     }
 
     @Test("limits.headFields bounds the number of fields")

@@ -1,4 +1,5 @@
 import COpenSSL
+import CShims
 import Glibc
 import HTTPCore
 import IOCore

@@ -158,11 +158,17 @@ package final class ProxyUnderTest {
     }
 
     /// Waits for a number of lines in the task log.
+    ///
+    /// - Returns: the lines in the order in which their requests began. Each worker writes its own, so that those of two
+    ///   connections come in either order.
     package func waitForTaskLines(_ count: Int) throws -> [LogLine] {
-        try process.waitForOutput("\(count) task log lines") { output in
+        let lines = try process.waitForOutput("\(count) task log lines") { output in
             let lines = Self.taskLines(output)
             return lines.count >= count ? lines : nil
         }
+        return lines.enumerated()
+            .sorted { ($0.element.string("time") ?? "", $0.offset) < ($1.element.string("time") ?? "", $1.offset) }
+            .map(\.element)
     }
 
     /// Private resident memory in bytes: `RssAnon`.
