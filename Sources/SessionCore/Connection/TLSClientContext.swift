@@ -8,8 +8,8 @@ import ServerTrust
 final class TLSClientContext {
     private let context: OpaquePointer
 
-    /// Room for records that one recv(2) may bring.
-    private static let readAhead = 32 << 10
+    /// Room for records that one recv(2) may bring: three whole ones of 16 KB and most of a fourth.
+    private static let readAhead = 64 << 10
 
     /// - Throws: `internal` when OpenSSL refuses a setting.
     init() throws(SessionError) {

@@ -17,6 +17,8 @@ final class HTTP1Connection: PooledConnection {
     private var held = ByteBuffer()
     /// Bytes of the response have come.
     private var hasBegunResponse = false
+    /// It has been idle: what has come since is for no request.
+    private(set) var hasRested = false
     /// Bytes came behind the end of the response.
     private var hasExcess = false
     /// Why nothing can be written any more. What the origin sent before is still read.
@@ -320,7 +322,10 @@ final class HTTP1Connection: PooledConnection {
     var isSilent: Bool { !connection.hasSomethingToRead() }
 
     /// Waits for the origin to close the connection, or to send bytes for which there is no request.
-    override func rest() { connection.want(reading: true, writing: false) }
+    override func rest() {
+        hasRested = true
+        connection.want(reading: true, writing: false)
+    }
 
     private func becameReadyWhileIdle() {
         // A session ticket of TLS 1.3 is no application data.

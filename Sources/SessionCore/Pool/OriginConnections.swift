@@ -120,16 +120,24 @@ final class OriginConnections: EndOfTurnHandler {
         }
     }
 
-    /// - Parameter connection: an idle one, which may have ended since.
+    /// - Parameter connection: an idle one, which may have ended since: `OriginRequest` looks before it writes.
     private func use(_ connection: HTTP1Connection, for request: OriginRequest, _ entry: HostEntry) {
         var next: HTTP1Connection? = connection
         while let connection = next {
             idle.remove(connection)
-            if let endpoint = request.endpoint, mayUse(connection, for: endpoint) { return request.use(connection) }
+            if let endpoint = request.endpoint, connection.connection.mayCarry(endpoint, lifetime: connectionLifetime) {
+                return request.use(connection)
+            }
             connection.close()
             next = entry.pool.reuse(request)
         }
         request.connect()
+    }
+
+    /// The idle connection that was chosen for a request has ended, or has brought bytes for which there was no request: the
+    /// request gets another one, or makes one.
+    func replace(for request: OriginRequest, _ entry: HostEntry) {
+        if let connection = entry.pool.reuse(request) { use(connection, for: request, entry) } else { request.connect() }
     }
 
     private func share(_ connection: HTTP2ClientConnection, with request: OriginRequest) {
@@ -138,10 +146,6 @@ final class OriginConnections: EndOfTurnHandler {
             return request.enterAgain()
         }
         request.share(connection)
-    }
-
-    private func mayUse(_ connection: HTTP1Connection, for endpoint: Endpoint) -> Bool {
-        connection.connection.mayCarry(endpoint, lifetime: connectionLifetime) && connection.isSilent
     }
 
     private func make(for request: OriginRequest, _ entry: HostEntry) {

@@ -263,7 +263,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         guard let task else { return }
         isReused = connection.connection.isUsed
         info = connection.connection.info
-        guard !isReused || connection.isSilent else { return connectAnew() }
+        guard !connection.hasRested || connection.isSilent else { return connectAnew() }
         phase = .exchanging(connection)
         enter(task.uploadEnded && task.upload.isEmpty ? .waiting : .sending)
         task.delegate.taskDidConnect(task)
@@ -292,11 +292,11 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         enterAgain()
     }
 
-    /// The idle connection that was chosen has ended, or has brought bytes, in this turn.
+    /// The idle connection that was chosen has ended, or has brought bytes.
     private func connectAnew() {
         closeConnection()
         isReused = false
-        connect()
+        if let entry { connections.replace(for: self, entry) }
     }
 
     /// The session is being replaced: a request of which nothing has gone out ends with `sessionInvalidated`, with its body.
