@@ -271,7 +271,7 @@ package final class EventLoop: @unchecked Sendable {
                 case .handler(let handler): handler.turnEnds()
                 }
             }
-            queue.removeAll(keepingCapacity: true)
+            while !queue.isEmpty { queue.removeLast() }
             swap(&queue, &spareEndOfTurn)
             rounds += 1
         }

@@ -21,7 +21,8 @@ public struct TurnQueue<Element: AnyObject> {
     /// Keeps the memory of a taken array for later.
     @inlinable public mutating func giveBack(_ taken: consuming [Element]) {
         guard taken.capacity > 0 else { return }
-        taken.removeAll(keepingCapacity: true)
+        // Much cheaper than removeAll for the one or two that there usually are.
+        while !taken.isEmpty { taken.removeLast() }
         spare = taken
     }
 }

@@ -50,7 +50,7 @@ struct ClientResponse {
         status = response.status
         persists = request.keepAlive && context.requestIsWhole && !context.worker.isDraining
         output.appendStatusLine(response.status)
-        if ResponseRewriter.isNeeded(context) {
+        if ResponseRewriter.isNeeded(for: response.fields, context) {
             writeFields(of: response, through: ResponseRewriter(context), to: &output)
         } else {
             for index in 0..<response.fields.count where Self.isForwarded(index, of: response) {

@@ -19,8 +19,25 @@ struct ResponseRewriter {
         urls = URLRewriter(mode: mode, context)
     }
 
-    /// Whether something may be rewritten.
-    static func isNeeded(_ context: borrowing ResponseContext) -> Bool { context.base != nil || mode(context) != .off }
+    /// The fields that may be rewritten, beside `Link`.
+    private static let names: FieldNameSet = [
+        .strictTransportSecurity, .altSvc, .location, .contentLocation, .refresh, .setCookie,
+    ]
+
+    /// Whether a field may have to be rewritten: most responses have none of these.
+    static func isNeeded(for fields: borrowing HTTPFields, _ context: borrowing ResponseContext) -> Bool {
+        guard context.base != nil || mode(context) != .off else { return false }
+        return fields.containsAny(of: names) || fields.first(.other) != nil && hasLink(fields)
+    }
+
+    private static func hasLink(_ fields: borrowing HTTPFields) -> Bool {
+        for index in 0..<fields.count where fields.id(at: index) == .other && isLink(fields.name(at: index)) {
+            return true
+        }
+        return false
+    }
+
+    private static func isLink(_ name: borrowing Span<UInt8>) -> Bool { name.equalsIgnoringCase("Link") }
 
     private static func mode(_ context: borrowing ResponseContext) -> URLRewriter.Mode {
         guard context.route.rewritesUpgraded else { return .off }
@@ -54,7 +71,7 @@ struct ResponseRewriter {
             )
             return write(rewriter.rewritten(fields.value(at: index)), for: index, of: fields, to: &output)
         case .other:
-            guard fields.name(at: index).equalsIgnoringCase("Link") else { return false }
+            guard Self.isLink(fields.name(at: index)) else { return false }
             return write(urls.rewritten(link: fields.value(at: index)), for: index, of: fields, to: &output)
         default:
             return false

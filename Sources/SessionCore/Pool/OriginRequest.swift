@@ -118,11 +118,12 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         wasRefused = false
         notBefore = 0
         start = 0
-        let request = task.request
-        clock = TransferClock(request.timeouts ?? request.endpoint.timeouts, taskStart: task.startedAt, now: loop.now)
+        // Not a copy of the request, which costs as much as what is looked up in it.
+        let endpoint = task.request.endpoint
+        clock = TransferClock(task.request.timeouts ?? endpoint.timeouts, taskStart: task.startedAt, now: loop.now)
         if task.isHeldBack { clock.suspend() }
         armTimer()
-        let entry = connections.entry(for: request.endpoint)
+        let entry = connections.entry(for: endpoint)
         self.entry = entry
         connections.enter(self, entry)
     }
