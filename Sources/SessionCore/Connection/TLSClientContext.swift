@@ -8,8 +8,10 @@ import ServerTrust
 final class TLSClientContext {
     private let context: OpaquePointer
 
-    /// Room for records that one recv(2) may bring: three whole ones of 16 KB and most of a fourth.
-    private static let readAhead = 64 << 10
+    /// Room for what one recv(2) may bring: four of the largest records of TLS 1.3 (RFC 8446, section 5.2: 16,384 bytes of data,
+    /// a type, a tag of 16, a head of 5), and the 3 bytes that OpenSSL leaves out to align them. One byte less would take a
+    /// second recv(2) for each four.
+    private static let readAhead = 4 * (16_384 + 1 + 16 + 5) + 3
 
     /// - Throws: `internal` when OpenSSL refuses a setting.
     init() throws(SessionError) {
