@@ -30,14 +30,17 @@ struct AcceptedHandshake: ~Copyable {
     let applicationProtocol: ApplicationProtocol?
     let times: ConnectionTimes
 
-    fileprivate init(
+    /// - Returns: nil unless the proxy, if there is one with TLS, is accepted now.
+    fileprivate init?(
         plaintext: PlaintextPermission,
         to endpoint: Endpoint,
+        at now: Int64,
         _ descriptor: Int32,
         _ link: ProxyLink?,
         _ info: ConnectionInfo,
         _ times: ConnectionTimes
     ) {
+        guard Self.isProxyAccepted(link, for: endpoint, at: now) else { return nil }
         self.endpoint = endpoint
         self.descriptor = descriptor
         self.link = link
@@ -48,7 +51,7 @@ struct AcceptedHandshake: ~Copyable {
         self.times = times
     }
 
-    /// - Returns: nil unless the verdict is one on this endpoint, and accepts the server now.
+    /// - Returns: nil unless the verdict is one on this endpoint, and accepts the server now, and the proxy likewise.
     fileprivate init?(
         _ trust: ConnectionTrust,
         to endpoint: Endpoint,
@@ -59,7 +62,9 @@ struct AcceptedHandshake: ~Copyable {
         _ info: ConnectionInfo,
         _ times: ConnectionTimes
     ) {
-        guard trust.holds(for: endpoint, at: now) else { return nil }
+        guard trust.holds(for: endpoint, at: now), Self.isProxyAccepted(link, for: endpoint, at: now) else {
+            return nil
+        }
         self.endpoint = endpoint
         self.descriptor = descriptor
         self.link = link
@@ -72,6 +77,11 @@ struct AcceptedHandshake: ~Copyable {
         SSL_get0_alpn_selected(ssl, &name, &count)
         let chosen = UnsafeBufferPointer(start: name, count: Int(count))
         applicationProtocol = ApplicationProtocol(rawValue: String(decoding: chosen, as: UTF8.self))
+    }
+
+    /// The verdict on the proxy may have lapsed while the proxy or the origin took its time.
+    private static func isProxyAccepted(_ link: ProxyLink?, for endpoint: Endpoint, at now: Int64) -> Bool {
+        if endpoint.proxyEndpoint == nil { link == nil } else { link?.mayCarry(endpoint, at: now) ?? false }
     }
 }
 
@@ -269,6 +279,14 @@ final class ConnectionAttempt: EventHandler {
         }
     }
 
+    private var lapsedProxy: SessionError {
+        SessionError(
+            .proxyUntrusted,
+            "The session's proxy \(endpoint.proxyEndpoint.map { "\($0.host.authorityText):\($0.port)" } ?? "") is not trusted: the verdict on it does not hold any more.",
+            evaluation: proxyInfo?.evaluation
+        )
+    }
+
     private func acceptPlaintext(at time: Int64) {
         measured.connectEnd = max(time, measured.connectStart)
         guard let permission = endpoint.plaintextPermission, let peer else {
@@ -283,7 +301,11 @@ final class ConnectionAttempt: EventHandler {
             evaluation: nil,
             proxy: proxyInfo
         )
-        succeed(AcceptedHandshake(plaintext: permission, to: endpoint, descriptor, link, info, measured))
+        let now = loop.freshWallClock / 1_000_000
+        if let accepted = AcceptedHandshake(plaintext: permission, to: endpoint, at: now, descriptor, link, info, measured) {
+            return succeed(accepted)
+        }
+        fail(ConnectionFailure(error: lapsedProxy, info: info))
     }
 
     // MARK: Handshake
@@ -354,6 +376,9 @@ final class ConnectionAttempt: EventHandler {
         let now = loop.freshWallClock / 1_000_000
         if let accepted = AcceptedHandshake(trust, to: endpoint, at: now, descriptor, link, ssl, info, measured) {
             return succeed(accepted)
+        }
+        guard link.map({ $0.mayCarry(endpoint, at: now) }) ?? true else {
+            return fail(ConnectionFailure(error: lapsedProxy, info: info))
         }
         let lapse = trust.evaluation.lapse(at: now)
         fail(

@@ -11,6 +11,8 @@ final class HTTP1Connection: PooledConnection {
     private unowned let connections: OriginConnections
     private let loop: EventLoop
     private var writer = HTTP1RequestWriter()
+    /// Its head and trailers are lent to the request while a delegate runs: it changes only with events of the socket, timers and
+    /// the end of a turn, never from within a call of the request.
     private var reader: HTTP1ResponseReader
     private var output = ByteBuffer()
     /// Bytes that have come and were not read yet: a part of a head, or what the task does not take now.

@@ -288,6 +288,34 @@ struct ProxyTunnelTests {
         #expect(origin.requests.count == 1)
     }
 
+    @Test(
+        "no request goes out when the proxy's verdict has lapsed while the tunnel was being made",
+        arguments: [Endpoint.Scheme.https, .http]
+    )
+    func lapse(scheme: Endpoint.Scheme) throws {
+        let origin = try Self.answering()
+        let isReleased = Monitor(false)
+        let proxy = try HTTPSProxy(Self.identity, to: origin.port) { _ in
+            _ = try? isReleased.wait(for: "the clock to be moved") { $0 ? true : nil }
+            return HTTPSProxy.opened
+        }
+        var pins = SecurityPolicy.Configuration()
+        pins.pinningMode = .publicKey
+        pins.pins = [Pin(Self.identity.pin), Pin(.unrelated(1))]
+        pins.expiration = CalendarDate("2097-12-31")
+        let endpoint = try Self.endpoint(proxy: proxy.port, scheme: scheme, proxyPolicy: SecurityPolicy(pins))
+        let session = try TestSession(clock: .byHand)
+        session.loop.setWallClock(4_000_000_000_000_000)
+        let delegate = RecordingDelegate()
+        try session.start(delegate, endpoint)
+        try session.run(until: "the CONNECT") { !proxy.targets.isEmpty }
+        session.loop.setWallClock(4_045_000_000_000_000)
+        isReleased.with { $0 = true }
+        try session.finish(delegate)
+        #expect(delegate.error?.code == .proxyUntrusted, "\(String(describing: delegate.error))")
+        #expect(origin.requests.isEmpty)
+    }
+
     @Test("an HTTP/2 connection takes no request when the proxy's verdict does not hold for it any more")
     func sharedAge() throws {
         let nginx = try NginxOrigin(Self.server, http2: true)
