@@ -82,6 +82,30 @@ struct WorkerLoadTests {
         #expect(try answered(try TestClient(port: port(of: server))))
     }
 
+    @Test("a worker that is held up gets few connections of the others, and all are served when it goes on")
+    func heldUp() throws {
+        let server = try server(workers: 2)
+        defer { server.stop() }
+        let isOver = Monitor(false)
+        let isHeldUp = Latch(count: 1)
+        server.submit(toWorker: 1) {
+            isHeldUp.countDown()
+            _ = try? isOver.wait(for: "the clients") { $0 ? true : nil }
+        }
+        isHeldUp.wait()
+        var clients: [TestClient] = []
+        // Once the other worker has noticed, all further ones are its own.
+        try Patience.poll(for: "the other worker to keep its connections") {
+            clients.append(try TestClient(port: port(of: server)))
+            try clients.last?.send(Self.question)
+            let counts = server.connectionsByWorker
+            try #require(clients.count < 900)
+            return counts[0] >= counts[1] + 20 ? true : nil
+        }
+        isOver.with { $0 = true }
+        for client in clients { #expect(try client.readResponse(to: "OPTIONS").status == 200) }
+    }
+
     @Test("a stop ends the connections that are on their way to another worker")
     func stop() throws {
         for _ in 0..<20 {

@@ -112,6 +112,8 @@ package final class EventLoop: @unchecked Sendable {
         thread = pthread_self()
         run { false }
         thread = nil
+        // What the last turn put off references objects that often reference the loop.
+        endOfTurn = []
         // Released outside the lock, because the deinit of a captured object may submit more work.
         _ = lock.withLock {
             hasEnded = true

@@ -341,6 +341,9 @@ package final class ProxyServer {
     /// The number of open client connections of each worker.
     package var connectionsByWorker: [Int] { workers.map(\.load.count) }
 
+    /// Does work on a worker's thread: for tests of one that is held up.
+    package func submit(toWorker index: Int, _ work: @escaping @Sendable () -> Void) { workers[index].loop.submit(work) }
+
     /// Reports not ready, stops accepting, and lets current requests finish; `isDrained` becomes true in time.
     ///
     /// - Parameter grace: how long idle connections stay open: a client may have sent its next request already, or send

@@ -4,10 +4,10 @@ import IOCore
 import ServerTrust
 import SessionCore
 
-/// One loop's share of the proxy: the connections that it has accepted, their exchanges, its session, its log lines.
+/// One loop's share of the proxy: the connections that it serves, their exchanges, its session, its log lines.
 ///
 /// `@unchecked Sendable` because a worker is made before its thread starts and is from then on touched by that thread
-/// alone: other threads reach it through `EventLoop.submit` only.
+/// alone: other threads use `loop` (a constant; `submit`) and `load` (atomic numbers), and nothing else of it.
 final class Worker: EndOfTurnHandler, @unchecked Sendable {
     let loop: EventLoop
     /// The generation for new requests. Older ones live as long as the exchanges that hold them.
@@ -36,6 +36,8 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
     /// Smaller differences are not worth another thread's turn, and leave two clients of one origin on one worker, whose
     /// connection to the origin they can share.
     private static let worthwhileDifference = 2
+    /// A worker that has not taken a connection for so long gets no further ones: its loop is held up, and they would wait with it.
+    private static let patience = TimeSpan.milliseconds(100)
     /// All workers of the proxy, without this one. Set before the first of them runs.
     private var others: [Worker] = []
     let authenticator: ClientAuthenticator
@@ -119,7 +121,7 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
             return
         }
         // Counted at once: the other worker may begin its next turn only when many more were accepted here.
-        other.load.add()
+        other.load.addComing(at: loop.now)
         let connection = AcceptedConnection(descriptor, address)
         let index = listener.index
         other.loop.submit { other.receive(connection, atListener: index) }
@@ -131,7 +133,7 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
         var found: Worker?
         for other in others {
             let count = other.load.count
-            guard count <= least else { continue }
+            guard count <= least, !other.load.isHeldUp(for: Self.patience, at: loop.now) else { continue }
             least = count - 1
             found = other
         }
@@ -140,6 +142,7 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
 
     /// Serves a connection that another worker has accepted and admitted.
     private func receive(_ accepted: AcceptedConnection, atListener index: Int) {
+        load.removeComing(at: loop.now)
         guard !isStopped else {
             load.remove()
             server.release()

@@ -362,6 +362,8 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
             // The server may speak HTTP/2 alone now, which was not offered.
             hasFailedOverHTTP1 = true
             entry.didFailOverHTTP1()
+            // The place is given back only once, whatever happens to the request while others are served.
+            phase = .entering
             connections.leave(entry, keeping: nil)
             return enterAgain()
         }
