@@ -1,11 +1,11 @@
 import Foundation
 import HTTPCore
 import ServerTrust
-import SessionCore
 import TestSupport
 import Testing
 
 @testable import ProxyCore
+@testable import SessionCore
 
 @Suite("Where requests go")
 struct RouterTests {
@@ -51,6 +51,19 @@ struct RouterTests {
             return nil
         }
         return problem.code
+    }
+
+    @Test("only an HTTPS proxy's own host and port are reached without it", arguments: ["https", "http", "socks5h"])
+    func ownAddress(scheme: String) throws {
+        let router = try router(
+            """
+            { "version": 1, "trustAnchors": { "system": false, "files": [] },
+              "upstreamProxy": "\(scheme)://proxy.example.com:3128" }
+            """
+        )
+        #expect((try endpoint("https://proxy.example.com:3128/", router).proxy == nil) == (scheme == "https"))
+        #expect(try endpoint("https://proxy.example.com:3129/", router).proxy != nil)
+        #expect(try endpoint("https://other.example.com:3128/", router).proxy != nil)
     }
 
     @Test(

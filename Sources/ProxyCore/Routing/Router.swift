@@ -100,8 +100,11 @@ package struct Router: Sendable {
             generation: UInt64(snapshot.generation),
             timeouts: timeouts ?? TaskTimeouts(settings.timeouts),
             dialRule: dialRule(settings, exempting: exemption),
-            // The way to the proxy itself does not lead through it: `pins verify` looks at its pins, too.
-            proxy: settings.upstreamProxy.flatMap { $0.host == host && $0.port == port ? nil : $0.sessionProxy },
+            // The way to an HTTPS proxy itself does not lead through it: `pins verify` looks at its pins, too. The others have
+            // none, and their own rules decide who reaches them through them.
+            proxy: settings.upstreamProxy.flatMap {
+                $0.kind == .https && $0.host == host && $0.port == port ? nil : $0.sessionProxy
+            },
             proxyPolicy: proxyPolicy(settings),
             connectionLimit: settings.connectionsPerHost.map { max(1, $0 / workers) }
         )
