@@ -342,7 +342,9 @@ package final class ProxyServer {
     package var connectionsByWorker: [Int] { workers.map(\.load.count) }
 
     /// Does work on a worker's thread: for tests of one that is held up.
-    package func submit(toWorker index: Int, _ work: @escaping @Sendable () -> Void) { workers[index].loop.submit(work) }
+    package func submit(toWorker index: Int, _ work: @escaping @Sendable () -> Void) {
+        workers[index].loop.submit(work)
+    }
 
     /// Reports not ready, stops accepting, and lets current requests finish; `isDrained` becomes true in time.
     ///

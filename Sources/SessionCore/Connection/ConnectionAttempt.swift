@@ -302,10 +302,8 @@ final class ConnectionAttempt: EventHandler {
             proxy: proxyInfo
         )
         let now = loop.freshWallClock / 1_000_000
-        if let accepted = AcceptedHandshake(plaintext: permission, to: endpoint, at: now, descriptor, link, info, measured) {
-            return succeed(accepted)
-        }
-        fail(ConnectionFailure(error: lapsedProxy, info: info))
+        let accepted = AcceptedHandshake(plaintext: permission, to: endpoint, at: now, descriptor, link, info, measured)
+        if let accepted { succeed(accepted) } else { fail(ConnectionFailure(error: lapsedProxy, info: info)) }
     }
 
     // MARK: Handshake

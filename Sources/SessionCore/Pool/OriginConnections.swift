@@ -137,7 +137,8 @@ final class OriginConnections: EndOfTurnHandler {
     /// The idle connection that was chosen for a request has ended, or has brought bytes for which there was no request: the
     /// request gets another one, or makes one.
     func replace(for request: OriginRequest, _ entry: HostEntry) {
-        if let connection = entry.pool.reuse(request) { use(connection, for: request, entry) } else { request.connect() }
+        guard let connection = entry.pool.reuse(request) else { return request.connect() }
+        use(connection, for: request, entry)
     }
 
     private func share(_ connection: HTTP2ClientConnection, with request: OriginRequest) {
