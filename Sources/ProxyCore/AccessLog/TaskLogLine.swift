@@ -294,37 +294,32 @@ struct TaskLogLine {
             line.append(",\"remoteAddress\":\"")
             connection.remoteAddress.append(to: &line)
             line.append("\"")
-            if let version = connection.tlsVersion {
-                line.append(",\"tlsVersion\":\"")
-                line.append(version.bytes)
-                line.append("\"")
-            }
-            if let cipher = connection.cipher {
-                line.append(",\"cipher\":\"")
-                line.append(cipher.bytes)
-                line.append("\"")
-            }
+            writeTLS(connection.tlsVersion, connection.cipher, &line)
             if let proxy = connection.proxy { write(proxy, isReused: transaction.isReusedConnection, &line) }
         }
         if let evaluation, !transaction.isReusedConnection { offeredPins(evaluation, &line) }
         line.append("}")
     }
 
-    /// Writes what is known of TLS to an HTTPS proxy.
-    private func write(_ proxy: ProxyConnectionInfo, isReused: Bool, _ line: inout ByteBuffer) {
-        line.append(",\"proxy\":{\"authority\":\"")
-        line.append(proxy.authority.bytes)
-        line.append("\"")
-        if let version = proxy.tlsVersion {
+    private func writeTLS(_ version: ShortName?, _ cipher: ShortName?, _ line: inout ByteBuffer) {
+        if let version {
             line.append(",\"tlsVersion\":\"")
             line.append(version.bytes)
             line.append("\"")
         }
-        if let cipher = proxy.cipher {
+        if let cipher {
             line.append(",\"cipher\":\"")
             line.append(cipher.bytes)
             line.append("\"")
         }
+    }
+
+    /// Writes the facts about TLS to an HTTPS proxy.
+    private func write(_ proxy: ProxyConnectionInfo, isReused: Bool, _ line: inout ByteBuffer) {
+        line.append(",\"proxy\":{\"authority\":\"")
+        line.append(proxy.authority.bytes)
+        line.append("\"")
+        writeTLS(proxy.tlsVersion, proxy.cipher, &line)
         line.append(proxy.note)
         if let evaluation = proxy.evaluation, !isReused { offeredPins(evaluation, &line) }
         line.append("}")

@@ -79,7 +79,7 @@ final class ProxyTunnel: EventHandler {
     /// When TLS to the proxy began and ended, in nanoseconds of the loop's clock; nil before.
     private(set) var handshakeStart: UInt64?
     private(set) var handshakeEnd: UInt64?
-    /// What is known of the connection to the proxy.
+    /// The facts about the connection to the proxy.
     private(set) var info: ProxyConnectionInfo?
 
     private let endpoint: Endpoint
@@ -146,6 +146,11 @@ final class ProxyTunnel: EventHandler {
     /// Gives the tunnel up; nothing is called any more. The socket stays open.
     func cancel() {
         guard !isOver else { return }
+        letGo()
+    }
+
+    /// Waits for the socket no longer, and frees a TLS whose proxy was not accepted.
+    private func letGo() {
         isOver = true
         loop.unregister(descriptor, of: self)
         if let ssl { SSL_free(ssl) }
@@ -326,11 +331,7 @@ final class ProxyTunnel: EventHandler {
 
     private func end(_ outcome: Outcome) {
         guard !isOver else { return }
-        isOver = true
-        loop.unregister(descriptor, of: self)
-        if let ssl { SSL_free(ssl) }
-        ssl = nil
-        link = nil
+        letGo()
         didEnd(outcome)
     }
 

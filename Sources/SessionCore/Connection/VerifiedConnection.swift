@@ -50,7 +50,7 @@ final class VerifiedConnection: EventHandler {
 
     private let loop: EventLoop
     private let descriptor: Int32
-    /// What is read from and written to: TLS to the origin; to the proxy where only that has TLS; nil without TLS.
+    /// The TLS that bytes are read from and written to: the origin's, or the proxy's where only that has TLS; nil without TLS.
     private let ssl: OpaquePointer?
     /// TLS to the proxy.
     private var link: ProxyLink?

@@ -48,7 +48,7 @@ struct NameSearch {
     private var ipv6: Response?
     /// When the response that is there is enough.
     private var end: UInt64?
-    /// Of a name with a domain: whether that name has an address is not known.
+    /// A name server has failed for a name with a search domain, so that it is not known whether that name has an address.
     private var openFailure: NameFailure?
     private let source: (SocketAddress) -> SocketAddress?
 
