@@ -16,11 +16,21 @@ RELEASE ?=
 # The Swift standard library is linked in: the binary needs no Swift on the machine that it runs on. Overlapping accesses
 # to a class's properties are looked for at run time in the debug build, which the tests run, and under the sanitizers;
 # in the release build the checks would take a fifth of all Swift code's time.
-RELEASE_BUILD := -c release --static-swift-stdlib --product pinproxy -Xswiftc -enforce-exclusivity=unchecked
+# The proxy needs no types of Foundation, which would make the binary half as large again.
+# The table of the addresses of functions is read-only once the program has started.
+RELEASE_BUILD := -c release --static-swift-stdlib --product pinproxy -Xswiftc -enforce-exclusivity=unchecked -Xswiftc -DNO_FOUNDATION \
+    -Xlinker -z -Xlinker relro -Xlinker -z -Xlinker now
 # mimalloc in the C library's place, for the allocations of OpenSSL and of the Swift runtime. Looked for when it is needed,
 # since build-packages may just have installed it; ALLOCATOR= builds without.
 ALLOCATOR = $(if $(wildcard /usr/lib/*/libmimalloc.so),-Xlinker --no-as-needed -Xlinker -lmimalloc)
 BINARY := .build/release/pinproxy
+# What `pinproxy version` names, and the time of every file in packages; empty outside of a clone.
+COMMIT = $(shell git describe --always --dirty --abbrev=12 --exclude '*' 2>/dev/null)
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)
+VERSION := $(shell sed -n 's/.*static let current = "\(.*\)"/\1/p' Sources/pinproxy/CommandLine/ProgramVersion.swift)
+# Who answers for a package that is made here: unless it is said, the author of the commit.
+MAINTAINER ?= $(shell git log -1 --format='%an <%ae>' 2>/dev/null)
+PACKAGES := .build/packages
 
 # A word is a Debian package, or COMMAND:PACKAGE; names of different releases of Debian stand in quotes, PACKAGE|PACKAGE.
 # libstdc++ is what the static Swift standard library is linked with, gold what Swift links with.
@@ -33,15 +43,20 @@ TEST_PACKAGES := nginx:nginx openssl:openssl curl:curl python3:python3 git:git p
     ip:iproute2 unshare:util-linux nghttp:nghttp2-client nghttpd:nghttp2-server python3-grpcio \
     python3-h2 python3-websockets wget:wget script:bsdutils
 # The real clients that the proxy is tried with: those that are there are run, .ci/run wants all.
+# What packages are made with.
+PACKAGE_PACKAGES := dpkg-shlibdeps:dpkg-dev lintian:lintian patchelf:patchelf python3:python3 strip:binutils xz:xz-utils
 CLIENT_PACKAGES := wget:wget node:nodejs javac:default-jdk-headless dpkg-deb:dpkg python3-requests python3-httpx \
     python3-aiohttp python3-pip
 
 FILTER_ARGS = $(if $(FILTER),--filter '$(FILTER)')
 DOC := $(DESTDIR)$(PREFIX)/share/doc/pinproxy
+SHARE := $(DESTDIR)$(PREFIX)/share/pinproxy
+# An installed configuration names the schema where it is installed.
+SCHEMA_PATH = s|"[^"]*/config.schema.json"|"file://$(PREFIX)/share/pinproxy/schema/config.schema.json"|
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo build test examples docs lint format sanitize install uninstall clean toolchain \
-    build-packages run-packages test-packages client-packages debian
+    build-packages run-packages test-packages client-packages debian debian-package picture deb dist image
 
 help:
 	@echo 'make run          build, then start the proxy on config.example.json with the demo origin beside it'
@@ -49,8 +64,12 @@ help:
 	@echo 'make demo         build, then see one pin hold and one pin fail; works offline'
 	@echo 'make test         every test (FILTER=HTTPCoreTests for a part)'
 	@echo 'make debian       RELEASE=bookworm or trixie: make run and make test on a fresh Debian, in a chroot'
+	@echo 'make debian-package  RELEASE=…: make deb on a fresh Debian, then its package on another: install, ask, purge'
 	@echo 'make build        the release binary: $(BINARY)'
 	@echo 'make install      to PREFIX=$(PREFIX), under DESTDIR; make uninstall takes it away'
+	@echo 'make deb          a Debian package for this release of Debian, in $(PACKAGES)'
+	@echo 'make dist         the same as an archive to unpack; make image: as an OCI image, with its bill of materials (SPDX)'
+	@echo 'make picture      draws docs/images/demo.svg from what pinproxy demo prints'
 	@echo 'make examples     builds and runs the programs in Examples/; make docs builds the library documentation (DocC)'
 	@echo 'make lint         style and dependencies between folders, warnings are errors; make format mends most of it'
 	@echo 'make sanitize     the tests under ThreadSanitizer, then under AddressSanitizer'
@@ -90,13 +109,17 @@ client-packages:
 	@.ci/install-packages $(CLIENT_PACKAGES)
 
 build: build-packages
-	$(SWIFT) build $(RELEASE_BUILD) $(ALLOCATOR)
+	PINPROXY_COMMIT='$(COMMIT)' $(SWIFT) build $(RELEASE_BUILD) $(ALLOCATOR)
 
 run: run-packages build
 	$(BINARY) run --config $(CONFIG) $(RUN_ARGS)
 
 demo: build
 	$(BINARY) demo
+
+# The README's picture.
+picture: build
+	.ci/picture docs/images/demo.svg $(BINARY) demo
 
 test: test-packages
 	PINPROXY_TEST_TARGETS='$(TARGETS)' $(SWIFT) build --build-tests
@@ -105,6 +128,10 @@ test: test-packages
 # A machine that nobody has prepared: the last commit, built and tested on a fresh Debian (see CONTRIBUTING.md).
 debian:
 	@SWIFT='$(SWIFT)' FILTER='$(FILTER)' .ci/debian '$(RELEASE)'
+
+# The same for the package: made on a fresh Debian, tried on another.
+debian-package:
+	@SWIFT='$(SWIFT)' PACKAGE=1 .ci/debian '$(RELEASE)'
 
 # A program that uses the library from outside, built as its users would build it, and run against a server.
 EXAMPLES := PinnedConnection PinnedSession
@@ -141,7 +168,7 @@ docs: build-packages
 
 lint: toolchain
 	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests Benchmarks Examples
-	@for script in .ci/check-toolchain .ci/debian .ci/install-packages .ci/run Benchmarks/install-peers.sh Examples/*/check \
+	@for script in deploy/make-deb deploy/make-dist deploy/debian/postinst deploy/debian/prerm deploy/debian/postrm .ci/check-toolchain .ci/debian .ci/install-packages .ci/run Benchmarks/install-peers.sh Examples/*/check \
 	    Tests/Clients/apt Tests/Clients/curl Tests/Clients/git Tests/Clients/pip Tests/Clients/wget; do bash -n $$script || exit 1; done
 	@.ci/install-packages python3:python3
 	@.ci/rooms --brief
@@ -163,20 +190,58 @@ sanitize: test-packages
 install:
 	@test -x $(BINARY) || { echo 'Nothing is built yet: make build (not as root), then make install.' >&2; exit 1; }
 	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/pinproxy
+	deploy/strip-program $(DESTDIR)$(PREFIX)/bin/pinproxy
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
-	sed 's|/usr/local/bin|$(PREFIX)/bin|' deploy/pinproxy.service \
+	sed 's|/usr/local/|$(PREFIX)/|g' deploy/pinproxy.service \
 	    > $(DESTDIR)$(PREFIX)/lib/systemd/system/pinproxy.service
 	chmod 644 $(DESTDIR)$(PREFIX)/lib/systemd/system/pinproxy.service
-	install -d $(DOC)/docs/schema $(DOC)/examples/pins
+	install -D -m 644 deploy/pinproxy.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/pinproxy.conf
+	$(BINARY) help --json | SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) deploy/manual-pages docs/schema $(DESTDIR)$(PREFIX)/share/man
+	$(BINARY) help --json | deploy/completions $(DESTDIR)$(PREFIX)/share
+	install -d $(SHARE)/schema $(DOC)/docs/schema $(DOC)/examples/pins
+	install -m 644 docs/schema/*.json $(SHARE)/schema
+	sed '$(SCHEMA_PATH)' deploy/config.json > $(SHARE)/config.json
+	chmod 644 $(SHARE)/config.json
 	install -m 644 README.md CHANGELOG.md LICENSE SECURITY.md $(DOC)
 	install -m 644 docs/*.md $(DOC)/docs
-	install -m 644 docs/schema/*.json $(DOC)/docs/schema
-	install -m 644 config.example.json deploy/kubernetes-sidecar.yaml $(DOC)/examples
+	install -D -m 644 docs/images/demo.svg $(DOC)/docs/images/demo.svg
+	ln -sf ../../../../pinproxy/schema/config.schema.json ../../../../pinproxy/schema/pin-file.schema.json $(DOC)/docs/schema
+	sed '$(SCHEMA_PATH)' config.example.json > $(DOC)/examples/config.example.json
+	chmod 644 $(DOC)/examples/config.example.json
+	install -m 644 deploy/kubernetes-sidecar.yaml $(DOC)/examples
 	install -m 644 pins/*.json $(DOC)/examples/pins
 
+# What people have put into /etc/pinproxy stays.
 uninstall:
-	rm -f $(DESTDIR)$(PREFIX)/bin/pinproxy $(DESTDIR)$(PREFIX)/lib/systemd/system/pinproxy.service
-	rm -rf $(DOC)
+	rm -f $(DESTDIR)$(PREFIX)/bin/pinproxy $(DESTDIR)$(PREFIX)/lib/systemd/system/pinproxy.service \
+	    $(DESTDIR)$(PREFIX)/lib/sysusers.d/pinproxy.conf $(DESTDIR)$(PREFIX)/share/man/man1/pinproxy.1 \
+	    $(DESTDIR)$(PREFIX)/share/man/man5/pinproxy.json.5 $(DESTDIR)$(PREFIX)/share/man/man5/pinproxy-pins.5 \
+	    $(DESTDIR)$(PREFIX)/share/bash-completion/completions/pinproxy \
+	    $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_pinproxy \
+	    $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/pinproxy.fish
+	rm -rf $(DOC) $(SHARE)
+
+PACKAGE_ENVIRONMENT = SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) COMMIT='$(COMMIT)' MAINTAINER='$(MAINTAINER)'
+SUMS = cd $(PACKAGES) && sha256sum pinproxy[_-]* > SHA256SUMS
+
+# For the release of Debian that this machine has; the same commit, folder and toolchain give the same package.
+deb: build
+	@.ci/install-packages $(PACKAGE_PACKAGES)
+	@rm -f $(PACKAGES)/pinproxy_*.deb
+	@$(PACKAGE_ENVIRONMENT) deploy/make-deb $(VERSION) $(PACKAGES)
+	@lintian --fail-on error,warning --info --allow-root $(PACKAGES)/pinproxy_$(VERSION)-*.deb
+	@$(SUMS)
+
+# An archive to unpack anywhere, for systems with the libraries of this release of Debian or later.
+dist: build
+	@.ci/install-packages $(PACKAGE_PACKAGES)
+	@$(PACKAGE_ENVIRONMENT) deploy/make-dist $(VERSION) $(PACKAGES)
+	@$(SUMS)
+
+# An image for containers, made of the package without Docker or root, and its bill of materials.
+image: deb
+	@$(PACKAGE_ENVIRONMENT) deploy/make-image $(VERSION) $(PACKAGES)/pinproxy_$(VERSION)-*.deb $(PACKAGES)
+	@$(SUMS)
 
 clean:
 	@.ci/debian clean

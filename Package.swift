@@ -13,6 +13,11 @@ let strict: [SwiftSetting] = [
     .enableExperimentalFeature("Lifetimes"),
 ]
 
+/// What `pinproxy version` names beside the version: `make build` sets it, a plain `swift build` knows none.
+let commit = (Context.environment["PINPROXY_COMMIT"] ?? "").filter {
+    $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "-")
+}
+
 let package = Package(
     name: "pinproxy",
     products: [
@@ -41,7 +46,11 @@ let package = Package(
         .systemLibrary(name: "CPNG", pkgConfig: "libpng", providers: [.apt(["libpng-dev"])]),
         .systemLibrary(name: "CJPEG", pkgConfig: "libjpeg", providers: [.apt(["libjpeg62-turbo-dev"])]),
         .target(name: "CImages", dependencies: ["CPNG", "CJPEG"]),
-        .target(name: "CShims", dependencies: ["COpenSSL", "CLibcurl", "CCares", "CCrypt"]),
+        .target(
+            name: "CShims",
+            dependencies: ["COpenSSL", "CLibcurl", "CCares", "CCrypt"],
+            cSettings: commit.isEmpty ? [] : [.define("PINPROXY_COMMIT", to: "\"\(commit)\"")]
+        ),
 
         // From the bottom up; a module imports nothing above it.
         .target(name: "StrictJSON", swiftSettings: strict),
@@ -92,6 +101,8 @@ let package = Package(
             dependencies: [
                 "ProxyCore", "HTTPSession", "SessionCore", "ServerTrust", "StrictJSON", "HTTPCore", "IOCore", "CShims",
                 "COpenSSL",
+                // For their versions alone.
+                "CCares", "CIDN2", "CLibcurl", "CNGHTTP2", "CPSL", "CSQLite", "CZlib",
             ],
             swiftSettings: strict
         ),

@@ -13,6 +13,7 @@
 # make verify-load  100,000 exchanges of every kind, with reloads and successors: every byte is compared
 # make slowhttptest slow clients of all kinds: others are served meanwhile, and the slow are sent away
 # make bench-cache  what the cache costs a request, the sockets aside
+# make bench-cache-memory  the memory of a process beside what its cache may have, with mimalloc and without
 # make bench-cache-start  from the start to the first answer with 10 GB on the disk (CACHE_BYTES=1073741824), below TMPDIR
 # make bench-pins   the time and the memory that 10,000 pin files take, at the start and with four reloads
 # make bench-policy what a security policy costs beyond OpenSSL's verification, and the lookup of a host
@@ -31,7 +32,7 @@ BENCH_SWIFT ?= swift
 
 SOAK_REQUESTS ?= 100000
 
-.PHONY: bench bench-cache bench-cache-start bench-connections bench-download bench-pins bench-policy bench-session bench-peers bench-flat bench-workers fault-load instructions reload-load soak slowhttptest verify-load
+.PHONY: bench bench-cache bench-cache-memory bench-cache-start bench-connections bench-download bench-pins bench-policy bench-session bench-peers bench-flat bench-workers fault-load instructions reload-load soak slowhttptest verify-load
 
 bench:
 	$(BENCH_BUILD)
@@ -85,6 +86,15 @@ bench-policy:
 bench-cache:
 	PINPROXY_EXTRA_TARGET=cache-benchmark $(BENCH_SWIFT) build $(BENCH_POLICY_FLAGS) --product cache-benchmark
 	.build/release/cache-benchmark
+
+CACHE_MEMORY ?= 67108864
+
+bench-cache-memory:
+	$(BENCH_SWIFT) build $(BENCH_POLICY_FLAGS) --product CacheWriter
+	for library in '' $(wildcard /usr/lib/*/libmimalloc.so); do for part in 8 1024 16384; do \
+	    echo "$${library:-the C library}, bodies up to 1/$$part:"; \
+	    LD_PRELOAD=$$library .build/release/CacheWriter --memory $(CACHE_MEMORY) $$(($(CACHE_MEMORY) / part)) || exit 1; \
+	    done; done
 
 CACHE_BYTES ?= 10737418240
 

@@ -60,7 +60,9 @@ func insert(_ target: [UInt8], _ more: [(String, String)] = []) throws {
         options
     )
     let key = CacheKey(method: .get, origin: origin, target: target.span)
-    store.insert(CachedEntry(key: key, response: response, body: .memory([UInt8](repeating: 120, count: 1024))))
+    store.insert(
+        CachedEntry(key: key, response: response, body: .memory(StoredBytes([UInt8](repeating: 120, count: 1024))))
+    )
 }
 
 /// As the proxy does it: key, lookup, selection, decision, and the answer's fields.
@@ -72,7 +74,7 @@ func hit(_ target: [UInt8]) -> Int {
     let entry = entries[index]
     entry.markUsed()
     let use = ReuseDecision.decide(request, stored: entry.response, hasVariants: true, now: now + 5, options)
-    guard case .answer(let reuse) = use else { return 0 }
+    guard case .reuse(let reuse) = use else { return 0 }
     let answer = CacheResponse(entry.response, length: entry.body.count, to: request, age: reuse.freshness.age)
     return answer.fields.count
 }
@@ -89,7 +91,7 @@ let absent = Array("/absent".utf8)
 measure("a miss", rounds: 100_000) { _ = hit(absent) }
 let response = try fields(answered)
 measure("what may be stored, and its head", rounds: 50_000) {
-    guard Storability.judge(request, status: 200, response: response, options) == .storable else {
+    guard Storability.evaluate(request, status: 200, response: response, options) == .storable else {
         fatalError("not storable")
     }
     _ = StoredResponse(
@@ -114,7 +116,7 @@ let kept = try CachedEntry(
         digest: digest,
         options
     ),
-    body: .memory([UInt8](repeating: 120, count: 1024))
+    body: .memory(StoredBytes([UInt8](repeating: 120, count: 1024)))
 )
 var number = 0
 measure("an insertion into a full store, with an eviction", rounds: 50_000) {

@@ -1,7 +1,9 @@
 #define _GNU_SOURCE
 #include "pinproxy_system.h"
 
+#include <stdatomic.h>
 #include <errno.h>
+
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdbool.h>
@@ -13,6 +15,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/pidfd.h>
 #include <sys/signalfd.h>
 #include <sys/uio.h>
@@ -192,11 +195,25 @@ int pinproxy_processors(void) {
 
 // mimalloc.h: null unless the program is linked with it.
 extern void mi_collect(bool force) __attribute__((weak));
+extern long mi_option_get(int option) __attribute__((weak));
+extern void mi_option_set(int option, long value) __attribute__((weak));
+
+// mi_option_decommit_delay, mi_option_purge_delay from 2.1 on: milliseconds between a free page and its return.
+enum { MI_PURGE_DELAY = 15 };
 
 void pinproxy_release_memory(void) {
-    if (mi_collect)
+    if (mi_collect) {
+        // Otherwise the pages that it frees are returned after the delay, and only when this thread allocates again.
+        static _Atomic long delay = -2;
+        if (mi_option_get && mi_option_set) {
+            long unset = -2;
+            atomic_compare_exchange_strong(&delay, &unset, mi_option_get(MI_PURGE_DELAY));
+            mi_option_set(MI_PURGE_DELAY, 0);
+        }
         mi_collect(true);
-    else
+        if (mi_option_set && delay != -2)
+            mi_option_set(MI_PURGE_DELAY, delay);
+    } else
         malloc_trim(0);
 }
 
@@ -280,4 +297,9 @@ int pinproxy_take_signal(int descriptor) {
 int pinproxy_process_descriptor(int process) {
     int descriptor = pidfd_open(process, 0);
     return descriptor < 0 ? -errno : descriptor;
+}
+
+int pinproxy_terminal_columns(int descriptor) {
+    struct winsize size;
+    return ioctl(descriptor, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }

@@ -53,6 +53,7 @@ public final class HTTP2Session {
     }
 
     deinit {
+        for stream in streams { stream.session = nil }
         if let session { nghttp2_session_del(session) }
     }
 

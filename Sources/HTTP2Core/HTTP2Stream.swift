@@ -11,7 +11,10 @@ open class HTTP2Stream {
     /// 0 before it is opened.
     package internal(set) var identifier: Int32 = 0
     /// The connection; nil before it is opened and after it has closed.
-    package internal(set) weak var session: HTTP2Session?
+    ///
+    /// Not weak: for the rest of its life each retain of an object with a weak reference takes the slow way. The session clears
+    /// it when it goes.
+    package internal(set) unowned var session: HTTP2Session?
     /// Bytes of the body that wait for flow-control credit.
     package var output = ByteBuffer()
     /// Whether the last byte of the local side was sent.

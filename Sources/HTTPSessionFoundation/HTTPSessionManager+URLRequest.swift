@@ -10,14 +10,18 @@ public import FoundationNetworking
 extension HTTPSessionManager {
     /// Carries out a `URLRequest` as `URLSession.data(for:)` does, with this session's server trust.
     ///
-    /// It uses URL, method, header fields, `httpBody`, `cachePolicy` and `httpShouldHandleCookies`; the time limits are
-    /// the session's, and those of the request are ignored. `useProtocolCachePolicy` leaves the cache policy to the
-    /// session. `Content-Length` is made from `httpBody`.
+    /// It uses URL, method, header fields, `httpBody` or `httpBodyStream`, `cachePolicy`, `httpShouldHandleCookies` and `timeoutInterval`: a
+    /// request's own, other than Foundation's 60 seconds, is the longest wait for the connection, for the response and
+    /// for each of its bytes, instead of the session's limits. `useProtocolCachePolicy` leaves the cache policy to the
+    /// session. `Content-Length` is made from `httpBody`. The URL of the `HTTPURLResponse` is the last one after redirects.
     ///
     /// - Throws: `SessionError`; `urlError` converts it to Foundation's. `requestInvalid` for a URL that is no http or
-    ///   https, for fields that the session makes itself, and for a body stream.
+    ///   https and for fields that the session makes itself.
     public func data(for request: URLRequest) async throws(SessionError) -> (Data, HTTPURLResponse) {
-        let (response, url) = try await response(for: request)
+        let response = try await response(for: request)
+        guard let url = URL(string: response.url) else {
+            throw SessionError(.internal, "Foundation does not take the URL \(response.url).")
+        }
         return (Data(response.data), try HTTPURLResponse.make(response.response, url: url))
     }
 
@@ -26,11 +30,8 @@ extension HTTPSessionManager {
         try await data(for: URLRequest(url: url))
     }
 
-    private func response(for request: URLRequest) async throws(SessionError) -> (DataResponse, URL) {
+    private func response(for request: URLRequest) async throws(SessionError) -> DataResponse {
         guard let url = request.url else { throw SessionError(.requestInvalid, "The request has no URL.") }
-        guard request.httpBodyStream == nil else {
-            throw SessionError(.requestInvalid, "A body stream is not read; give the body as httpBody.")
-        }
         guard let method = HTTPMethod(request.httpMethod ?? "GET") else {
             throw SessionError(.requestInvalid, "The request's method is no token.")
         }
@@ -43,17 +44,51 @@ extension HTTPSessionManager {
                 throw SessionError(.requestInvalid, "A header field cannot be sent: \(error).")
             }
         }
-        let response = try await data(
+        return try await data(
             for: HTTPRequest(
                 url: url.absoluteString,
                 method: method,
                 fields: fields,
-                body: request.httpBody.map { .bytes(Array($0)) } ?? .none,
+                body: body(of: request),
+                timeouts: timeouts(request.timeoutInterval),
                 handlesCookies: request.httpShouldHandleCookies,
                 cachePolicy: CachePolicy(request.cachePolicy)
             )
         )
-        return (response, url)
+    }
+
+    /// A stream is read once: a request with it is not sent again after a redirect or a 401.
+    private func body(of request: URLRequest) -> RequestBody {
+        if let bytes = request.httpBody { return .bytes(Array(bytes)) }
+        guard let stream = request.httpBodyStream else { return .none }
+        let once = OneStream(stream)
+        let length = request.value(forHTTPHeaderField: "Content-Length").flatMap { Int($0) }
+        return .source(.inputStream(length: length) { once.take() })
+    }
+
+    /// The limits of a request with its own interval; nil for the session's.
+    private func timeouts(_ interval: TimeInterval) -> TaskTimeouts? {
+        let byDefault = 60.0
+        guard interval > 0, interval != byDefault else { return nil }
+        // A hundred years: `Duration` has a bound.
+        return configuration.timeouts.waiting(atMost: .seconds(min(interval, 3_155_760_000)))
+    }
+}
+
+/// A stream for the first caller.
+///
+/// `@unchecked Sendable`: `stream` is behind `lock`, and the caller that gets it is the only one that uses it.
+private final class OneStream: @unchecked Sendable {
+    private let lock = NSLock()
+    private var stream: InputStream?
+
+    init(_ stream: InputStream) { self.stream = stream }
+
+    func take() -> InputStream? {
+        lock.withLock {
+            defer { stream = nil }
+            return stream
+        }
     }
 }
 

@@ -88,7 +88,7 @@ struct CacheModel {
     /// The fields that are kept (3.1, 5.2.2.4, 5.2.2.7).
     func kept(_ fields: ModelFields) -> ModelFields {
         let control = ModelDirectives(fields)
-        var dropped: Set = ["age", "content-length", "connection", "keep-alive", "trailer", "cache-status"]
+        var dropped: Set = ["age", "content-length", "connection", "keep-alive", "trailer"]
         dropped.formUnion(fields.members("connection").map { $0.lowercased() })
         dropped.formUnion(control.named["no-cache"] ?? [])
         if isShared { dropped.formUnion(control.named["private"] ?? []) }

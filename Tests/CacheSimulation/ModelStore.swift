@@ -146,7 +146,9 @@ struct ModelFlights {
 
     private struct Flight {
         var leader: Int
-        var followers: [(number: Int, deadline: UInt64)] = []
+        var followers: [(number: Int, deadline: UInt64, removals: Int)] = []
+        /// The response that is being received, and the removals of its URI when it was requested.
+        var offer: (entry: ModelEntry, removals: Int)?
     }
 
     static let patience: UInt64 = 5_000_000_000
@@ -154,15 +156,44 @@ struct ModelFlights {
     private var flights: [ModelStore.Key: Flight] = [:]
     private var separate: [ModelStore.Key: UInt64] = [:]
 
-    mutating func join(_ number: Int, _ key: ModelStore.Key, now: UInt64, mayWait: Bool = true) -> Joining {
+    mutating func join(
+        _ number: Int,
+        _ key: ModelStore.Key,
+        now: UInt64,
+        removals: Int,
+        mayWait: Bool = true
+    ) -> Joining {
         if let until = separate[key], now < until { return .goAlone }
         separate[key] = nil
         guard flights[key] != nil else {
             flights[key] = Flight(leader: number)
             return .lead
         }
-        if mayWait { flights[key]?.followers.append((number, now + Self.patience)) }
+        if mayWait { flights[key]?.followers.append((number, now + Self.patience, removals)) }
         return .wait
+    }
+
+    /// The response that can be read along.
+    enum Offer { case none, outdated, entry(ModelEntry) }
+
+    func offer(for key: ModelStore.Key, removals: Int) -> Offer {
+        guard let offer = flights[key]?.offer else { return .none }
+        return offer.removals == removals ? .entry(offer.entry) : .outdated
+    }
+
+    /// - Returns: the followers, which wait no longer, and whether the response is for them: not after a later removal;
+    ///   nil when this is not the leader.
+    mutating func offer(
+        _ entry: ModelEntry,
+        removals: Int,
+        by number: Int,
+        _ key: ModelStore.Key
+    ) -> [(number: Int, isForIt: Bool)]? {
+        guard flights[key]?.leader == number else { return nil }
+        flights[key]?.offer = (entry, removals)
+        let followers = flights[key]?.followers.map { (number: $0.number, isForIt: $0.removals == removals) } ?? []
+        flights[key]?.followers = []
+        return followers
     }
 
     mutating func leave(_ number: Int, _ key: ModelStore.Key) {

@@ -40,6 +40,12 @@ final class SimulatedExchange {
     /// The entry that is stored after the body.
     var entry: ModelEntry?
     var isInMemoryOnly = false
+    /// The body that is to be read along.
+    var promised: [UInt8] = []
+    /// Others can read this one's body.
+    var isOffered = false
+    /// The requests that read this one's body.
+    var readings: [SimulatedReading] = []
     /// The request to the origin, and its response if it was already made.
     var asked: ModelRequest
     var reply: SimulatedTraffic.Reply?
@@ -137,10 +143,12 @@ extension Simulation {
         }
     }
 
-    private static func answer(_ given: CacheTransaction.Response) -> CacheModel.Answer {
+    /// A body that is still being received counts as empty: it is read later, as a `SimulatedReading`.
+    static func answer(_ given: CacheTransaction.Response) -> CacheModel.Answer {
         let body: [UInt8] =
             switch given.body {
-            case .memory(let bytes): Array(bytes[given.head.body])
+            case .growing: []
+            case .memory(let bytes): Array(bytes.bytes[given.head.body])
             case .file(let body):
                 [UInt8](unsafeUninitializedCapacity: given.head.body.count) { buffer, filled in
                     let count = given.head.body.count

@@ -20,6 +20,7 @@ extension Simulation {
         note("\(exchange.text) is given up")
         count("given up")
         exchange.transaction.cancel()
+        try readOn(exchange, isWhole: false)
         exchanges.removeAll { $0 === exchange }
         flights.leave(exchange.number, exchange.key)
         release(exchange, .abandoned)
@@ -129,7 +130,36 @@ extension Simulation {
         exchange.entry = entry
         exchange.isInMemoryOnly = isSecret
         exchange.expected = .relay(isStored: true)
-        if !answersOthers(entry) { release(exchange, .notForOthers) }
+        guard answersOthers(entry) else { return release(exchange, .notForOthers) }
+        guard
+            let followers = flights.offer(entry, removals: exchange.removals, by: exchange.number, exchange.key)
+        else { return }
+        exchange.isOffered = true
+        for (number, isForIt) in followers {
+            guard let follower = exchanges.first(where: { $0.number == number }) else { continue }
+            if isForIt { readAlong(follower, entry) } else { forward(follower) }
+        }
+    }
+
+    /// Those who read along read what there is.
+    ///
+    /// - Parameter isWhole: whether they must have all of it now, or a part of it; nil: what they may.
+    private func readOn(_ exchange: SimulatedExchange, isWhole: Bool?) throws {
+        drain()
+        for reading in exchange.readings {
+            let progress = reading.read(disk, pieceSize: traffic.pick([1, 7, 1000]))
+            let isRight =
+                switch isWhole {
+                case true?: progress == .complete && reading.isRight(isWhole: true)
+                case false?: progress != .waits && reading.isRight(isWhole: progress == .complete)
+                case nil: progress != .broken && reading.isRight(isWhole: false)
+                }
+            if !isRight {
+                throw Difference(
+                    description: "#\(reading.number), which reads along with #\(exchange.number), \(progress)"
+                )
+            }
+        }
     }
 
     /// A response that could never be reused is not stored in a shared cache.
@@ -284,7 +314,10 @@ extension Simulation {
         let isWhole = !traffic.chance(8)
         let bytes = Array(exchange.body.utf8)
         let pieces = [Array(bytes.prefix(bytes.count / 2)), Array(bytes.dropFirst(bytes.count / 2))]
-        for piece in isWhole ? pieces : [pieces[0]] { exchange.transaction.didReceiveBody(piece.span) }
+        for piece in isWhole ? pieces : [pieces[0]] {
+            exchange.transaction.didReceiveBody(piece.span)
+            if traffic.chance(50) { try readOn(exchange, isWhole: nil) }
+        }
         note("\(exchange.text) has ended, \(isWhole ? "whole" : "cut short")")
         exchange.phase = .over
         var isStored = false
@@ -295,7 +328,7 @@ extension Simulation {
         }
         release(exchange, isStored ? .stored : .failed)
         exchange.transaction.didEnd(isWhole: isWhole)
-        drain()
+        try readOn(exchange, isWhole: isWhole)
         end(exchange)
         try compareWaiting()
     }

@@ -51,8 +51,19 @@ extension Simulation {
             (exchange.phase, exchange.expected) = (.over, .timeout)
         case .validate:
             exchange.mayValidate = entry?.hasValidator ?? !exchange.found.entries.isEmpty
-            guard mayWait, isCollapsible(request) else { return forward(exchange) }
-            switch flights.join(exchange.number, exchange.key, now: loop.now) {
+            guard mayWait, mayReadAlong(request) else { return forward(exchange) }
+            switch flights.offer(for: exchange.key, removals: stored.removals[exchange.uri] ?? 0) {
+            case .entry(let entry): return readAlong(exchange, entry)
+            case .outdated: return forward(exchange)
+            case .none: break
+            }
+            guard isCollapsible(request) else { return forward(exchange) }
+            switch flights.join(
+                exchange.number,
+                exchange.key,
+                now: loop.now,
+                removals: stored.removals[exchange.uri] ?? 0
+            ) {
             case .lead, .goAlone: forward(exchange)
             case .wait:
                 (exchange.phase, exchange.expected, exchange.hasWaited) = (.waiting, .nothing, true)
@@ -61,14 +72,32 @@ extension Simulation {
         }
     }
 
-    private func isCollapsible(_ request: ModelRequest) -> Bool {
+    private func mayReadAlong(_ request: ModelRequest) -> Bool {
         request.method == "GET" && request.policy == .protocol && !request.hasCredentials && !request.wantsNoCache
             && !request.control.has("no-store")
+    }
+
+    private func isCollapsible(_ request: ModelRequest) -> Bool {
+        mayReadAlong(request)
             && !["if-none-match", "if-modified-since", "range", "if-range"].contains { request.fields.has($0) }
     }
 
+    /// Another request receives a response: it is for this one, too, or this one goes to the origin alone.
+    func readAlong(_ exchange: SimulatedExchange, _ entry: ModelEntry) {
+        let isDoubted = doubted.contains(SimulatedExchange.origin(exchange.uri))
+        guard entry.digest == exchange.digest, ModelStore.matches(entry, exchange.request),
+            case .answer = model.use(exchange.request, entry, now, isDoubted: isDoubted)
+        else { return forward(exchange) }
+        exchange.phase = .over
+        var answer = model.answer(exchange.request, entry, now)
+        exchange.promised = Array(answer.body.utf8)
+        answer.body = ""
+        exchange.expected = .answer(answer, refreshes: false)
+        count("read along")
+    }
+
     /// Sends the request to the origin, with the validators of stored responses (RFC 9111 4.3.1).
-    private func forward(_ exchange: SimulatedExchange) {
+    func forward(_ exchange: SimulatedExchange) {
         exchange.phase = .asked
         exchange.removals = stored.removals[exchange.uri] ?? 0
         exchange.requestTime = now
@@ -150,7 +179,7 @@ extension Simulation {
             fields.lines.append((name: "if-modified-since", value: date))
         }
         let number = nextNumber()
-        let leads = flights.join(number, exchange.key, now: loop.now, mayWait: false) == .lead
+        let leads = flights.join(number, exchange.key, now: loop.now, removals: 0, mayWait: false) == .lead
         var asked: HTTPFields?
         let transaction = exchange.transaction.refresh { asked = $0 }
         try require(exchange, asked.map { ModelFields($0).comparable }, leads ? fields.comparable : nil)

@@ -24,7 +24,7 @@ package final class Simulation {
     var digest = 0
     var exchanges: [SimulatedExchange] = []
     private(set) var cache: ResponseCache
-    private var disk: DiskStore?
+    private(set) var disk: DiskStore?
     private let folder: String?
     private var lastNumber = 0
     /// The times of responses and their Date fields, each used once, so that of two responses one is always later.
@@ -183,7 +183,10 @@ package final class Simulation {
 
     /// Simulates the end of the process; the disk keeps its entries.
     private func crash() throws {
-        for exchange in exchanges { exchange.transaction.cancel() }
+        for exchange in exchanges {
+            exchange.transaction.cancel()
+            exchange.readings = []
+        }
         drain()
         exchanges = []
         note("a crash")
@@ -229,6 +232,12 @@ package final class Simulation {
 
     /// Handles a delivered response, and starts its revalidation if needed.
     func finishAnswer(_ exchange: SimulatedExchange, _ answer: CacheTransaction.Response) throws {
+        if case .growing(let reader) = answer.body {
+            let reading = SimulatedReading(exchange.number, reader, answer.head.body, expected: exchange.promised)
+            let leader = exchanges.first { $0.phase == .relaying && $0.key == exchange.key && $0.isOffered }
+            guard let leader else { throw Difference(description: "\(exchange.text) reads along with no other") }
+            leader.readings.append(reading)
+        }
         if answer.refreshes { try refresh(exchange) }
         end(exchange)
     }

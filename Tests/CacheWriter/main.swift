@@ -7,6 +7,10 @@ import IOCore
 //
 //     CacheWriter FOLDER SEED CAPACITY
 //
+//     CacheWriter --memory CAPACITY LARGEST
+//
+// says how much memory the process has when a memory store is full; `make bench-cache-memory` runs it.
+//
 // Every notice of the store goes to standard error.
 //
 // A body's first eight bytes are its number and its length, and every byte follows from the number, so that a reader
@@ -20,6 +24,10 @@ struct Numbers {
         state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
         return (state >> 33) % bound
     }
+}
+
+if CommandLine.arguments.count == 4, CommandLine.arguments[1] == "--memory" {
+    try MemoryUse(capacity: Int(CommandLine.arguments[2])!, largest: Int(CommandLine.arguments[3])!).run()
 }
 
 let folder = CommandLine.arguments[1]

@@ -27,6 +27,27 @@ struct CacheStatusTests {
         ]
         for (reason, text) in reasons { #expect(CacheStatus(.forward(reason)).text == "pinproxy; fwd=\(text)") }
     }
+
+    @Test("9211 2: what caches nearer to the origin said of a stored response is kept, and a validation replaces it")
+    func nearer() throws {
+        let fields = [("Cache-Status", "Edge; hit; ttl=9"), ("Cache-Status", "CDN; fwd=stale"), ("ETag", "\"a\"")]
+        let stored = try CachingStage.stored(fields)
+        func members(_ response: StoredResponse, to request: CachingStage.Pairs = []) throws -> [String] {
+            let response = CacheResponse(response, length: 1, to: try CachingStage.request(request), age: 1)
+            return (0..<response.fields.count).filter { response.fields.id(at: $0) == .cacheStatus }
+                .map { String(copying: response.fields.value(at: $0)) }
+        }
+        #expect(try members(stored) == ["Edge; hit; ttl=9", "CDN; fwd=stale"])
+        #expect(try members(stored, to: [("If-None-Match", "\"a\"")]) == ["Edge; hit; ttl=9", "CDN; fwd=stale"])
+        let validated = stored.updated(
+            by: try CachingStage.fields([("Cache-Status", "Edge; fwd=stale; fwd-status=304")]),
+            to: try CachingStage.request(),
+            requestTime: CachingStage.now,
+            responseTime: CachingStage.now,
+            CachingStage.shared
+        )
+        #expect(try members(validated) == ["Edge; fwd=stale; fwd-status=304"])
+    }
 }
 
 @Suite("Surrogate keys")

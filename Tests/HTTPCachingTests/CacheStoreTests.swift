@@ -72,6 +72,21 @@ struct CacheStoreTests {
         #expect(try find("http://b.example/").found.entry == nil)
     }
 
+    @Test("what was found on the disk and is validated is updated in memory, too", arguments: [3, 5000])
+    func updatedAfterDisk(count: Int) throws {
+        try #require(try insert("http://a.example/", DiskStoreStage.bytes(count)))
+        try disk.settle()
+        let restarted = CacheStore(memory: MemoryStore(capacity: 1 << 20), disk: disk.store, Stage.shared)
+        let found = try find("http://a.example/", in: restarted)
+        let entry = try #require(found.found.entry)
+        #expect(found.isFromDisk)
+        restarted.update(entry, by: try Stage.stored([("ETag", "\"new\"")]))
+        let again = try find("http://a.example/", in: restarted)
+        #expect(!again.isFromDisk)
+        let fields = try #require(again.found.entry?.response.fields.list)
+        #expect(fields.contains { $0.name == "ETag" && $0.value == "\"new\"" })
+    }
+
     @Test("a body that is too large for memory is on disk alone, and a smaller one before it is gone")
     func large() throws {
         try insert("http://a.example/", [1])
@@ -136,6 +151,109 @@ struct CacheStoreTests {
         #expect(try count.wait(for: "the purge") { $0 } == 1)
         #expect(try find("http://a.example/").found.entry == nil)
     }
+
+    private func purge(_ purge: Purge, softlyAt now: Int? = nil) throws -> Int {
+        let count = Monitor<Int?>(nil)
+        let finish: @Sendable (Int) -> Void = { number in count.with { $0 = number } }
+        if let now {
+            store.expire(purge, now: now, deliver: { $0() }, finish)
+        } else {
+            store.remove(purge, deliver: { $0() }, finish)
+        }
+        return try count.wait(for: "the purge") { $0 }
+    }
+
+    @Test("a prefix takes the URLs that begin so, in every partition, and no others, in memory and on disk")
+    func prefix() throws {
+        let urls = [
+            "http://a.example/v1/", "http://a.example/v1/x?y", "http://a.example/v1", "http://a.example/v10",
+            "https://a.example/v1/", "http://a.example:81/v1/", "http://b.example/v1/", "http://a.example/",
+        ]
+        for inMemory in [true, false] {
+            for url in urls { try insert(url, [1]) }
+            try disk.settle()
+            if !inMemory { store.memory.remove(.everything) }
+            #expect(try purge(.prefix(Stage.key("http://a.example/v1/"))) == 2)
+            for (index, url) in urls.enumerated() {
+                #expect(try (find(url).found.entry == nil) == (index < 2), "\(url)")
+            }
+            #expect(try purge(.prefix(Stage.key("http://a.example/v1"))) == 2)
+        }
+        #expect(store.purgedCounts.removed == 8)
+    }
+
+    @Test("a soft purge makes stale: validation or grace from then on, after a restart too, until a validation")
+    func softPurge() throws {
+        let url = "http://a.example/"
+        let fields = [("Cache-Control", "max-age=1000, stale-while-revalidate=60"), ("ETag", "\"a\"")]
+        try insert(url, [1], fields)
+        try insert("http://a.example/other", [1], fields)
+        try disk.settle()
+        let purgedAt = Stage.now + 100
+        #expect(try purge(.uri(Stage.key(url)), softlyAt: purgedAt) == 1)
+        #expect(store.purgedCounts.expired == 1)
+        for isRestarted in [false, true] {
+            if isRestarted { store.memory.remove(.everything) }
+            let entry = try #require(try find(url).found.entry)
+            func use(after seconds: Int) throws -> CacheUse {
+                Stage.decide(try Stage.request(), entry.response, after: 100 + seconds)
+            }
+            guard case .reuse(let reuse) = try use(after: 0) else { throw Unexpected() }
+            #expect(!reuse.freshness.isFresh && reuse.revalidates && reuse.timeToLive == 0)
+            guard case .reuse = try use(after: 60) else { throw Unexpected() }
+            #expect(try use(after: 61) == .forward(.stale, validates: true))
+            #expect(try find("http://a.example/other").found.entry?.response.freshness(now: purgedAt).isFresh == true)
+            // A second one counts from the first.
+            if !isRestarted { #expect(try purge(.everything, softlyAt: purgedAt + 30) == 2) }
+        }
+        let entry = try #require(try find(url).found.entry)
+        let validated = entry.response.updated(
+            by: try Stage.fields([("Date", Stage.date)]),
+            to: try Stage.request(),
+            requestTime: Stage.now,
+            responseTime: Stage.now,
+            Stage.shared
+        )
+        store.update(entry, by: validated)
+        #expect(try find(url).found.entry?.response.freshness(now: purgedAt).isFresh == true)
+    }
+
+    @Test("what was on its way, or being validated, while its URI was softly purged is not stored as fresh")
+    func softPurgeOvertakes() throws {
+        let url = "http://a.example/"
+        let fields = [("Cache-Control", "max-age=1000"), ("ETag", "\"a\"")]
+        try insert(url, [1], fields)
+        try disk.settle()
+        let key = try Stage.key(url)
+        let before = try #require(try find(url).found.entry)
+        let epoch = store.epoch(of: key)
+        #expect(try purge(.host("a.example"), softlyAt: Stage.now + 1) == 1)
+        #expect(try !insert(url, [2], fields, epoch: epoch))
+        let late = before.response.updated(
+            by: HTTPFields(),
+            to: try Stage.request(),
+            requestTime: Stage.now,
+            responseTime: Stage.now,
+            Stage.shared
+        )
+        store.update(before, by: late)
+        try disk.settle()
+        for _ in 0..<2 {
+            let entry = try #require(try find(url).found.entry)
+            #expect(!entry.response.freshness(now: Stage.now + 1).isFresh)
+            store.memory.remove(.everything)
+        }
+    }
+
+    @Test("after the clock was set back, a soft purge leaves no grace")
+    func softPurgeAndClock() throws {
+        var response = try Stage.stored([("Cache-Control", "max-age=1000, stale-while-revalidate=60")])
+        response.expire(now: Stage.now - 100)
+        let use = Stage.decide(try Stage.request(), response, after: 61)
+        #expect(use == .forward(.stale, validates: false))
+    }
+
+    private struct Unexpected: Error {}
 
     @Test("without a disk, memory alone answers")
     func memoryAlone() throws {

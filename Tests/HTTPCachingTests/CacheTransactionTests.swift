@@ -77,7 +77,8 @@ struct CacheTransactionTests {
 
     private func bytes(_ answer: CacheTransaction.Response) -> [UInt8] {
         switch answer.body {
-        case .memory(let bytes): Array(bytes[answer.head.body])
+        case .growing: []
+        case .memory(let bytes): Array(bytes.bytes[answer.head.body])
         case .file(let body): body.read(at: answer.head.body.lowerBound, count: answer.head.body.count) ?? []
         }
     }

@@ -1,5 +1,6 @@
 import HTTPCore
 import IOCore
+import Synchronization
 import TestSupport
 import Testing
 
@@ -55,54 +56,149 @@ struct CacheWaitingTests {
     private final class Steps {
         var answers = 0
         var forwards = 0
+        /// The readers of the answers whose bodies are still being received.
+        var readers: [GrowingReader] = []
     }
 
-    private func follow(_ count: Int) throws -> Steps {
+    /// - Parameter isAnswered: whether the response is being received already.
+    private func follow(_ count: Int, isAnswered: Bool = false, isAlone: Bool = false) throws -> Steps {
         let steps = Steps()
         for _ in 0..<count {
             try transaction().begin { step in
                 switch step {
-                case .respond: steps.answers += 1
+                case .respond(let response):
+                    steps.answers += 1
+                    if case .growing(let reader) = response.body { steps.readers.append(reader) }
                 case .forward: steps.forwards += 1
                 case .gatewayTimeout: break
                 }
             }
         }
-        #expect(cache.waitingCount == count)
+        #expect(cache.waitingCount == (isAnswered || isAlone ? 0 : count))
+        #expect(steps.readers.count == (isAnswered ? count : 0))
         return steps
     }
 
-    @Test("a failure of the origin, and half an answer, let all that wait go at once", arguments: [true, false])
-    func failure(hasHead: Bool) throws {
+    /// What a reader gets up to the end.
+    ///
+    /// - Returns: nil when the body is broken.
+    private func read(_ reader: GrowingReader) throws -> [UInt8]? {
+        var found: [UInt8] = []
+        while true {
+            try disk.settle()
+            switch reader.read(at: found.count, atMost: 30_000, wake: {}) {
+            case .bytes(let bytes): found += bytes
+            case .file(let file, let count): found += try #require(file.read(at: found.count, count: count))
+            case .wait: throw TimedOut("a body")
+            case .end: return found
+            case .broken: return nil
+            }
+        }
+    }
+
+    @Test("a failure of the origin lets all that wait go at once")
+    func failure() throws {
         let leader = try transaction()
-        if hasHead {
-            #expect(try relay(leader, length: nil).isStored)
-        } else {
-            leader.begin { _ in }
-        }
+        leader.begin { _ in }
         let steps = try follow(11)
-        if hasHead {
-            leader.didReceiveBody([UInt8](repeating: 1, count: 100).span)
-            leader.didEnd(isWhole: false)
-        } else {
-            leader.originDidFail(.unreachable) { _ in }
-        }
+        leader.originDidFail(.unreachable) { _ in }
         loop.run(until: { steps.forwards == 11 }, atMost: .seconds(10))
         #expect(steps.forwards == 11 && cache.waitingCount == 0)
     }
 
+    @Test("half a body is half a body for all that read along, and never looks whole")
+    func half() throws {
+        let leader = try transaction()
+        #expect(try relay(leader, length: 200).isStored)
+        let steps = try follow(11, isAnswered: true)
+        leader.didReceiveBody([UInt8](repeating: 1, count: 100).span)
+        leader.didEnd(isWhole: false)
+        for reader in steps.readers { #expect(try read(reader) == nil) }
+        #expect(cache.counts.stored == 0)
+    }
+
+    @Test("requests that waited for the head read the body along, too")
+    func waited() throws {
+        let leader = try transaction()
+        leader.begin { _ in }
+        let steps = try follow(4)
+        leader.didReceiveHead(status: 200, Self.fresh, length: 3, mayStore: true) { _ in }
+        loop.run(until: { steps.readers.count == 4 }, atMost: .seconds(10))
+        leader.didReceiveBody([1, 2, 3].span)
+        leader.didEnd(isWhole: true)
+        for reader in steps.readers { #expect(try read(reader) == [1, 2, 3]) }
+        #expect(cache.counts.collapsed == 4 && cache.counts.stored == 1)
+    }
+
+    @Test("a response that came before a purge is read along by those that asked before it, and by no other")
+    func purged() throws {
+        let leader = try transaction()
+        #expect(try relay(leader, length: 2).isStored)
+        let steps = try follow(1, isAnswered: true)
+        leader.didReceiveBody([1].span)
+        cache.store.remove(.everything, deliver: { $0() }, { _ in })
+        let late = try follow(1, isAnswered: false, isAlone: true)
+        #expect(late.forwards == 1)
+        leader.didReceiveBody([2].span)
+        leader.didEnd(isWhole: true)
+        #expect(try read(steps.readers[0]) == [1, 2])
+        #expect(cache.counts.stored == 0)
+    }
+
+    @Test("a request that came after a removal does not get the response that was requested before it")
+    func invalidatedBefore() throws {
+        let leader = try transaction()
+        leader.begin { _ in }
+        let early = try follow(1)
+        cache.store.invalidate(try Stage.key("http://a.example/"))
+        let late = Steps()
+        try transaction().begin { step in
+            switch step {
+            case .respond: late.answers += 1
+            case .forward: late.forwards += 1
+            case .gatewayTimeout: break
+            }
+        }
+        #expect(cache.waitingCount == 2)
+        leader.didReceiveHead(status: 200, Self.fresh, length: 1, mayStore: true) { _ in }
+        loop.run(until: { early.answers == 1 && late.answers + late.forwards == 1 }, atMost: .seconds(10))
+        #expect(early.readers.count == 1 && late.forwards == 1)
+        #expect(leader.isReadAlong)
+        leader.didEnd(isWhole: false)
+    }
+
+    @Test("a small body that only the disk takes is read along to its end", arguments: [true, false])
+    func smallOnDiskAlone(isWhole: Bool) throws {
+        let store = CacheStore(memory: MemoryStore(capacity: 64 << 10, largestBody: 10), disk: disk.store, Stage.shared)
+        let cache = ResponseCache(store, patience: .seconds(600))
+        let url = try #require(AbsoluteURL("http://a.example/small"))
+        let leader = CacheTransaction(cache, url: url, try Stage.request(), digest: Stage.digest, loop: loop)
+        leader.begin { _ in }
+        leader.didReceiveHead(status: 200, Self.fresh, length: 100, mayStore: true) { _ in }
+        let reader = try #require(leader.makeReader(at: 0))
+        let body = [UInt8](repeating: 5, count: 100)
+        leader.didReceiveBody(body.span.extracting(0..<50))
+        #expect(leader.isReadAlong)
+        if isWhole { leader.didReceiveBody(body.span.extracting(50..<100)) }
+        leader.didEnd(isWhole: isWhole)
+        #expect(try read(reader) == (isWhole ? body : nil))
+        loop.run(until: { cache.counts.stored == (isWhole ? 1 : 0) }, atMost: .seconds(10))
+        #expect(cache.counts.stored == (isWhole ? 1 : 0))
+    }
+
     @Test(
-        "what only the disk takes answers those that wait: they look it up when the disk has it",
+        "what only the disk takes is read along from its file, or waited for if its length is not known",
         arguments: [true, false]
     )
     func onDiskAlone(isSaid: Bool) throws {
-        let body = [UInt8](repeating: 7, count: 500_000)
+        let body = (0..<500_000).map { UInt8(truncatingIfNeeded: $0 / 7) }
         let leader = try transaction()
         #expect(try relay(leader, length: isSaid ? body.count : nil).isStored)
-        let steps = try follow(6)
+        let steps = try follow(6, isAnswered: isSaid)
         leader.didReceiveBody(body.span)
         leader.didEnd(isWhole: true)
-        loop.run(until: { steps.answers + steps.forwards == 6 }, atMost: .seconds(10))
+        for reader in steps.readers { #expect(try read(reader) == body) }
+        loop.run(until: { cache.counts.stored == 1 && steps.answers + steps.forwards == 6 }, atMost: .seconds(10))
         #expect(steps.answers == 6)
         #expect(cache.counts.collapsed == 6 && cache.counts.stored == 1)
     }
@@ -128,10 +224,9 @@ struct CacheWaitingTests {
         try disk.settle()
         let next = try transaction()
         #expect(try relay(next, length: 200_000).isStored)
-        let waiting = try follow(1)
+        let following = try follow(1, isAnswered: true)
         next.didEnd(isWhole: false)
-        loop.run(until: { waiting.forwards == 1 }, atMost: .seconds(10))
-        #expect(waiting.forwards == 1)
+        #expect(try read(following.readers[0]) == nil)
     }
 
     @Test("a body of unknown length that finds no room on its way lets go of those that wait, and is not counted")

@@ -65,6 +65,26 @@ struct HeadCodingTests {
         }
     }
 
+    @Test("heads of version 1, which have no end by a soft purge, are read")
+    func versionOne() throws {
+        var response = try Stage.stored([("Cache-Control", "max-age=1000"), ("ETag", "\"a\"")])
+        func asVersionOne(_ bytes: [UInt8]) -> [UInt8] {
+            var old = Array(bytes.dropLast(8))
+            old[0] = 1
+            old.removeSubrange(41..<49)
+            let checksum = XXH64.hash(old.span)
+            return old + (0..<8).map { UInt8(truncatingIfNeeded: checksum >> UInt64($0 * 8)) }
+        }
+        let (read, _) = try #require(
+            HeadCoding.decode(asVersionOne(HeadCoding.encode(response, tags: [])), Stage.shared)
+        )
+        #expect(read.expiredAge == nil && read.etag == response.etag)
+        #expect(read.freshness(now: Stage.now) == response.freshness(now: Stage.now))
+        response.expire(now: Stage.now + 7)
+        let (expired, _) = try #require(HeadCoding.decode(HeadCoding.encode(response, tags: []), Stage.shared))
+        #expect(expired.expiredAge == 7 && !expired.freshness(now: Stage.now + 7).isFresh)
+    }
+
     @Test("no bytes in a targeted field, a Vary or a condition end the program")
     func anyFields() throws {
         var generator = SeededGenerator(seed: 5)

@@ -20,7 +20,7 @@ struct MemoryStoreTests {
         CachedEntry(
             key: try #require(CacheKey(url: url, partition: partition)),
             response: try Stage.stored(response, to: request),
-            body: .memory([UInt8](repeating: 7, count: body)),
+            body: .memory(StoredBytes([UInt8](repeating: 7, count: body))),
             tags: tags.map { Array($0.utf8) }
         )
     }
@@ -61,6 +61,54 @@ struct MemoryStoreTests {
         #expect(all.reduce(0) { $0 + $1.cost } == store.statistics.bytes)
         #expect(all.count == store.statistics.entries && all.count > 5)
         #expect(all.allSatisfy { $0.body.count <= store.largestBody })
+    }
+
+    @Test("bodies in transit count: stored responses make room for them, and what is given up counts no more")
+    func transitCounts() throws {
+        let memory = MemoryStore(capacity: 4 << 20)
+        let store = CacheStore(memory: memory, CacheOptions())
+        for number in 0..<40 { memory.insert(try Self.entry("http://a.example/\(number)", body: 100_000)) }
+        let before = memory.statistics
+        #expect(before.bytes > 3 << 20)
+        let key = try Stage.key("http://b.example/")
+        var open: [CacheInsertion] = []
+        for _ in 0..<4 {
+            let insertion = store.insertion(
+                for: key,
+                try Stage.stored([]),
+                epoch: store.epoch(of: key),
+                length: 500_000
+            )
+            let known = try #require(insertion)
+            known.append([UInt8](repeating: 1, count: 499_999))
+            open.append(known)
+            #expect(memory.statistics.bytes + open.count * 500_000 <= memory.capacity)
+        }
+        let full = memory.statistics
+        #expect(full.entries < before.entries && full.evictions > before.evictions)
+        open.removeAll()
+        for number in 40..<80 { memory.insert(try Self.entry("http://a.example/\(number)", body: 100_000)) }
+        #expect(memory.statistics.bytes > 3 << 20)
+    }
+
+    // A sanitizer keeps freed memory, and shadows all of it.
+    @Test(
+        "the process takes up no more than 1.15 times the store's capacity, whatever the sizes, and gives it back",
+        .enabled(if: !Programs.isSanitized)
+    )
+    func resident() throws {
+        let program = try Programs.built("CacheWriter")
+        for largest in [2 << 20, 64 << 10, 4 << 10] {
+            let child = try ChildProcess(program, ["--memory", "\(16 << 20)", "\(largest)"])
+            _ = try child.waitForExit()
+            let text = try child.waitForOutput("the end") { $0.contains("after a purge") ? $0 : nil }
+            func percent(_ name: String) throws -> Int {
+                let line = try #require(text.split(separator: "\n").first { $0.hasPrefix(name) })
+                return try #require(Int(line.split(separator: " ").dropLast(4).last ?? ""))
+            }
+            #expect(try percent("highest") <= 115, "\(text)")
+            #expect(try percent("after a purge") <= 30, "\(text)")
+        }
     }
 
     @Test("a body that is too large is not taken, and the smaller one before it goes")

@@ -73,4 +73,13 @@ struct MigrationDocumentTests {
             }
         }
     }
+
+    @Test("the page about HTTPSession names every package that the libraries need")
+    func packages() throws {
+        let manifest = try String(contentsOf: Self.repository.appending(path: "Package.swift"), encoding: .utf8)
+        let page = try String(contentsOf: Self.repository.appending(path: "docs/http-session.md"), encoding: .utf8)
+        let needed = manifest.matches(of: /\.apt\(\["([^"]+)"\]\)/).map { String($0.1) }
+        #expect(needed.count >= 10)
+        for package in needed + ["pkg-config"] { #expect(page.contains("`\(package)`"), "\(package)") }
+    }
 }

@@ -31,7 +31,8 @@ struct AdminRequestTests {
         case .metrics: "metrics"
         case .cache(.figures): "cache"
         case .cache(.entries(let host, let limit)): "entries \(host?.description ?? "*") \(limit)"
-        case .cache(.purge(let purges)): "purge " + purges.map { Self.text($0) }.joined(separator: " ")
+        case .cache(.purge(let purges, let softly)):
+            (softly ? "soft purge " : "purge ") + purges.map { Self.text($0) }.joined(separator: " ")
         case .refused(let problem): "\(problem.status)"
         }
     }
@@ -40,6 +41,7 @@ struct AdminRequestTests {
         switch purge {
         case .everything: "all"
         case .uri(let key): String(decoding: key.url, as: UTF8.self)
+        case .prefix(let key): "below " + String(decoding: key.url, as: UTF8.self)
         case .host(let host): "host \(host)"
         case .tag(let tag): "tag \(tag)"
         }
@@ -140,11 +142,16 @@ struct AdminRequestTests {
             ("DELETE /cache?url=https%3A%2F%2FA.example%2Fx%3Fy%3D%2525", "purge https://a.example:443/x?y=%25"),
             ("DELETE /cache?url=http://a.example/x", "purge http://a.example:80/x https://a.example:443/x"),
             ("DELETE /cache?url=http://a.example:81/x", "purge http://a.example:81/x https://a.example:81/x"),
+            ("DELETE /cache?prefix=https://a.example/x/", "purge below https://a.example:443/x/"),
+            ("DELETE /cache?soft&url=https://a.example/x", "soft purge https://a.example:443/x"),
+            ("DELETE /cache?all&soft=", "soft purge all"),
             // Nothing of these may do more, or something else, than was meant.
             ("DELETE /cache", "400"), ("DELETE /cache?", "400"), ("DELETE /cache?everything", "400"),
             ("DELETE /cache?all&host=a", "400"), ("DELETE /cache?all=no", "400"), ("DELETE /cache?all&all", "400"),
             ("DELETE /cache?host=", "400"), ("DELETE /cache?host=*", "400"), ("DELETE /cache?host=a:1", "400"),
             ("DELETE /cache?tag=", "400"), ("DELETE /cache?tag", "400"), ("DELETE /cache?tag=%ff", "400"),
+            ("DELETE /cache?soft", "400"), ("DELETE /cache?all&soft=no", "400"), ("DELETE /cache?all&soft&soft", "400"),
+            ("DELETE /cache?prefix=/x", "400"), ("DELETE /cache?prefix=", "400"),
             ("DELETE /cache?tag=%4", "400"), ("DELETE /cache?url=/x", "400"), ("DELETE /cache?url=ftp://a/", "400"),
             ("DELETE /cache?url=https://u@a.example/", "400"), ("GET /cache/entries?limit=0", "400"),
             ("GET /cache/entries?limit=10001", "400"), ("GET /cache/entries?limit=1&limit=2", "400"),

@@ -46,6 +46,54 @@ struct ErrorResponseTests {
         #expect((answer.problem["title"] as? String)?.isEmpty == false)
     }
 
+    @Test(
+        "the reason phrase names the cause, which is all that programs show of a refused CONNECT",
+        arguments: Problem.Code.allCases
+    )
+    func reasonPhrase(code: Problem.Code) throws {
+        let answer = try write(Problem(code, "What happened and what to do."))
+        let words = "\(ReasonPhrase.text(of: code.status)) (\(code.rawValue): \(code.title))"
+        #expect(answer.startLine == "HTTP/1.1 \(code.status) \(words)")
+        #expect(words.utf8.allSatisfy { (0x20...0x7E).contains($0) })
+    }
+
+    @Test("a browser gets a page that says the same, and in which nothing of a server or client is markup")
+    func page() throws {
+        var output = ByteBuffer()
+        let date = Array("Sat, 21 Nov 2026 06:00:00 GMT".utf8)
+        let details = "<script>alert(1)</script> & \"quotes\" 'too'\u{1b}"
+        ErrorResponse.write(Problem(.pinMismatch, details), to: &output, isPage: true, keepAlive: true, date: date.span)
+        var pieces = [output.withUnsafeBytes { Array($0) }]
+        var reader = MessageReader()
+        let page = try #require(try reader.message(.response(to: "GET"), from: { pieces.popLast() ?? [] }))
+        #expect(page["Content-Type"] == "text/html; charset=utf-8")
+        #expect(page["Content-Security-Policy"] == "default-src 'none'; style-src 'unsafe-inline'")
+        #expect(page["X-Content-Type-Options"] == "nosniff")
+        #expect(page["Proxy-Status"]?.hasPrefix("pinproxy; error=tls_certificate_error") == true)
+        let text = String(decoding: page.body, as: UTF8.self)
+        #expect(text.contains("&lt;script&gt;alert(1)&lt;/script&gt; &amp; &quot;quotes&quot; &#39;too&#39;\u{fffd}"))
+        #expect(!text.contains("<script") && !text.contains("http://") && !text.contains("https://"))
+        #expect(text.contains("<code>pin_mismatch</code>"))
+    }
+
+    @Test(
+        "only a client that names HTML gets the page",
+        arguments: [
+            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", true),
+            ("TEXT/HTML;q=0.7", true),
+            ("*/*", false),
+            ("text/*", false),
+            ("application/json, text/html", false),
+            ("text/html;q=0.5, application/problem+json", false),
+            ("", false),
+        ]
+    )
+    func wantsPage(accept: String, isWanted: Bool) {
+        var fields = HTTPFields()
+        fields.append(.accept, Array(accept.utf8).span)
+        #expect(ErrorPage.isWanted(by: fields) == isWanted)
+    }
+
     @Test("every error of the session has a code of its own here", arguments: SessionError.Code.allCases)
     func sessionErrors(code: SessionError.Code) {
         #expect(Problem(SessionError(code, "x")).code.rawValue == code.rawValue)

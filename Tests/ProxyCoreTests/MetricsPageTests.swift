@@ -60,6 +60,8 @@ struct MetricsPageTests {
         figures.counts.bypassed = 5
         figures.counts.stored = 6
         figures.counts.collapsed = 7
+        figures.purged.removed = 14
+        figures.purged.expired = 15
         figures.memory.entries = 8
         figures.memory.bytes = 9
         figures.memory.evictions = 10
@@ -91,7 +93,9 @@ struct MetricsPageTests {
                 "pinproxy_cache_bytes{store=\"disk\"} 12", "pinproxy_cache_capacity_bytes{store=\"memory\"} 1000",
                 "pinproxy_cache_capacity_bytes{store=\"disk\"} 2000",
                 "pinproxy_cache_evictions_total{store=\"memory\"} 10",
-                "pinproxy_cache_evictions_total{store=\"disk\"} 13", "pinproxy_cache_disk_up 1",
+                "pinproxy_cache_evictions_total{store=\"disk\"} 13",
+                "pinproxy_cache_purged_total{effect=\"removed\"} 14",
+                "pinproxy_cache_purged_total{effect=\"stale\"} 15", "pinproxy_cache_disk_up 1",
             ]
         )
         figures.disk?.statistics.offBecause = "full"

@@ -134,4 +134,26 @@ struct PinUsageTests {
         #expect(lines[0].string("code") == "pin_set_expiry" && lines[0].string("domain") == "a.example")
         #expect(lines[0].string("expiration") == "2027-01-31" && lines[0].integer("expiresInDays") == 3)
     }
+
+    @Test("of many domains those that were counted are handed over, each in its place; a reload changes the places")
+    func changes() throws {
+        var usage = PinUsage()
+        let names = (0..<20).map { "d\($0).example" }
+        usage.setPins(of: try Self.domains(names.map { Self.domain($0, 1, 2) }.joined(separator: ",")))
+        var shown = usage.verdicts
+        #expect(shown.map(\.domain.description) == names.sorted())
+        #expect(usage.takeChanges().isEmpty)
+        for name in ["d3.example", "d15.example", "d3.example", "other.example"] {
+            usage.count(1, of: try Host(name), matched: [], verdicts: [1])
+        }
+        let changes = usage.takeChanges()
+        #expect(changes.count == 2)
+        for (place, verdicts) in changes { shown[place] = verdicts }
+        #expect(shown == usage.verdicts)
+        #expect(shown.map { $0.counts[0] }.reduce(0, +) == 3)
+        #expect(usage.takeChanges().isEmpty)
+        usage.count(1, of: try Host("d3.example"), matched: [], verdicts: [1])
+        usage.setPins(of: try Self.domains(Self.domain("d3.example", 1, 2)))
+        #expect(usage.takeChanges().isEmpty && usage.verdicts.map { $0.counts[0] } == [3])
+    }
 }

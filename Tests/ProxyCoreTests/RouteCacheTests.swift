@@ -55,4 +55,24 @@ struct RouteCacheTests {
         }
         #expect(known > 0 && known <= 8192)
     }
+
+    @Test("a route in use stays however many others come, and one that is not used goes")
+    func stays() {
+        var cache = RouteCache()
+        let hosts = (0..<100).map { Array("used\($0).example".utf8) }
+        let routes = hosts.map { makeRoute(String(decoding: $0, as: UTF8.self)) }
+        for (host, route) in zip(hosts, routes) { cache.insert(route, isHTTPS: true, host: host.span, port: 443) }
+        let unused = Array("unused.example".utf8)
+        cache.insert(makeRoute("unused"), isHTTPS: true, host: unused.span, port: 443)
+        var lost = 0
+        for number in 0..<50_000 {
+            let host = Array("host\(number).example".utf8)
+            cache.insert(makeRoute("\(number)"), isHTTPS: true, host: host.span, port: 443)
+            let place = number % hosts.count
+            let used = hosts[place]
+            if cache.lookup(isHTTPS: true, host: used.span, port: 443) !== routes[place] { lost += 1 }
+        }
+        #expect(lost == 0)
+        #expect(cache.lookup(isHTTPS: true, host: unused.span, port: 443) == nil)
+    }
 }

@@ -11,6 +11,10 @@ struct WorkerLoadTests {
     private static let question = "OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
     private func server(workers: Int, connections: Int = 1000) throws -> ProxyServer {
+        try ProxyServer(snapshot: snapshot(workers: workers, connections: connections))
+    }
+
+    private func snapshot(workers: Int, connections: Int = 1000, generation: Int = 1) throws -> PolicySnapshot {
         var configuration = Configuration()
         configuration.workers = workers
         configuration.limits.connections = connections
@@ -24,7 +28,7 @@ struct WorkerLoadTests {
             pinnedDomains: PinnedDomains(),
             trustAnchors: TrustAnchors(certificates: [])
         )
-        return try ProxyServer(snapshot: PolicySnapshot(parts, generation: 1))
+        return PolicySnapshot(parts, generation: generation)
     }
 
     private func port(of server: ProxyServer, listener: Int = 0) throws -> UInt16 {
@@ -104,6 +108,38 @@ struct WorkerLoadTests {
         }
         isOver.with { $0 = true }
         for client in clients { #expect(try client.readResponse(to: "OPTIONS").status == 200) }
+    }
+
+    @Test("connections that are on their way to another worker when the policy is replaced are served")
+    func reload() throws {
+        let server = try server(workers: 2)
+        defer { server.stop() }
+        let isOver = Monitor(false)
+        let isHeldUp = Latch(count: 1)
+        server.submit(toWorker: 1) {
+            isHeldUp.countDown()
+            _ = try? isOver.wait(for: "the reload") { $0 ? true : nil }
+        }
+        isHeldUp.wait()
+        var clients: [TestClient] = []
+        try Patience.poll(for: "connections on their way") {
+            clients.append(try TestClient(port: port(of: server)))
+            try #require(clients.count < 900)
+            return server.connectionsByWorker[1] >= 2 ? true : nil
+        }
+        let next = try snapshot(workers: 2, connections: clients.count + 1, generation: 2)
+        // The connections stand before the new policy in the worker's queue.
+        server.submit(toWorker: 0) { isOver.with { $0 = true } }
+        for _ in 0..<3 { try server.reload(next) }
+        for client in clients { #expect(try answered(client)) }
+        // And again behind the reload, in which the limit has changed.
+        for client in clients { #expect(try answered(client)) }
+        #expect(server.connectionsByWorker.reduce(0, +) == clients.count)
+        #expect(try answered(try TestClient(port: port(of: server))))
+        try waitFor(clients.count, of: server)
+        clients = []
+        try waitFor(0, of: server)
+        #expect(server.connections == 0)
     }
 
     @Test("a stop ends the connections that are on their way to another worker")

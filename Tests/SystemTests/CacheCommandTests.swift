@@ -117,6 +117,16 @@ struct CacheCommandTests {
         try purge("--all", removes: 0)
         let json = try Self.run(["purge", "--all", "--json"], stage.proxy)
         #expect(json.output == "{\"removed\":0}\n")
+        for path in ["/a/1", "/a/2", "/b/1"] { #expect(try stage.get(path).text == path) }
+        try Patience.poll(for: "what is stored below") {
+            try Self.figures(stage.proxy)["stored"] as? Int == 10 ? true : nil
+        }
+        try purge("--prefix", stage.url("/a/"), removes: 2)
+        let soft = try Self.run(["purge", "--soft", "--prefix", stage.url("/b/")], stage.proxy)
+        #expect(soft.output == "1 response is stale now\n", "\(soft.errors)")
+        let count = asked()
+        #expect(try stage.get("/b/1").text == "/b/1")
+        #expect(asked() == count + 1)
         let wrong = try Self.run(["purge", "/a"], stage.proxy)
         #expect(wrong.exitCode == 64 && wrong.errors.contains("no http or https URL"))
     }

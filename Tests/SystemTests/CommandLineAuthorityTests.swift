@@ -79,6 +79,33 @@ struct CommandLineAuthorityTests {
         }
     }
 
+    @Test("a configuration whose local CA is not there says how it is made")
+    func missing() throws {
+        let path = try folder.write(
+            #"{ "version": 1, "interception": { "certificate": "ca.pem", "key": "ca.key" } }"#,
+            as: "config.json"
+        )
+        let checked = try pinproxy("check", "--config", path)
+        #expect(checked.exitCode == 78)
+        for key in ["certificate", "key"] {
+            #expect(checked.errors.contains("/interception/\(key): the file"))
+        }
+        #expect(checked.errors.contains("make the local CA, certificate and key: pinproxy ca init --config FILE"))
+    }
+
+    @Test("show says which variables replace the authorities that a program trusts")
+    func replacements() throws {
+        #expect(try pinproxy("ca", "init", "--dir", folder.path, "example.com").exitCode == 0)
+        let parts = try pinproxy("ca", "show", "--dir", folder.path).output.split(separator: "These REPLACE")
+        #expect(parts.count == 2)
+        for word in ["SSL_CERT_FILE=", "REQUESTS_CA_BUNDLE=", "CURL_CA_BUNDLE=", "ca-certificates.crt"] {
+            #expect(!parts[0].contains(word) && parts[1].contains(word), "\(word)")
+        }
+        for word in ["NODE_EXTRA_CA_CERTS=", "keytool", "sslCAInfo"] {
+            #expect(parts[0].contains(word) && !parts[1].split(separator: "For the whole")[0].contains(word), "\(word)")
+        }
+    }
+
     @Test("mistakes are told with what to do")
     func mistakes() throws {
         #expect(try pinproxy("ca", "init", "--dir", folder.path).exitCode == 64)

@@ -55,6 +55,33 @@ struct CommandLineCheckTests {
         #expect(finished.output.contains("\napi.example.com\n"))
     }
 
+    @Test("--json has policy, errors and warnings with their places, and the same exit codes")
+    func forPrograms() throws {
+        let folder = try TemporaryFolder()
+        var settings = ProxySettings(trusting: try TestPKI())
+        settings.pin("api.test", to: .unrelated(7))
+        func check(_ path: String) throws -> (code: Int32, object: [String: Any]) {
+            let finished = try pinproxy("check", "--json", "--config", path)
+            #expect(finished.errors.isEmpty)
+            let object = try JSONSerialization.jsonObject(with: Data(finished.output.utf8))
+            return (finished.exitCode, try #require(object as? [String: Any]))
+        }
+        let good = try check(settings.write(to: folder))
+        #expect(good.code == 0)
+        #expect(good.object["valid"] as? Bool == true)
+        let titles = try #require(good.object["policy"] as? [[String: Any]]).compactMap { $0["title"] as? String }
+        #expect(titles.contains("api.test"))
+        let path = try folder.write("{ \"version\": 1,\n  \"listenners\": [] }", as: "bad.json")
+        let bad = try check(path)
+        #expect(bad.code == 78)
+        #expect(bad.object["valid"] as? Bool == false)
+        #expect(bad.object["policy"] == nil)
+        let error = try #require((bad.object["errors"] as? [[String: Any]])?.first)
+        #expect(error["pointer"] as? String == "/listenners")
+        #expect(error["line"] as? Int == 2)
+        #expect(try pinproxy("check", "--json", "--config", "\(folder.path)/gone.json").exitCode == 66)
+    }
+
     @Test("a warning stands on the standard error and fails nothing")
     func warning() throws {
         let folder = try TemporaryFolder()

@@ -39,13 +39,54 @@ struct CommandLineUsageTests {
         #expect(option.output == help.output)
     }
 
-    @Test("version and --version name the program and OpenSSL", arguments: ["version", "--version"])
+    @Test("version and --version name the program and its libraries", arguments: ["version", "--version"])
     func version(word: String) throws {
         let finished = try pinproxy(word)
         #expect(finished.exitCode == 0)
         let lines = finished.output.split(separator: "\n")
-        #expect(lines[0].wholeMatch(of: /pinproxy \d+\.\d+\.\d+/) != nil)
+        #expect(lines[0].wholeMatch(of: /pinproxy \d+\.\d+\.\d+( \(commit [0-9a-z-]+\))?/) != nil)
         #expect(lines[1].hasPrefix("OpenSSL 3."))
+        let names = ["OpenSSL", "libcurl", "c-ares", "nghttp2", "SQLite", "libidn2", "libpsl", "zlib"]
+        #expect(lines.dropFirst().map { String($0.split(separator: " ")[0]) } == names)
+        for line in lines.dropFirst() { #expect(line.firstMatch(of: /[0-9]+\.[0-9]+/) != nil, "\(line)") }
+        let object = try json(try pinproxy(word, "--json").output)
+        #expect((object["libraries"] as? [String: String])?.keys.sorted() == names.sorted())
+        #expect(lines[0].hasPrefix("pinproxy \(try #require(object["version"] as? String))"))
+    }
+
+    @Test("help --json has every command with its options, for manual pages and completions")
+    func tables() throws {
+        let object = try json(try pinproxy("help", "--json").output)
+        let commands = try #require(object["commands"] as? [[String: Any]])
+        let overview = try pinproxy("help").output
+        for command in commands {
+            let name = try #require(command["name"] as? String)
+            #expect(overview.contains("  \(name) "))
+            let help = try pinproxy(["help"] + name.split(separator: " ").map(String.init)).output
+            for option in try #require(command["options"] as? [[String: Any]]) {
+                #expect(help.contains("--\(try #require(option["name"] as? String))"))
+            }
+        }
+        #expect(Set(Self.commands).isSubset(of: commands.compactMap { $0["name"] as? String }))
+        #expect((object["exitCodes"] as? [[String: Any]])?.contains { $0["code"] as? Int == 78 } == true)
+    }
+
+    @Test(
+        "the help takes the width of the terminal, between 40 and 120 columns",
+        arguments: [(60, 60), (110, 110), (300, 120), (20, 40)]
+    )
+    func width(columns: Int, limit: Int) throws {
+        let command = "stty cols \(columns) && '\(try Programs.built("pinproxy"))' help run"
+        let shown = try Programs.run(try Programs.path(of: "script"), ["-qec", command, "/dev/null"])
+        let widths = shown.output.split(whereSeparator: \.isNewline).map(\.count)
+        let widest = try #require(widths.max())
+        // A word that is longer than the line stays whole: the example of a JSON line is one.
+        #expect(widest <= max(limit, 80), "\(widest)")
+        #expect(widths.contains { $0 > limit - 12 })
+    }
+
+    private func json(_ text: String) throws -> [String: Any] {
+        try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
     }
 
     @Test(
@@ -76,6 +117,10 @@ struct CommandLineUsageTests {
             (["pins", "diff", "a"], "NEW is missing"),
             (["pins", "diff", "a", "b", "c"], "\"c\" is one argument too many"),
             (["pins", "show", "host:port"], "no port"),
+            (["pins", "show", "http://api.example.com/"], "a server that is reached without TLS has no certificate"),
+            (["pins", "show", "https://api.example.com/v1"], "has a path"),
+            (["pins", "shwo", "api.example.com"], "did you mean pinproxy pins show?"),
+            (["ca", "sign"], "there is pinproxy ca init, pinproxy ca show"),
             (["pins", "show", "a host"], "\"a host\""),
         ] as [([String], String)]
     )

@@ -8,6 +8,7 @@
 #endif
 
 // What Swift cannot call, each file for one reason:
+#include "pinproxy_build.h"
 #include "pinproxy_dial.h"
 #include "pinproxy_names.h"
 #include "pinproxy_netlink.h"

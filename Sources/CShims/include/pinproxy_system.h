@@ -54,6 +54,9 @@ int pinproxy_set_close_on_exec(int descriptor, int on);
 // Who is at the other end of a Unix socket (SO_PEERCRED, unix(7); `ucred` is a GNU extension). Returns 0 or -errno.
 int pinproxy_peer(int descriptor, uint32_t *user, uint32_t *group);
 
+// The columns of the terminal at the descriptor; 0 where there is none, or where it does not know.
+int pinproxy_terminal_columns(int descriptor);
+
 // `write` without SIGPIPE, EINTR retried. Returns the count or -errno.
 ptrdiff_t pinproxy_send(int descriptor, const void *bytes, size_t count);
 // Two runs of bytes in one call.

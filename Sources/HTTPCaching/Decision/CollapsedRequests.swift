@@ -84,6 +84,20 @@ public struct CollapsedRequests<Identifier: Hashable & Sendable>: Sendable {
         return flight.followers.map { .goAlone($0.identifier) }
     }
 
+    /// The head of the leader's response shows that the followers can read it along: they wait no longer.
+    ///
+    /// - Returns: the followers.
+    public mutating func isReadable(_ leader: Identifier, for key: CacheKey) -> [Identifier] {
+        guard var flight = flights[key], flight.leader == leader else { return [] }
+        let followers = flight.followers.map(\.identifier)
+        flight.followers = []
+        flights[key] = flight
+        return followers
+    }
+
+    /// Whether this request is at the origin for others, too.
+    public func leads(_ identifier: Identifier, for key: CacheKey) -> Bool { flights[key]?.leader == identifier }
+
     /// The leader's response is stored completely.
     public mutating func finished(_ leader: Identifier, for key: CacheKey) -> [Action] {
         guard let flight = flights[key], flight.leader == leader else { return [] }

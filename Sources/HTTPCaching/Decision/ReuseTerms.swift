@@ -36,6 +36,9 @@ struct ReuseTerms: Hashable, Sendable {
         staleIfError = control.staleIfError ?? 0
     }
 
+    /// Makes the response stale from that age on, in seconds.
+    mutating func limitLifetime(to age: Int) { lifetime = min(lifetime, age) }
+
     /// Marks the response as stale, as RFC 9111 4.3.5 (`head.effects`) requires.
     mutating func makeStale() { (lifetime, source) = (0, .none) }
 }

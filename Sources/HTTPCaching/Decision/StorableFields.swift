@@ -3,7 +3,7 @@ import HTTPCore
 /// The stored fields of a response (RFC 9111 3.1), and their update by a later response (3.2).
 enum StorableFields {
     /// Fields that each use makes anew.
-    private static let ownFields: FieldNameSet = [.age, .contentLength, .cacheStatus, .proxyStatus, .trailer]
+    private static let ownFields: FieldNameSet = [.age, .contentLength, .proxyStatus, .trailer]
 
     /// Fields that a later response must not change, because the stored body depends on them, or they are its own.
     private static let fixed: FieldNameSet = [.contentEncoding, .contentRange, .etag, .contentLength, .age]
@@ -13,6 +13,10 @@ enum StorableFields {
     static func kept(of response: HTTPFields, _ control: CacheControl, _ options: CacheOptions) -> HTTPFields {
         let connection = ConnectionOptions(response)
         var kept = HTTPFields()
+        // Stored fields stay long: their memory is no larger than they are.
+        var bytes = 0
+        for index in 0..<response.count { bytes += response.line(at: index).count }
+        kept.reserveCapacity(count: response.count, bytes: bytes)
         for index in 0..<response.count where isKept(response, index, connection, control, options) {
             kept.append(contentsOf: response, at: index)
         }

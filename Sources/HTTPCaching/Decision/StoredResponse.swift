@@ -74,6 +74,7 @@ public struct StoredResponse: Sendable {
         responseTime: Int,
         initialAge: Int,
         ruleLifetime: Int?,
+        expiredAge: Int?,
         isShared: Bool,
         isStale: Bool,
         digest: PolicyDigest,
@@ -86,6 +87,7 @@ public struct StoredResponse: Sendable {
         self.responseTime = responseTime
         self.initialAge = initialAge
         self.ruleLifetime = ruleLifetime
+        self.expiredAge = expiredAge
         self.isShared = isShared
         self.digest = digest
         isMarkedStale = isStale
@@ -97,6 +99,7 @@ public struct StoredResponse: Sendable {
             options
         )
         date = CacheDate.value(.date, in: fields, now: responseTime) ?? responseTime
+        if let expiredAge { terms.limitLifetime(to: expiredAge) }
         if isStale { terms.makeStale() }
     }
 
@@ -108,9 +111,21 @@ public struct StoredResponse: Sendable {
         terms.makeStale()
     }
 
+    /// The age at which an operator ended its lifetime, in seconds, until the next validation.
+    private(set) var expiredAge: Int?
+
+    /// Ends its lifetime at `now`, in seconds since 1970. It may be used stale as if its lifetime had always ended there.
+    mutating func expire(now: Int) {
+        let limit = min(freshness(now: now).age, expiredAge ?? .max)
+        // After the clock was set back its age is unknown.
+        expiredAge = now < responseTime ? 0 : limit
+        terms.limitLifetime(to: expiredAge ?? limit)
+    }
+
     /// Parses the terms again after a change of the fields.
     mutating func reset(_ options: CacheOptions) {
         isMarkedStale = false
+        expiredAge = nil
         terms = ReuseTerms(
             status: status,
             fields: fields,
@@ -159,11 +174,10 @@ public struct StoredResponse: Sendable {
         (date, responseTime) < (other.date, other.responseTime)
     }
 
-    /// The size of the head in memory, in bytes.
-    var storedSize: Int {
-        var size = 0
-        for index in 0..<fields.count { size += fields.line(at: index).count + 18 }
-        for field in selecting.fields { size += field.name.count + (field.value?.count ?? 0) + 64 }
+    /// The memory of the arrays in the head, in bytes.
+    var footprint: Int {
+        var size = fields.footprint
+        for field in selecting.fields { size += field.name.footprint + (field.value?.footprint ?? 0) + 16 }
         return size
     }
 

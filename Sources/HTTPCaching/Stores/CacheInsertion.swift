@@ -21,8 +21,9 @@ public final class CacheInsertion {
     private let limit: Int
     /// The part for the disk; nil without a disk, or when the disk gave up.
     private var disk: DiskInsertion?
-    /// The part for memory, likewise.
-    private var memory: TransitBody?
+    /// The part for memory and readers.
+    let body: GrowingBody
+    private var isInMemory: Bool
     private var length = 0
     /// Whether it was finished or given up.
     private(set) var isOver = false
@@ -38,7 +39,7 @@ public final class CacheInsertion {
         length: Int?,
         maximumBytes: Int?,
         disk: DiskInsertion?,
-        inMemory memory: TransitBody?
+        _ body: GrowingBody
     ) {
         self.store = store
         self.key = key
@@ -48,10 +49,20 @@ public final class CacheInsertion {
         expected = length
         limit = min(maximumBytes ?? Int.max, length ?? Int.max)
         self.disk = disk
-        self.memory = memory
+        self.body = body
+        isInMemory = body.isInMemory
+        // A body of unknown length may become too large for the disk, and readers must not depend on it then.
+        if length != nil {
+            disk?.tell(body)
+            if !isInMemory { disk?.openFile() }
+        }
     }
 
     deinit { abort() }
+
+    /// Whether others can read the body while it is being received: memory has it, or a file. A body of unknown length
+    /// may outgrow both, and its slowest reader would hold up all others then.
+    var canBeReadAlong: Bool { expected != nil && (isInMemory || disk?.hasFile == true) }
 
     /// Appends a piece of the body.
     public func append(_ bytes: [UInt8]) { append(bytes.span) }
@@ -60,7 +71,11 @@ public final class CacheInsertion {
     public func append(_ span: borrowing Span<UInt8>) {
         guard !isOver, span.count > 0 else { return }
         length += span.count
-        guard length <= limit else { return giveUp(.tooLarge) }
+        guard length <= limit else {
+            giveUp(.tooLarge)
+            body.append(span)
+            return
+        }
         var refusal = InsertionRefusal.tooLarge
         if let disk {
             disk.append([UInt8](copying: span))
@@ -69,16 +84,19 @@ public final class CacheInsertion {
                 self.disk = nil
             }
         }
-        if let memory {
-            if length > store.memory.largestBody {
-                memory.giveBack()
-                self.memory = nil
-            } else if !memory.append(span) {
-                refusal = .noRoom
-                self.memory = nil
-            }
+        if isInMemory, length > store.memory.largestBody { leaveMemory() }
+        let isWhole = body.append(span)
+        if isInMemory, !isWhole {
+            refusal = .noRoom
+            leaveMemory()
         }
-        if disk == nil, memory == nil { giveUp(refusal) }
+        if disk == nil, !isInMemory { giveUp(refusal) }
+    }
+
+    private func leaveMemory() {
+        isInMemory = false
+        if expected != nil { disk?.openFile() }
+        body.leaveMemory()
     }
 
     /// Finishes a complete body: lookups find it from now on (on disk soon after), unless its URI was invalidated
@@ -94,21 +112,26 @@ public final class CacheInsertion {
     /// - Returns: nil when only the disk stores it; otherwise whether it was stored.
     func finish(deliver: @escaping Delivery, _ completion: @escaping @Sendable (Bool) -> Void) -> Bool? {
         guard !isOver else { return false }
-        guard expected == nil || expected == length, store.epoch(of: key) == epoch else {
+        guard expected == nil || expected == length else {
             abort()
             return false
         }
         isOver = true
-        if let bytes = memory?.takeBody() {
+        // Memory may have lost it since the last piece.
+        if expected != nil, !body.isInMemory { disk?.openFile() }
+        // After a removal meanwhile it is not stored, and its readers still get it.
+        let isWanted = store.epoch(of: key) == epoch
+        if let bytes = body.complete() {
+            disk?.finish()
+            guard isWanted else { return false }
             store.insert(
                 CachedEntry(key: key, response: response, body: .memory(bytes), tags: tags),
                 unlessRemovedSince: epoch
             )
-            disk?.finish()
             return true
         }
         // An older, smaller response must not stay in memory.
-        store.memory.remove(sameAs: key, response)
+        if isWanted { store.memory.remove(sameAs: key, response) }
         guard let disk else { return false }
         disk.finish { isStored in deliver { completion(isStored) } }
         return nil
@@ -118,79 +141,15 @@ public final class CacheInsertion {
     public func abort() {
         guard !isOver else { return }
         isOver = true
-        memory?.giveBack()
-        memory = nil
+        body.fail()
         disk?.abort()
     }
 
+    /// The store keeps nothing of it. Its readers still get what arrives.
     private func giveUp(_ reason: InsertionRefusal) {
         refusal = reason
-        abort()
-    }
-}
-
-/// A body that is being received into memory. It has a share of the budget, which another body may get when this one
-/// stalls.
-///
-/// `@unchecked Sendable`: `lock` guards `bytes` and `isGone`, and is never held during other calls; `share` is set
-/// before other threads know this object.
-final class TransitBody: @unchecked Sendable {
-    private let budget: TransitBudget
-    private var share: TransitBudget.Share?
-    private let lock = PosixLock()
-    // Behind `lock`.
-    private var bytes: [UInt8] = []
-    private var isGone = false
-
-    /// - Parameter length: the length of the body in bytes; nil when unknown.
-    /// - Returns: nil when there is no space.
-    init?(in budget: TransitBudget, length: Int?) {
-        self.budget = budget
-        share = budget.begin(length: length, now: Clock.monotonic) { [weak self] in self?.letGo() }
-        guard share != nil else { return nil }
-        // The capacity is limited at first, because the announced length may be false.
-        if let length { bytes.reserveCapacity(min(length, 256 << 10)) }
-    }
-
-    deinit { giveBack() }
-
-    /// - Returns: false when there is no space any more.
-    func append(_ span: borrowing Span<UInt8>) -> Bool {
-        guard let share, budget.consume(span.count, for: share, now: Clock.monotonic) else {
-            giveBack()
-            return false
-        }
-        lock.lock()
-        defer { lock.unlock() }
-        guard !isGone else { return false }
-        bytes.append(span)
-        return true
-    }
-
-    /// Returns the complete body and releases its share; nil when the share was revoked.
-    func takeBody() -> [UInt8]? {
-        let taken: [UInt8]? = lock.withLock {
-            guard !isGone else { return nil }
-            var taken: [UInt8] = []
-            swap(&taken, &bytes)
-            return taken
-        }
-        giveBack()
-        // Excess capacity is freed, too.
-        guard let taken, taken.capacity > taken.count + taken.count / 4 + 1024 else { return taken }
-        return taken.map { $0 }
-    }
-
-    func giveBack() {
-        letGo()
-        if let share { budget.end(share) }
-        share = nil
-    }
-
-    private func letGo() {
-        lock.withLock {
-            isGone = true
-            bytes = []
-        }
+        isOver = true
+        disk?.abort()
+        body.leaveMemory()
     }
 }

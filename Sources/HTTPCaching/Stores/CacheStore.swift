@@ -4,7 +4,7 @@ import IOCore
 /// Stored responses in memory and optionally on disk. Small ones are in both, so that a hit seldom waits for the disk
 /// and a restart loses nothing. Each level has its own limit.
 ///
-/// `@unchecked Sendable`: `lock` guards `epochs`; the stores have locks of their own, and locks are never nested.
+/// `@unchecked Sendable`: `lock` guards `epochs` and `purged`; the stores have locks of their own, and locks are never nested.
 public final class CacheStore: @unchecked Sendable {
     public let memory: MemoryStore
     public let disk: DiskStore?
@@ -14,6 +14,9 @@ public final class CacheStore: @unchecked Sendable {
     /// Guarded by `lock`. Counts removals by the low bits of a key's hash: a response that was requested before a
     /// removal is not stored after it.
     private var epochs = [UInt64](repeating: 0, count: 4096)
+
+    /// Guarded by `lock`.
+    private var purged = Purged()
 
     public init(memory: MemoryStore, disk: DiskStore? = nil, _ options: CacheOptions) {
         self.memory = memory
@@ -68,11 +71,28 @@ public final class CacheStore: @unchecked Sendable {
         guard let disk, disk.mayHave(key) else { return .found(found) }
         let before = epoch(of: key)
         disk.entries(for: key, deliver: deliver) { [self] entries in
-            let found = selection(among: entries, request, digest)
-            if let entry = found.entry { insert(entry, unlessRemovedSince: before) }
+            var found = selection(among: entries, request, digest)
+            if let index = found.selected {
+                // The same object goes into memory: an update is recognised by it.
+                found.entries[index] = found.entries[index].packed(in: memory.pool)
+                insert(found.entries[index], unlessRemovedSince: before)
+            }
             completion(found)
         }
         return .pending
+    }
+
+    /// The part of `find` that needs no disk.
+    ///
+    /// - Returns: nil when the disk has to be asked.
+    func findAtOnce(_ key: CacheKey, for request: CacheRequest, under digest: PolicyDigest) -> Found? {
+        let found = inMemory(key, for: request, under: digest)
+        if let entry = found.entry {
+            entry.markUsed()
+            return found
+        }
+        if let disk, disk.mayHave(key) { return nil }
+        return found
     }
 
     /// The lookup in memory only.
@@ -142,12 +162,11 @@ public final class CacheStore: @unchecked Sendable {
                 }
             } catch { refusal = error }
         }
-        var inMemory: TransitBody?
-        if length ?? 0 <= memory.largestBody {
-            inMemory = TransitBody(in: memory.transit, length: length)
-            if inMemory == nil { refusal = .noRoom }
-        }
-        guard onDisk != nil || inMemory != nil else { throw refusal }
+        let fits = length ?? 0 <= memory.largestBody
+        let body = GrowingBody(in: memory, keeps: fits, length: length)
+        let isInMemory = body.isInMemory
+        if fits, !isInMemory { refusal = .noRoom }
+        guard onDisk != nil || isInMemory else { throw refusal }
         return CacheInsertion(
             self,
             key,
@@ -157,7 +176,7 @@ public final class CacheStore: @unchecked Sendable {
             length: length,
             maximumBytes: maximumBytes,
             disk: onDisk,
-            inMemory: inMemory
+            body
         )
     }
 
@@ -221,13 +240,57 @@ public final class CacheStore: @unchecked Sendable {
         deliver: @escaping Delivery,
         _ completion: @escaping @Sendable (Int) -> Void
     ) {
+        beginPurge()
+        let inMemory = memory.remove(purge)
+        memory.pool.release()
+        let finish: @Sendable (Int) -> Void = { [self] onDisk in
+            let count = max(onDisk, inMemory)
+            lock.withLock { purged.removed += count }
+            completion(count)
+        }
+        guard let disk else { return deliver { finish(0) } }
+        disk.remove(purge, deliver: deliver, finish)
+    }
+
+    /// Makes the entries that `purge` names stale, for an operator: they are used after a validation, or as far as they
+    /// may be used stale.
+    ///
+    /// - Parameters:
+    ///   - now: in seconds since 1970.
+    ///   - completion: gets the number of these entries, of the level that had more.
+    public func expire(
+        _ purge: Purge,
+        now: Int,
+        deliver: @escaping Delivery,
+        _ completion: @escaping @Sendable (Int) -> Void
+    ) {
+        // Neither a response that is on its way, nor an entry that is being read from the disk, is stored as fresh.
+        beginPurge()
+        let inMemory = memory.expire(purge, now: now)
+        let finish: @Sendable (Int) -> Void = { [self] onDisk in
+            let count = max(onDisk, inMemory)
+            lock.withLock { purged.expired += count }
+            completion(count)
+        }
+        guard let disk else { return deliver { finish(0) } }
+        disk.expire(purge, now: now, deliver: deliver, finish)
+    }
+
+    private func beginPurge() {
         lock.withLock {
             for index in epochs.indices { epochs[index] += 1 }
         }
-        let inMemory = memory.remove(purge)
-        guard let disk else { return deliver { completion(inMemory) } }
-        disk.remove(purge, deliver: deliver) { completion(max($0, inMemory)) }
     }
+
+    /// The numbers of responses that operators removed and made stale.
+    package struct Purged: Hashable, Sendable {
+        package var removed = 0
+        package var expired = 0
+
+        package init() {}
+    }
+
+    package var purgedCounts: Purged { lock.withLock { purged } }
 
     /// Ends the threads of the disk store.
     public func close() { disk?.close() }

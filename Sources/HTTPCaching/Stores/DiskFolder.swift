@@ -118,7 +118,7 @@ struct DiskFolder: Sendable {
 /// disk.
 final class BodyFileWriter {
     let number: UInt64
-    private let path: String
+    let path: String
     private var descriptor: Int32
     private var hash = XXH64()
     private(set) var length = 0
@@ -210,18 +210,6 @@ public final class StoredBody: Sendable {
     func read(at offset: Int, count: Int) -> [UInt8]? {
         let wanted = max(0, min(count, length - offset))
         guard wanted > 0 else { return [] }
-        var isBroken = false
-        let bytes = [UInt8](unsafeUninitializedCapacity: wanted) { buffer, filled in
-            while filled < wanted {
-                let got = pread(descriptor, buffer.baseAddress! + filled, wanted - filled, off_t(offset + filled))
-                if got < 0, errno == EINTR { continue }
-                guard got > 0 else {
-                    isBroken = true
-                    return
-                }
-                filled += got
-            }
-        }
-        return isBroken ? nil : bytes
+        return DescriptorInput.read(descriptor, at: offset, count: wanted)
     }
 }

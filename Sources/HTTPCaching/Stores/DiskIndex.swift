@@ -230,7 +230,7 @@ final class DiskIndex {
                     broken.append(row)
                     continue
                 }
-                body = .memory(bytes)
+                body = .memory(StoredBytes(bytes))
             } else {
                 let length = Int(select.integer(5))
                 // The file's length is compared only when it is opened; until then the value only has to be a valid
@@ -368,10 +368,10 @@ final class DiskIndex {
     private static func isSame(_ stored: CachedEntry, _ entry: CachedEntry, _ head: [UInt8]) -> Bool {
         guard HeadCoding.encode(stored.response, tags: stored.tags) == head else { return false }
         switch (stored.body, entry.body) {
-        case (.memory(let one), .memory(let other)): return one == other
+        case (.memory(let one), .memory(let other)): return one.bytes == other.bytes
         case (.file(let one), .file(let other)): return one == other
         case (.file(let file), .memory(let bytes)), (.memory(let bytes), .file(let file)):
-            return file.length == bytes.count && file.checksum == XXH64.hash(bytes.span)
+            return file.length == bytes.count && file.checksum == bytes.checksum
         }
     }
 
@@ -440,17 +440,54 @@ final class DiskIndex {
         try remove(rows: try rows("SELECT id FROM entry WHERE file = ?", .integer(Int64(bitPattern: number))))
     }
 
-    func remove(_ purge: Purge) throws -> Int {
+    func remove(_ purge: Purge) throws -> Int { try remove(rows: try rows(of: purge)) }
+
+    /// Ends the lifetime of the entries that `purge` names, at `now` in seconds since 1970. A row that cannot be read is
+    /// removed.
+    ///
+    /// - Returns: the number of these entries.
+    func expire(_ purge: Purge, now: Int) throws -> Int {
+        let rows = try rows(of: purge)
+        let select = try database.prepare("SELECT head, cost FROM entry WHERE id = ?")
+        var broken: [Int64] = []
+        try inTransaction {
+            for row in rows {
+                try select.bind(.integer(row))
+                guard try select.step() else { continue }
+                let (head, cost) = (select.bytes(0), select.integer(1))
+                select.reset()
+                guard let (stored, tags) = HeadCoding.decode(head, options) else {
+                    broken.append(row)
+                    continue
+                }
+                var response = stored
+                response.expire(now: now)
+                let expired = HeadCoding.encode(response, tags: tags)
+                try updateHead.bind(
+                    .bytes(expired),
+                    .integer(cost + Int64(expired.count - head.count)),
+                    .integer(row)
+                )
+                try updateHead.run()
+            }
+        }
+        if !broken.isEmpty { try remove(rows: broken) }
+        return rows.count
+    }
+
+    private func rows(of purge: Purge) throws(SQLiteFailure) -> [Int64] {
         switch purge {
-        case .everything: try remove(rows: try rows("SELECT id FROM entry WHERE ? IS NULL", .null))
+        case .everything: try rows("SELECT id FROM entry WHERE ? IS NULL", .null)
         case .uri(let key):
-            try remove(
-                rows: try rows("SELECT id FROM entry WHERE hash = ? AND uri = ?", .integer(hash(key)), .bytes(key.uri))
+            try rows("SELECT id FROM entry WHERE hash = ? AND uri = ?", .integer(hash(key)), .bytes(key.uri))
+        case .prefix(let key):
+            try rows(
+                "SELECT id FROM entry WHERE host = ?1 AND substr(uri, 1, length(?2)) = ?2",
+                .bytes(Array(key.host)),
+                .bytes(key.uri)
             )
-        case .host(let host):
-            try remove(rows: try rows("SELECT id FROM entry WHERE host = ?", .bytes(Array(host.utf8))))
-        case .tag(let tag):
-            try remove(rows: try rows("SELECT id FROM tag WHERE tag = ?", .bytes(Array(tag.utf8))))
+        case .host(let host): try rows("SELECT id FROM entry WHERE host = ?", .bytes(Array(host.utf8)))
+        case .tag(let tag): try rows("SELECT id FROM tag WHERE tag = ?", .bytes(Array(tag.utf8)))
         }
     }
 

@@ -20,6 +20,8 @@ package final class DiskInsertion {
     private var isOver = false
     /// The reason why the store gave it up; nil when the caller did.
     private(set) var refusal: InsertionRefusal?
+    /// Is told of what is in the file.
+    private var growing: GrowingBody?
 
     private static let waitingAtMost = 8 << 20
 
@@ -47,6 +49,26 @@ package final class DiskInsertion {
 
     deinit { abort() }
 
+    /// Has the readers of the body read the file, where memory does not have it. To be called before the first piece.
+    func tell(_ growing: GrowingBody) {
+        self.growing = growing
+        growing.beginsOnDisk()
+        file?.growing = growing
+    }
+
+    /// Whether a file gets the body.
+    var hasFile: Bool { file != nil }
+
+    /// Has the body in a file from now on, whatever its size: memory does not have it.
+    func openFile() {
+        guard !isOver, file == nil else { return }
+        guard let file = FileInsertion(store, length: nil) else { return giveUp(.noRoom) }
+        file.growing = growing
+        self.file = file
+        if !small.isEmpty, !file.append(small) { return giveUp(.noRoom) }
+        small = []
+    }
+
     /// Appends a piece of the body.
     package func append(_ bytes: [UInt8]) {
         guard !isOver, !bytes.isEmpty else { return }
@@ -54,12 +76,9 @@ package final class DiskInsertion {
         guard length <= min(store.configuration.largestBody, expected ?? Int.max) else { return giveUp(.tooLarge) }
         if file == nil {
             guard length > store.configuration.smallBody else { return small.append(contentsOf: bytes) }
-            guard let file = FileInsertion(store, length: nil) else { return giveUp(.noRoom) }
-            self.file = file
-            if !small.isEmpty, !file.append(small) { return giveUp(.noRoom) }
-            small = []
+            openFile()
         }
-        guard let file, file.waiting + bytes.count <= Self.waitingAtMost, file.append(bytes) else {
+        guard !isOver, let file, file.waiting + bytes.count <= Self.waitingAtMost, file.append(bytes) else {
             return giveUp(.noRoom)
         }
     }
@@ -78,6 +97,7 @@ package final class DiskInsertion {
         if let file {
             file.finish(key, response, tags, isWanted, completion)
         } else {
+            growing?.leavesDisk()
             store.commit(key, response, tags: tags, .small(small), isWanted, completion)
             small = []
         }
@@ -89,6 +109,7 @@ package final class DiskInsertion {
         isOver = true
         small = []
         file?.abort()
+        growing?.leavesDisk()
     }
 
     private func giveUp(_ reason: InsertionRefusal) {
@@ -106,8 +127,11 @@ final class FileInsertion: @unchecked Sendable {
     private let hasFailed = Atomic<Bool>(false)
     /// Its share of the budget, released when the file is removed or has its final name.
     private var share: TransitBudget.Share?
+    /// Set before the first piece.
+    fileprivate(set) var growing: GrowingBody?
     // Used by `thread` alone.
     private var writer: BodyFileWriter?
+    private var partial: PartialFile?
 
     /// - Parameter length: the length of the body in bytes; nil when unknown.
     /// - Returns: nil when the disk has no space.
@@ -137,8 +161,18 @@ final class FileInsertion: @unchecked Sendable {
         guard !hasFailed.load(ordering: .relaxed) else { return }
         guard store.takesBodies else { return drop() }
         do throws(IOFailure) {
-            if writer == nil { writer = try BodyFileWriter(.random(in: 0 ... .max), in: store.folder) }
+            if writer == nil {
+                let writer = try BodyFileWriter(.random(in: 0 ... .max), in: store.folder)
+                self.writer = writer
+                if growing != nil { partial = PartialFile(writer.path) }
+            }
             try writer?.append(bytes)
+            if let writer, let partial {
+                growing?.didWrite(writer.length, to: partial)
+            } else {
+                // There is no descriptor to read it with.
+                growing?.leavesDisk()
+            }
         } catch {
             drop()
             store.bodyFailed(error)
@@ -149,6 +183,7 @@ final class FileInsertion: @unchecked Sendable {
         hasFailed.store(true, ordering: .relaxed)
         writer?.abandon()
         writer = nil
+        growing?.leavesDisk()
         if let share { store.transit.end(share) }
     }
 

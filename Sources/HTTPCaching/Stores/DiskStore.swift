@@ -262,6 +262,20 @@ public final class DiskStore: @unchecked Sendable {
         }
     }
 
+    /// The same of a body that is being written.
+    package func read(
+        _ file: PartialFile,
+        at offset: Int,
+        count: Int,
+        deliver: @escaping Delivery,
+        _ completion: @escaping @Sendable ([UInt8]?) -> Void
+    ) {
+        someBodyThread().submit {
+            let bytes = file.read(at: offset, count: count)
+            deliver { completion(bytes) }
+        }
+    }
+
     func someBodyThread() -> WorkThread {
         lock.withLock {
             nextThread = (nextThread + 1) % bodyThreads.count
@@ -364,6 +378,24 @@ public final class DiskStore: @unchecked Sendable {
     ) {
         let isAsked = onIndex {
             let count = self.remove(purge)
+            deliver { completion(count) }
+        }
+        if !isAsked { deliver { completion(0) } }
+    }
+
+    /// Ends the lifetime of the entries that `purge` names. If this fails, they are removed.
+    ///
+    /// - Parameters:
+    ///   - now: in seconds since 1970.
+    ///   - completion: gets the number of these entries.
+    func expire(
+        _ purge: Purge,
+        now: Int,
+        deliver: @escaping Delivery,
+        _ completion: @escaping @Sendable (Int) -> Void
+    ) {
+        let isAsked = onIndex {
+            let count = self.withIndex { try $0.expire(purge, now: now) } ?? self.remove(purge)
             deliver { completion(count) }
         }
         if !isAsked { deliver { completion(0) } }

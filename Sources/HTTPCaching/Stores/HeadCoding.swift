@@ -4,7 +4,8 @@ import IOCore
 /// The encoding of a stored response's head on disk. Decoding trusts nothing: the bytes have a checksum, and every name
 /// and value is validated again.
 enum HeadCoding {
-    private static let version: UInt8 = 1
+    /// Version 1 has no `expiredAge`.
+    private static let version: UInt8 = 2
     /// The upper limit of durations and times, in seconds.
     private static let farthest = 1 << 40
 
@@ -16,6 +17,7 @@ enum HeadCoding {
         writer.number(response.responseTime)
         writer.number(response.initialAge)
         writer.number(response.ruleLifetime ?? -1)
+        writer.number(response.expiredAge ?? -1)
         writer.number((response.isShared ? 1 : 0) | (response.isMarkedStale ? 2 : 0))
         writer.run(response.digest.bytes.span)
         writer.number(response.fields.count)
@@ -44,12 +46,14 @@ enum HeadCoding {
         for shift in 0..<8 { checksum |= UInt64(bytes[bytes.count - 8 + shift]) << UInt64(shift * 8) }
         guard XXH64.hash(bytes.span.extracting(0..<(bytes.count - 8))) == checksum else { return nil }
         var reader = Reader(bytes: bytes, end: bytes.count - 8)
-        guard reader.byte() == version, let status = reader.number(), let requestTime = reader.number(),
+        guard let written = reader.byte(), written == 1 || written == version, let status = reader.number(),
+            let requestTime = reader.number(),
             let responseTime = reader.number(), let initialAge = reader.number(), let lifetime = reader.number(),
-            let flags = reader.number(), let digest = reader.run(), let fields = reader.fields(),
+            let expired = written == 1 ? -1 : reader.number(), let flags = reader.number(), let digest = reader.run(),
+            let fields = reader.fields(),
             let selecting = reader.selecting(), let tags = reader.tags(), reader.isAtEnd,
             (200...599).contains(status), (0...farthest).contains(initialAge), (0...farthest).contains(responseTime),
-            (0...farthest).contains(requestTime), lifetime <= farthest
+            (0...farthest).contains(requestTime), lifetime <= farthest, expired <= farthest
         else { return nil }
         let response = StoredResponse(
             status: status,
@@ -59,6 +63,7 @@ enum HeadCoding {
             responseTime: responseTime,
             initialAge: initialAge,
             ruleLifetime: lifetime < 0 ? nil : lifetime,
+            expiredAge: expired < 0 ? nil : expired,
             isShared: flags & 1 != 0,
             isStale: flags & 2 != 0,
             digest: PolicyDigest(digest),

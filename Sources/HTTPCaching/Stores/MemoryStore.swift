@@ -8,16 +8,19 @@ import IOCore
 /// and, unlike with LRU, displaces no entry in use. A hit writes one byte and moves nothing, so that the lock is held
 /// only for the lookup (W-TinyLFU resists scans equally well, but each hit changes its sketches and LRU lists).
 ///
-/// `@unchecked Sendable`: `lock`, the only lock of the store, guards the whole state.
+/// `@unchecked Sendable`: `lock` guards the whole state. The locks of the pool and of the budget are never taken
+/// behind it.
 public final class MemoryStore: @unchecked Sendable {
     /// *The capacity in bytes.
     public let capacity: Int
     /// The largest body that is stored, in bytes.
     public let largestBody: Int
 
-    /// The budget for bodies in transit: half of the capacity, so that many slow transfers cannot take up unlimited
-    /// memory.
+    /// The budget for bodies in transit: half of the capacity, so that many slow transfers cannot displace all stored
+    /// responses.
     let transit: TransitBudget
+    /// The memory of large bodies, stored and in transit.
+    let pool: ChunkPool
 
     private let lock = PosixLock()
     // Behind `lock`.
@@ -27,6 +30,8 @@ public final class MemoryStore: @unchecked Sendable {
     private var ghosts = GhostQueue()
     private var entryCount = 0
     private var evictions = 0
+    /// The memory of bodies in transit, in bytes.
+    private var inTransit = 0
 
     /// The largest number of variants of one key; the oldest is removed.
     static let variantsAtMost = 32
@@ -39,6 +44,8 @@ public final class MemoryStore: @unchecked Sendable {
         self.capacity = capacity
         self.largestBody = min(largestBody ?? capacity / 8, capacity)
         transit = TransitBudget(capacity: max(capacity / 2, self.largestBody), patience: UInt64(stall * 1e9))
+        // Free chunks that keep their memory: at most a 32nd of the capacity, and 4 MB.
+        pool = ChunkPool(keptAtMost: min(capacity / 32, 4 << 20) / ChunkPool.chunkSize)
     }
 
     /// All stored variants of the key.
@@ -59,8 +66,13 @@ public final class MemoryStore: @unchecked Sendable {
         }
         let cost = entry.cost
         guard cost <= capacity else { return false }
+        // Freed after the lock.
+        var evicted: [CachedEntry] = []
         lock.lock()
-        defer { lock.unlock() }
+        defer {
+            lock.unlock()
+            withExtendedLifetime(evicted) {}
+        }
         let resource = table.findOrInsert(entry.key)
         var isKnown = ghosts.contains(entry.key.hash)
         if let index = resource.entries.firstIndex(where: entry.replaces) {
@@ -73,9 +85,20 @@ public final class MemoryStore: @unchecked Sendable {
         resource.places.append(place)
         entryCount += 1
         if isKnown { main.append(place) } else { small.append(place) }
-        while small.cost + main.cost > capacity { evict() }
+        evict(into: &evicted)
         return true
     }
+
+    /// Bodies in transit have taken more memory, for which entries are evicted.
+    func transitDidGrow(by bytes: Int) {
+        var evicted: [CachedEntry] = []
+        lock.withLock {
+            inTransit += bytes
+            evict(into: &evicted)
+        }
+    }
+
+    func transitDidShrink(by bytes: Int) { lock.withLock { inTransit -= bytes } }
 
     /// Replaces `entry` by its validated response, if it is still stored. Its body stays.
     ///
@@ -125,19 +148,43 @@ public final class MemoryStore: @unchecked Sendable {
     /// - Returns: the number of removed entries.
     @discardableResult
     public func remove(_ purge: Purge) -> Int {
-        lock.lock()
-        defer { lock.unlock() }
-        var removed = 0
-        let resources: [KeyTable.Resource]
-        if case .uri(let key) = purge { resources = table.all(ofURI: key) } else { resources = table.all }
-        for resource in resources {
+        // They are freed after the lock.
+        return lock.withLock { takeOut(purge) }.count
+    }
+
+    private func takeOut(_ purge: Purge) -> [CachedEntry] {
+        var removed: [CachedEntry] = []
+        for resource in resources(of: purge) {
             for index in resource.entries.indices.reversed() where purge.fits(resource.entries[index]) {
+                removed.append(resource.entries[index])
                 drop(index, of: resource)
-                removed += 1
             }
             if resource.entries.isEmpty { table.remove(resource) }
         }
         return removed
+    }
+
+    /// Ends the lifetime of the entries that `purge` names, at `now` in seconds since 1970.
+    ///
+    /// - Returns: the number of these entries.
+    func expire(_ purge: Purge, now: Int) -> Int {
+        lock.withLock {
+            var count = 0
+            for resource in resources(of: purge) {
+                for index in resource.entries.indices where purge.fits(resource.entries[index]) {
+                    let expired = resource.entries[index].expired(now: now)
+                    resource.entries[index] = expired
+                    resource.places[index].entry = expired
+                    count += 1
+                }
+            }
+            return count
+        }
+    }
+
+    /// The resources that may have entries of a purge. Behind the lock.
+    private func resources(of purge: Purge) -> [KeyTable.Resource] {
+        if case .uri(let key) = purge { table.all(ofURI: key) } else { table.all }
     }
 
     /// The state of a store in numbers.
@@ -169,26 +216,38 @@ public final class MemoryStore: @unchecked Sendable {
         if place.isInMain { main.remove(place) } else { small.remove(place) }
     }
 
+    /// Evicts entries until the others and bodies in transit fit.
+    private func evict(into evicted: inout [CachedEntry]) {
+        while small.cost + main.cost + inTransit > capacity, entryCount > 0 {
+            if let entry = evictNext() { evicted.append(entry) }
+        }
+    }
+
     /// Evicts one entry, or moves one to the main queue.
-    private func evict() {
+    ///
+    /// - Returns: the evicted one.
+    private func evictNext() -> CachedEntry? {
         if small.cost > capacity / 10 || main.cost == 0 {
-            guard let place = small.popFirst(), let entry = place.entry else { return }
+            guard let place = small.popFirst(), let entry = place.entry else { return nil }
             if entry.useCount > 0 {
                 place.isInMain = true
                 main.append(place)
             } else {
                 ghosts.append(entry.key.hash, atMost: entryCount)
                 forget(entry, place)
+                return entry
             }
         } else {
-            guard let place = main.popFirst(), let entry = place.entry else { return }
+            guard let place = main.popFirst(), let entry = place.entry else { return nil }
             if entry.useCount > 0 {
                 entry.forgetUse()
                 main.append(place)
             } else {
                 forget(entry, place)
+                return entry
             }
         }
+        return nil
     }
 
     private func forget(_ entry: CachedEntry, _ place: MemoryQueue.Place) {

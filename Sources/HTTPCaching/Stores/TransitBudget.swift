@@ -20,6 +20,8 @@ final class TransitBudget: @unchecked Sendable {
         /// Its index among the shares; nil when it was released.
         fileprivate var index: Int?
 
+        /// It is complete, and no other body may have it.
+        fileprivate var isPinned = false
         fileprivate let revoke: @Sendable () -> Void
 
         fileprivate init(_ bytes: Int, now: UInt64, _ revoke: @escaping @Sendable () -> Void) {
@@ -95,13 +97,18 @@ final class TransitBudget: @unchecked Sendable {
         return hasRoom
     }
 
+    /// Keeps the share of a complete body from being revoked, until its end.
+    func pin(_ share: Share) { lock.withLock { share.isPinned = true } }
+
     /// Releases the share of a body that has ended or was given up.
     func end(_ share: Share) { lock.withLock { remove(share) } }
 
     /// Behind the lock.
     private func makeRoom(for count: Int, now: UInt64, sparing share: Share? = nil) -> [Share] {
         guard taken + count > capacity, count <= capacity else { return [] }
-        var standing = shares.filter { $0 !== share && $0.bytes > 0 && now >= $0.mark && now - $0.mark >= patience }
+        var standing = shares.filter {
+            $0 !== share && !$0.isPinned && $0.bytes > 0 && now >= $0.mark && now - $0.mark >= patience
+        }
         // No share is revoked if all stalled ones together would not suffice.
         guard taken + count - standing.reduce(0, { $0 + $1.bytes }) <= capacity else { return [] }
         standing.sort { $0.mark < $1.mark }

@@ -4,16 +4,20 @@ import Synchronization
 
 /// A cache that several loops share: its store, the collapsed requests, and its counters.
 ///
-/// `@unchecked Sendable`: `lock` guards `collapsed`, `waiting`, `doubted` and `doubtsAll`, and is never held during
+/// `@unchecked Sendable`: `lock` guards `collapsed`, `waiting`, `offers`, `doubted` and `doubtsAll`, and is never held during
 /// calls of other objects; all other members are thread-safe themselves.
 package final class ResponseCache: @unchecked Sendable {
     package let store: CacheStore
     package let options: CacheOptions
+    /// A response of which no more than so many bytes are missing is received to its end when its client is gone.
+    package let completesBelow: Int
 
     private let lock = PosixLock()
     // Behind `lock`.
     private var collapsed: CollapsedRequests<UInt64>
     private var waiting: [UInt64: Waiting] = [:]
+    /// The responses that leaders are receiving, for others to read along.
+    private var offers: [CacheKey: Offer] = [:]
     private var doubted: Set<Origin> = []
     /// Whether there were too many doubted origins to remember each.
     private var doubtsAll = false
@@ -28,17 +32,30 @@ package final class ResponseCache: @unchecked Sendable {
     private struct Waiting {
         let loop: EventLoop
         let transaction: CacheTransaction
+        /// The epoch of the key at the beginning of the wait: a response that was requested before a later removal is
+        /// not for this transaction.
+        let epoch: UInt64
+    }
+
+    private struct Offer {
+        let leader: UInt64
+        /// The epoch of the key when the request was sent: a later removal ends the offer.
+        let epoch: UInt64
+        let growing: GrowingResponse
     }
 
     /// - Parameters:
     ///   - patience: the longest wait for the response to another request.
     ///   - memory: how long requests for a URI do not wait after a response that was not reusable for others.
+    ///   - completesBelow: in bytes.
     package init(
         _ store: CacheStore,
         patience: TimeSpan = .seconds(5),
-        memory: TimeSpan = .seconds(120)
+        memory: TimeSpan = .seconds(120),
+        completesBelow: Int = 1 << 20
     ) {
         self.store = store
+        self.completesBelow = completesBelow
         options = store.options
         collapsed = CollapsedRequests(patience: patience.nanoseconds, memory: memory.nanoseconds)
     }
@@ -57,14 +74,62 @@ package final class ResponseCache: @unchecked Sendable {
 
     // MARK: - Collapsed requests
 
-    /// - Returns: the result of `CollapsedRequests.join`. After `wait` the transaction is woken on its loop.
-    func join(_ transaction: CacheTransaction, now: UInt64) -> CollapsedRequests<UInt64>.Joining {
-        lock.withLock {
-            let joining = collapsed.join(transaction.identifier, for: transaction.key, now: now)
-            if case .wait = joining {
-                waiting[transaction.identifier] = Waiting(loop: transaction.loop, transaction: transaction)
+    /// The part of a request beside others for the same key.
+    enum Joining {
+        case lead, goAlone
+        /// The transaction is woken on its loop, and calls `expire` at this time.
+        case wait(until: UInt64)
+        case readAlong(GrowingResponse)
+    }
+
+    /// - Parameter waits: whether the transaction waits for the head of another one's response, and leads if there is
+    ///   none.
+    func join(_ transaction: CacheTransaction, waits: Bool, now: UInt64) -> Joining {
+        let key = transaction.key
+        let epoch = store.epoch(of: key)
+        return lock.withLock {
+            if let offer = offers[key] { return offer.epoch == epoch ? .readAlong(offer.growing) : .goAlone }
+            guard waits else { return .goAlone }
+            switch collapsed.join(transaction.identifier, for: key, now: now) {
+            case .lead: return .lead
+            case .goAlone: return .goAlone
+            case .wait(let until):
+                waiting[transaction.identifier] = Waiting(
+                    loop: transaction.loop,
+                    transaction: transaction,
+                    epoch: epoch
+                )
+                return .wait(until: until)
             }
-            return joining
+        }
+    }
+
+    /// The leader begins to receive a response that others can read along.
+    ///
+    /// - Parameter epoch: of the key when the leader's request was sent.
+    func offer(_ growing: GrowingResponse, by transaction: CacheTransaction, epoch: UInt64) {
+        let followers: [Waiting] = lock.withLock {
+            let key = transaction.key
+            guard collapsed.leads(transaction.identifier, for: key) else { return [] }
+            offers[key] = Offer(leader: transaction.identifier, epoch: epoch, growing: growing)
+            return collapsed.isReadable(transaction.identifier, for: key).compactMap {
+                waiting.removeValue(forKey: $0)
+            }
+        }
+        for follower in followers {
+            // Until the follower reads, this reader stands for it: the body is received on, and nothing of it is freed.
+            let place = follower.epoch == epoch ? growing.body.makeReader() : nil
+            follower.loop.submit {
+                guard let place else { return follower.transaction.wake(.goAlone) }
+                withExtendedLifetime(place) { follower.transaction.read(growing) }
+            }
+        }
+    }
+
+    /// The response can be read along by no further request; those that come wait for its end.
+    func withdrawOffer(of transaction: CacheTransaction) {
+        lock.withLock {
+            if offers[transaction.key]?.leader == transaction.identifier { offers[transaction.key] = nil }
         }
     }
 
@@ -87,19 +152,11 @@ package final class ResponseCache: @unchecked Sendable {
     /// flight ends, so that a request with an early lookup that becomes the leader sees the difference.
     var storedFlightCount: UInt64 { storedFlights.load(ordering: .relaxed) }
 
-    /// The end of a leader's request.
-    enum Ending {
-        case stored, notForOthers
-        /// No response, an incomplete one, or one that could not be stored; the next one may succeed.
-        case failed
-        /// Its client disconnected: the origin has not failed.
-        case abandoned
-    }
-
-    func leaderDidEnd(_ transaction: CacheTransaction, _ ending: Ending, now: UInt64) {
+    func leaderDidEnd(_ transaction: CacheTransaction, _ ending: FlightEnding, now: UInt64) {
         if ending == .stored { storedFlights.wrappingAdd(1, ordering: .relaxed) }
         let wakeups = lock.withLock {
             let key = transaction.key
+            if offers[key]?.leader == transaction.identifier { offers[key] = nil }
             let actions =
                 switch ending {
                 case .stored: collapsed.finished(transaction.identifier, for: key)
@@ -127,12 +184,12 @@ package final class ResponseCache: @unchecked Sendable {
     /// The number of requests that wait for the response to another one.
     package var waitingCount: Int { lock.withLock { waiting.count } }
 
-    private typealias Wakeup = (waiting: Waiting, wake: CacheTransaction.Wake)
+    private typealias Wakeup = (waiting: Waiting, wake: FlightWake)
 
     /// Behind `lock`.
     private func removeWaiting(_ actions: [CollapsedRequests<UInt64>.Action]) -> [Wakeup] {
         actions.compactMap { action in
-            let (identifier, wake): (UInt64, CacheTransaction.Wake) =
+            let (identifier, wake): (UInt64, FlightWake) =
                 switch action {
                 case .lookUp(let identifier): (identifier, .lookUp)
                 case .goAlone(let identifier): (identifier, .goAlone)
@@ -235,19 +292,4 @@ package final class ResponseCache: @unchecked Sendable {
     func countStored() { counters.stored.wrappingAdd(1, ordering: .relaxed) }
 
     func countCollapsed() { counters.collapsed.wrappingAdd(1, ordering: .relaxed) }
-}
-
-/// The outcome of a request at the cache, for the task log.
-package enum CacheOutcome: String, Hashable, Sendable {
-    case hit, miss, stale, revalidated, bypass
-
-    package var text: StaticString {
-        switch self {
-        case .hit: "hit"
-        case .miss: "miss"
-        case .stale: "stale"
-        case .revalidated: "revalidated"
-        case .bypass: "bypass"
-        }
-    }
 }

@@ -7,9 +7,9 @@ public struct CacheResponse: Sendable {
     package internal(set) var keptFields: HTTPFields
     /// The value of Age, in seconds.
     public let age: Int
-    /// The bytes of the stored body to send; empty for HEAD, 304 and 416.
+    /// The bytes of the stored body to send; empty for HEAD, 304 and 416. Without an end that is known, up to `Int.max`.
     public let body: Range<Int>
-    /// The value of Content-Length; nil when none is sent (304).
+    /// The value of Content-Length; nil when none is sent (304), or when it is not known yet.
     public let contentLength: Int?
 
     /// The fields with Age, but without Content-Length, which is `contentLength`.
@@ -28,6 +28,12 @@ public struct CacheResponse: Sendable {
     ///   - length: the length of the stored body, in bytes.
     ///   - age: in seconds.
     public init(_ stored: borrowing StoredResponse, length: Int, to request: borrowing CacheRequest, age: Int) {
+        self.init(stored, growing: length, to: request, age: age)
+    }
+
+    /// The same of a response whose body is still being received. Without its length, a request for a part gets the
+    /// whole, and there is no Content-Length.
+    init(_ stored: borrowing StoredResponse, growing length: Int?, to request: borrowing CacheRequest, age: Int) {
         if ClientConditions.areMet(request.fields, by: stored) {
             var fields = HTTPFields()
             for index in 0..<stored.fields.count where !Self.representation.contains(stored.fields.id(at: index)) {
@@ -36,7 +42,7 @@ public struct CacheResponse: Sendable {
             self.init(status: 304, fields: fields, age: age, body: 0..<0, contentLength: nil)
             return
         }
-        if request.method == .get {
+        if request.method == .get, let length {
             switch ByteRangeRequest(request.fields, of: stored, length: length) {
             case .whole: break
             case .part(let range):
@@ -65,7 +71,7 @@ public struct CacheResponse: Sendable {
             status: stored.status,
             fields: stored.fields,
             age: age,
-            body: request.method == .head ? 0..<0 : 0..<length,
+            body: request.method == .head ? 0..<0 : 0..<(length ?? Int.max),
             contentLength: stored.status == 204 ? nil : length
         )
     }

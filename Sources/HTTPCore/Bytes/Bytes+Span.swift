@@ -107,6 +107,26 @@ extension Span where Element == UInt8 {
         return nil
     }
 
+    /// The first control character from `start` on, TAB included.
+    @inlinable
+    @inline(__always)
+    package func firstIndexOfControl(from start: Int) -> Int? {
+        let raw = self.bytes
+        var index = start
+        while index &+ 8 <= count {
+            let word = UInt64(littleEndian: unsafe raw.unsafeLoadUnaligned(fromByteOffset: index, as: UInt64.self))
+            let controls = WordOfBytes.controls(word)
+            // The lowest mark is exact.
+            if controls != 0 { return index &+ controls.trailingZeroBitCount / 8 }
+            index &+= 8
+        }
+        while index < count {
+            if self[index] < 0x20 || self[index] == ASCII.delete { return index }
+            index &+= 1
+        }
+        return nil
+    }
+
     /// The first byte from `start` on that a JSON string does not hold as it is: a quote, a backslash, a control character.
     @inlinable
     package func firstIndexForJSON(from start: Int) -> Int? {
@@ -197,9 +217,14 @@ enum WordOfBytes {
     /// Whether some byte is below 0x20 or 0x7F; exact, because a false mark occurs only above a true one.
     @inlinable
     @inline(__always)
-    static func hasControl(_ word: UInt64) -> Bool {
+    static func hasControl(_ word: UInt64) -> Bool { controls(word) != 0 }
+
+    /// Marks the top bit of the lowest byte that is below 0x20 or 0x7F, and perhaps of bytes above it.
+    @inlinable
+    @inline(__always)
+    static func controls(_ word: UInt64) -> UInt64 {
         let low = (word &- repeating(0x20)) & ~word & tops
-        return low | zeroBytes(word ^ repeating(0x7F)) != 0
+        return low | zeroBytes(word ^ repeating(0x7F))
     }
 }
 

@@ -13,6 +13,12 @@ package struct ConnectionOptions: Hashable, Sendable {
         var place = fields.first(.connection)
         while let index = place {
             let value = fields.value(at: index)
+            // Nearly every such field is this one.
+            if value.count == 10, value.equalsIgnoringCase("keep-alive") {
+                keepAlive = true
+                place = fields.next(.connection, after: index)
+                continue
+            }
             var members = ListMembers()
             while let range = members.next(in: value) {
                 let option = value.extracting(range)

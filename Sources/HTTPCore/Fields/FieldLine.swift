@@ -18,7 +18,7 @@ enum FieldLine {
     @inline(__always)
     static func parse(_ line: borrowing Span<UInt8>, into fields: inout HTTPFields) -> Result<FieldName, Fault> {
         guard let nameLength = line.firstIndex(of: ASCII.colon) else { return .failure(fault(ofName: line)) }
-        let name = FieldNameTable.find(line, 0..<nameLength)
+        let name = FieldNameTable.shared.find(line, 0..<nameLength)
         // A known name is a token.
         if name == .other, !HTTPFields.isToken(line, 0..<nameLength) { return .failure(fault(ofName: line)) }
 

@@ -104,52 +104,62 @@ package enum FieldName: UInt8, CaseIterable, Sendable {
     }
 
     /// Recognises a name in any case; `other` for unknown names.
-    package init(_ name: borrowing Span<UInt8>) { self = FieldNameTable.find(name, 0..<name.count) }
+    package init(_ name: borrowing Span<UInt8>) { self = FieldNameTable.shared.find(name, 0..<name.count) }
 }
 
 /// A hash table of field names.
 ///
-/// Open addressing over arrays inside the value (without reference counting). Names are hashed and compared eight bytes at a
-/// time; the comparison is exact, so that a collision never confuses two names.
-enum FieldNameTable {
+/// Open addressing over arrays inside the object (without reference counting). A name is hashed and compared by its first and its
+/// last eight bytes, which overlap in most names; longer ones are compared whole. The comparison is exact, so that a collision
+/// never confuses two names.
+final class FieldNameTable: Sendable {
+    static let shared = FieldNameTable()
+
     /// The longest known name has 25 bytes.
-    private static let wordCount = 4
+    private static let longest = 32
     private static let slotCount = 256
 
-    /// A name in lower case, in words whose unused bytes are 0.
+    /// A name in lower case.
     private struct Name {
         var length = 0
-        var words = InlineArray<4, UInt64>(repeating: 0)
+        var first: UInt64 = 0
+        var last: UInt64 = 0
         /// 0x20 where the name has a letter: with this bit set, upper and lower case are the same, and no other byte is.
-        var cases = InlineArray<4, UInt64>(repeating: 0)
+        var firstCases: UInt64 = 0
+        var lastCases: UInt64 = 0
     }
 
-    private static let names: InlineArray<64, Name> = {
-        var names = InlineArray<64, Name>(repeating: Name())
-        for name in FieldName.allCases where name != .other {
-            let bytes = name.text.bytes
-            precondition(bytes.count <= 8 * wordCount)
-            var entry = Name(length: bytes.count)
-            for index in bytes.indices {
-                let shift = UInt64(8 * (index % 8))
-                entry.words[index / 8] |= UInt64(ASCII.lowercased(bytes[index])) << shift
-                if ASCII.isLetter(bytes[index]) { entry.cases[index / 8] |= 0x20 << shift }
-            }
-            names[Int(name.rawValue)] = entry
-        }
-        return names
-    }()
+    private let names: InlineArray<64, Name>
+    private let slots: InlineArray<256, FieldName>
 
-    private static let slots: InlineArray<256, FieldName> = {
+    private init() {
+        var names = InlineArray<64, Name>(repeating: Name())
         var slots = InlineArray<256, FieldName>(repeating: .other)
         for name in FieldName.allCases where name != .other {
             let bytes = name.text.bytes
-            var slot = position(bytes, 0..<bytes.count)
-            while slots[slot] != .other { slot = (slot + 1) % slotCount }
+            precondition(bytes.count <= Self.longest)
+            var entry = Name(length: bytes.count)
+            for index in bytes.indices {
+                let byte = UInt64(ASCII.lowercased(bytes[index]))
+                let letter: UInt64 = ASCII.isLetter(bytes[index]) ? 0x20 : 0
+                if index < 8 {
+                    entry.first |= byte << UInt64(8 * index)
+                    entry.firstCases |= letter << UInt64(8 * index)
+                }
+                let place = index - max(0, bytes.count - 8)
+                if place >= 0 {
+                    entry.last |= byte << UInt64(8 * place)
+                    entry.lastCases |= letter << UInt64(8 * place)
+                }
+            }
+            names[Int(name.rawValue)] = entry
+            var slot = Self.position(entry.first, entry.last, bytes.count)
+            while slots[slot] != .other { slot = (slot + 1) % Self.slotCount }
             slots[slot] = name
         }
-        return slots
-    }()
+        self.names = names
+        self.slots = slots
+    }
 
     /// Up to eight bytes of `range` from `start`, the first one lowest; bytes behind the range are 0.
     @inline(__always)
@@ -172,39 +182,33 @@ enum FieldNameTable {
 
     /// Upper and lower case of a letter give the same.
     @inline(__always)
-    private static func position(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) -> Int {
+    private static func position(_ first: UInt64, _ last: UInt64, _ length: Int) -> Int {
         let cases = WordOfBytes.repeating(0x20)
-        let first = word(bytes, range.lowerBound, range.upperBound) | cases
-        let last = word(bytes, Swift.max(range.lowerBound, range.upperBound &- 8), range.upperBound) | cases
-        let mixed = (first &* 0x9E37_79B9_7F4A_7C15) ^ (last &* 0xC2B2_AE3D_27D4_EB4F) &+ UInt64(range.count)
+        let mixed =
+            ((first | cases) &* 0x9E37_79B9_7F4A_7C15) ^ ((last | cases) &* 0xC2B2_AE3D_27D4_EB4F) &+ UInt64(length)
         return Int(truncatingIfNeeded: (mixed &* 0x9E37_79B9_7F4A_7C15) &>> 56)
     }
 
     /// The name at `range`; `other` for one that is not known.
     @inline(__always)
-    static func find(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) -> FieldName {
-        guard range.count > 1, range.count <= 8 * wordCount else { return .other }
-        var slot = position(bytes, range)
+    func find(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>) -> FieldName {
+        let length = range.count
+        guard length > 1, length <= Self.longest else { return .other }
+        let first = Self.word(bytes, range.lowerBound, range.upperBound)
+        let last = length <= 8 ? first : Self.word(bytes, range.upperBound &- 8, range.upperBound)
+        var slot = Self.position(first, last, length)
         while true {
             let name = slots[slot]
-            if name == .other || matches(bytes, range, Int(name.rawValue)) { return name }
-            slot = (slot &+ 1) & (slotCount - 1)
-        }
-    }
-
-    @inline(__always)
-    private static func matches(_ bytes: borrowing Span<UInt8>, _ range: Range<Int>, _ index: Int) -> Bool {
-        guard names[index].length == range.count else { return false }
-        var place = 0
-        var start = range.lowerBound
-        while start < range.upperBound {
-            if word(bytes, start, range.upperBound) | names[index].cases[place] != names[index].words[place] {
-                return false
+            if name == .other { return name }
+            let index = Int(name.rawValue)
+            if names[index].length == length, first | names[index].firstCases == names[index].first,
+                last | names[index].lastCases == names[index].last,
+                length <= 16 || bytes.extracting(range).equalsIgnoringCase(name.text)
+            {
+                return name
             }
-            place &+= 1
-            start &+= 8
+            slot = (slot &+ 1) & (Self.slotCount - 1)
         }
-        return true
     }
 }
 

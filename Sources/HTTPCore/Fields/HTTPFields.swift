@@ -28,7 +28,7 @@ public struct HTTPFields: Sendable {
         }
     }
 
-    var storage: [UInt8] = []
+    var storage = ReusableBytes()
     var entries: [Entry] = []
     /// The names that may be present. A name stays in the set after its removal, so that only absence is certain.
     private(set) var names = FieldNameSet()
@@ -57,19 +57,19 @@ public struct HTTPFields: Sendable {
 
     @_lifetime(borrow self)
     package func name(at index: Int) -> Span<UInt8> {
-        storage.span.extracting(entries[index].name)
+        storage.bytes(entries[index].name)
     }
 
     @_lifetime(borrow self)
     package func value(at index: Int) -> Span<UInt8> {
-        storage.span.extracting(entries[index].value)
+        storage.bytes(entries[index].value)
     }
 
     /// The field line `Name: value`, without CRLF.
     @_lifetime(borrow self)
     package func line(at index: Int) -> Span<UInt8> {
         let line = entries[index].line
-        return storage.span.extracting(line.lowerBound..<line.upperBound - 2)
+        return storage.bytes(line.lowerBound..<line.upperBound - 2)
     }
 
     package func appendValue(at index: Int, to bytes: inout [UInt8]) {
@@ -97,7 +97,7 @@ public struct HTTPFields: Sendable {
         let id = FieldName(name)
         if id != .other { return first(id) }
         for index in entries.indices where entries[index].id == .other {
-            if storage.span.extracting(entries[index].name).equalsIgnoringCase(name) { return index }
+            if storage.bytes(entries[index].name).equalsIgnoringCase(name) { return index }
         }
         return nil
     }
@@ -142,7 +142,7 @@ public struct HTTPFields: Sendable {
         // A valid field stays valid in another list.
         let entry = other.entries[index]
         let start = storage.count
-        storage.append(other.storage.span.extracting(entry.line))
+        storage.append(other.storage.bytes(entry.line))
         record(
             start: start,
             nameLength: Int(entry.nameLength),
@@ -190,9 +190,66 @@ public struct HTTPFields: Sendable {
         record(start: start, nameLength: nameLength, valueLength: value.count, id)
     }
 
+    /// Appends the field lines from `start` of `bytes` on that have the usual form: a name, a colon and a space, a value without
+    /// TAB and without white space at its ends, CRLF. Their bytes are copied at once.
+    ///
+    /// It stops before any other line, which `FieldLine` accepts or refuses: so this decides nothing about what is valid.
+    ///
+    /// - Parameters:
+    ///   - limit: the number of fields that there may be then.
+    ///   - last: no line that ends behind this index is appended.
+    /// - Returns: where the first line begins that was not appended.
+    mutating func appendUsualLines(
+        of bytes: borrowing Span<UInt8>,
+        from start: Int,
+        fieldLimit limit: Int,
+        endingBy last: Int
+    ) -> Int {
+        let names = FieldNameTable.shared
+        let base = storage.count
+        var position = start
+        while position < bytes.count, entries.count < limit, ASCII.isToken(bytes[position]) {
+            guard let colon = bytes.firstIndex(of: ASCII.colon, from: position) else { break }
+            let valueStart = colon &+ 2
+            guard valueStart < bytes.count, bytes[colon &+ 1] == ASCII.space, !ASCII.isBlank(bytes[valueStart]),
+                let valueEnd = bytes.firstIndexOfControl(from: valueStart), valueEnd > valueStart
+            else { break }
+            let end = valueEnd &+ 2
+            guard end <= bytes.count, end <= last, bytes[valueEnd] == ASCII.carriageReturn,
+                bytes[valueEnd &+ 1] == ASCII.lineFeed, bytes[valueEnd &- 1] != ASCII.space
+            else { break }
+            let id = names.find(bytes, position..<colon)
+            switch id {
+            case .other where !Self.isToken(bytes, position..<colon), .underscoredContentLength,
+                .underscoredTransferEncoding:
+                return finishLines(of: bytes, start..<position)
+            default: break
+            }
+            record(
+                start: base &+ position &- start,
+                nameLength: colon &- position,
+                valueLength: valueEnd &- valueStart,
+                id
+            )
+            position = end
+        }
+        return finishLines(of: bytes, start..<position)
+    }
+
+    @inline(__always)
+    private mutating func finishLines(of bytes: borrowing Span<UInt8>, _ lines: Range<Int>) -> Int {
+        if !lines.isEmpty { storage.append(bytes.extracting(lines)) }
+        return lines.upperBound
+    }
+
+    /// The memory of the fields, in bytes.
+    package var footprint: Int {
+        storage.footprint + (entries.isEmpty ? 0 : entries.capacity * MemoryLayout<Entry>.stride + 32)
+    }
+
     /// Makes room for `count` fields of together `bytes` bytes.
     package mutating func reserveCapacity(count: Int, bytes: Int) {
-        storage.reserveCapacity(bytes)
+        storage.reserve(bytes)
         entries.reserveCapacity(count)
     }
 
@@ -253,7 +310,7 @@ public struct HTTPFields: Sendable {
     /// Writes `Name: value` and CRLF for each field.
     package func serialize(into buffer: inout ByteBuffer) {
         if isContiguous {
-            buffer.append(storage)
+            buffer.append(storage.bytes(0..<storage.count))
         } else {
             for index in entries.indices { serializeField(at: index, into: &buffer) }
         }
@@ -262,7 +319,7 @@ public struct HTTPFields: Sendable {
     /// Writes the field at `index`, with its CRLF.
     @inline(__always)
     package func serializeField(at index: Int, into buffer: inout ByteBuffer) {
-        buffer.append(storage.span.extracting(entries[index].line))
+        buffer.append(storage.bytes(entries[index].line))
     }
 
     // MARK: - What is valid

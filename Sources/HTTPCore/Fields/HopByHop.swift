@@ -1,13 +1,7 @@
-import IOCore
+package import IOCore
 
 /// The hop-by-hop fields, which belong to one connection and are not forwarded (rule 44; RFC 9110 7.6.1).
 extension HTTPFields {
-    private static let hopByHopNames: FieldNameSet = [
-        .connection, .keepAlive, .proxyConnection, .proxyAuthorization, .proxyAuthenticate, .proxyAuthenticationInfo,
-        .te,
-        .transferEncoding, .upgrade, .http2Settings,
-    ]
-
     /// Whether the field at `index` is not forwarded. TE is one of these: if `acceptsTrailers`, a new `TE: trailers` is
     /// made.
     ///
@@ -15,12 +9,39 @@ extension HTTPFields {
     /// Content-Length, Authorization, Forwarded or another end-to-end field is an attempt to hide it from the next
     /// recipient.
     package func isHopByHop(at index: Int, _ options: ConnectionOptions) -> Bool {
-        let id = id(at: index)
-        if id != .other { return Self.hopByHopNames.contains(id) }
+        switch id(at: index) {
+        case .connection, .keepAlive, .proxyConnection, .proxyAuthorization, .proxyAuthenticate,
+            .proxyAuthenticationInfo, .te, .transferEncoding, .upgrade, .http2Settings:
+            return true
+        case .other: break
+        default: return false
+        }
         let name = name(at: index)
         if name.hasPrefixIgnoringCase("proxy-") { return true }
         guard options.namesFields, !name.hasPrefixIgnoringCase("x-forwarded-") else { return false }
         return isNamedInConnection(name)
+    }
+
+    /// Writes the fields that are forwarded, each with its CRLF; neighbours are copied together.
+    ///
+    /// - Parameter omitted: is not written either.
+    package func serializeEndToEnd(
+        _ options: ConnectionOptions,
+        omitting omitted: FieldName? = nil,
+        into buffer: inout ByteBuffer
+    ) {
+        var lines = 0..<0
+        for index in entries.indices {
+            if entries[index].id == omitted || isHopByHop(at: index, options) { continue }
+            let line = entries[index].line
+            if line.lowerBound == lines.upperBound {
+                lines = lines.lowerBound..<line.upperBound
+            } else {
+                buffer.append(storage.bytes(lines))
+                lines = line
+            }
+        }
+        buffer.append(storage.bytes(lines))
     }
 
     private func isNamedInConnection(_ name: borrowing Span<UInt8>) -> Bool {

@@ -47,6 +47,17 @@ package struct RequestParser: Sendable {
 
         var position = 0
         while position < bytes.count {
+            if case .fields = state, pending.isEmpty {
+                let end = head.fields.appendUsualLines(
+                    of: bytes,
+                    from: position,
+                    fieldLimit: limits.fieldCount,
+                    endingBy: position &+ limits.headBytes &- lineBytes
+                )
+                lineBytes &+= end &- position
+                position = end
+                guard position < bytes.count else { break }
+            }
             let newline = bytes.firstIndex(of: ASCII.lineFeed, from: position)
             let end = newline.map { $0 &+ 1 } ?? bytes.count
             let piece = bytes.extracting(position..<end)

@@ -20,12 +20,12 @@ public struct ResponseHead: Sendable {
     /// - Parameters:
     ///   - fields: the fields, without those about the connection and framing, such as Content-Length.
     ///   - contentLength: the value of Content-Length; nil for none.
-    ///   - hasBody: whether this number of bytes follows.
+    ///   - hasBody: whether this number of bytes follows; without a number, a body of unknown length.
     package init(status: Int, fields: HTTPFields, contentLength: Int?, hasBody: Bool) {
         self.status = status
         self.fields = fields
         self.contentLength = contentLength
-        if let contentLength, hasBody { framing = .length(contentLength) }
+        if hasBody { framing = contentLength.map { .length($0) } ?? .chunked }
     }
 
     /// Resets it for the next response and keeps the memory.

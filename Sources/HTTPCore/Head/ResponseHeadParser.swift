@@ -47,6 +47,25 @@ package struct ResponseHeadParser: Sendable {
         return outcome
     }
 
+    /// Parses the lines from `start` on that are field lines of the usual form, all at once; `consume` is for the others.
+    ///
+    /// - Returns: where the first line begins that was not parsed.
+    package func consumeUsualLines(
+        of bytes: borrowing Span<UInt8>,
+        from start: Int,
+        into head: inout ResponseHead
+    ) -> Int {
+        guard case .fields = state else { return start }
+        let end = head.fields.appendUsualLines(
+            of: bytes,
+            from: start,
+            fieldLimit: limits.fieldCount,
+            endingBy: start &+ limits.headBytes &- head.byteCount
+        )
+        head.byteCount &+= end &- start
+        return end
+    }
+
     private func parse(_ line: borrowing Span<UInt8>, _ method: HTTPMethod, _ head: inout ResponseHead) -> Outcome {
         if head.byteCount > limits.headBytes { return .failed(.headTooLarge) }
         let end = line.count - 2
@@ -70,7 +89,7 @@ package struct ResponseHeadParser: Sendable {
     /// Parses `HTTP/1.1 200 OK`, with or without reason phrase.
     private static func parseStatusLine(_ line: borrowing Span<UInt8>, into head: inout ResponseHead) -> ResponseFault?
     {
-        for index in 0..<line.count where !ASCII.isFieldValue(line[index]) {
+        if let index = line.firstIndexOutsideFieldValue(in: 0..<line.count) {
             return line[index] == ASCII.carriageReturn ? .bareCarriageReturn : .statusLineInvalid
         }
         guard line.count >= 10, line.extracting(0..<5).equals("HTTP/"), ASCII.isDigit(line[5]) else {

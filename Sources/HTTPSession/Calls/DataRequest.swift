@@ -33,7 +33,7 @@ public final class DataRequest: Request, @unchecked Sendable {
         } else {
             let upload = try manager.session.uploadTask(request, isStreamed: false)
             if let uploadProgress {
-                upload.uploadDelegate?.setUploadProgressHandler(on: uploadProgress.queue, uploadProgress.handler)
+                upload.uploadDelegate.setUploadProgressHandler(on: uploadProgress.queue, uploadProgress.handler)
             }
             task = upload
         }

@@ -56,6 +56,7 @@ extension DownloadRequest {
         let response = try await attempt()
         let content = DataResponse(
             response: response.response,
+            url: response.url,
             data: try await contents(of: response),
             trailers: HTTPFields(),
             metrics: response.metrics

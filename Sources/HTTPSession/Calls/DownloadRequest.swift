@@ -83,6 +83,23 @@ public final class DownloadRequest: Request, @unchecked Sendable {
 
     // MARK: Carrying it out
 
+    /// A destination in a folder, under the name that the response suggests (`ReceivedResponse.suggestedFilename`), or
+    /// that of the temporary file.
+    ///
+    /// - Parameters:
+    ///   - folder: its path.
+    ///   - options: what is done with missing folders and an existing file.
+    public static func suggestedDownloadDestination(
+        in folder: String,
+        options: DownloadOptions = []
+    ) -> DownloadDestination {
+        { temporaryPath, response in
+            let name =
+                response.suggestedFilename ?? temporaryPath.split(separator: "/").last.map(String.init) ?? "download"
+            return (folder.hasSuffix("/") ? folder + name : "\(folder)/\(name)", options)
+        }
+    }
+
     /// Carries the request out. When the calling Swift task is cancelled, the request is cancelled.
     @concurrent
     public func response() async throws(RequestFailure) -> DownloadResponse {
@@ -126,7 +143,7 @@ public final class DownloadRequest: Request, @unchecked Sendable {
         guard error.code == .responseInvalid, let head = task.response, let metrics = task.delegate.metrics,
             let reason = validation.fault(of: head)
         else { return .session(error) }
-        let response = DataResponse(response: head, data: [], trailers: HTTPFields(), metrics: metrics)
+        let response = DataResponse(response: head, url: task.currentRequest.url, metrics: metrics)
         return .serialization(ResponseSerializationError(reason, response: response))
     }
 }

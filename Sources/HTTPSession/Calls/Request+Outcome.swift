@@ -26,7 +26,7 @@ extension Request {
         completionHandler: @escaping @Sendable (sending Result<Value, RequestFailure>) -> Void
     ) {
         let box = HandOver<Result<Value, RequestFailure>>()
-        Task(executorPreference: BlockingThreads.shared) { [self] in
+        Task(executorPreference: manager.session.thread.blocking) { [self] in
             await carryOut(attempt, into: box)
             (queue ?? manager.session.thread.callbacks).enqueue { completionHandler(box.consume()) }
         }

@@ -178,6 +178,14 @@ public class Request: @unchecked Sendable {
 
     /// Makes the task of an attempt, starts it unless the request is suspended, and waits for its end.
     func carryOut(_ request: HTTPRequest) async throws(RequestFailure) -> SessionTask {
+        let task = try begin(request)
+        await withCheckedContinuation { continuation in task.delegate.whenComplete { continuation.resume() } }
+        didEnd(task)
+        return task
+    }
+
+    /// Makes the task of an attempt, and starts it unless the request is suspended.
+    func begin(_ request: HTTPRequest) throws(RequestFailure) -> SessionTask {
         let task: SessionTask
         do throws(SessionError) {
             task = try makeTask(for: request)
@@ -193,10 +201,13 @@ public class Request: @unchecked Sendable {
             default: break
             }
         }
-        await withCheckedContinuation { continuation in task.delegate.whenComplete { continuation.resume() } }
+        return task
+    }
+
+    /// Notifies monitors of the end of an attempt.
+    func didEnd(_ task: SessionTask) {
         if let metrics = task.delegate.metrics { notifyMonitors { $0.request(self, didGather: metrics) } }
         notifyMonitors { $0.request(self, didComplete: task, with: task.error) }
-        return task
     }
 
     /// Returns the result of `work`. If the request is cancelled before, it throws `cancelled` at once, and the Swift
@@ -205,7 +216,7 @@ public class Request: @unchecked Sendable {
         _ work: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
         let outcome = FirstOutcome<Value>()
-        let running = Task(executorPreference: BlockingThreads.shared) {
+        let running = Task(executorPreference: manager.session.thread.blocking) {
             do {
                 outcome.resolve(.success(try await work()))
             } catch {

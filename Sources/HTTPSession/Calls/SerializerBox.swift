@@ -14,11 +14,20 @@ final class SerializerBox: @unchecked Sendable {
 
     var request: any RequestSerializer {
         get { lock.withLock { shared.request } }
-        set { lock.withLock { shared.request = newValue } }
+        // A change is one step: another thread's change is before or after it.
+        _modify {
+            lock.lock()
+            defer { lock.unlock() }
+            yield &shared.request
+        }
     }
 
     var response: any ResponseSerializer {
         get { lock.withLock { shared.response } }
-        set { lock.withLock { shared.response = newValue } }
+        _modify {
+            lock.lock()
+            defer { lock.unlock() }
+            yield &shared.response
+        }
     }
 }

@@ -13,6 +13,11 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
     private struct Collected {
         var data: [UInt8]?
         var trailers = HTTPFields()
+        var hooks = Hooks()
+        var consumer: (ByteStream, ResponseValidation)?
+    }
+
+    private struct Hooks {
         var stream: (@Sendable ([UInt8]) -> Void)?
         var response: (@Sendable (DataTask, ResponseHead) -> DataTaskDisposition)?
         var caching: SessionHooks.WillCache?
@@ -32,8 +37,8 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
     /// Receives the body's bytes on the loop as they arrive; then nothing is collected, and there is no limit. It is
     /// not called after the task has been cancelled. Set it before `resume()`.
     public var dataStream: (@Sendable (_ data: [UInt8]) -> Void)? {
-        get { lock.withLock { collected.stream } }
-        set { lock.withLock { collected.stream = newValue } }
+        get { lock.withLock { collected.hooks.stream } }
+        set { unlessComplete { collected.hooks.stream = newValue } }
     }
 
     /// `SessionHooks.dataTaskDidReceiveResponse`, of this task: called instead of the session's when the final head has
@@ -41,15 +46,15 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
     public var dataTaskDidReceiveResponse:
         (@Sendable (_ task: DataTask, _ response: ResponseHead) -> DataTaskDisposition)?
     {
-        get { lock.withLock { collected.response } }
-        set { lock.withLock { collected.response = newValue } }
+        get { lock.withLock { collected.hooks.response } }
+        set { unlessComplete { collected.hooks.response = newValue } }
     }
 
     /// `SessionHooks.dataTaskWillCacheResponse`, of this task: called instead of the session's. On the session's loop;
     /// it must not block.
     public var dataTaskWillCacheResponse: SessionHooks.WillCache? {
-        get { lock.withLock { collected.caching } }
-        set { lock.withLock { collected.caching = newValue } }
+        get { lock.withLock { collected.hooks.caching } }
+        set { unlessComplete { collected.hooks.caching = newValue } }
     }
 
     /// Sets the handler of the body's progress, called on `queue`; nil for the session's callback queue.
@@ -62,6 +67,11 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
 
     // MARK: For TaskExecution
 
+    override func takeHooks() -> Any? {
+        defer { collected.hooks = Hooks() }
+        return collected.hooks
+    }
+
     override func reset() {
         lock.withLock {
             collected.data = nil
@@ -71,14 +81,20 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
 
     func expect(_ count: Int) {
         lock.withLock {
-            guard collected.stream == nil else { return }
+            guard collected.hooks.stream == nil else { return }
             collected.data = []
             collected.data?.reserveCapacity(count)
         }
     }
 
+    /// Takes the body of an accepted response; nil: it is collected. Set before the task is resumed.
+    var stream: (ByteStream, ResponseValidation)? {
+        get { lock.withLock { collected.consumer } }
+        set { lock.withLock { collected.consumer = newValue } }
+    }
+
     /// The longest body that is accepted, in bytes.
-    var limitOfCollection: Int { lock.withLock { collected.stream == nil ? limit : Int.max } }
+    var limitOfCollection: Int { lock.withLock { collected.hooks.stream == nil ? limit : Int.max } }
 
     /// - Returns: false when the body exceeds the limit.
     func append(_ bytes: borrowing Span<UInt8>) -> Bool {
@@ -116,10 +132,12 @@ public class DataTaskDelegate: TaskDelegate, @unchecked Sendable {
         guard let response = task.response, let metrics else {
             return .failure(SessionError(.internal, "The task ended without a response and without an error."))
         }
+        let url = task.currentRequest.url
         return lock.withLock {
             .success(
                 DataResponse(
                     response: response,
+                    url: url,
                     data: collected.data ?? [],
                     trailers: collected.trailers,
                     metrics: metrics
@@ -150,6 +168,11 @@ public final class UploadTaskDelegate: DataTaskDelegate, @unchecked Sendable {
         (@Sendable (_ task: SessionTask, _ bytesSent: Int64, _ totalBytesSent: Int64, _ expected: Int64?) -> Void)?
     {
         get { lock.withLock { sentHook } }
-        set { lock.withLock { sentHook = newValue } }
+        set { unlessComplete { sentHook = newValue } }
+    }
+
+    override func takeHooks() -> Any? {
+        defer { sentHook = nil }
+        return (sentHook, super.takeHooks())
     }
 }

@@ -9,22 +9,26 @@ public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
     private var download = Download()
 
     private struct Download {
-        var destination: DownloadDestination?
         var filePath: String?
         var resumeData: [UInt8]?
         var resumedAt: Int64 = 0
+        var validation: ResponseValidation?
+        var hooks = Hooks()
+    }
+
+    private struct Hooks {
+        var destination: DownloadDestination?
         var finished: (@Sendable (DownloadTask, String) -> String?)?
         var moveFailed: (@Sendable (DownloadTask, SessionError) -> Void)?
         var wrote: (@Sendable (DownloadTask, Int64, Int64, Int64?) -> Void)?
-        var validation: ResponseValidation?
         var resumed: (@Sendable (DownloadTask, Int64, Int64?) -> Void)?
     }
 
     /// The destination of the complete file; nil: it stays in the session's temporary folder. Set it before the end of
-    /// the task.
+    /// the task, after which it is nil. `downloadTaskDidFinishDownloading` goes before it.
     public var destination: DownloadDestination? {
-        get { lock.withLock { download.destination } }
-        set { lock.withLock { download.destination = newValue } }
+        get { lock.withLock { download.hooks.destination } }
+        set { unlessComplete { download.hooks.destination = newValue } }
     }
 
     /// The path of the complete file; nil before.
@@ -44,15 +48,15 @@ public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
     /// `SessionHooks.downloadTaskDidFinishDownloading`, of this task.
     public var downloadTaskDidFinishDownloading: (@Sendable (_ task: DownloadTask, _ temporaryPath: String) -> String?)?
     {
-        get { lock.withLock { download.finished } }
-        set { lock.withLock { download.finished = newValue } }
+        get { lock.withLock { download.hooks.finished } }
+        set { unlessComplete { download.hooks.finished = newValue } }
     }
 
     /// `SessionHooks.downloadTaskDidFailToMove`, of this task: called instead of the session's with the error of the
     /// task, mostly `fileFailed`. The file has been deleted by then.
     public var downloadTaskDidFailToMove: (@Sendable (_ task: DownloadTask, _ error: SessionError) -> Void)? {
-        get { lock.withLock { download.moveFailed } }
-        set { lock.withLock { download.moveFailed = newValue } }
+        get { lock.withLock { download.hooks.moveFailed } }
+        set { unlessComplete { download.hooks.moveFailed = newValue } }
     }
 
     /// `SessionHooks.downloadTaskDidWriteData`, of this task: called instead of the session's. Counts are bytes of the
@@ -63,8 +67,8 @@ public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
                 Void
         )?
     {
-        get { lock.withLock { download.wrote } }
-        set { lock.withLock { download.wrote = newValue } }
+        get { lock.withLock { download.hooks.wrote } }
+        set { unlessComplete { download.hooks.wrote = newValue } }
     }
 
     /// `SessionHooks.downloadTaskDidResumeAtOffset`, of this task: called instead of the session's. `offset` is the
@@ -72,8 +76,8 @@ public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
     public var downloadTaskDidResumeAtOffset:
         (@Sendable (_ task: DownloadTask, _ offset: Int64, _ expected: Int64?) -> Void)?
     {
-        get { lock.withLock { download.resumed } }
-        set { lock.withLock { download.resumed = newValue } }
+        get { lock.withLock { download.hooks.resumed } }
+        set { unlessComplete { download.hooks.resumed = newValue } }
     }
 
     /// Sets the handler of the download's progress, called on `queue`; nil for the session's callback queue.
@@ -85,6 +89,11 @@ public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
     }
 
     // MARK: For TaskExecution
+
+    override func takeHooks() -> Any? {
+        defer { download.hooks = Hooks() }
+        return download.hooks
+    }
 
     /// Which responses are written; nil: all.
     var validation: ResponseValidation? {
@@ -107,6 +116,8 @@ public final class DownloadTaskDelegate: TaskDelegate, @unchecked Sendable {
         guard let response = task.response, let metrics, let filePath else {
             return .failure(SessionError(.internal, "The download ended without a file and without an error."))
         }
-        return .success(DownloadResponse(response: response, path: filePath, metrics: metrics))
+        return .success(
+            DownloadResponse(response: response, url: task.currentRequest.url, path: filePath, metrics: metrics)
+        )
     }
 }

@@ -17,10 +17,21 @@ package final class ProgressRelay: @unchecked Sendable {
     /// The program's own handler has the key nil.
     private var listeners: [String?: Listener] = [:]
     private var latest: TaskProgress?
+    private var isOver = false
 
     /// - Parameter name: nil for the program's own handler, of which there is one.
     package func setHandler(_ handler: Handler?, on queue: CallbackQueue, name: String? = nil) {
-        lock.withLock { listeners[name] = handler.map { Listener(handler: $0, queue: queue) } }
+        lock.withLock { listeners[name] = isOver ? nil : handler.map { Listener(handler: $0, queue: queue) } }
+    }
+
+    /// Ends the reports: a handler is kept only until it has got the last figure.
+    func end() {
+        let done = lock.withLock {
+            isOver = true
+            defer { listeners = listeners.filter(\.value.isPlanned) }
+            return listeners
+        }
+        withExtendedLifetime(done) {}
     }
 
     func report(_ progress: TaskProgress) {
@@ -37,7 +48,9 @@ package final class ProgressRelay: @unchecked Sendable {
     private func deliver(to name: String?) {
         let (progress, handler) = lock.withLock {
             listeners[name]?.isPlanned = false
-            return (latest, listeners[name]?.handler)
+            let handler = listeners[name]?.handler
+            if isOver { listeners[name] = nil }
+            return (latest, handler)
         }
         if let progress { handler?(progress) }
     }

@@ -7,7 +7,7 @@ public enum DataTaskDisposition: Sendable, Equatable {
     case allow
     /// End the task, with the error `cancelled`.
     case cancel
-    /// Write the body to a file: a download task continues the transfer.
+    /// Write the body to a file: a download task continues the transfer, and takes over progress and completion.
     case becomeDownload
 }
 
@@ -91,10 +91,11 @@ public struct SessionHooks: Sendable {
     /// task may be complete.
     public var dataTaskWillCacheResponse: WillCache?
     /// A data task continues as a download, because its response hook decided so: the place to set the download's
-    /// `destination`. The data task has no further events.
+    /// `destination`. The data task has no further events of its own: its hooks, progress and completion handlers are the
+    /// download's, and its value has no data.
     public var dataTaskDidBecomeDownloadTask: (@Sendable (_ task: DataTask, _ download: DownloadTask) -> Void)?
-    /// A download without a `destination` is complete. The hook returns the path to move it to, where no file may
-    /// exist; nil leaves it where it is. Only this hook runs on the thread that waits for the disk.
+    /// A download is complete. The hook returns the path to move it to, where no file may exist; with nil the task's
+    /// `destination` decides, and without one the file stays where it is. Only this hook runs on the thread that waits for the disk.
     public var downloadTaskDidFinishDownloading: (@Sendable (_ task: DownloadTask, _ temporaryPath: String) -> String?)?
     /// A complete download could not be moved; the task fails with this error, and the file is deleted.
     public var downloadTaskDidFailToMove: (@Sendable (_ task: DownloadTask, _ error: SessionError) -> Void)?

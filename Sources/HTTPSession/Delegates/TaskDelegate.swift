@@ -15,8 +15,8 @@ public class TaskDelegate: @unchecked Sendable {
     private var common = Common()
     package let callbacks: CallbackQueue
     /// Progress of the request's body, and of the response's.
-    package let sending = ProgressRelay()
-    package let receiving = ProgressRelay()
+    package let sending: ProgressRelay
+    package let receiving: ProgressRelay
 
     private struct Common {
         var error: SessionError?
@@ -37,8 +37,11 @@ public class TaskDelegate: @unchecked Sendable {
         var complete: (@Sendable (SessionTask, SessionError?) -> Void)?
     }
 
-    init(callbacks: CallbackQueue) {
+    /// - Parameter other: of the data task whose transfer, and so whose progress, a download continues; nil for none.
+    init(callbacks: CallbackQueue, continuing other: TaskDelegate? = nil) {
         self.callbacks = callbacks
+        sending = other?.sending ?? ProgressRelay()
+        receiving = other?.receiving ?? ProgressRelay()
         queue = CompletionQueue(callbacks)
     }
 
@@ -61,7 +64,7 @@ public class TaskDelegate: @unchecked Sendable {
     /// `SessionHooks.taskDidReceiveChallenge`, of this task.
     public var taskDidReceiveChallenge: SessionHooks.TaskChallenge? {
         get { lock.withLock { common.hooks.challenge } }
-        set { lock.withLock { common.hooks.challenge = newValue } }
+        set { unlessComplete { common.hooks.challenge = newValue } }
     }
 
     /// `SessionHooks.taskWillPerformHTTPRedirection`, of this task: called instead of the session's, at each redirect.
@@ -69,21 +72,24 @@ public class TaskDelegate: @unchecked Sendable {
         (@Sendable (_ task: SessionTask, _ response: ResponseHead, _ redirect: RedirectProposal) -> RedirectDecision)?
     {
         get { lock.withLock { common.hooks.redirection } }
-        set { lock.withLock { common.hooks.redirection = newValue } }
+        set { unlessComplete { common.hooks.redirection = newValue } }
     }
 
     /// `SessionHooks.taskNeedNewBodyStream`, of this task: called instead of the session's, for streamed uploads.
     public var taskNeedNewBodyStream: (@Sendable (_ task: SessionTask) -> BodySource?)? {
         get { lock.withLock { common.hooks.newBodyStream } }
-        set { lock.withLock { common.hooks.newBodyStream = newValue } }
+        set { unlessComplete { common.hooks.newBodyStream = newValue } }
     }
 
     /// `SessionHooks.taskDidComplete`, of this task: called once, instead of the session's. The error is nil after
     /// success.
     public var taskDidComplete: (@Sendable (_ task: SessionTask, _ error: SessionError?) -> Void)? {
         get { lock.withLock { common.hooks.complete } }
-        set { lock.withLock { common.hooks.complete = newValue } }
+        set { unlessComplete { common.hooks.complete = newValue } }
     }
+
+    /// Whether the task has ended, and its results are final.
+    package var isComplete: Bool { lock.withLock { common.isComplete } }
 
     /// An object that belongs to the task, made at the first call.
     package func companion<Value: Sendable>(_ name: String, _ make: () -> Value) -> Value {
@@ -97,6 +103,28 @@ public class TaskDelegate: @unchecked Sendable {
     }
 
     // MARK: For TaskExecution
+
+    /// Changes hooks with the lock held. After the end of the task nothing is kept: a hook that captures its task would
+    /// never be freed.
+    func unlessComplete(_ change: () -> Void) {
+        lock.withLock { if !common.isComplete { change() } }
+    }
+
+    /// Returns the hooks of a subclass, and keeps none of them. Called with the lock held; they are freed without it,
+    /// since that may run code of the program.
+    func takeHooks() -> Any? { nil }
+
+    /// Takes over what another task's program has asked for, since this task continues its transfer.
+    func inherit(from other: TaskDelegate) {
+        let (hooks, credential) = other.lock.withLock {
+            defer { other.common.hooks = Hooks() }
+            return (other.common.hooks, other.common.credential)
+        }
+        lock.withLock {
+            common.hooks = hooks
+            common.credential = credential
+        }
+    }
 
     /// Removes the data of an earlier response before the final one.
     func reset() {}
@@ -114,14 +142,19 @@ public class TaskDelegate: @unchecked Sendable {
 
     /// Runs the work that waits for the end of the task.
     func release() {
-        let waiting = lock.withLock {
+        let (waiting, hooks) = lock.withLock {
             common.isComplete = true
-            common.hooks = Hooks()
-            defer { common.waiting = [] }
-            return common.waiting
+            defer {
+                common.waiting = []
+                common.hooks = Hooks()
+            }
+            return (common.waiting, (common.hooks, takeHooks()))
         }
+        sending.end()
+        receiving.end()
         for work in waiting { work() }
         queue.open()
+        withExtendedLifetime(hooks) {}
     }
 
     /// Runs `work` on the loop at the end of the task, before the work in `queue`; at once if the task has ended.

@@ -76,3 +76,45 @@ final class DataSink: BodySink {
 
     override func didReceiveTrailers(_ trailers: HTTPFields) { own.didReceiveTrailers(trailers) }
 }
+
+/// Hands the body of a data task to a `ByteStream`. Belongs to the loop.
+final class StreamSink: BodySink {
+    private let task: DataTask
+    private let stream: ByteStream
+    private let validation: ResponseValidation
+
+    init(_ task: DataTask, _ stream: ByteStream, _ validation: ResponseValidation) {
+        self.task = task
+        self.stream = stream
+        self.validation = validation
+    }
+
+    override func receive(_ head: ResponseHead, expected: Int?) -> Reception {
+        let hook =
+            task.dataDelegate.dataTaskDidReceiveResponse ?? task.session.hookBox.hooks.dataTaskDidReceiveResponse
+        // A stream becomes no download: its consumer waits for it.
+        guard hook?(task, head) ?? .allow == .allow else { return .end(.taskCancelled) }
+        if let reason = validation.fault(of: head) { return .end(SessionError(.responseInvalid, "\(reason)")) }
+        stream.didReceive(head)
+        return .accept
+    }
+
+    override func append(_ bytes: borrowing Span<UInt8>) -> AppendResult {
+        guard task.state != .canceling else { return .failed(.taskCancelled) }
+        let count = Int64(bytes.count)
+        task.dataDelegate.report(task.count { $0.received += count })
+        switch stream.append(bytes) {
+        case .more: return .more
+        case .full: return .pause
+        case .tooMuch:
+            return .failed(
+                SessionError(
+                    .responseTooLarge,
+                    "A piece of the body decodes to more than \(ByteStream.hardLimit) bytes."
+                )
+            )
+        }
+    }
+
+    override func didReceiveTrailers(_ trailers: HTTPFields) { task.dataDelegate.didReceiveTrailers(trailers) }
+}

@@ -6,7 +6,29 @@ public import SessionCore
 /// Called on a thread that may wait for the disk. It returns a path, absolute or relative to the process's working
 /// directory.
 public typealias DownloadDestination =
-    @Sendable (_ temporaryPath: String, _ response: ResponseHead) -> (path: String, options: DownloadOptions)
+    @Sendable (_ temporaryPath: String, _ response: ReceivedResponse) -> (path: String, options: DownloadOptions)
+
+/// A response without its body; members of the head (`status`, `fields`) are members of this.
+@dynamicMemberLookup
+public struct ReceivedResponse: Sendable {
+    /// Status, version and fields.
+    public let head: ResponseHead
+    /// The URL of the request that got this response, the last one after redirects.
+    public let url: String
+
+    /// A response from its parts.
+    public init(head: ResponseHead, url: String) {
+        self.head = head
+        self.url = url
+    }
+
+    /// A name for a file with this body: that of `Content-Disposition`, otherwise the last part of the URL's path; nil
+    /// without either. It has no folders and no leading dots.
+    public var suggestedFilename: String? { SuggestedFilename.of(head.fields, url: url) }
+
+    /// A member of the head.
+    public subscript<Value>(dynamicMember member: KeyPath<ResponseHead, Value>) -> Value { head[keyPath: member] }
+}
 
 /// How a download is moved to its destination.
 public struct DownloadOptions: OptionSet, Sendable {
@@ -26,9 +48,14 @@ public struct DownloadOptions: OptionSet, Sendable {
 public struct DownloadResponse: Sendable {
     /// Status, version and fields.
     public let response: ResponseHead
+    /// The URL of the request that got this response, the last one after redirects.
+    public let url: String
     /// The path of the file: its destination, or without one its place in the session's temporary folder, from which
     /// the session does not remove it.
     public let path: String
     /// How long each phase took, and over which connection.
     public let metrics: TaskMetrics
+
+    /// As `DataResponse.suggestedFilename`.
+    public var suggestedFilename: String? { SuggestedFilename.of(response.fields, url: url) }
 }

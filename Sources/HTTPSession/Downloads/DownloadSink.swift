@@ -192,12 +192,12 @@ final class DownloadSink: BodySink, @unchecked Sendable {
     }
 
     private func complete(_ file: DownloadFile, _ done: @escaping @Sendable (SessionError?) -> Void) {
-        let head = head ?? ResponseHead()
+        let response = ReceivedResponse(head: head ?? ResponseHead(), url: task.currentRequest.url)
         let destination = own.destination
         let hook = own.downloadTaskDidFinishDownloading ?? session.hookBox.hooks.downloadTaskDidFinishDownloading
         file.finish { [task] path in
-            if let destination { return destination(path, head) }
-            return hook?(task, path).map { ($0, []) }
+            if let target = hook?(task, path) { return (target, []) }
+            return destination?(path, response)
         } then: { [self] ending in
             switch ending {
             case .there(let path):

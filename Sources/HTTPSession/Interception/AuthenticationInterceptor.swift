@@ -1,6 +1,10 @@
 public import HTTPCore
 import IOCore
 
+#if !NO_FOUNDATION
+public import FoundationEssentials
+#endif
+
 /// The credential of an `Authenticator`, mostly a token.
 public protocol AuthenticationCredential: Sendable {
     /// Whether the credential has expired, or expires soon. Called before each request.
@@ -32,11 +36,18 @@ public protocol Authenticator<Credential>: Sendable {
 }
 
 /// The interceptor's reasons to send no request.
-public enum AuthenticationError: Error, Sendable, Hashable {
+public enum AuthenticationError: Error, Sendable, Hashable, CustomStringConvertible {
     /// No credential has been set.
     case missingCredential
     /// There were more refreshes within the window than allowed: the new credentials do not work either.
     case excessiveRefresh
+
+    public var description: String {
+        switch self {
+        case .missingCredential: "The interceptor has no credential. Set one before the request."
+        case .excessiveRefresh: "More refreshes than refreshWindow allows did not bring a credential that works."
+        }
+    }
 }
 
 /// Adds a credential to every request, and refreshes it when it is about to expire or was rejected. One refresh serves
@@ -147,7 +158,7 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
             if let ongoing = shared.refresh { return .success(ongoing) }
             guard !isExcessive() else { return .failure(.excessiveRefresh) }
             let version = shared.version
-            let began = Task(executorPreference: BlockingThreads.shared) { [self] in
+            let began = Task(executorPreference: manager.session.thread.blocking) { [self] in
                 let result: Result<Credential, any Error>
                 do {
                     result = .success(try await authenticator.refresh(old, for: manager))
@@ -184,3 +195,10 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
         return false
     }
 }
+
+#if !NO_FOUNDATION
+extension AuthenticationError: LocalizedError {
+    /// The same as `description`.
+    public var errorDescription: String? { description }
+}
+#endif

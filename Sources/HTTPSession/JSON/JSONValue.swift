@@ -1,3 +1,5 @@
+import StrictJSON
+
 /// A value of JSON (RFC 8259).
 public enum JSONValue: Sendable, Hashable {
     /// `null`.
@@ -57,6 +59,14 @@ public enum JSONValue: Sendable, Hashable {
 public struct JSONNumber: Sendable, Hashable, CustomStringConvertible {
     /// The spelling (RFC 8259, section 6).
     public let text: String
+
+    /// A number with this spelling; nil for text that is no number of JSON.
+    public init?(_ text: String) {
+        let bytes = Array(text.utf8)
+        let (end, isComplete) = JSONGrammar.number(in: bytes, from: 0)
+        guard isComplete, end == bytes.count else { return nil }
+        self.text = text
+    }
 
     /// Makes a number from text that is known to be valid.
     init(validated text: String) { self.text = text }

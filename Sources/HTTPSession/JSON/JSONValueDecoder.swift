@@ -1,15 +1,44 @@
-/// Decodes `Decodable` types from JSON without Foundation.
+#if !NO_FOUNDATION
+public import FoundationEssentials
+#endif
+
+/// Decodes `Decodable` types from JSON, as Foundation's `JSONDecoder` does, with its strategies: a `URL` from its text,
+/// `Data` from base64, a `Decimal` and an `Int128` to their last digit.
 ///
-/// Numbers are converted exactly, or decoding fails: 1.5 is no `Int`, 300 no `UInt8`. Types of Foundation decode in
-/// their own way (`Date` from a number of seconds, `Data` from an array); for strategies use Foundation's decoder.
+/// It is stricter where JSON leaves a choice: a repeated name is an error. Numbers are converted exactly, or decoding
+/// fails: 1.5 is no `Int`, 300 no `UInt8`.
 public struct JSONValueDecoder: DataDecoder {
     /// Options for reading the bytes.
     public var readingOptions: JSONReadingOptions
+    #if !NO_FOUNDATION
+    /// The names of members; as in the JSON by default.
+    public var keyDecodingStrategy = JSONDecoder.KeyDecodingStrategy.useDefaultKeys
+    /// The form of a `Date`; by default a number of seconds since 2001 (`deferredToDate`).
+    public var dateDecodingStrategy = JSONDecoder.DateDecodingStrategy.deferredToDate
+    /// The form of `Data`; base64 by default.
+    public var dataDecodingStrategy = JSONDecoder.DataDecodingStrategy.base64
+    /// The texts of infinities and NaN; by default there are none.
+    public var nonConformingFloatDecodingStrategy = JSONDecoder.NonConformingFloatDecodingStrategy.throw
+    #endif
+    /// For the types' own use while they decode themselves.
+    public var userInfo: [CodingUserInfoKey: any Sendable] = [:]
 
     /// A decoder that by default reads strict JSON of at most 512 levels.
     public init(readingOptions: JSONReadingOptions = JSONReadingOptions()) {
         self.readingOptions = readingOptions
     }
+
+    #if !NO_FOUNDATION
+    /// A decoder with the strategies of Foundation's.
+    public init(_ decoder: JSONDecoder, readingOptions: JSONReadingOptions = JSONReadingOptions()) {
+        self.readingOptions = readingOptions
+        keyDecodingStrategy = decoder.keyDecodingStrategy
+        dateDecodingStrategy = decoder.dateDecodingStrategy
+        dataDecodingStrategy = decoder.dataDecodingStrategy
+        nonConformingFloatDecodingStrategy = decoder.nonConformingFloatDecodingStrategy
+        userInfo = decoder.userInfo
+    }
+    #endif
 
     /// - Throws: `JSONFault` for invalid JSON, `DecodingError` for JSON that does not match the type.
     public func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value {
@@ -20,7 +49,7 @@ public struct JSONValueDecoder: DataDecoder {
     ///
     /// - Throws: `DecodingError`, and the type's own errors.
     public func decode<Value: Decodable>(_ type: Value.Type, from value: JSONValue) throws -> Value {
-        try Value(from: ValueDecoder(value: value, codingPath: []))
+        try ValueDecoder(value: value, codingPath: [], options: self).decode(type)
     }
 }
 
@@ -28,17 +57,22 @@ public struct JSONValueDecoder: DataDecoder {
 struct ValueDecoder: Decoder {
     let value: JSONValue
     let codingPath: [any CodingKey]
+    let options: JSONValueDecoder
+    /// Whether the names of members are data, to which `keyDecodingStrategy` does not apply.
+    var isDictionary = false
 
-    var userInfo: [CodingUserInfoKey: Any] { [:] }
+    var userInfo: [CodingUserInfoKey: Any] { options.userInfo }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
         guard case .object(let members) = value else { throw mismatch(OrderedMembers<JSONValue>.self, "an object") }
-        return KeyedDecodingContainer(KeyedValues<Key>(members: members, codingPath: codingPath))
+        return KeyedDecodingContainer(
+            KeyedValues<Key>(members: renamed(members), codingPath: codingPath, options: options)
+        )
     }
 
     func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
         guard case .array(let elements) = value else { throw mismatch([JSONValue].self, "an array") }
-        return UnkeyedValues(elements: elements, codingPath: codingPath)
+        return UnkeyedValues(elements: elements, codingPath: codingPath, options: options)
     }
 
     func singleValueContainer() -> any SingleValueDecodingContainer { self }
@@ -77,11 +111,13 @@ extension ValueDecoder: SingleValueDecodingContainer {
     }
 
     func decode(_ type: Double.Type) throws -> Double {
+        if let special = nonConforming() { return special }
         guard let number = value.double else { throw mismatch(type, "a number that Double holds") }
         return number
     }
 
     func decode(_ type: Float.Type) throws -> Float {
+        if let special = nonConforming() { return Float(special) }
         guard let number = (value.number?.text).flatMap(Float.init), number.isFinite else {
             throw mismatch(type, "a number that Float holds")
         }
@@ -105,12 +141,119 @@ extension ValueDecoder: SingleValueDecodingContainer {
     func decode(_ type: UInt16.Type) throws -> UInt16 { try integer(type) }
     func decode(_ type: UInt32.Type) throws -> UInt32 { try integer(type) }
     func decode(_ type: UInt64.Type) throws -> UInt64 { try integer(type) }
+    func decode(_ type: Int128.Type) throws -> Int128 { try integer(type) }
+    func decode(_ type: UInt128.Type) throws -> UInt128 { try integer(type) }
 
     func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
         if type == JSONValue.self, let value = value as? Value { return value }
-        return try Value(from: self)
+        if let known = try foundationType(type) as? Value { return known }
+        guard type is any NamedByData.Type else { return try Value(from: plain) }
+        return try Value(from: ValueDecoder(value: value, codingPath: codingPath, options: options, isDictionary: true))
+    }
+
+    /// This place for a type that is no dictionary.
+    private var plain: ValueDecoder { ValueDecoder(value: value, codingPath: codingPath, options: options) }
+}
+
+// MARK: - Types of Foundation
+
+// The proxy's binary is built without them.
+
+#if NO_FOUNDATION
+
+extension ValueDecoder {
+    private func foundationType(_ type: Any.Type) throws -> Any? { nil }
+    private func renamed(_ members: OrderedMembers<JSONValue>) -> OrderedMembers<JSONValue> { members }
+    private func nonConforming() -> Double? { nil }
+}
+
+#else
+
+extension ValueDecoder {
+    /// A value of one of Foundation's types that `JSONDecoder` does not decode by their members; nil for others.
+    private func foundationType(_ type: Any.Type) throws -> Any? {
+        switch type {
+        case is Date.Type: try date()
+        case is Data.Type: try data()
+        case is URL.Type: try url()
+        case is Decimal.Type: try decimal()
+        default: nil
+        }
+    }
+
+    /// The members under the names of the type. Of two that get one name, the first one counts.
+    private func renamed(_ members: OrderedMembers<JSONValue>) -> OrderedMembers<JSONValue> {
+        let rename: (String) -> String
+        switch options.keyDecodingStrategy {
+        case _ where isDictionary: return members
+        case .convertFromSnakeCase: rename = SnakeCase.decode
+        case .custom(let closure): rename = { closure(codingPath + [PlaceKey(stringValue: $0)]).stringValue }
+        default: return members
+        }
+        var renamed = OrderedMembers<JSONValue>()
+        for (name, value) in members {
+            let name = rename(name)
+            if renamed[name] == nil { renamed[name] = value }
+        }
+        return renamed
+    }
+
+    private func nonConforming() -> Double? {
+        guard case .convertFromString(let positive, let negative, let nan) = options.nonConformingFloatDecodingStrategy,
+            let text = value.string
+        else { return nil }
+        return switch text {
+        case positive: .infinity
+        case negative: -.infinity
+        case nan: .nan
+        default: nil
+        }
+    }
+
+    private func corrupted(_ description: String) -> DecodingError {
+        .dataCorrupted(DecodingError.Context(codingPath: codingPath, debugDescription: description))
+    }
+
+    private func date() throws -> Date {
+        switch options.dateDecodingStrategy {
+        case .secondsSince1970: return Date(timeIntervalSince1970: try decode(Double.self))
+        case .millisecondsSince1970: return Date(timeIntervalSince1970: try decode(Double.self) / 1000)
+        case .iso8601:
+            guard let date = try? Date.ISO8601FormatStyle().parse(try decode(String.self)) else {
+                throw corrupted("There is \(kind), not a date in the form of ISO 8601 without fractions of a second.")
+            }
+            return date
+        case .custom(let closure): return try closure(plain)
+        default: return try Date(from: plain)
+        }
+    }
+
+    private func data() throws -> Data {
+        switch options.dataDecodingStrategy {
+        case .base64:
+            guard let data = Data(base64Encoded: try decode(String.self)) else {
+                throw corrupted("The string is not base64.")
+            }
+            return data
+        case .custom(let closure): return try closure(plain)
+        default: return try Data(from: plain)
+        }
+    }
+
+    private func url() throws -> URL {
+        guard let url = URL(string: try decode(String.self)) else { throw corrupted("The string is no URL.") }
+        return url
+    }
+
+    private func decimal() throws -> Decimal {
+        guard let decimal = value.number.flatMap({ Decimal(string: $0.text) }) else {
+            throw mismatch(Decimal.self, "a number that Decimal holds")
+        }
+        return decimal
     }
 }
+
+#endif
 
 extension JSONNumber {
     /// Also for `1.0` and `1e3`, which are whole numbers in another spelling.
@@ -134,7 +277,8 @@ struct PlaceKey: CodingKey {
     }
 
     init(intValue: Int) {
-        stringValue = String(intValue)
+        // The name in Foundation, which custom strategies see in paths.
+        stringValue = "Index \(intValue)"
         self.intValue = intValue
     }
 }
@@ -142,6 +286,7 @@ struct PlaceKey: CodingKey {
 private struct KeyedValues<Key: CodingKey>: KeyedDecodingContainerProtocol {
     let members: OrderedMembers<JSONValue>
     let codingPath: [any CodingKey]
+    let options: JSONValueDecoder
 
     var allKeys: [Key] { members.keys.compactMap { Key(stringValue: $0) } }
 
@@ -155,7 +300,7 @@ private struct KeyedValues<Key: CodingKey>: KeyedDecodingContainerProtocol {
             )
             throw DecodingError.keyNotFound(key, context)
         }
-        return ValueDecoder(value: value, codingPath: codingPath + [key])
+        return ValueDecoder(value: value, codingPath: codingPath + [key], options: options)
     }
 
     func decodeNil(forKey key: Key) throws -> Bool { try member(key).decodeNil() }
@@ -174,6 +319,8 @@ private struct KeyedValues<Key: CodingKey>: KeyedDecodingContainerProtocol {
     func decode(_ type: UInt16.Type, forKey key: Key) throws -> UInt16 { try member(key).decode(type) }
     func decode(_ type: UInt32.Type, forKey key: Key) throws -> UInt32 { try member(key).decode(type) }
     func decode(_ type: UInt64.Type, forKey key: Key) throws -> UInt64 { try member(key).decode(type) }
+    func decode(_ type: Int128.Type, forKey key: Key) throws -> Int128 { try member(key).decode(type) }
+    func decode(_ type: UInt128.Type, forKey key: Key) throws -> UInt128 { try member(key).decode(type) }
 
     func decode<Value: Decodable>(_ type: Value.Type, forKey key: Key) throws -> Value {
         try member(key).decode(type)
@@ -197,11 +344,13 @@ private struct KeyedValues<Key: CodingKey>: KeyedDecodingContainerProtocol {
 private struct UnkeyedValues: UnkeyedDecodingContainer {
     let elements: [JSONValue]
     let codingPath: [any CodingKey]
+    let options: JSONValueDecoder
     private(set) var currentIndex = 0
 
-    init(elements: [JSONValue], codingPath: [any CodingKey]) {
+    init(elements: [JSONValue], codingPath: [any CodingKey], options: JSONValueDecoder) {
         self.elements = elements
         self.codingPath = codingPath
+        self.options = options
     }
 
     var count: Int? { elements.count }
@@ -214,7 +363,7 @@ private struct UnkeyedValues: UnkeyedDecodingContainer {
             let context = DecodingError.Context(codingPath: path, debugDescription: "The array has no more elements.")
             throw DecodingError.valueNotFound(type, context)
         }
-        let value = try make(ValueDecoder(value: elements[currentIndex], codingPath: path))
+        let value = try make(ValueDecoder(value: elements[currentIndex], codingPath: path, options: options))
         currentIndex += 1
         return value
     }
@@ -224,6 +373,9 @@ private struct UnkeyedValues: UnkeyedDecodingContainer {
         currentIndex += 1
         return true
     }
+
+    mutating func decode(_ type: Int128.Type) throws -> Int128 { try next(type) { try $0.decode(type) } }
+    mutating func decode(_ type: UInt128.Type) throws -> UInt128 { try next(type) { try $0.decode(type) } }
 
     mutating func decode<Value: Decodable>(_ type: Value.Type) throws -> Value {
         try next(type) { try $0.decode(type) }

@@ -33,7 +33,7 @@ public final class HTTPSessionManager: Sendable {
     ///   - baseURL: the base of relative URLs; a base with a path gets a slash at its end if it has none. Nil: all URLs
     ///     are absolute.
     ///   - configuration: the defaults of all tasks.
-    ///   - serverTrust: the rules for trusting servers.
+    ///   - serverTrust: the rules for trusting servers; nil for `SessionTrust.system`.
     ///   - interceptor: adapts and retries requests, after the interceptor of the request itself.
     ///   - eventMonitors: observers of requests.
     ///   - loop: the thread to share with other sessions; nil for one of its own.
@@ -42,7 +42,7 @@ public final class HTTPSessionManager: Sendable {
     public init(
         baseURL: String? = nil,
         configuration: Configuration = Configuration(),
-        serverTrust: SessionTrust,
+        serverTrust: SessionTrust? = nil,
         interceptor: (any RequestInterceptor)? = nil,
         eventMonitors: [any EventMonitor] = [],
         loop: SessionLoop? = nil
@@ -62,15 +62,25 @@ public final class HTTPSessionManager: Sendable {
 
     /// Makes requests from parameters; by default an `HTTPRequestSerializer`. Its fields, credentials among them, are
     /// added to every request that is made from parameters, also for the host of an absolute URL.
+    ///
+    /// A change, as `requestSerializer.setValue(…)`, is one step for other threads; for several changes in one step see
+    /// `withRequestSerializer`.
     public var requestSerializer: any RequestSerializer {
         get { serializers.request }
-        set { serializers.request = newValue }
+        _modify { yield &serializers.request }
+    }
+
+    /// Changes `requestSerializer` in one step for other threads. The closure must not use the manager.
+    public func withRequestSerializer<Result, Failure: Error>(
+        _ change: (inout any RequestSerializer) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        try change(&serializers.request)
     }
 
     /// Makes objects from responses when a call names no serializer; by default a `JSONResponseSerializer`.
     public var responseSerializer: any ResponseSerializer {
         get { serializers.response }
-        set { serializers.response = newValue }
+        _modify { yield &serializers.response }
     }
 
     /// Resolves a URL against the base URL.
@@ -100,7 +110,7 @@ public final class HTTPSessionManager: Sendable {
         completion: (@Sendable () -> Void)? = nil
     ) {
         let queue = queue ?? session.thread.callbacks
-        Task(executorPreference: BlockingThreads.shared) { [self, requests = requests.all] in
+        Task(executorPreference: session.thread.blocking) { [self, requests = requests.all] in
             await cancel(requests)
             if let completion { queue.enqueue(completion) }
         }

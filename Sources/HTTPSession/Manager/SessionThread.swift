@@ -28,6 +28,9 @@ final class SessionThread: @unchecked Sendable {
     let configuration: URLSessionManager.Configuration
     let serverTrust: SessionTrust
     let table = TaskTable()
+    /// For code of the program that may block: interceptors, sources of bodies, decisions about challenges. Each session
+    /// has its own, so that those of one do not hold up another.
+    let blocking = BlockingThreads(name: "session")
     /// For the loop; nil after the end of the session.
     private(set) var manager: LoopSession!
     /// For the loop.
@@ -86,7 +89,15 @@ final class SessionThread: @unchecked Sendable {
 
     var hooks: SessionHooks {
         get { hookBox.hooks }
-        set { lock.withLock { gate.hooks = HooksBox(newValue) } }
+        _modify {
+            lock.lock()
+            var hooks = gate.hooks.hooks
+            defer {
+                gate.hooks = HooksBox(hooks)
+                lock.unlock()
+            }
+            yield &hooks
+        }
     }
 
     func changeHooks(_ change: (inout SessionHooks) -> Void) {
@@ -227,6 +238,7 @@ final class SessionThread: @unchecked Sendable {
         let waiting = lock.withLock {
             gate.isEnded = true
             gate.hooks = HooksBox(SessionHooks())
+            gate.observers = []
             defer { gate.waiting = [] }
             return gate.waiting
         }

@@ -53,6 +53,19 @@ public struct SessionTrust: Sendable {
         )
     }
 
+    /// Chain and host are checked against the anchors of the operating system, for every host: `serverTrust: .system`.
+    ///
+    /// - Throws: `certificateUntrusted` when the system has no anchors that can be read.
+    public static var system: SessionTrust {
+        get throws(SessionError) {
+            do {
+                return SessionTrust(anchors: try .system())
+            } catch {
+                throw SessionError(.certificateUntrusted, "The system's trust anchors cannot be read: \(error)")
+            }
+        }
+    }
+
     /// The policy of a host; nil when no rule names it.
     public func policy(host: Host, port: UInt16) -> SecurityPolicy? {
         policies[host] ?? pinnedDomains.policy(host: host, port: port)

@@ -77,17 +77,17 @@ public final class URLSessionManager: Sendable {
 
     /// - Parameters:
     ///   - configuration: the defaults of all tasks.
-    ///   - serverTrust: the rules for trusting servers.
+    ///   - serverTrust: the rules for trusting servers; nil for `SessionTrust.system`.
     ///   - loop: the thread to share with other sessions; nil for one of its own.
     /// - Throws: `internal` when the system has no more threads or descriptors.
     public init(
         configuration: Configuration = Configuration(),
-        serverTrust: SessionTrust,
+        serverTrust: SessionTrust? = nil,
         loop: SessionLoop? = nil
     ) throws(SessionError) {
         self.configuration = configuration
-        self.serverTrust = serverTrust
-        thread = try SessionThread(configuration: configuration, serverTrust: serverTrust, home: loop)
+        if let serverTrust { self.serverTrust = serverTrust } else { self.serverTrust = try .system }
+        thread = try SessionThread(configuration: configuration, serverTrust: self.serverTrust, home: loop)
     }
 
     deinit {
@@ -96,10 +96,10 @@ public final class URLSessionManager: Sendable {
 
     // MARK: Hooks
 
-    /// All hooks at once.
+    /// All hooks at once. A change is one step for other threads.
     public var hooks: SessionHooks {
         get { thread.hooks }
-        set { thread.hooks = newValue }
+        _modify { yield &thread.hooks }
     }
 
     /// One hook: `manager.taskDidComplete = { … }`.
@@ -149,6 +149,14 @@ public final class URLSessionManager: Sendable {
     public func uploadTask(with request: HTTPRequest, from bytes: [UInt8]) throws(SessionError) -> UploadTask {
         var request = request
         request.body = .bytes(bytes)
+        return try uploadTask(request, isStreamed: false)
+    }
+
+    /// A task that sends the bytes of a source while they are read: `.file(path)`, `.sequence(asyncSequence)`, with
+    /// `HTTPSessionFoundation` `.inputStream { … }`.
+    public func uploadTask(with request: HTTPRequest, from source: BodySource) throws(SessionError) -> UploadTask {
+        var request = request
+        request.body = .source(source)
         return try uploadTask(request, isStreamed: false)
     }
 

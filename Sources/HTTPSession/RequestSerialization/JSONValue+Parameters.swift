@@ -12,6 +12,7 @@ extension JSONValue {
         case .double(let value):
             guard let number = JSONNumber(value) else { throw NotFinite(value: value) }
             self = .number(number)
+        case .number(let number): self = .number(number)
         case .string(let text): self = .string(text)
         case .array(let elements): self = .array(try Self.converted(elements))
         case .set(let elements): self = .array(try Self.converted(elements.sortedByText))

@@ -1,3 +1,7 @@
+#if !NO_FOUNDATION
+import FoundationEssentials
+#endif
+
 /// A parameter of a request, simple or nested, written as a Swift literal:
 ///
 /// ```swift
@@ -14,6 +18,8 @@ public enum ParameterValue: Sendable, Hashable {
     case unsigned(UInt64)
     /// A number with a fraction, written as its shortest text.
     case double(Double)
+    /// A number that `int`, `unsigned` and `double` cannot hold to its last digit.
+    case number(JSONNumber)
     /// Text.
     case string(String)
     /// Values in order.
@@ -39,6 +45,7 @@ public enum ParameterValue: Sendable, Hashable {
         case .int(let value): String(value)
         case .unsigned(let value): String(value)
         case .double(let value): JSONNumber.text(value)
+        case .number(let value): value.text
         case .string(let value): value
         case .null, .array, .dictionary, .set: nil
         }
@@ -100,17 +107,27 @@ extension ParameterValue: Encodable {
         case .dictionary(let members):
             var container = encoder.container(keyedBy: PlaceKey.self)
             for (key, value) in members { try container.encode(value, forKey: PlaceKey(stringValue: key)) }
-        case .null, .bool, .int, .unsigned, .double, .string:
+        case .null, .bool, .int, .unsigned, .double, .number, .string:
             var container = encoder.singleValueContainer()
             switch self {
             case .bool(let flag): try container.encode(flag)
             case .int(let value): try container.encode(value)
             case .unsigned(let value): try container.encode(value)
             case .double(let value): try container.encode(value)
+            case .number(let number): try Self.encode(number, in: &container)
             case .string(let text): try container.encode(text)
             default: try container.encodeNil()
             }
         }
+    }
+
+    private static func encode(_ number: JSONNumber, in container: inout any SingleValueEncodingContainer) throws {
+        if let whole = Int128(number.text) { return try container.encode(whole) }
+        if let whole = UInt128(number.text) { return try container.encode(whole) }
+        #if !NO_FOUNDATION
+        if let decimal = Decimal(string: number.text) { return try container.encode(decimal) }
+        #endif
+        try container.encode(number.text)
     }
 
     private static func encode(_ elements: [ParameterValue], to encoder: any Encoder) throws {

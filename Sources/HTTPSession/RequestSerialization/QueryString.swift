@@ -128,7 +128,7 @@ public struct QueryString: Sendable, Hashable {
             }
         case .bool(let flag) where boolEncoding == .literal:
             pairs.append(Pair(name: name ?? "", value: flag ? "true" : "false"))
-        case .bool, .int, .unsigned, .double, .string:
+        case .bool, .int, .unsigned, .double, .number, .string:
             pairs.append(Pair(name: name ?? "", value: value.text))
         }
     }

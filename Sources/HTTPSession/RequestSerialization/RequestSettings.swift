@@ -21,6 +21,8 @@ public struct RequestSettings: Sendable {
     /// The charset of parameters before they are escaped. It has to extend ASCII: UTF-8, US-ASCII, ISO-8859-1 or
     /// windows-1252; serialization throws for others.
     public var stringEncoding = TextEncoding.utf8
+    /// Makes parameters of `Encodable` types: the strategies for names, dates and data.
+    public var parameterEncoder = ParameterValueEncoder()
     /// The form of names and values.
     public var queryString = QueryString()
     /// A closure that replaces `queryString`; nil for none.

@@ -35,8 +35,8 @@ public struct JSONResponseSerializer: ResponseSerializer {
     }
 }
 
-/// Decodes a `Decodable` type, by default from JSON, strictly. `HTTPSessionFoundation` adds Foundation's `JSONDecoder`
-/// and `PropertyListDecoder` with their strategies.
+/// Decodes a `Decodable` type, by default from JSON, strictly. Foundation's `JSONDecoder` is a `DataDecoder` too, and with
+/// `HTTPSessionFoundation` its `PropertyListDecoder`.
 public struct DecodableResponseSerializer<Output: Decodable & Sendable>: ResponseSerializer {
     /// The required status and content type.
     public var validation: ResponseValidation

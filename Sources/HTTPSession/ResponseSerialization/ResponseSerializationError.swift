@@ -1,3 +1,6 @@
+#if !NO_FOUNDATION
+public import FoundationEssentials
+#endif
 /// The reason why a serializer rejected a response, with the response: head, data and metrics.
 public struct ResponseSerializationError: Error, Sendable, CustomStringConvertible {
     /// The reasons for a rejection.
@@ -57,3 +60,10 @@ public struct ResponseSerializationError: Error, Sendable, CustomStringConvertib
 
     public var description: String { reason.description }
 }
+
+#if !NO_FOUNDATION
+extension ResponseSerializationError: LocalizedError {
+    /// The same as `description`.
+    public var errorDescription: String? { description }
+}
+#endif

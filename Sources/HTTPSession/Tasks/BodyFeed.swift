@@ -7,6 +7,8 @@ import SessionCore
 final class BodyFeed: @unchecked Sendable {
     private let body: RequestBody
     private let loop: EventLoop
+    /// Where a source is read.
+    private let threads: BlockingThreads
     /// Called on the loop when the body cannot be read.
     private let onFailure: (SessionError) -> Void
     /// Bytes given to the task so far.
@@ -14,16 +16,27 @@ final class BodyFeed: @unchecked Sendable {
     private var reader: (any BodyReader)?
     private var reading: Task<Void, Never>?
     private var task: LoopTask?
+    /// Whether nothing more is read and handed over, since the task is suspended.
+    private var isHeld = false
 
-    init(_ body: RequestBody, loop: EventLoop, _ onFailure: @escaping (SessionError) -> Void) {
+    init(
+        _ body: RequestBody,
+        loop: EventLoop,
+        threads: BlockingThreads,
+        _ onFailure: @escaping (SessionError) -> Void
+    ) {
         self.body = body
+        self.threads = threads
         self.loop = loop
         self.onFailure = onFailure
     }
 
     /// Sends the first bytes of the body.
-    func start(_ task: LoopTask) {
+    ///
+    /// - Parameter isHeld: as by `hold`.
+    func start(_ task: LoopTask, isHeld: Bool) {
         self.task = task
+        self.isHeld = isHeld
         if case .bytes(let bytes) = body, !bytes.isEmpty { return sendMore() }
         guard case .source(let source) = body else { return task.finishSending() }
         do throws(SessionError) {
@@ -36,7 +49,7 @@ final class BodyFeed: @unchecked Sendable {
 
     /// Sends more, since there is room again.
     func sendMore() {
-        guard let task else { return }
+        guard let task, !isHeld else { return }
         switch body {
         case .none:
             break
@@ -48,7 +61,7 @@ final class BodyFeed: @unchecked Sendable {
             if sent == bytes.count { task.finishSending() }
         case .source:
             guard let reader, reading == nil, task.pendingBodyBytes < BodySource.pieceSize else { return }
-            reading = Task(executorPreference: BlockingThreads.shared) { [self, loop] in
+            reading = Task(executorPreference: threads) { [self, loop] in
                 let result: Result<[UInt8], SessionError>
                 do throws(SessionError) {
                     result = .success(try await reader.readPiece(atMost: BodySource.pieceSize))
@@ -87,6 +100,13 @@ final class BodyFeed: @unchecked Sendable {
     private func isAsDeclared(hasEnded: Bool) -> Bool {
         guard case .source(let source) = body, let length = source.length else { return true }
         return hasEnded ? sent == length : sent <= length
+    }
+
+    /// Hands over no more while the task is suspended.
+    func hold(_ isHeld: Bool) {
+        guard self.isHeld != isHeld else { return }
+        self.isHeld = isHeld
+        if !isHeld { sendMore() }
     }
 
     /// Stops reading; called when the task is over.

@@ -15,6 +15,8 @@ final class DeferredResponse: @unchecked Sendable {
     private var work: Task<Void, Never>?
     private let timer: LoopTimer?
     private let loop: EventLoop
+    /// Where the hook decides.
+    private let threads: BlockingThreads
 
     /// At most so much of the body is kept meanwhile; then the transfer is paused.
     private static let limit = 64 << 10
@@ -22,7 +24,14 @@ final class DeferredResponse: @unchecked Sendable {
     /// - Parameters:
     ///   - timeLimit: the longest wait, over all questions to the hook; nil for none.
     ///   - onTimeout: called when it is over, unless the wait is cancelled before.
-    init(_ head: ResponseHead, on loop: EventLoop, timeLimit: TimeSpan?, onTimeout: @escaping () -> Void) {
+    init(
+        _ head: ResponseHead,
+        on loop: EventLoop,
+        threads: BlockingThreads,
+        timeLimit: TimeSpan?,
+        onTimeout: @escaping () -> Void
+    ) {
+        self.threads = threads
         self.head = head
         self.loop = loop
         timer = timeLimit.map { _ in LoopTimer(onTimeout) }
@@ -34,7 +43,7 @@ final class DeferredResponse: @unchecked Sendable {
         _ decision: @escaping @Sendable () async -> ChallengeDisposition,
         then completion: @escaping @Sendable (ChallengeDisposition) -> Void
     ) {
-        work = Task(executorPreference: BlockingThreads.shared) { [loop] in
+        work = Task(executorPreference: threads) { [loop] in
             let disposition = await decision()
             loop.submit { completion(disposition) }
         }

@@ -19,7 +19,8 @@ public final class DownloadTask: SessionTask, @unchecked Sendable {
         super.init(takingOver: task, machine, delegate: delegate)
     }
 
-    var downloadDelegate: DownloadTaskDelegate {
+    /// `delegate` with the members of a download.
+    public var downloadDelegate: DownloadTaskDelegate {
         // `URLSessionManager` makes it so, and it never changes.
         guard let delegate = delegate as? DownloadTaskDelegate else { preconditionFailure("a download's delegate") }
         return delegate

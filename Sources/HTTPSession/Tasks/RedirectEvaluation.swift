@@ -30,6 +30,10 @@ struct RedirectEvaluation {
         )
         var following = request
         following.url = hop.url.text
+        // RFC 9110, section 10.2.2.
+        if !following.url.utf8.contains(UInt8(ascii: "#")), let start = request.url.firstIndex(of: "#") {
+            following.url += request.url[start...]
+        }
         following.method = hop.method
         if !hop.keepsBody { following.body = .none }
         RedirectMachine.prune(&following.fields, for: hop, leavesTLS: isFromTLS && !isToTLS)

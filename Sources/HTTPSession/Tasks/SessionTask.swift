@@ -35,6 +35,8 @@ public class SessionTask: @unchecked Sendable {
         var counts = ByteCounts()
         var description: String?
         var priority = SessionTask.defaultPriority
+        /// The task that continues the transfer of this one.
+        var successor: SessionTask?
     }
 
     init(_ request: HTTPRequest, delegate: TaskDelegate, session: SessionThread) {
@@ -62,28 +64,36 @@ public class SessionTask: @unchecked Sendable {
 
     /// Starts or resumes the task.
     public func resume() {
-        lock.withLock {
+        let successor = lock.withLock {
             switch shared.machine.resume() {
             case .start: onLoop { $0.start() }
             case .unpause: onLoop { $0.resume() }
             default: break
             }
+            return shared.successor
         }
+        successor?.resume()
     }
 
-    /// Stops reading the response until `resume`; the origin is slowed down, not disconnected. Meanwhile `total` is the
-    /// only one of the `TaskTimeouts` that still runs.
+    /// Stops reading the response, and sending more of the request's body, until `resume`; the origin is slowed down, not
+    /// disconnected. At most 128 KB of a body that were read already are still sent. Meanwhile `total` is the only one of
+    /// the `TaskTimeouts` that still runs.
     public func suspend() {
-        lock.withLock {
+        let successor = lock.withLock {
             if shared.machine.suspend() == .pause { onLoop { $0.suspend() } }
+            return shared.successor
         }
+        successor?.suspend()
     }
 
-    /// Ends the task with the error `cancelled`, unless it has ended.
+    /// Ends the task with the error `cancelled`, unless it has ended. A data task that has become a download cancels,
+    /// suspends and resumes the download.
     public func cancel() {
-        lock.withLock {
+        let successor = lock.withLock {
             if shared.machine.cancel() == .cancel { onLoop { $0.cancel() } }
+            return shared.successor
         }
+        successor?.cancel()
     }
 
     /// `cancel` for a download that is to be resumed later.
@@ -182,16 +192,28 @@ public class SessionTask: @unchecked Sendable {
         }
     }
 
-    /// Ends this task, because another one continues its work.
-    func replaced(_ error: SessionError) {
-        lock.withLock { shared.error = error }
+    /// Hands calls on to the task that continues the work of this one, until that has ended.
+    func replaced(by successor: SessionTask) {
+        lock.withLock { shared.successor = successor }
+        successor.delegate.whenComplete { [self] in
+            lock.withLock {
+                shared.error = successor.error
+                shared.response = successor.response
+                shared.counts = successor.lock.withLock { successor.shared.counts }
+                shared.successor = nil
+            }
+        }
     }
 
     func complete(_ error: SessionError?) {
-        lock.withLock {
+        let last = lock.withLock {
             _ = shared.machine.finish()
             shared.error = error
+            // A source from `taskNeedNewBodyStream` may capture the task.
+            defer { if case .source = shared.currentRequest.body { shared.currentRequest.body = originalRequest.body } }
+            return shared.currentRequest
         }
+        withExtendedLifetime(last) {}
     }
 }
 
@@ -199,7 +221,8 @@ public class SessionTask: @unchecked Sendable {
 ///
 /// `@unchecked Sendable`: as `SessionTask`; it adds no stored properties.
 public class DataTask: SessionTask, @unchecked Sendable {
-    var dataDelegate: DataTaskDelegate {
+    /// `delegate` with the members of a data task.
+    public var dataDelegate: DataTaskDelegate {
         // `URLSessionManager` makes it so, and it never changes.
         guard let delegate = delegate as? DataTaskDelegate else { preconditionFailure("a data task's delegate") }
         return delegate
@@ -237,5 +260,10 @@ public final class UploadTask: DataTask, @unchecked Sendable {
         super.init(request, delegate: delegate, session: session)
     }
 
-    var uploadDelegate: UploadTaskDelegate? { delegate as? UploadTaskDelegate }
+    /// `delegate` with the members of an upload.
+    public var uploadDelegate: UploadTaskDelegate {
+        // `URLSessionManager` makes it so, and it never changes.
+        guard let delegate = delegate as? UploadTaskDelegate else { preconditionFailure("an upload's delegate") }
+        return delegate
+    }
 }

@@ -1,5 +1,11 @@
 import HTTPCore
+
+#if NO_FOUNDATION
 import SessionCore
+#else
+public import FoundationEssentials
+public import SessionCore
+#endif
 
 extension RedirectProposal.Denial {
     init(_ denial: RedirectMachine.Denial) {
@@ -37,3 +43,10 @@ extension SessionError {
 extension SessionError {
     static let taskCancelled = SessionError(.cancelled, "The task was cancelled.")
 }
+
+#if !NO_FOUNDATION
+extension SessionError: LocalizedError {
+    /// The same as `details`.
+    public var errorDescription: String? { details }
+}
+#endif

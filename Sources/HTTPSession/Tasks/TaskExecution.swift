@@ -36,6 +36,8 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
     private var isCancelled = false
     private var isFinishing = false
     private var isSuspended = false
+    /// The consumer of a stream is slow; the limits of the phases do not count meanwhile.
+    private var isHeldByReader = false
 
     init(_ task: SessionTask) {
         self.task = task
@@ -48,6 +50,8 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
 
     func start() {
         guard let task, !isCancelled else { return }
+        // It may have been suspended since.
+        isSuspended = task.state == .suspended
         session.notifyObservers(.didResume(task))
         metrics.fetchStart = session.loop.wallClock
         let sink = makeSink(task)
@@ -66,22 +70,36 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
     private func makeSink(_ task: SessionTask) -> BodySink {
         switch task {
         case let task as DownloadTask: DownloadSink(task, execution: self)
-        case let task as DataTask: DataSink(task)
+        case let task as DataTask: task.dataDelegate.stream.map { streamSink(task, $0, $1) } ?? DataSink(task)
         default: BodySink()
         }
+    }
+
+    private func streamSink(_ task: DataTask, _ stream: ByteStream, _ validation: ResponseValidation) -> BodySink {
+        stream.start { [weak self, loop = session.loop] in loop.submit { [weak self] in self?.readerHasRoom() } }
+        return StreamSink(task, stream, validation)
+    }
+
+    /// The consumer of a stream waits for more bytes.
+    private func readerHasRoom() {
+        isHeldByReader = false
+        if !isSuspended { hop?.resume() }
+        hop?.resumeReceiving()
     }
 
     func resume() {
         guard let task, !isCancelled else { return }
         isSuspended = false
         session.notifyObservers(.didResume(task))
-        hop?.resume()
+        feed?.hold(false)
+        if !isHeldByReader { hop?.resume() }
     }
 
     func suspend() {
         guard let task, !isCancelled else { return }
         isSuspended = true
         session.notifyObservers(.didSuspend(task))
+        feed?.hold(true)
         hop?.suspend()
     }
 
@@ -164,12 +182,12 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         next = nil
         unwanted = UnwantedBody()
         reportedSent = 0
-        let feed = BodyFeed(request.body, loop: session.loop) { [unowned self] error in
+        let feed = BodyFeed(request.body, loop: session.loop, threads: session.blocking) { [unowned self] error in
             failure = error
             hop?.cancel()
         }
         self.feed = feed
-        feed.start(started)
+        feed.start(started, isHeld: isSuspended)
         // The body's source may have failed already.
         if !isSuspended { hop?.resume() }
     }
@@ -341,7 +359,13 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
     private func passOn(_ data: borrowing Span<UInt8>) -> BodyFlow {
         switch sink?.append(data) {
         case .more, nil: return .proceed
-        case .pause: return .pause
+        case .pause:
+            // A download waits for the disk, a data task for its consumer, which may take any time.
+            if task is DataTask {
+                isHeldByReader = true
+                hop?.suspend()
+            }
+            return .pause
         case .failed(let error):
             fail(error)
             return .proceed
@@ -389,12 +413,16 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
 
     private func becomeDownload(_ head: ResponseHead, _ expected: Int?, _ task: SessionTask) -> ResponseDisposition {
         guard let data = task as? DataTask, let machine = data.handOver() else { return .cancel }
-        let download = DownloadTask(
-            takingOver: data,
-            machine,
-            delegate: DownloadTaskDelegate(callbacks: session.callbacks)
-        )
+        let own = DownloadTaskDelegate(callbacks: session.callbacks, continuing: data.delegate)
+        own.inherit(from: data.delegate)
+        let download = DownloadTask(takingOver: data, machine, delegate: own)
         download.adopt(self)
+        // Its handlers wait for the file.
+        data.replaced(by: download)
+        download.delegate.whenComplete { [unowned download] in
+            data.delegate.finish(download.error, own.metrics ?? TaskMetrics())
+            data.delegate.release()
+        }
         session.table.insert(download)
         session.table.remove(data)
         self.task = download
@@ -404,10 +432,6 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         download.delegate.noteResponse(at: session.loop.wallClock - metrics.fetchStart)
         download.didReceive(head, expected: expected.map { Int64($0) })
         session.hookBox.hooks.dataTaskDidBecomeDownloadTask?(data, download)
-        let error = SessionError(.cancelled, "The task continues as download task \(download.taskIdentifier).")
-        data.replaced(error)
-        data.delegate.finish(error, metrics)
-        data.delegate.release()
         _ = sink.receive(head, expected: expected)
         // A range of the response is one of the coded body, and the file has the decoded one.
         file.mayBeResumed = coding == nil
@@ -432,7 +456,12 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
     ) {
         let deferred =
             deferred
-            ?? DeferredResponse(question.response, on: session.loop, timeLimit: remainingTime) { [weak self] in
+            ?? DeferredResponse(
+                question.response,
+                on: session.loop,
+                threads: session.blocking,
+                timeLimit: remainingTime
+            ) { [weak self] in
                 self?.fail(SessionError(.responseTimeout, "No hook answered the 401 within the task's total time."))
             }
         self.deferred = deferred
@@ -547,6 +576,8 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         guard let task else { return }
         self.task = nil
         sink = nil
+        request.body = .none
+        next = nil
         var error = error
         if metrics.fetchStart != 0 {
             metrics.duration = max(0, session.loop.freshWallClock - metrics.fetchStart)

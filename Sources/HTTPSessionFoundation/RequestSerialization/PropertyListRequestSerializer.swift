@@ -59,6 +59,8 @@ public struct PropertyListRequestSerializer: RequestSerializer {
         case .int(let number): return number
         case .unsigned(let number): return number
         case .double(let number): return number
+        case .number(let number):
+            throw SessionError(.requestInvalid, "A property list cannot hold \(number) to its last digit.")
         case .string(let text): return text
         case .array(let elements): return try objects(elements)
         case .set: return try objects(value.elementsInOrder)

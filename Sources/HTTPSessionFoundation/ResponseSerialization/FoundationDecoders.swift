@@ -1,12 +1,6 @@
 public import Foundation
 public import HTTPSession
 
-extension JSONDecoder: DataDecoder {
-    public func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value {
-        try decode(type, from: Data(bytes))
-    }
-}
-
 extension PropertyListDecoder: DataDecoder {
     public func decode<Value: Decodable>(_ type: Value.Type, from bytes: [UInt8]) throws -> Value {
         try decode(type, from: Data(bytes))

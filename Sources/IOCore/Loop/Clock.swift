@@ -12,20 +12,29 @@ package enum Clock {
 }
 
 /// A length of time in nanoseconds, written as `.seconds(10)`.
+///
+/// Other modules inline what makes one, so that a limit is a constant of the program.
+@usableFromInline
 package struct TimeSpan: Hashable, Comparable, Sendable {
-    package var nanoseconds: UInt64
+    @usableFromInline package var nanoseconds: UInt64
 
+    @inlinable
     package init(nanoseconds: UInt64) { self.nanoseconds = nanoseconds }
     /// A negative count becomes 0; a count that is too large becomes the longest span.
+    @inlinable
     package static func microseconds(_ count: Int64) -> TimeSpan { scaled(Int(count), by: 1000) }
+    @inlinable
     package static func milliseconds(_ count: Int) -> TimeSpan { scaled(count, by: 1_000_000) }
+    @inlinable
     package static func seconds(_ count: Int) -> TimeSpan { scaled(count, by: 1_000_000_000) }
 
-    private static func scaled(_ count: Int, by scale: UInt64) -> TimeSpan {
+    @inlinable
+    static func scaled(_ count: Int, by scale: UInt64) -> TimeSpan {
         let (product, overflow) = UInt64(clamping: count).multipliedReportingOverflow(by: scale)
         return TimeSpan(nanoseconds: overflow ? .max : product)
     }
 
+    @inlinable
     package static func < (left: TimeSpan, right: TimeSpan) -> Bool { left.nanoseconds < right.nanoseconds }
 
     /// Whole milliseconds, rounded up.

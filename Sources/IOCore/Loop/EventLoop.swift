@@ -259,7 +259,12 @@ package final class EventLoop: @unchecked Sendable {
         for work in queue { work() }
     }
 
+    @inline(__always)
     private func runEndOfTurn() {
+        if !endOfTurn.isEmpty { runDeferred() }
+    }
+
+    private func runDeferred() {
         // Work that is deferred by this work is done in the same turn, up to a limit, so that the sockets do not
         // starve.
         var rounds = 0

@@ -8,14 +8,20 @@ package final class LoopTimer {
     /// The deadline in the heap; never later than `deadline`.
     fileprivate var sortedBy: UInt64 = LoopTimer.never
     fileprivate var index = -1
-    fileprivate let action: () -> Void
+    fileprivate var action: (() -> Void)?
 
     fileprivate static let never = UInt64.max
+
+    /// A timer whose owner gives it its action with `whenDue`: a constant of the owner, although the action needs the owner.
+    package init() {}
 
     /// - Parameter action: called on the loop's thread when the deadline has passed and the timer is disarmed.
     package init(_ action: @escaping () -> Void) {
         self.action = action
     }
+
+    /// Gives the timer its action. Called once, before the timer is armed.
+    package func whenDue(_ action: @escaping () -> Void) { self.action = action }
 
     package var isArmed: Bool { deadline != LoopTimer.never }
 }
@@ -107,7 +113,7 @@ struct TimerHeap {
 
 extension LoopTimer {
     /// Calls the action; for the loop only.
-    func fire() { action() }
+    func fire() { action?() }
 
     /// Disarms it but leaves it in the heap: cheap for a timer that will be armed again.
     func disarm() { deadline = LoopTimer.never }

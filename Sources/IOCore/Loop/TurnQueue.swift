@@ -2,19 +2,30 @@
 ///
 /// Public because the compiler specialises inlinable functions in other modules only if they are public.
 public struct TurnQueue<Element: AnyObject> {
+    /// The first of them, apart: usually it is the only one, and is put here and taken without an array.
+    @usableFromInline var first: Element?
     @usableFromInline var waiting: [Element] = []
     @usableFromInline var spare: [Element] = []
 
     @inlinable public init() {}
 
-    @inlinable public mutating func append(_ element: Element) { waiting.append(element) }
+    @inlinable public var isEmpty: Bool { first == nil }
+
+    @inlinable public mutating func append(_ element: Element) {
+        if first == nil { first = element } else { waiting.append(element) }
+    }
+
+    /// Takes the element that waits, if there is exactly one.
+    @inlinable public mutating func takeOnly() -> Element? { waiting.isEmpty ? first.take() : nil }
 
     /// Takes everything that waits. The array comes back with `giveBack`.
     @inlinable public mutating func take() -> [Element] {
-        guard !waiting.isEmpty else { return [] }
+        guard let first = first.take() else { return [] }
         var taken: [Element] = []
         swap(&taken, &spare)
-        swap(&taken, &waiting)
+        taken.append(first)
+        taken.append(contentsOf: waiting)
+        while !waiting.isEmpty { waiting.removeLast() }
         return taken
     }
 

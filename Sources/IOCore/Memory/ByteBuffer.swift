@@ -1,4 +1,5 @@
 import CShims
+import Glibc
 
 /// A growable byte buffer with a read end and a write end, for sockets and serialisers.
 ///
@@ -153,6 +154,16 @@ package struct ByteBuffer: ~Copyable {
         text.withUTF8 { append(UnsafeRawBufferPointer($0)) }
     }
 
+    /// Appends the lowest `count` bytes of a word, the lowest first.
+    @inlinable
+    @inline(__always)
+    package mutating func append(bytesOf word: UInt32, count: Int) {
+        precondition(count >= 0 && count <= 4)
+        reserve(4)
+        base!.storeBytes(of: word.littleEndian, toByteOffset: writeIndex, as: UInt32.self)
+        writeIndex &+= count
+    }
+
     /// Appends a number in decimal digits.
     package mutating func append(decimal value: Int) {
         reserve(20)
@@ -190,16 +201,30 @@ package struct ByteBuffer: ~Copyable {
         var place = writeIndex &+ digits
         writeIndex = place
         var rest = value
-        repeat {
-            place &-= 1
-            let tens = rest / 10
+        // Two digits with one division.
+        while rest >= 10 {
+            place &-= 2
+            let hundreds = rest / 100
             base.storeBytes(
-                of: UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest &- tens &* 10),
+                of: Self.pair(UInt16(truncatingIfNeeded: rest &- hundreds &* 100)),
                 toByteOffset: place,
-                as: UInt8.self
+                as: UInt16.self
             )
-            rest = tens
-        } while rest > 0
+            rest = hundreds
+        }
+        guard place > writeIndex &- digits else { return }
+        base.storeBytes(
+            of: UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest),
+            toByteOffset: place &- 1,
+            as: UInt8.self
+        )
+    }
+
+    /// The two digits of a number below 100, in the order of memory.
+    @inline(__always)
+    private static func pair(_ value: UInt16) -> UInt16 {
+        let tens = value / 10
+        return (0x3030 &+ tens &+ (value &- tens &* 10) << 8).littleEndian
     }
 
     /// Lets `body` write up to `count` bytes at the end; it returns the number of written bytes.
@@ -231,10 +256,10 @@ package enum BufferPool {
     static func allocate(_ needed: Int) -> (UnsafeMutableRawPointer, Int) {
         var size = smallest
         while size < needed { size *= 2 }
-        return (UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 16), size)
+        // Not `UnsafeMutableRawPointer.allocate`, which takes the slow way of aligned memory (posix_memalign).
+        guard let memory = malloc(size) else { fatalError("no memory for a buffer of \(size) bytes") }
+        return (memory, size)
     }
 
-    static func free(_ base: UnsafeMutableRawPointer, _ size: Int) {
-        base.deallocate()
-    }
+    static func free(_ base: UnsafeMutableRawPointer, _ size: Int) { Glibc.free(base) }
 }

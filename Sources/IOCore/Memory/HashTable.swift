@@ -20,6 +20,20 @@ public struct HashTable<Element: HashTableElement> {
     @inlinable
     public func candidates(_ hash: UInt64) -> Candidates { Candidates(slots: slots, hash: hash) }
 
+    /// The element with that hash for which `isWanted` holds.
+    ///
+    /// Without a copy of the slots, and with one retain for the element that is found.
+    @inlinable
+    public func first(_ hash: UInt64, where isWanted: (Element) -> Bool) -> Element? {
+        let mask = slots.count &- 1
+        var slot = Int(truncatingIfNeeded: hash) & mask
+        while let element = slots[slot] {
+            if element.hash == hash, isWanted(element) { return element }
+            slot = (slot &+ 1) & mask
+        }
+        return nil
+    }
+
     /// Every element, unordered.
     package var all: [Element] { slots.compactMap { $0 } }
 

@@ -10,6 +10,11 @@ package struct EventLine: Sendable {
         text = "{\"event\":" + JSONString.quoted(event)
     }
 
+    /// Chooses the form of all events that follow: text on a terminal and where the configuration says so, else JSON.
+    package static func useFormat(_ format: LogConfiguration.Format?) {
+        EventOutput.standard.use(LogText(format, descriptor: EventOutput.standard.descriptor))
+    }
+
     /// Adds a member; members keep the order of the calls.
     package func with(_ name: String, _ value: String) -> EventLine { with(name, json: JSONString.quoted(value)) }
 

@@ -10,9 +10,11 @@ import IOCore
 final class EventOutput: @unchecked Sendable {
     static let standard = EventOutput(descriptor: STDERR_FILENO)
 
-    private let descriptor: Int32
+    let descriptor: Int32
     private let lock = PosixLock()
     // The state behind `lock`.
+    /// The form for people; nil for the lines as they are.
+    private var text: LogText?
     private var lost = 0
     /// The last line had no room: the next one is not delayed.
     private var isStuck = false
@@ -28,9 +30,13 @@ final class EventOutput: @unchecked Sendable {
         self.descriptor = descriptor
     }
 
+    /// Changes the form of the lines that follow.
+    func use(_ text: LogText?) { lock.withLock { self.text = text } }
+
     /// Writes a line, including its newline, or drops it.
     func write(_ line: String) {
         lock.withLock {
+            let line = text.map { String(decoding: $0.text(of: Array(line.utf8)), as: UTF8.self) } ?? line
             if !putWhatIsOwed() || !put(line) { lost += 1 }
         }
     }

@@ -38,11 +38,11 @@ extension ByteBuffer {
         let rest = UInt32(truncatingIfNeeded: microseconds &- whole &* 1000)
         append(decimal: Int(whole))
         guard microseconds > 0, rest > 0 else { return }
-        append(UInt8(ascii: "."))
-        append(UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest / 100))
-        guard rest % 100 > 0 else { return }
-        append(UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest / 10 % 10))
-        guard rest % 10 > 0 else { return }
-        append(UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: rest % 10))
+        let hundreds = rest / 100
+        let tens = rest / 10 &- hundreds &* 10
+        let ones = rest &- rest / 10 &* 10
+        // A dot and three digits at once, then as many of them as count.
+        let text = 0x3030_302E &+ hundreds &<< 8 &+ tens &<< 16 &+ ones &<< 24
+        append(bytesOf: text, count: ones > 0 ? 4 : tens > 0 ? 3 : 2)
     }
 }

@@ -22,22 +22,27 @@ package final class LogWriter: Sendable {
     private let waiting = Atomic<Int>(0)
     private let dropped = Atomic<Int>(0)
     private let bound = 16 << 20
+    /// The form for people; nil for the lines as they are.
+    private let text: LogText?
 
     /// - Parameters:
     ///   - closing: whether the descriptor is closed at the end.
     ///   - clock: with `.byHand` there is no thread: everything is written when the log is closed.
     ///   - losses: counts the lines that could not be written, including those of former writers.
+    ///   - text: turns the lines into text for people.
     ///   - notify: receives the event lines about lost lines.
     package init(
         descriptor: Int32,
         closing: Bool,
         clock: LoopClock = .system,
         losses: LogLosses = LogLosses(),
+        text: LogText? = nil,
         notify: @escaping @Sendable (EventLine) -> Void = { $0.write() }
     ) throws(IOFailure) {
         let loop = try EventLoop(clock: clock)
         self.loop = loop
         output = LineOutput(descriptor: descriptor)
+        self.text = text
         self.losses = losses
         self.notify = notify
         reminder = Reminder(losses, notify)
@@ -49,32 +54,48 @@ package final class LogWriter: Sendable {
     package convenience init(
         path: String,
         clock: LoopClock = .system,
-        losses: LogLosses = LogLosses()
+        losses: LogLosses = LogLosses(),
+        text: LogText? = nil
     ) throws(IOFailure) {
         let descriptor = pinproxy_open_append(path)
         guard descriptor >= 0 else { throw IOFailure(code: -descriptor, during: "open") }
-        try self.init(descriptor: descriptor, closing: true, clock: clock, losses: losses)
+        try self.init(descriptor: descriptor, closing: true, clock: clock, losses: losses, text: text)
     }
 
     /// Takes over whole lines. May be called on any thread.
     package func write(_ lines: [UInt8], count: Int) {
+        var buffer = ByteBuffer()
+        buffer.append(lines)
+        write(&buffer, count: count)
+    }
+
+    /// The same without a copy.
+    ///
+    /// - Parameter buffer: gets empty; its memory goes with the lines.
+    func write(_ buffer: inout ByteBuffer, count: Int) {
         guard waiting.load(ordering: .relaxed) < bound else {
             dropped.add(count, ordering: .relaxed)
             losses.add(count)
+            buffer.removeAll()
             return
         }
-        waiting.add(lines.count, ordering: .relaxed)
+        let size = buffer.count
+        waiting.add(size, ordering: .relaxed)
+        let lines = LogLines(&buffer)
         loop.submit { [self] in
-            put(lines)
-            waiting.subtract(lines.count, ordering: .relaxed)
+            lines.use { put($0) }
+            waiting.subtract(size, ordering: .relaxed)
             let lost = dropped.exchange(0, ordering: .relaxed)
-            if lost > 0 { put(Array("{\"event\":\"log_lines_dropped\",\"count\":\(lost)}\n".utf8)) }
+            guard lost > 0 else { return }
+            let line = Array("{\"event\":\"log_lines_dropped\",\"count\":\(lost)}\n".utf8)
+            line.withUnsafeBytes { put($0) }
         }
     }
 
     /// Writes on the log's thread. A closed reader, or a full disk, does not stop the proxy.
-    private func put(_ bytes: [UInt8]) {
-        let (lost, code) = bytes.withUnsafeBytes { output.append($0) }
+    private func put(_ lines: UnsafeRawBufferPointer) {
+        let (lost, code) =
+            text.map { $0.text(of: Array(lines)).withUnsafeBytes { output.append($0) } } ?? output.append(lines)
         if code != 0 { reminder.code = code }
         if lost > 0 { losses.add(lost) }
         reminder.report(on: loop)
@@ -110,6 +131,17 @@ package final class LogWriter: Sendable {
         // The thread may still be writing, so the descriptor stays open.
         thread.detach()
     }
+}
+
+/// Lines on their way to the log's thread.
+///
+/// `@unchecked Sendable`: only the maker has the object before it is submitted to the log's loop, and only that loop afterwards.
+private final class LogLines: @unchecked Sendable {
+    private var buffer = ByteBuffer()
+
+    init(_ lines: inout ByteBuffer) { swap(&buffer, &lines) }
+
+    func use(_ body: (UnsafeRawBufferPointer) -> Void) { buffer.withUnsafeBytes(body) }
 }
 
 /// Reports lost lines when it is time.
@@ -157,20 +189,25 @@ final class LogBuffer {
     private unowned let loop: EventLoop
     private var lines = ByteBuffer()
     private var count = 0
-    private var timer: LoopTimer!
+    private let timer = LoopTimer()
+    /// The bytes that were handed over last: as many will probably come again.
+    private var lastSize = 0
 
     private static let enough = 64 << 10
+    /// Few lines are longer.
+    private static let longestLine = 4 << 10
     private static let age = TimeSpan.milliseconds(100)
 
     init(writer: LogWriter, loop: EventLoop) {
         self.writer = writer
         self.loop = loop
-        timer = LoopTimer { [unowned self] in flush() }
+        timer.whenDue { [unowned self] in flush() }
     }
 
     /// Lets `body` append one line, including its newline.
     @inline(__always)
     func line(_ body: (inout ByteBuffer) -> Void) {
+        if count == 0, lastSize > 0 { lines.reserve(lastSize + Self.longestLine) }
         body(&lines)
         count += 1
         if lines.count >= Self.enough {
@@ -183,8 +220,8 @@ final class LogBuffer {
     func flush() {
         guard count > 0 else { return }
         loop.disarm(timer)
-        writer.write(lines.withUnsafeBytes { Array($0) }, count: count)
-        lines.removeAll()
+        lastSize = min(lines.count, Self.enough)
+        writer.write(&lines, count: count)
         count = 0
     }
 

@@ -51,7 +51,7 @@ struct TaskLogLine {
             line.append("\",\"errorDetails\":")
             line.append(jsonString: problem.details)
         }
-        if let cache = exchange.cache { write(cache.outcome, to: &line) }
+        if let cache = exchange.cache { write(cache.transaction.outcome, to: &line) }
         if let path = exchange.hooks?.downloaded?.path {
             line.append(",\"download\":")
             line.append(jsonString: path)
@@ -79,8 +79,7 @@ struct TaskLogLine {
         writeBeginning(refresh.startTime, task, client: client.bytes, to: &line)
         line.append(",\"method\":\"GET\",\"url\":\"")
         let start = line.count
-        let prefix = refresh.logPrefix
-        line.append(jsonEscaping: prefix.span)
+        line.append(refresh.logPrefix)
         let target = refresh.target
         writeTarget(target.span, to: &line)
         let url = start..<line.count
@@ -121,7 +120,8 @@ struct TaskLogLine {
             line.append(decimal: Int(task.taskIdentifier))
         }
         line.append(",\"client\":\"")
-        line.append(jsonEscaping: client)
+        // The address of a socket, which holds nothing that JSON escapes.
+        line.append(client)
         line.append("\"")
     }
 
@@ -154,7 +154,7 @@ struct TaskLogLine {
 
     private func writePlace(_ prefix: [UInt8], _ target: [UInt8], to line: inout ByteBuffer) {
         line.append("{\"url\":\"")
-        line.append(jsonEscaping: prefix.span)
+        line.append(prefix)
         writeTarget(target.span, to: &line)
         line.append("\"")
     }
@@ -183,8 +183,7 @@ struct TaskLogLine {
 
     private func writeURL(_ head: borrowing RequestHead, _ route: Route?, to line: inout ByteBuffer) {
         if let route {
-            let prefix = route.logPrefix
-            line.append(jsonEscaping: prefix.span)
+            line.append(route.logPrefix)
             // The authority is the whole target of CONNECT, and of OPTIONS for a server (RFC 9110, section 7.1).
             let isOfServer = head.method == .connect || head.target.count == 1 && head.target[0] == UInt8(ascii: "*")
             if !isOfServer { writeTarget(head.target, to: &line) }
@@ -292,7 +291,7 @@ struct TaskLogLine {
         line.append(transaction.isReusedConnection ? ",\"reusedConnection\":true" : ",\"reusedConnection\":false")
         if let connection = transaction.connection {
             line.append(",\"remoteAddress\":\"")
-            connection.remoteAddress.append(to: &line)
+            line.append(connection.remoteAddressBytes)
             line.append("\"")
             writeTLS(connection.tlsVersion, connection.cipher, &line)
             if let proxy = connection.proxy { write(proxy, isReused: transaction.isReusedConnection, &line) }

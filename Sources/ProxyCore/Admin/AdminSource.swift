@@ -13,6 +13,8 @@ struct AdminSource: Sendable {
     let monitor: PinMonitor
     let cache: CacheHolder
     let logLosses: LogLosses
+    /// Is called after a purge, so that the workers return the freed memory.
+    let didPurge: @Sendable () -> Void
     /// Microseconds since 1970.
     let startTime = ProcessFigures.startTime()
 
@@ -61,22 +63,38 @@ struct AdminSource: Sendable {
             cache.store.list(host: host?.authorityText, atMost: limit, deliver: deliver) { entries in
                 completion(CacheAdministration.document(entries, masking: masking))
             }
-        case .purge(let purges): Self.purge(purges[...], in: cache.store, removed: 0, deliver: deliver, completion)
+        case .purge(let purges, let softly):
+            Self.purge(purges[...], softly: softly, in: cache.store, done: 0, deliver: deliver) { [didPurge] document in
+                didPurge()
+                completion(document)
+            }
         }
         return true
     }
 
-    /// Removes one after the other.
+    /// Performs one after the other.
     private static func purge(
         _ purges: ArraySlice<Purge>,
+        softly: Bool,
         in store: CacheStore,
-        removed: Int,
+        done: Int,
         deliver: @escaping Delivery,
         _ completion: @escaping @Sendable (String) -> Void
     ) {
-        guard let first = purges.first else { return completion(CacheAdministration.document(removed: removed)) }
-        store.remove(first, deliver: deliver) { count in
-            purge(purges.dropFirst(), in: store, removed: removed + count, deliver: deliver, completion)
+        guard let first = purges.first else {
+            return completion(CacheAdministration.document(purged: done, softly: softly))
         }
+        let next: @Sendable (Int) -> Void = { count in
+            purge(
+                purges.dropFirst(),
+                softly: softly,
+                in: store,
+                done: done + count,
+                deliver: deliver,
+                completion
+            )
+        }
+        guard softly else { return store.remove(first, deliver: deliver, next) }
+        store.expire(first, now: Int(Clock.realtime / 1_000_000), deliver: deliver, next)
     }
 }

@@ -10,8 +10,8 @@ enum CacheAdministration {
         case figures
         /// The stored responses, latest first.
         case entries(host: Host?, limit: Int)
-        /// Removes all of these.
-        case purge([Purge])
+        /// Removes all of these, or makes them stale.
+        case purge([Purge], softly: Bool)
     }
 
     /// The number of entries listed when the request names no limit.
@@ -82,7 +82,9 @@ enum CacheAdministration {
         return String(copying: text.bytes)
     }
 
-    static func document(removed count: Int) -> String { "{\"removed\":\(count)}\n" }
+    static func document(purged count: Int, softly: Bool) -> String {
+        "{\"\(softly ? "expired" : "removed")\":\(count)}\n"
+    }
 }
 
 // MARK: - Requests
@@ -106,21 +108,29 @@ extension CacheAdministration.Request {
         return .entries(host: host, limit: limit ?? CacheAdministration.usualLimit)
     }
 
-    /// Reads one of `?url=…`, `?host=…`, `?tag=…` and `?all`.
+    /// Reads one of `?url=…`, `?prefix=…`, `?host=…`, `?tag=…` and `?all`, perhaps with `soft`.
     static func purge(_ parameters: QueryParameters) throws(Problem) -> Self {
-        guard parameters.all.count == 1, let (name, value) = parameters.all.first else {
-            throw wrong("Name one thing to purge: url, host, tag or all.")
+        let named = parameters.all.filter { $0.name != "soft" }
+        let soft = parameters.all.filter { $0.name == "soft" }
+        guard named.count == 1, let (name, value) = named.first else {
+            throw wrong("Name one thing to purge: url, prefix, host, tag or all.")
         }
+        guard soft.count <= 1, soft.allSatisfy(\.value.isEmpty) else { throw wrong("soft stands once, without value.") }
+        return .purge(try purges(name, value), softly: !soft.isEmpty)
+    }
+
+    private static func purges(_ name: String, _ value: String) throws(Problem) -> [Purge] {
         switch name {
-        case "url": return .purge(try keys(value).map { Purge.uri($0) })
-        case "host": return .purge([.host(try Self.host(value).authorityText)])
+        case "url": return try keys(value).map { .uri($0) }
+        case "prefix": return try keys(value).map { .prefix($0) }
+        case "host": return [.host(try Self.host(value).authorityText)]
         case "tag":
             guard !value.isEmpty else { throw wrong("The tag is empty.") }
-            return .purge([.tag(value)])
+            return [.tag(value)]
         case "all":
             guard value.isEmpty else { throw wrong("all takes no value.") }
-            return .purge([.everything])
-        default: throw wrong("Name one thing to purge: url, host, tag or all; \"\(name)\" is none of them.")
+            return [.everything]
+        default: throw wrong("Name one thing to purge: url, prefix, host, tag or all; \"\(name)\" is none of them.")
         }
     }
 

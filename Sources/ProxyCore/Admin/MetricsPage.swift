@@ -182,6 +182,13 @@ struct MetricsPage {
         each(cache.memoryCapacity, cache.disk?.capacity)
         page.begin("pinproxy_cache_evictions_total", .counter, "Responses that were removed to make room for others.")
         each(cache.memory.evictions, disk?.evictions)
+        page.begin(
+            "pinproxy_cache_purged_total",
+            .counter,
+            "Responses that were purged: removed, or made stale."
+        )
+        page.sample(cache.purged.removed, ("effect", "removed"))
+        page.sample(cache.purged.expired, ("effect", "stale"))
         if let disk {
             page.begin("pinproxy_cache_disk_up", .gauge, "0 while the disk cannot be used.")
             page.sample(disk.offBecause == nil)

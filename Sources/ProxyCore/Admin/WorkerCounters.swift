@@ -5,33 +5,53 @@ import SessionCore
 /// The counters of one worker since the start. The worker's loop writes, the admin listener's thread reads, and neither
 /// waits for the other.
 final class WorkerCounters: Sendable {
-    private let table = CounterTable(count: Slot.count)
+    private let places = Places()
+    private let table: CounterTable
 
-    /// The positions of the numbers in the table.
-    private enum Slot {
-        static let tasks = 0
-        static let errors = tasks + Reading.statusClasses.count
-        static let verdicts = errors + Reading.codes.count
-        static let durations = verdicts + Reading.verdicts.count
-        static let durationSum = durations + Reading.durationBounds.count + 1
-        static let clientConnections = durationSum + 1
-        static let refusedConnections = clientConnections + 1
-        static let bodyBytesFromClients = refusedConnections + 1
-        static let bodyBytesToClients = bodyBytesFromClients + 1
-        static let requestsOnNewConnections = bodyBytesToClients + 1
-        static let requestsOnKeptConnections = requestsOnNewConnections + 1
-        static let bytesToOrigins = requestsOnKeptConnections + 1
-        static let bytesFromOrigins = bytesToOrigins + 1
-        static let count = bytesFromOrigins + 1
+    /// The positions of the numbers in the table. Stored, because each use of a computed static constant asks first whether it has
+    /// been computed.
+    private struct Places {
+        let tasks = 0
+        let errors: Int
+        let verdicts: Int
+        let durations: Int
+        let durationSum: Int
+        let clientConnections: Int
+        let refusedConnections: Int
+        let bodyBytesFromClients: Int
+        let bodyBytesToClients: Int
+        let requestsOnNewConnections: Int
+        let requestsOnKeptConnections: Int
+        let bytesToOrigins: Int
+        let bytesFromOrigins: Int
+        let count: Int
+
+        init() {
+            errors = tasks + Reading.statusClasses.count
+            verdicts = errors + Reading.codes.count
+            durations = verdicts + Reading.verdicts.count
+            durationSum = durations + Reading.durationBounds.count + 1
+            clientConnections = durationSum + 1
+            refusedConnections = clientConnections + 1
+            bodyBytesFromClients = refusedConnections + 1
+            bodyBytesToClients = bodyBytesFromClients + 1
+            requestsOnNewConnections = bodyBytesToClients + 1
+            requestsOnKeptConnections = requestsOnNewConnections + 1
+            bytesToOrigins = requestsOnKeptConnections + 1
+            bytesFromOrigins = bytesToOrigins + 1
+            count = bytesFromOrigins + 1
+        }
     }
+
+    init() { table = CounterTable(count: places.count) }
 
     // MARK: The worker's loop
 
     /// Counts an accepted client connection.
-    func noteConnection() { table.add(1, at: Slot.clientConnections) }
+    func noteConnection() { table.add(1, at: places.clientConnections) }
 
     /// Counts a client connection that was refused because of the limit.
-    func noteRefusedConnection() { table.add(1, at: Slot.refusedConnections) }
+    func noteRefusedConnection() { table.add(1, at: places.refusedConnections) }
 
     /// Counts a request that is over, with the values of its log line.
     ///
@@ -45,34 +65,46 @@ final class WorkerCounters: Sendable {
         bytesToClient: Int,
         duration: Int64
     ) {
-        table.add(1, at: Slot.tasks + min((status ?? 0) / 100, Reading.statusClasses.count - 1))
-        if let error, let index = Reading.codes.firstIndex(of: error) { table.add(1, at: Slot.errors + index) }
-        table.add(bytesFromClient, at: Slot.bodyBytesFromClients)
-        table.add(bytesToClient, at: Slot.bodyBytesToClients)
-        table.add(1, at: Slot.durations + Reading.bucket(of: duration))
-        table.add(Int(duration), at: Slot.durationSum)
+        table.add(1, at: places.tasks + min((status ?? 0) / 100, places.errors - 1))
+        if let error, let index = Reading.codes.firstIndex(of: error) { table.add(1, at: places.errors + index) }
+        table.add(bytesFromClient, at: places.bodyBytesFromClients)
+        table.add(bytesToClient, at: places.bodyBytesToClients)
+        table.add(1, at: places.durations + Reading.bucket(of: duration))
+        table.add(Int(duration), at: places.durationSum)
     }
 
     /// Counts a transaction of a task with an origin.
     func note(_ transaction: borrowing TransactionMetrics) {
         guard transaction.requestStart != TransactionMetrics.absent else { return }
-        let isKept = transaction.isReusedConnection
-        let sent = transaction.requestHeaderBytesSent + transaction.requestBodyBytesSent
-        let received = transaction.responseHeaderBytesReceived + transaction.responseBodyBytesReceived
-        table.add(1, at: isKept ? Slot.requestsOnKeptConnections : Slot.requestsOnNewConnections)
-        table.add(Int(sent), at: Slot.bytesToOrigins)
-        table.add(Int(received), at: Slot.bytesFromOrigins)
+        note(
+            isKept: transaction.isReusedConnection,
+            sent: transaction.requestHeaderBytesSent + transaction.requestBodyBytesSent,
+            received: transaction.responseHeaderBytesReceived + transaction.responseBodyBytesReceived
+        )
+    }
+
+    private func note(isKept: Bool, sent: Int64, received: Int64) {
+        table.add(1, at: isKept ? places.requestsOnKeptConnections : places.requestsOnNewConnections)
+        table.add(Int(sent), at: places.bytesToOrigins)
+        table.add(Int(received), at: places.bytesFromOrigins)
     }
 
     /// Counts the transactions of a task that is over.
     func noteTransactions(of task: LoopTask) {
         for transaction in task.metrics.earlierTransactions { note(transaction) }
-        note(task.metrics.transaction)
+        // Its numbers alone: a copy of the last one costs more than the counting.
+        guard task.metrics.transaction.requestStart != TransactionMetrics.absent else { return }
+        note(
+            isKept: task.metrics.transaction.isReusedConnection,
+            sent: task.metrics.transaction.requestHeaderBytesSent + task.metrics.transaction.requestBodyBytesSent,
+            received: task.metrics.transaction.responseHeaderBytesReceived
+                + task.metrics.transaction.responseBodyBytesReceived
+        )
     }
 
     /// Counts a TLS handshake with an origin by its verdict.
     func noteHandshake(_ verdict: TrustEvaluation.Verdict) {
-        if let index = Reading.verdicts.firstIndex(of: verdict) { table.add(1, at: Slot.verdicts + index) }
+        if let index = Reading.verdicts.firstIndex(of: verdict) { table.add(1, at: places.verdicts + index) }
     }
 
     // MARK: Any thread
@@ -89,19 +121,19 @@ final class WorkerCounters: Sendable {
         func add(_ start: Int, to numbers: inout [Int]) {
             for index in numbers.indices { numbers[index] += table.value(at: start + index) }
         }
-        add(Slot.tasks, to: &reading.tasks)
-        add(Slot.errors, to: &reading.errors)
-        add(Slot.verdicts, to: &reading.handshakes)
-        add(Slot.durations, to: &reading.durations)
-        reading.durationSum += table.value(at: Slot.durationSum)
-        reading.clientConnections += table.value(at: Slot.clientConnections)
-        reading.refusedConnections += table.value(at: Slot.refusedConnections)
-        reading.bodyBytesFromClients += table.value(at: Slot.bodyBytesFromClients)
-        reading.bodyBytesToClients += table.value(at: Slot.bodyBytesToClients)
-        reading.requestsOnNewConnections += table.value(at: Slot.requestsOnNewConnections)
-        reading.requestsOnKeptConnections += table.value(at: Slot.requestsOnKeptConnections)
-        reading.bytesToOrigins += table.value(at: Slot.bytesToOrigins)
-        reading.bytesFromOrigins += table.value(at: Slot.bytesFromOrigins)
+        add(places.tasks, to: &reading.tasks)
+        add(places.errors, to: &reading.errors)
+        add(places.verdicts, to: &reading.handshakes)
+        add(places.durations, to: &reading.durations)
+        reading.durationSum += table.value(at: places.durationSum)
+        reading.clientConnections += table.value(at: places.clientConnections)
+        reading.refusedConnections += table.value(at: places.refusedConnections)
+        reading.bodyBytesFromClients += table.value(at: places.bodyBytesFromClients)
+        reading.bodyBytesToClients += table.value(at: places.bodyBytesToClients)
+        reading.requestsOnNewConnections += table.value(at: places.requestsOnNewConnections)
+        reading.requestsOnKeptConnections += table.value(at: places.requestsOnKeptConnections)
+        reading.bytesToOrigins += table.value(at: places.bytesToOrigins)
+        reading.bytesFromOrigins += table.value(at: places.bytesFromOrigins)
     }
 }
 

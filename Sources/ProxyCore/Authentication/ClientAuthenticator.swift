@@ -67,8 +67,10 @@ final class ClientAuthenticator: @unchecked Sendable {
         let verified = hash ?? passwords.stand(inFor: user)
         // The key contains the hash, not the file: a verdict stays valid across a reload that leaves the user
         // unchanged.
-        let counts = withUnsafeBytes(of: (hash != nil, UInt64(user.count), UInt64(password.count))) { Array($0) }
-        let digest = key.digest(counts + user + password + Array(verified.utf8))
+        // One number after another: the memory of a tuple has padding, whose bytes may be different each time.
+        var text: [UInt8] = [hash == nil ? 0 : 1]
+        for count in [user.count, password.count] { withUnsafeBytes(of: UInt64(count)) { text += $0 } }
+        let digest = key.digest(text + user + password + Array(verified.utf8))
         if let known = known[digest], known.until > loop.now { return .accepted(user: known.user) }
         if waiting[digest] != nil {
             waiting[digest]?.append(then)

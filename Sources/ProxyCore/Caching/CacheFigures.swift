@@ -4,6 +4,8 @@ import HTTPCaching
 struct CacheFigures: Sendable {
     var isShared: Bool
     var counts: ResponseCache.Counts
+    /// Responses that operators removed and made stale.
+    var purged: CacheStore.Purged
     /// Requests that wait for another request's response.
     var waiting: Int
     var memory: MemoryStore.Statistics
@@ -22,6 +24,7 @@ struct CacheFigures: Sendable {
     init(_ cache: ResponseCache) {
         isShared = cache.options.isShared
         counts = cache.counts
+        purged = cache.store.purgedCounts
         waiting = cache.waitingCount
         memory = cache.store.memory.statistics
         memoryCapacity = cache.store.memory.capacity

@@ -7,7 +7,7 @@ import SessionCore
 ///
 /// Each of its requests is sent under the current policy, if the stored response is bound to that policy; otherwise the
 /// refresh is given up. It has a line in the task log.
-final class CacheRefresh: LoopTaskDelegate {
+final class CacheRefresh: LoopTaskDelegate, CacheStageDelegate {
     let transaction: CacheTransaction
     let logPrefix: [UInt8]
     private let worker: Worker
@@ -20,17 +20,12 @@ final class CacheRefresh: LoopTaskDelegate {
     /// The generation that the request's endpoint was found in.
     private var generation: Generation
     private let startedWall: Int64
-    private var phase = Phase.asking
     private(set) var status = 0
     private(set) var bytesReceived = 0
     private(set) var error: SessionError?
     /// The number of reloads that ended the request before it was sent.
     private var restarts = 0
-
-    private enum Phase {
-        case asking, storing, dropping
-        case again(HTTPFields)
-    }
+    private var isRepetition = false
 
     private static let restartLimit = 4
 
@@ -53,7 +48,14 @@ final class CacheRefresh: LoopTaskDelegate {
         let refreshing = served.refresh { request.fields = $0 }
         guard let refreshing else { return }
         let refresh = CacheRefresh(refreshing, request, setting)
-        refresh.send(to: request.endpoint)
+        let stage = CacheStage(
+            refreshing,
+            request,
+            isBackground: true,
+            delegate: refresh,
+            loop: setting.worker.loop
+        )
+        stage.refresh(asking: request.fields)
     }
 
     private init(
@@ -90,93 +92,50 @@ final class CacheRefresh: LoopTaskDelegate {
         return endpoint
     }
 
-    private func send(to endpoint: Endpoint) {
-        phase = .asking
-        bytesReceived = 0
+    func stage(
+        _ stage: CacheStage,
+        ask request: SessionRequest,
+        delegate: LoopTaskDelegate
+    ) -> LoopTask? {
+        guard let endpoint = endpoint() else { return nil }
+        var request = request
         request.endpoint = endpoint
+        request.isRepetition = isRepetition
         generation = worker.generation
-        generation.manager.dataTask(with: request, delegate: self).resume()
+        self.request.endpoint = endpoint
+        let task = generation.manager.dataTask(with: request, delegate: delegate)
+        task.resume()
+        return task
     }
 
-    override func task(_ task: LoopTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition {
-        status = response.status
-        var length: Int?
-        if case .length(let count) = response.framing { length = count }
-        phase = .dropping
-        transaction.didReceiveHead(
-            status: response.status,
-            response.fields,
-            length: length,
-            mayStore: task.mayStoreResponse,
-            endIsSure: request.endIsSure(response)
-        ) { [weak self] step in
-            guard let self else { return }
-            switch step {
-            case .relay: if transaction.isStoring { phase = .storing }
-            case .again(let fields): phase = .again(fields)
-            // The stored response is fresh again, or unchanged.
-            case .respond, .gatewayTimeout: break
-            }
-        }
-        return .allow
-    }
-
-    override func task(_ task: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
-        bytesReceived += data.count
-        switch phase {
-        case .storing:
-            transaction.didReceiveBody(data)
-            // Without storing, the body has no receiver, and it may have no end.
-            if !transaction.isStoring { task.cancel() }
-        case .dropping, .again:
-            if bytesReceived > UnwantedBody.limit { task.cancel() }
-        case .asking: break
-        }
-        return .proceed
-    }
-
-    override func taskDidComplete(_ task: LoopTask, error: SessionError?) {
-        self.error = error
-        if sendsAgain(error) {
-            request.isRepetition = task.wasRepeated
-            if let endpoint = endpoint() {
-                // A task that a retired session gives back has sent nothing.
-                if error == nil { worker.log(self, task) }
-                return send(to: endpoint)
-            }
-            // The log line of the last request holds the reason.
-            self.error = SessionError(
-                .cancelled,
-                "The refresh was given up: a reload has changed the policy for the stored response."
-            )
-        }
+    func stage(_ stage: CacheStage, wasHandedBack task: LoopTask) {
+        restarts += 1
+        isRepetition = task.wasRepeated
+        // It has sent nothing: the next request has the line.
+        if restarts <= Self.restartLimit, endpoint() != nil { return stage.askAgain() }
+        error = endpoint() == nil ? Self.givenUp : task.error
         worker.log(self, task)
-        switch phase {
-        case .asking:
-            // A refresh that was given up shows nothing about the server.
-            if let error = self.error, error.code != .cancelled, error.code != .sessionInvalidated {
-                transaction.originDidFail(error.originFailure) { _ in }
-            }
-            transaction.cancel()
-        case .storing: transaction.didEnd(isWhole: error == nil)
-        case .again, .dropping: transaction.cancel()
-        }
+        stage.leave()
     }
 
-    /// Whether another request follows the one that is over.
-    private func sendsAgain(_ error: SessionError?) -> Bool {
-        switch phase {
-        case .asking:
-            guard error?.code == .sessionInvalidated else { return false }
-            restarts += 1
-            return restarts <= Self.restartLimit
-        case .again(let fields):
-            guard error == nil else { return false }
-            request.fields = fields
-            return true
-        case .storing, .dropping: return false
-        }
+    func stage(
+        _ stage: CacheStage,
+        didComplete task: LoopTask,
+        _ error: SessionError?,
+        asksAgain: Bool
+    ) {
+        status = stage.originStatus
+        bytesReceived = stage.originBytes
+        self.error = error
+        isRepetition = task.wasRepeated
+        if asksAgain, endpoint() == nil { self.error = Self.givenUp }
+        worker.log(self, task)
     }
+
+    private static let givenUp = SessionError(
+        .cancelled,
+        "The refresh was given up: a reload has changed the policy for the stored response."
+    )
 }
 
 extension Route {

@@ -26,7 +26,8 @@ extension ResponseCache {
         }
         return ResponseCache(
             CacheStore(memory: MemoryStore(capacity: settings.memory), disk: disk, options),
-            patience: .milliseconds(settings.patience.count)
+            patience: .milliseconds(settings.patience.count),
+            completesBelow: settings.completeBelow
         )
     }
 }

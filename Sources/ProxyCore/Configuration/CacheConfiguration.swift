@@ -9,6 +9,8 @@ package struct CacheConfiguration: Hashable, Sendable {
     package var memory = 64 << 20
     /// How long a request waits for the response to an identical one.
     package var patience = Milliseconds(5000)
+    /// A response of which at most so many bytes are missing is received to its end when its client has gone.
+    package var completeBelow = 1 << 20
     /// nil: nothing stays after a restart.
     package var disk: DiskCacheConfiguration?
 

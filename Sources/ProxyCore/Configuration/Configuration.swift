@@ -92,7 +92,17 @@ package struct LogConfiguration: Hashable, Sendable {
         }
     }
 
+    /// How lines are written.
+    package enum Format: String, CaseIterable, Sendable {
+        /// One JSON object a line.
+        case json
+        /// Columns for people.
+        case text
+    }
+
     package var tasks = Destination.stdout
+    /// Nil: text on a terminal, JSON elsewhere.
+    package var format: Format?
     package var level = Level.info
     /// Query parameters whose values are masked in the log.
     package var redact: [String] = []

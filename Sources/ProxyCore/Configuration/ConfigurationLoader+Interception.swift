@@ -53,8 +53,9 @@ extension ConfigurationLoader {
     }
 
     private static func load(_ files: ConfigurationReader.InterceptionFiles) -> LocalAuthority? {
-        let certificate = files.certificate.fileContents()
-        let key = files.key.fileContents()
+        let remedy = "make the local CA, certificate and key: pinproxy ca init --config FILE"
+        let certificate = files.certificate.fileContents(remedyIfMissing: remedy)
+        let key = files.key.fileContents(remedyIfMissing: remedy)
         guard let certificate, let key else { return nil }
         if let path = files.key.string(), FileContents.isReadableByEveryone(files.key.reader.resolve(path: path)) {
             files.key.report("every user of this machine can read the local CA's key", remedy: "chmod 600 \(path)")

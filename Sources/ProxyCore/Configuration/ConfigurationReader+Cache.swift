@@ -11,6 +11,7 @@ extension ConfigurationReader {
         if let isShared = object.bool("shared") { cache.isShared = isShared }
         if let bytes = object["memory"]?.size(in: (1 << 20)...(1 << 40)) { cache.memory = bytes }
         if let patience = object["patience"]?.duration() { cache.patience = patience }
+        if let bytes = object["completeBelow"]?.size(in: (1 << 10)...(1 << 40)) { cache.completeBelow = bytes }
         if let object = object.object("disk") { cache.disk = readDisk(object) }
         object.finish()
         configuration.cache = cache

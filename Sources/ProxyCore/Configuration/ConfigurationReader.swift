@@ -125,6 +125,7 @@ struct ConfigurationReader {
             default: if let path = element.path() { configuration.log.tasks = .file(path: path) }
             }
         }
+        configuration.log.format = object["format"]?.choice(LogConfiguration.Format.self)
         if let level = object["level"]?.choice(LogConfiguration.Level.self) { configuration.log.level = level }
         if let elements = object.elements("redact") {
             configuration.log.redact = elements.compactMap { element in

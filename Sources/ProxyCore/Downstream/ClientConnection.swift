@@ -7,11 +7,10 @@ import IOCore
 /// The next request is read only after the response to the current one has been written, so pipelined requests wait in
 /// the kernel's buffer. An idle connection holds no buffers.
 final class ClientConnection: ExchangeStream {
-    private let clientTransport: ClientTransport
     /// Bytes that were read beyond the current request.
     private var input = ByteBuffer()
     private var exchange: Exchange?
-    private var timer: LoopTimer!
+    private let timer = LoopTimer()
 
     private var phase = Phase.head
     /// `feed` is on the stack and continues with the next request by itself.
@@ -46,19 +45,16 @@ final class ClientConnection: ExchangeStream {
     /// A client that transfers less than this in `timeouts.body` is disconnected.
     private static let leastProgress = 1 << 10
 
-    init(_ transport: ClientTransport) {
-        clientTransport = transport
+    override init(_ transport: ClientTransport) {
         mayBeHTTP2 = transport.listener.configuration.http2 && transport.intercepted == nil
-        super.init(worker: transport.worker, listener: transport.listener)
-        timer = LoopTimer { [unowned self] in timeIsUp() }
+        super.init(transport)
+        timer.whenDue { [unowned self] in timeIsUp() }
     }
 
     /// Waits for the first request.
     func open() {
         worker.loop.arm(timer, after: worker.generation.headTime)
     }
-
-    override var transport: ClientTransport { clientTransport }
 
     // MARK: Input
 
@@ -77,7 +73,6 @@ final class ClientConnection: ExchangeStream {
     /// Reads while there is input and the connection can use it.
     func pump() {
         if phase == .head, !isFeeding, !input.isEmpty { feedWaitingInput() }
-        let transport = clientTransport
         while transport.isReadable, wantsInput, input.isEmpty {
             worker.scratch.removeAll()
             switch transport.read(into: &worker.scratch) {
@@ -136,8 +131,8 @@ final class ClientConnection: ExchangeStream {
         case .isPreface:
             phase = .closed
             worker.loop.remove(timer)
-            let next = HTTP2Connection(clientTransport)
-            clientTransport.handOver(to: .http2(next))
+            let next = HTTP2Connection(transport)
+            transport.handOver(to: .http2(next))
             next.open(held.span)
         }
     }
@@ -168,7 +163,8 @@ final class ClientConnection: ExchangeStream {
         case .failed(let fault):
             worker.loop.disarm(timer)
             phase = .exchange
-            current.refuse(Problem(fault), keepAlive: false)
+            let isTLS = fault == .methodInvalid && bytes.count > 1 && bytes[0] == 0x16 && bytes[1] == 0x03
+            current.refuse(isTLS ? .unexpectedTLS : Problem(fault), keepAlive: false)
         }
         return consumed
     }
@@ -214,7 +210,7 @@ final class ClientConnection: ExchangeStream {
     private func checkBodyPace() {
         guard let exchange, !exchange.body.isComplete, !exchange.clientResponse.hasBegun else { return }
         let isWaitedFor =
-            exchange.wantsBody && !exchange.holdsClientBack && !clientTransport.isReadable && input.isEmpty
+            exchange.wantsBody && !exchange.holdsClientBack && !transport.isReadable && input.isEmpty
         if isWaitedFor, exchange.bytesFromClient - bodyMark < Self.leastProgress {
             exchange.bodyIsTooSlow(worker.generation.bodyTime)
         } else {
@@ -229,11 +225,11 @@ final class ClientConnection: ExchangeStream {
 
     override func write(_ bytes: borrowing Span<UInt8>) {
         guard phase == .exchange else { return }
-        if clientTransport.isWriteBlocked {
+        if transport.isWriteBlocked {
             output.append(bytes)
             return
         }
-        switch clientTransport.write(from: &output, followedBy: bytes) {
+        switch transport.write(from: &output, followedBy: bytes) {
         case .bytes, .end:
             if !output.isEmpty { flush() }
         case .wouldBlock: break
@@ -241,13 +237,13 @@ final class ClientConnection: ExchangeStream {
         }
     }
 
-    override func flushLater() { clientTransport.flushLater() }
+    override func flushLater() { transport.flushLater() }
 
     /// Writes the waiting output; notifies the exchange when there is room again.
     func flush() {
-        guard phase != .closed, !clientTransport.isWriteBlocked else { return }
+        guard phase != .closed, !transport.isWriteBlocked else { return }
         while !output.isEmpty {
-            switch clientTransport.write(from: &output) {
+            switch transport.write(from: &output) {
             case .bytes(let count):
                 // A client that reads slowly is not idle, unless it reads hardly anything.
                 flushedSinceMark += count
@@ -274,8 +270,8 @@ final class ClientConnection: ExchangeStream {
     private func hasRoomAgain() {
         if let exchange {
             exchange.outputHasRoom()
-        } else if phase == .head, !isFeeding, !input.isEmpty || clientTransport.isReadable {
-            worker.pumpLater(clientTransport)
+        } else if phase == .head, !isFeeding, !input.isEmpty || transport.isReadable {
+            worker.pumpLater(transport)
         }
     }
 
@@ -283,7 +279,7 @@ final class ClientConnection: ExchangeStream {
 
     override func finished(_ finished: Exchange, persists: Bool, isWhole: Bool) {
         guard phase != .closed else { return }
-        if !isWhole, finished.clientResponse.endsWithConnection { clientTransport.resetOnClose() }
+        if !isWhole, finished.clientResponse.endsWithConnection { transport.resetOnClose() }
         exchange = nil
         worker.returnExchange(finished)
         if !isWhole {
@@ -312,7 +308,7 @@ final class ClientConnection: ExchangeStream {
     private func resumeReading() {
         feedWaitingInput()
         // Unread input is read in a later turn, so that other connections are served in between.
-        if clientTransport.isReadable, wantsInput { worker.pumpLater(clientTransport) }
+        if transport.isReadable, wantsInput { worker.pumpLater(transport) }
     }
 
     private func feedWaitingInput() {
@@ -329,18 +325,18 @@ final class ClientConnection: ExchangeStream {
             swap(&waiting, &input)
             feed(waiting.bytes)
         }
-        if clientTransport.isReadable, wantsInput { worker.pumpLater(clientTransport) }
+        if transport.isReadable, wantsInput { worker.pumpLater(transport) }
     }
 
     /// Closes the sending side, and gives the client a little time to read the response.
     private func startLingering() {
-        clientTransport.shutdownWrite()
+        transport.shutdownWrite()
         worker.loop.arm(timer, after: Self.lingerTime)
-        clientTransport.isReadable = true
-        if !isFeeding { worker.pumpLater(clientTransport) }
+        transport.isReadable = true
+        if !isFeeding { worker.pumpLater(transport) }
     }
 
-    override var hasMoreInput: Bool { bytesBehindHead > 0 || !input.isEmpty || clientTransport.isReadable }
+    override var hasMoreInput: Bool { bytesBehindHead > 0 || !input.isEmpty || transport.isReadable }
 
     override var canHandOver: Bool { true }
 
@@ -349,8 +345,8 @@ final class ClientConnection: ExchangeStream {
         worker.loop.remove(timer)
         exchange = nil
         relay.adopt(input: &input, output: &output)
-        clientTransport.handOver(to: .relay(relay))
-        worker.pumpLater(clientTransport)
+        transport.handOver(to: .relay(relay))
+        worker.pumpLater(transport)
     }
 
     /// Closes at once, and cancels the current request.
@@ -358,7 +354,7 @@ final class ClientConnection: ExchangeStream {
         guard phase != .closed else { return }
         phase = .closed
         // After a clean end the client would take the bytes it has for the whole response.
-        if !output.isEmpty || exchange?.clientResponse.endsWithConnection == true { clientTransport.resetOnClose() }
+        if !output.isEmpty || exchange?.clientResponse.endsWithConnection == true { transport.resetOnClose() }
         worker.loop.remove(timer)
         if let exchange {
             self.exchange = nil
@@ -367,7 +363,7 @@ final class ClientConnection: ExchangeStream {
         }
         output.release()
         input.release()
-        clientTransport.close()
+        transport.close()
     }
 
     /// The response to the next request will be the last one. A client without a request gets a little time, because
@@ -380,12 +376,12 @@ final class ClientConnection: ExchangeStream {
 
     /// Closes the connection if no request is being served and no input is waiting.
     private func closeIfIdle() {
-        clientTransport.isReadable = true
+        transport.isReadable = true
         pump()
         guard phase == .head else { return }
         if let exchange, exchange.isInsideHead {
             if !timer.isArmed { worker.loop.arm(timer, after: worker.generation.headTime) }
-        } else if worker.isDraining, !output.isEmpty || clientTransport.isWriteBlocked {
+        } else if worker.isDraining, !output.isEmpty || transport.isWriteBlocked {
             // A slow client still reads its last response.
             input.release()
             phase = .lingering

@@ -53,9 +53,7 @@ struct ClientResponse {
         if ResponseRewriter.isNeeded(for: response.fields, context) {
             writeFields(of: response, through: ResponseRewriter(context), to: &output)
         } else {
-            for index in 0..<response.fields.count where Self.isForwarded(index, of: response) {
-                response.fields.serializeField(at: index, into: &output)
-            }
+            response.fields.serializeEndToEnd(response.connection, omitting: Self.omitted(of: response), into: &output)
         }
         ViaField.write(of: response, pseudonym: context.worker.pseudonym, to: &output)
         if !response.fields.contains(.date) {
@@ -96,9 +94,13 @@ struct ClientResponse {
         output.append("\r\n")
     }
 
+    /// RFC 9110, section 8.6: a 204 has no Content-Length; a client might wait for that many bytes.
+    private static func omitted(of response: borrowing ResponseHead) -> FieldName? {
+        response.status == 204 ? .contentLength : nil
+    }
+
     private static func isForwarded(_ index: Int, of response: borrowing ResponseHead) -> Bool {
-        // RFC 9110, section 8.6: a 204 has no Content-Length; a client might wait for that many bytes.
-        if response.status == 204, response.fields.id(at: index) == .contentLength { return false }
+        if response.fields.id(at: index) == omitted(of: response) { return false }
         return !response.fields.isHopByHop(at: index, response.connection)
     }
 
@@ -254,6 +256,7 @@ struct ClientResponse {
             problem,
             to: &output,
             isHead: head.method == .head,
+            isPage: problem.code != .requestInvalid && ErrorPage.isWanted(by: head.fields),
             keepAlive: keepAlive,
             cacheStatus: cacheStatus,
             date: date.span

@@ -7,6 +7,7 @@ import ServerTrust
 enum ErrorResponse {
     /// - Parameters:
     ///   - isHead: the response to HEAD has the same fields and no body.
+    ///   - isPage: whether the client is a browser that shows a page instead.
     ///   - keepAlive: whether the connection stays open.
     ///   - cacheStatus: the result of the cache; nil when nothing is cached.
     ///   - writeFields: writes further fields of the head.
@@ -14,17 +15,20 @@ enum ErrorResponse {
         _ problem: Problem,
         to output: inout ByteBuffer,
         isHead: Bool = false,
+        isPage: Bool = false,
         keepAlive: Bool,
         cacheStatus: CacheStatus? = nil,
         date: borrowing Span<UInt8>,
         writeFields: (inout ByteBuffer) -> Void = { _ in }
     ) {
         var body = ByteBuffer()
-        writeDocument(problem, to: &body)
-        output.appendStatusLine(problem.status)
+        if isPage { ErrorPage.write(problem, to: &body) } else { writeDocument(problem, to: &body) }
+        writeStatusLine(problem, to: &output)
         output.append("Date: ")
         output.append(date)
-        output.append("\r\nContent-Type: application/problem+json\r\nContent-Length: ")
+        output.append("\r\nContent-Type: ")
+        output.append(isPage ? ErrorPage.contentType : "application/problem+json")
+        output.append("\r\nContent-Length: ")
         output.append(decimal: body.count)
         output.append("\r\nCache-Control: no-store\r\nProxy-Status: pinproxy; error=")
         output.append(problem.code.proxyStatusError)
@@ -47,6 +51,19 @@ enum ErrorResponse {
         if problem.challenges.contains(.bearer) { output.append("Proxy-Authenticate: Bearer realm=\"pinproxy\"\r\n") }
         output.append(keepAlive ? "\r\n" : "Connection: close\r\n\r\n")
         if !isHead { output.append(body.bytes) }
+    }
+
+    /// The reason phrase names the cause: after a refused CONNECT programs show nothing else.
+    private static func writeStatusLine(_ problem: Problem, to output: inout ByteBuffer) {
+        output.append("HTTP/1.1 ")
+        output.append(decimal: problem.status)
+        output.append(" ")
+        output.append(ReasonPhrase.text(of: problem.status))
+        output.append(" (")
+        output.append(text: problem.code.rawValue)
+        output.append(": ")
+        output.append(problem.code.title)
+        output.append(")\r\n")
     }
 
     private static func writeDocument(_ problem: Problem, to body: inout ByteBuffer) {

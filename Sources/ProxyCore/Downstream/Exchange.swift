@@ -7,7 +7,7 @@ import SessionCore
 /// One request of a client and its response; the delegate of the task that sends the request to the origin.
 ///
 /// An exchange is reused for later requests to save memory; it keeps nothing else from one request to the next.
-final class Exchange: LoopTaskDelegate {
+final class Exchange: LoopTaskDelegate, CacheStageDelegate {
     private var parser: RequestParser
     private(set) var head = RequestHead()
     private(set) var body = RequestBody()
@@ -41,7 +41,7 @@ final class Exchange: LoopTaskDelegate {
     /// State of the host's hooks for this request; nil for most hosts.
     private(set) var hooks: ExchangeHooks?
     /// State of the cache for this request; nil when nothing is cached.
-    private(set) var cache: ExchangeCache?
+    private(set) var cache: CacheStage?
     /// The origin is paused because the client reads too slowly.
     private var isHeldBack = false
     /// The client's `Expect: 100-continue`.
@@ -147,7 +147,7 @@ final class Exchange: LoopTaskDelegate {
         number &+= 1
         restarts += 1
         if let unsent { recoverUnsentBody(unsent) }
-        cache?.end()
+        cache?.leave()
         cache = nil
         relay = nil
         if hooks?.isFollowing != true {
@@ -322,15 +322,21 @@ final class Exchange: LoopTaskDelegate {
         }
         guard let responses = worker.cache, let route, let terms = route.cache,
             let digest = terms.digest(at: startedWall / 1_000_000)
-        else { return dispatch(request) }
-        lookUpInCache(responses, terms, digest, request, givesCredentials: route.hooks?.givesCredentials ?? false)
+        else { return dispatch(consume request, delegate: self) }
+        lookUpInCache(
+            responses,
+            terms,
+            digest,
+            consume request,
+            givesCredentials: route.hooks?.givesCredentials ?? false
+        )
     }
 
     /// Sends a request to its origin.
-    private func dispatch(_ request: consuming SessionRequest) {
+    private func dispatch(_ request: consuming SessionRequest, delegate: LoopTaskDelegate) {
         guard let generation else { return }
         request.isRepetition = isRepetition
-        let task = generation.manager.dataTask(with: request, delegate: self)
+        let task = generation.manager.dataTask(with: request, delegate: delegate)
         self.task = task
         unsent = nil
         if let hooks, hooks.isFollowing, hooks.replayBuffer?.isLost == false {
@@ -492,9 +498,9 @@ final class Exchange: LoopTaskDelegate {
         isOver = true
         self.problem = problem
         hooks?.end()
-        cache?.end()
         let ended = task ?? relay?.task ?? unsent
-        ended?.cancel()
+        // The response may go on to the cache, and to others that read it along.
+        if cache?.leave() == true { ended?.noteMetrics() } else { ended?.cancel() }
         worker.log(self, ended, client: stream.transport.addressText)
         task = nil
         unsent = nil
@@ -540,7 +546,6 @@ final class Exchange: LoopTaskDelegate {
         didReceive response: borrowing ResponseHead
     ) -> ResponseDisposition {
         guard !isOver else { return .cancel }
-        if let cache, let disposition = cacheDidReceiveHead(response, task, cache) { return disposition }
         return didReceiveResponseHead(response)
     }
 
@@ -588,7 +593,6 @@ final class Exchange: LoopTaskDelegate {
 
     override func task(_ task: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
         guard !isOver else { return .pause }
-        if let cache, let flow = cacheDidReceiveBody(data, cache) { return flow }
         return didReceiveResponseBody(data)
     }
 
@@ -614,14 +618,12 @@ final class Exchange: LoopTaskDelegate {
 
     override func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {
         guard !isOver else { return }
-        if let cache, cache.didReceiveTrailers(trailers) { return }
         if clientResponse.hasBegun { clientResponse.addTrailers(trailers) }
     }
 
     override func taskDidComplete(_ task: LoopTask, error: SessionError?) {
         guard !isOver else { return }
         if let error, error.code == .sessionInvalidated { return restart(after: task) }
-        if let cache, cacheDidEnd(cache, error: error) { return }
         responseDidEnd(task, error)
     }
 
@@ -720,7 +722,7 @@ final class Exchange: LoopTaskDelegate {
         _ responses: ResponseCache,
         _ terms: CacheTerms,
         _ digest: PolicyDigest,
-        _ request: SessionRequest,
+        _ request: consuming SessionRequest,
         givesCredentials: Bool
     ) {
         let cacheRequest = CacheRequest(
@@ -739,24 +741,23 @@ final class Exchange: LoopTaskDelegate {
             digest: digest,
             loop: worker.loop
         )
-        let cache = self.cache ?? ExchangeCache(transaction, request)
-        if self.cache == nil { self.cache = cache } else { cache.prepare(for: transaction, request) }
-        transaction.begin { [unowned self, unowned cache] step in
-            guard canContinue() else { return }
-            switch step {
-            case .forward(let fields): sendToOrigin(fields, cache)
-            case .respond(let stored): serve(stored, cache)
-            case .gatewayTimeout(let status): refuseNotStored(status, cache)
-            }
-        }
+        let cache = CacheStage(transaction, request, delegate: self, loop: worker.loop)
+        self.cache = cache
+        cache.begin()
     }
 
-    private func sendToOrigin(_ fields: HTTPFields, _ cache: ExchangeCache) {
-        dispatch(cache.ask(with: fields))
+    func stageMayContinue(_ stage: CacheStage) -> Bool { canContinue() }
+
+    func stage(_ stage: CacheStage, ask request: SessionRequest, delegate: LoopTaskDelegate) -> LoopTask? {
+        dispatch(request, delegate: delegate)
+        return task
     }
 
-    private func refuseNotStored(_ status: CacheStatus, _ cache: ExchangeCache) {
-        cache.refuse(status)
+    func stage(_ stage: CacheStage, wasHandedBack task: LoopTask) {
+        if !isOver { restart(after: task) }
+    }
+
+    func stageMustNotAsk(_ stage: CacheStage) {
         refuseUnsent(
             Problem(
                 .notStored,
@@ -765,147 +766,15 @@ final class Exchange: LoopTaskDelegate {
         )
     }
 
-    // MARK: The origin's response
-
-    /// The final head of the origin's response has arrived.
-    ///
-    /// - Returns: the response's disposition; nil when the response goes to the client.
-    private func cacheDidReceiveHead(_ response: borrowing ResponseHead, _ task: LoopTask, _ cache: ExchangeCache)
-        -> ResponseDisposition?
-    {
-        var decided: CacheTransaction.HeadStep?
-        var isLate = false
-        let length: Int? =
-            switch response.framing {
-            case .none: cache.request.method == .head ? nil : 0
-            case .length(let count): count
-            case .chunked, .untilClose: nil
-            }
-        cache.transaction.didReceiveHead(
-            status: response.status,
-            response.fields,
-            length: length,
-            mayStore: task.mayStoreResponse,
-            endIsSure: cache.request.endIsSure(response)
-        ) { [unowned self] step in
-            if isLate { self.cacheDidDecide(step, cache) } else { decided = step }
-        }
-        isLate = true
-        switch decided {
-        case nil:
-            cache.hold(response)
-            return .allow
-        case .relay(let status)?:
-            cache.relay(status)
-            return nil
-        case let step?:
-            cache.replace(by: step)
-            guard cache.drops(response) else { return .cancel }
-            if case .none = response.framing { return .allow }
-            waitForEnd(cache)
-            return .allow
-        }
-    }
-
-    /// Limits the time for reading the rest of a dropped response.
-    private func waitForEnd(_ cache: ExchangeCache) {
-        cache.wait(for: Self.dropTime, on: worker.loop) { [unowned self] in task?.cancel() }
-    }
-
-    /// The cache has decided after the head arrived.
-    private func cacheDidDecide(_ step: CacheTransaction.HeadStep, _ cache: ExchangeCache) {
-        let held = cache.removeHeld()
-        guard case .relay(let status) = step else {
-            cache.replace(by: step)
-            if held.end != nil { return deliverReplacement(step, cache) }
-            waitForEnd(cache)
-            task?.resumeReceiving()
-            return
-        }
-        cache.relay(status)
-        let isDelivered = didReceiveResponseHead(held.head) == .allow
-        guard !isOver else { return }
-        if !isDelivered, held.end == nil {
-            task?.cancel()
-            return
-        }
-        if isDelivered, held.body.count > 0 {
-            cache.transaction.didReceiveBody(held.body.bytes)
-            _ = didReceiveResponseBody(held.body.bytes)
-        }
-        guard !isOver else { return }
-        if let trailers = held.trailers, clientResponse.hasBegun { clientResponse.addTrailers(trailers) }
-        if let error = held.end { endRelaying(error, cache) } else { task?.resumeReceiving() }
-    }
-
-    /// Processes a piece of the origin's body.
-    ///
-    /// - Returns: nil when the piece goes to the client.
-    private func cacheDidReceiveBody(_ data: borrowing Span<UInt8>, _ cache: ExchangeCache) -> BodyFlow? {
-        switch cache.didReceiveBody(data) {
-        case .deliver: return nil
-        case .hold: return .pause
-        case .drop: return .proceed
-        case .cut:
-            task?.cancel()
-            return .proceed
-        }
-    }
-
-    /// The origin's response is over, or there was none.
-    ///
-    /// - Returns: false when the exchange ends in the ordinary way.
-    private func cacheDidEnd(_ cache: ExchangeCache, error: SessionError?) -> Bool {
-        switch cache.didEnd(error) {
-        case .end: return false
-        case .hold: break
-        case .replace(let step): deliverReplacement(step, cache)
-        case .fail(let error):
-            cache.transaction.originDidFail(error.originFailure) { [unowned self] step in
-                if let step { deliverReplacement(step, cache) } else { responseDidEnd(task, error) }
-            }
-        }
-        return true
-    }
-
-    private func endRelaying(_ error: SessionError?, _ cache: ExchangeCache) {
-        cache.transaction.didEnd(isWhole: error == nil)
-        responseDidEnd(task, error)
-    }
-
-    /// Replaces the origin's response, or its failure. The origin's response is over; the replacement is a stored
-    /// response under the policy of the request, or another request.
-    private func deliverReplacement(_ step: CacheTransaction.HeadStep, _ cache: ExchangeCache) {
-        guard canContinue() else { return }
-        switch step {
-        case .respond(let stored): serve(stored, cache)
-        case .again(let fields): sendToOrigin(fields, cache)
-        case .gatewayTimeout(let status): refuseNotStored(status, cache)
-        // A relayed response is not replaced.
-        case .relay: fail(Problem(.internal, "The cache relays a response that is over."))
-        }
-    }
-
-    // MARK: A stored response
-
-    /// Sends a stored response. Its head is processed like an origin's.
-    private func serve(_ stored: CacheTransaction.Response, _ cache: ExchangeCache) {
-        if stored.refreshes { refresh(cache) }
-        let head = cache.serve(stored)
-        // A response that is not delivered needs no body: it is a redirect, or refused.
-        if didReceiveResponseHead(head) == .cancel { cache.dropStoredBody() }
-        if !isOver { sendStoredBody(cache) }
-    }
-
     /// Starts the background refresh of a stored response that is being served stale.
-    private func refresh(_ cache: ExchangeCache) {
+    func stageNeedsRefresh(_ stage: CacheStage) {
         guard let route = hooks?.route ?? route, let generation else { return }
         CacheRefresh.start(
-            cache.transaction,
-            like: cache.request,
+            stage.transaction,
+            like: stage.request,
             CacheRefresh.Setting(
                 worker: worker,
-                listener: stream.listener,
+                listener: self.stream.listener,
                 generation: generation,
                 route: route,
                 isHop: hooks?.isFollowing ?? false
@@ -913,64 +782,32 @@ final class Exchange: LoopTaskDelegate {
         )
     }
 
-    /// Sends as much of the stored body as there is room for, and ends the response after the last byte.
-    private func sendStoredBody(_ cache: ExchangeCache) {
-        guard cache.beginSending() else { return }
-        while !isOver, let piece = cache.nextPiece() {
-            switch piece {
-            case .memory(let bytes, let range): deliverStored(bytes.span.extracting(range), cache)
-            case .file(let file, let range): return readStored(file, range, cache)
-            }
-        }
-        if cache.endSending(), !isOver { responseDidEnd(task, nil) }
+    func stage(_ stage: CacheStage, didReceive head: borrowing ResponseHead) -> ResponseDisposition {
+        isOver ? .cancel : didReceiveResponseHead(head)
     }
 
-    private static let dropTime = TimeSpan.seconds(1)
-
-    private func deliverStored(_ bytes: borrowing Span<UInt8>, _ cache: ExchangeCache) {
-        guard case .pause = didReceiveResponseBody(bytes), !isOver else { return }
-        let timeouts = cache.request.timeouts ?? cache.request.endpoint.timeouts
-        var patience = timeouts.stall
-        if let total = timeouts.total {
-            let spent = min(total.nanoseconds, worker.loop.now - startedAt)
-            patience = min(patience, TimeSpan(nanoseconds: total.nanoseconds - spent))
-        }
-        cache.pause(for: patience, on: worker.loop) { [unowned self] in
-            fail(
-                Problem(
-                    .stalled,
-                    "The client has taken nothing of a stored response within timeouts.stall, or not all of it within timeouts.total."
-                )
-            )
-        }
+    func stage(_ stage: CacheStage, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
+        isOver ? .pause : didReceiveResponseBody(data)
     }
 
-    private func readStored(_ file: StoredBody, _ range: Range<Int>, _ cache: ExchangeCache) {
-        guard let disk = cache.transaction.disk else { return fail(Self.lostBody) }
-        let loop = worker.loop
-        let reader = StoredRead(self, number)
-        disk.read(file, at: range.lowerBound, count: range.count, deliver: { loop.submit($0) }) {
-            reader.didReadStored($0)
-        }
+    func stage(_ stage: CacheStage, didReceiveTrailers trailers: borrowing HTTPFields) {
+        if !isOver, clientResponse.hasBegun { clientResponse.addTrailers(trailers) }
     }
 
-    private func didReadStored(_ bytes: [UInt8]?) {
-        guard !isOver, let cache else { return }
-        guard let bytes, !bytes.isEmpty else { return fail(Self.lostBody) }
-        cache.didRead(bytes.count)
-        deliverStored(bytes.span, cache)
-        cache.endSending()
-        sendStoredBody(cache)
+    func stagePatience(_ stage: CacheStage) -> TimeSpan? {
+        let timeouts = stage.request.timeouts ?? stage.request.endpoint.timeouts
+        guard let total = timeouts.total else { return timeouts.stall }
+        let spent = min(total.nanoseconds, worker.loop.now - startedAt)
+        return min(timeouts.stall, TimeSpan(nanoseconds: total.nanoseconds - spent))
     }
 
-    private static var lostBody: Problem {
-        Problem(.fileFailed, "The stored body could not be read from the disk. Ask again: the origin is asked then.")
+    func stageDidComplete(_ stage: CacheStage, error: SessionError?) {
+        if !isOver { responseDidEnd(task, error) }
     }
 
     /// The receiver of the response has room again.
     private func resumeReceiving() {
-        task?.resumeReceiving()
-        if let cache, cache.resume() { sendStoredBody(cache) }
+        if let cache { cache.resumeReceiving() } else { task?.resumeReceiving() }
     }
 
     // MARK: - Hooks of the host
@@ -1178,10 +1015,10 @@ final class Exchange: LoopTaskDelegate {
                 let digest = terms.digest(at: worker.loop.wallClock / 1_000_000, with: plan.changes)
             else {
                 cache = nil
-                return dispatch(request)
+                return dispatch(consume request, delegate: self)
             }
             let givesCredentials = route.hooks?.givesCredentials == true || plan.changes?.givesCredentials == true
-            lookUpInCache(responses, terms, digest, request, givesCredentials: givesCredentials)
+            lookUpInCache(responses, terms, digest, consume request, givesCredentials: givesCredentials)
         }
     }
 
@@ -1351,25 +1188,5 @@ final class Exchange: LoopTaskDelegate {
         guard !isOver else { return }
         finish(problem)
         worker.returnExchange(self)
-    }
-}
-
-extension Exchange {
-    /// A read of a stored body for an exchange, which may serve another request by the time the read completes.
-    ///
-    /// `@unchecked Sendable`: made and called on the loop of the exchange's worker; the store's thread only passes it
-    /// back.
-    private final class StoredRead: @unchecked Sendable {
-        private let exchange: Exchange
-        private let number: UInt64
-
-        init(_ exchange: Exchange, _ number: UInt64) {
-            self.exchange = exchange
-            self.number = number
-        }
-
-        func didReadStored(_ bytes: [UInt8]?) {
-            if exchange.number == number { exchange.didReadStored(bytes) }
-        }
     }
 }

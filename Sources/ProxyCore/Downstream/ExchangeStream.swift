@@ -5,16 +5,16 @@ import IOCore
 class ExchangeStream {
     final let worker: Worker
     final let listener: WorkerListener
+    /// The transport of the client's connection.
+    final let transport: ClientTransport
     /// Output that `Exchange` appends to and the subclass writes.
     final var output = ByteBuffer()
 
-    init(worker: Worker, listener: WorkerListener) {
-        self.worker = worker
-        self.listener = listener
+    init(_ transport: ClientTransport) {
+        self.transport = transport
+        worker = transport.worker
+        listener = transport.listener
     }
-
-    /// The transport of the client's connection.
-    var transport: ClientTransport { preconditionFailure("a subclass overrides this") }
 
     /// Whether there is room for more output; false when the origin should be paused.
     var hasRoom: Bool { preconditionFailure("a subclass overrides this") }

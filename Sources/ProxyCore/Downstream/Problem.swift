@@ -113,6 +113,15 @@ package struct Problem: Error, Sendable {
         )
     }
 
+    /// Refuses a TLS hello on a listener without TLS: `https://` as the scheme of the proxy, not of the URL.
+    static var unexpectedTLS: Problem {
+        Problem(
+            .requestInvalid,
+            "The client speaks TLS to this listener, which has none. Give the client the proxy as http://ADDRESS:PORT, also for "
+                + "https:// URLs; or let the listener have \"tls\"."
+        )
+    }
+
     /// The known methods that are forwarded to origins.
     static let forwardedMethods: StaticString = "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH"
 

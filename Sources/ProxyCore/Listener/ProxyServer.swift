@@ -59,7 +59,7 @@ package final class ProxyServer {
         self.adminSocket = adminSocket
         isLogGiven = log != nil
         logLosses = log?.losses ?? LogLosses()
-        if let log { self.log = log } else { self.log = try Self.openLog(configuration.log.tasks, logLosses) }
+        if let log { self.log = log } else { self.log = try Self.openLog(configuration.log, logLosses) }
         self.snapshot = Self.placed(snapshot, at: sockets + [adminSocket].compactMap { $0 })
         let shares = Self.shareDescriptors(workers: Self.workerCount(configuration, clock))
         state = ServerState(descriptors: shares)
@@ -129,18 +129,24 @@ package final class ProxyServer {
     }
 
     private static func openLog(
-        _ destination: LogConfiguration.Destination,
+        _ settings: LogConfiguration,
         _ losses: LogLosses
     ) throws(StartFailure) -> LogWriter? {
+        func writer(_ descriptor: Int32) throws(IOFailure) -> LogWriter {
+            let text = LogText(settings.format, descriptor: descriptor)
+            return try LogWriter(descriptor: descriptor, closing: false, losses: losses, text: text)
+        }
         do throws(IOFailure) {
-            switch destination {
+            switch settings.tasks {
             case .off: return nil
-            case .stdout: return try LogWriter(descriptor: 1, closing: false, losses: losses)
-            case .stderr: return try LogWriter(descriptor: 2, closing: false, losses: losses)
-            case .file(let path): return try LogWriter(path: path, losses: losses)
+            case .stdout: return try writer(1)
+            case .stderr: return try writer(2)
+            case .file(let path):
+                let text = settings.format == .text ? LogText(hasColours: false) : nil
+                return try LogWriter(path: path, losses: losses, text: text)
             }
         } catch {
-            if case .file(let path) = destination { throw .log(path: path, error) }
+            if case .file(let path) = settings.tasks { throw .log(path: path, error) }
             throw .system(error.description)
         }
     }
@@ -182,7 +188,10 @@ package final class ProxyServer {
             status: status,
             monitor: monitor,
             cache: cache,
-            logLosses: logLosses
+            logLosses: logLosses,
+            didPurge: { [workers] in
+                for worker in workers { worker.loop.submit { worker.restSoon() } }
+            }
         )
         self.admin = try AdminServer(admin, socket: adminSocket, source: source)
     }
@@ -243,9 +252,10 @@ package final class ProxyServer {
             next.changed { RestartNeed.keep(snapshot.parts, in: &$0) },
             at: sockets + [adminSocket].compactMap { $0 }
         )
-        let destination = placed.configuration.log.tasks
-        let opensLog = !isLogGiven && (destination != current.log.tasks || (reopensLog && destination.isFile))
-        let log = opensLog ? try Self.openLog(destination, logLosses) : self.log
+        let settings = placed.configuration.log
+        let isOther = settings.tasks != current.log.tasks || settings.format != current.log.format
+        let opensLog = !isLogGiven && (isOther || (reopensLog && settings.tasks.isFile))
+        let log = opensLog ? try Self.openLog(settings, logLosses) : self.log
         let generations: [Generation]
         do throws(StartFailure) {
             generations = try makeGenerations(placed)
@@ -304,7 +314,7 @@ package final class ProxyServer {
     package func reopenLogs() throws(StartFailure) {
         monitor.reopenReportFile()
         guard !isLogGiven, snapshot.configuration.log.tasks.isFile else { return }
-        let log = try Self.openLog(snapshot.configuration.log.tasks, logLosses)
+        let log = try Self.openLog(snapshot.configuration.log, logLosses)
         onWorkers { _, worker in worker.logTo(log) }
         changeLog(log)
     }

@@ -47,7 +47,7 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
     private var listeners: [WorkerListener] = []
     private var connections: [ClientTransport] = []
     private var idleExchanges: [Exchange] = []
-    private var restTimer: LoopTimer!
+    private let restTimer = LoopTimer()
     private var toFlush = TurnQueue<ClientTransport>()
     private var toPump = TurnQueue<ClientTransport>()
     private var isWorkPlanned = false
@@ -79,7 +79,7 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
         logBuffer = log.map { LogBuffer(writer: $0, loop: loop) }
         logLine = TaskLogLine(redacting: generation.snapshot.configuration.log.redact)
         super.init()
-        restTimer = LoopTimer { [unowned self] in rest() }
+        restTimer.whenDue { [unowned self] in rest() }
     }
 
     /// Starts to accept connections of a listener.
@@ -190,6 +190,9 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
         loop.arm(restTimer, after: Self.restTime)
     }
 
+    /// Gives unused memory back soon: much was freed without a request.
+    func restSoon() { loop.arm(restTimer, after: Self.restTime) }
+
     /// Gives unused memory back to the system when no request has ended for a while.
     private func rest() {
         idleExchanges = []
@@ -216,12 +219,18 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
 
     override func turnEnds() {
         isWorkPlanned = false
-        let flushed = toFlush.take()
-        for connection in flushed { connection.flushPlanned() }
-        toFlush.giveBack(flushed)
-        let pumped = toPump.take()
-        for connection in pumped { connection.pump() }
-        toPump.giveBack(pumped)
+        if let connection = toFlush.takeOnly() {
+            connection.flushPlanned()
+        } else if !toFlush.isEmpty {
+            let flushed = toFlush.take()
+            for connection in flushed { connection.flushPlanned() }
+            toFlush.giveBack(flushed)
+        }
+        if !toPump.isEmpty {
+            let pumped = toPump.take()
+            for connection in pumped { connection.pump() }
+            toPump.giveBack(pumped)
+        }
     }
 
     func borrowScratch() -> ByteBuffer {

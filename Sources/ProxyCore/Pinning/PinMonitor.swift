@@ -148,7 +148,7 @@ package final class PinMonitor: @unchecked Sendable {
             logUsage()
             self.snapshot = snapshot
             usage.setPins(of: snapshot.pinnedDomains)
-            show()
+            showAll()
             notices.keepOnly(snapshot.pinnedDomains)
             if let failure = sender.replace(snapshot) { logFileFailure(failure) }
             logPinSets()
@@ -218,9 +218,15 @@ package final class PinMonitor: @unchecked Sendable {
         sender.close { [loop] in loop.stop() }
     }
 
-    private func show() {
+    private func showAll() {
         let verdicts = usage.verdicts
         shownLock.withLock { shown = verdicts }
+    }
+
+    /// The domains with new counts alone: there may be ten thousand others.
+    private func show() {
+        let changes = usage.takeChanges()
+        shownLock.withLock { for (place, verdicts) in changes { shown[place] = verdicts } }
     }
 
     private func count(_ entry: HandshakeTally.Entry) {

@@ -34,6 +34,11 @@ package struct PinUsage: Sendable {
 
     private var records: [Host: Record] = [:]
     private var pins: [Host: [PublicKeyPin]] = [:]
+    /// The pinned domains, sorted by name, and the place of each among them.
+    private var order: [Host] = []
+    private var places: [Host: Int] = [:]
+    /// The places of the domains that have been counted since the last `takeChanges`.
+    private var changed: Set<Int> = []
 
     package init() {}
 
@@ -45,6 +50,10 @@ package struct PinUsage: Sendable {
             pins[domain.host] = policy.distinctPins
         }
         for domain in records.keys where pins[domain] == nil { records[domain] = nil }
+        // Each name is made once, not in each comparison.
+        order = pins.keys.map { (name: $0.description, domain: $0) }.sorted { $0.name < $1.name }.map(\.domain)
+        places = Dictionary(uniqueKeysWithValues: order.enumerated().map { ($1, $0) })
+        changed = []
     }
 
     /// Counts handshakes of a domain, unless it is no longer pinned.
@@ -56,7 +65,8 @@ package struct PinUsage: Sendable {
         matched: [(pin: PublicKeyPin, count: Int)],
         verdicts: [Int] = []
     ) {
-        guard pins[domain] != nil else { return }
+        guard let place = places[domain] else { return }
+        changed.insert(place)
         records[domain, default: Record()].handshakes += handshakes
         for (index, count) in verdicts.enumerated() { records[domain]?.verdicts[index] += count }
         for (pin, count) in matched where count > 0 { records[domain]?.matched[pin, default: 0] += count }
@@ -64,10 +74,18 @@ package struct PinUsage: Sendable {
 
     /// The verdicts of all pinned domains, sorted by name.
     package var verdicts: [Verdicts] {
-        // Each name is made once, not in each comparison. Domains without a handshake share one array.
+        // Domains without a handshake share one array.
         let none = Record().verdicts
-        return pins.keys.map { (name: $0.description, domain: $0) }.sorted { $0.name < $1.name }
-            .map { Verdicts(domain: $0.domain, counts: records[$0.domain]?.verdicts ?? none) }
+        return order.map { Verdicts(domain: $0, counts: records[$0]?.verdicts ?? none) }
+    }
+
+    /// The verdicts of the domains that have been counted since the last call, each with its place among `verdicts`.
+    package mutating func takeChanges() -> [(place: Int, verdicts: Verdicts)] {
+        defer { changed.removeAll(keepingCapacity: true) }
+        return changed.map { place in
+            let domain = order[place]
+            return (place, Verdicts(domain: domain, counts: records[domain]?.verdicts ?? Record().verdicts))
+        }
     }
 
     /// The usage for all domains that had a handshake, sorted by name.

@@ -19,7 +19,7 @@ final class Route {
     let isUpgraded: Bool
     /// Whether responses are rewritten so that an upgraded client stays with the proxy.
     let rewritesUpgraded: Bool
-    /// The origin in the log's form: `https://api.example.com`.
+    /// The origin in the log's form: `https://api.example.com`. A host in normal form holds nothing that JSON escapes.
     let logPrefix: [UInt8]
     /// Changes to requests and responses beyond forwarding; nil for most hosts.
     let hooks: HostHooks?
@@ -45,8 +45,8 @@ final class Route {
 
 /// Routes by scheme, host and port, looked up by bytes: no allocation for a known one.
 ///
-/// The size is limited, because clients choose the names: a full cache is emptied, and fills again with the routes in
-/// use.
+/// The size is limited, because clients choose the names. Half of it holds the routes that were used last: when that half is full,
+/// it takes the place of the other half, whose routes are forgotten. So a route in use stays, however many others come.
 struct RouteCache {
     private final class Entry: HashTableElement {
         let hash: UInt64
@@ -64,24 +64,46 @@ struct RouteCache {
         }
     }
 
-    private var table = HashTable<Entry>()
-    private static let bound = 8192
+    private var recent = HashTable<Entry>()
+    private var former = HashTable<Entry>()
+    /// Of each half.
+    private static let bound = 4096
 
-    func lookup(isHTTPS: Bool, host: borrowing Span<UInt8>, port: UInt16) -> Route? {
-        for entry in table.candidates(Self.hash(host, port, isHTTPS))
-        where entry.port == port && entry.isHTTPS == isHTTPS {
+    mutating func lookup(isHTTPS: Bool, host: borrowing Span<UInt8>, port: UInt16) -> Route? {
+        let hash = Self.hash(host, port, isHTTPS)
+        if let entry = Self.entry(in: recent, hash, isHTTPS, host, port) { return entry.route }
+        guard former.count > 0, let entry = Self.entry(in: former, hash, isHTTPS, host, port) else { return nil }
+        keep(entry)
+        return entry.route
+    }
+
+    private static func entry(
+        in table: borrowing HashTable<Entry>,
+        _ hash: UInt64,
+        _ isHTTPS: Bool,
+        _ host: borrowing Span<UInt8>,
+        _ port: UInt16
+    ) -> Entry? {
+        for entry in table.candidates(hash) where entry.port == port && entry.isHTTPS == isHTTPS {
             let known = entry.host
-            if host.equals(known.span) { return entry.route }
+            if host.equals(known.span) { return entry }
         }
         return nil
+    }
+
+    private mutating func keep(_ entry: Entry) {
+        if recent.count >= Self.bound {
+            former = recent
+            recent = HashTable()
+        }
+        recent.insert(entry)
     }
 
     /// Stores a route. A route that was refused for its address is not stored, because the addresses of this machine
     /// change.
     mutating func insert(_ route: Route, isHTTPS: Bool, host: borrowing Span<UInt8>, port: UInt16) {
         if case .refused(let problem) = route.destination, problem.code == .addressDenied { return }
-        if table.count >= Self.bound { table = HashTable() }
-        table.insert(Entry(route, isHTTPS: isHTTPS, host: host, port: port))
+        keep(Entry(route, isHTTPS: isHTTPS, host: host, port: port))
     }
 
     /// FNV-1a that starts from a random number of this process, so that a client cannot choose names that collide.

@@ -8,11 +8,22 @@ package enum FileContents {
     package struct Fault: Error, Hashable, Sendable {
         package var message: String
         package var remedy: String
+        /// `errno`; 0 where the file itself is not what it should be.
+        package var code: Int32
+
+        package init(message: String, remedy: String, code: Int32 = 0) {
+            self.message = message
+            self.remedy = remedy
+            self.code = code
+        }
 
         package func issue(file: String) -> DocumentIssue {
             DocumentIssue(file: file, message: message, remedy: remedy)
         }
     }
+
+    /// There is no such file.
+    static let missing = fault(ENOENT)
 
     /// Set while a load is recorded.
     @TaskLocal static var recorder: FileRecorder?
@@ -135,6 +146,6 @@ package enum FileContents {
             case EACCES: "let the user of this process read it"
             default: "make it readable"
             }
-        return Fault(message: "cannot be read: \(reason)", remedy: remedy)
+        return Fault(message: "cannot be read: \(reason)", remedy: remedy, code: code)
     }
 }

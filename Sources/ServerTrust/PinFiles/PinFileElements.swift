@@ -84,12 +84,15 @@ package enum TrustAnchorReader {
 
 extension DocumentElement {
     /// The contents of the file that this string names, relative to the document; `nil` after an issue.
-    package func fileContents() -> [UInt8]? {
+    ///
+    /// - Parameter remedyIfMissing: what to do when there is no such file; nil for naming another.
+    package func fileContents(remedyIfMissing: String? = nil) -> [UInt8]? {
         guard let path = string() else { return nil }
         switch FileContents.read(reader.resolve(path: path), limit: 16 << 20) {
         case .success(let bytes): return bytes
         case .failure(let fault):
-            report("the file \"\(LegibleText.excerpt(path))\" \(fault.message)", remedy: fault.remedy)
+            let remedy = fault == FileContents.missing ? remedyIfMissing : nil
+            report("the file \"\(LegibleText.excerpt(path))\" \(fault.message)", remedy: remedy ?? fault.remedy)
             return nil
         }
     }

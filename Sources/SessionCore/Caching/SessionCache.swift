@@ -66,7 +66,9 @@ public final class SessionCache: Sendable {
         }
         responses = ResponseCache(
             CacheStore(memory: MemoryStore(capacity: memoryCapacity), disk: disk, options),
-            patience: Self.patience
+            patience: Self.patience,
+            // A cancelled task receives nothing more, unless others read along.
+            completesBelow: 0
         )
     }
 

@@ -1,11 +1,14 @@
 import ServerTrust
 
 extension ConnectionTrust {
-    /// Whether the verdict is one on this endpoint, and holds at that second: the same host, under the same policy with the
-    /// same anchors, of the same generation.
-    func holds(for endpoint: Endpoint, at now: Int64) -> Bool {
+    /// Whether the verdict is one on this endpoint, and holds at that second.
+    func holds(for endpoint: Endpoint, at now: Int64) -> Bool { isOn(endpoint) && evaluation.isStillGood(at: now) }
+
+    /// Whether the verdict is one on this endpoint: the same host, under the same policy with the same anchors, of the same
+    /// generation.
+    func isOn(_ endpoint: Endpoint) -> Bool {
         generation == endpoint.generation && host == endpoint.host && policy === endpoint.policy
-            && hasAnchors(of: endpoint) && evaluation.isStillGood(at: now)
+            && hasAnchors(of: endpoint)
     }
 
     private func hasAnchors(of endpoint: Endpoint) -> Bool {

@@ -305,10 +305,17 @@ final class ProxyTunnel: EventHandler {
             return fail("it responds with \(status)", remedy)
         }
         // A TLS server has nothing to say before the client does.
-        guard endpoint.scheme == .http || SSL_pending(link.ssl) == 0 else {
-            return end(.failed(.earlyBytes(of: endpoint)))
-        }
+        guard endpoint.scheme == .http || !hasEarlyBytes(link) else { return end(.failed(.earlyBytes(of: endpoint))) }
         end(.open(link))
+    }
+
+    /// Whether bytes have come behind the response, in the same TLS record or in another one. They stay where they are.
+    private func hasEarlyBytes(_ link: ProxyLink) -> Bool {
+        var byte: UInt8 = 0
+        pinproxy_clear_errors()
+        // Whatever else it says, the handshake with the origin will say once more.
+        defer { pinproxy_clear_errors() }
+        return SSL_peek(link.ssl, &byte, 1) > 0
     }
 
     private func wait(_ link: ProxyLink, _ result: Int32, _ code: Int32) {

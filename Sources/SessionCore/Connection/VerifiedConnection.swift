@@ -48,6 +48,8 @@ final class VerifiedConnection: EventHandler {
     /// Whether the connection has carried a request.
     var isUsed = false
 
+    /// The verdict is one on `endpoint`, under its policy, anchors and generation.
+    private let isVerdictOnEndpoint: Bool
     private let loop: EventLoop
     private let descriptor: Int32
     /// The TLS that bytes are read from and written to: the origin's, or the proxy's where only that has TLS; nil without TLS.
@@ -67,6 +69,7 @@ final class VerifiedConnection: EventHandler {
         endpoint = handshake.endpoint
         info = handshake.info
         trust = handshake.trust
+        isVerdictOnEndpoint = handshake.trust?.isOn(handshake.endpoint) ?? false
         times = handshake.times
         applicationProtocol = handshake.applicationProtocol
         descriptor = handshake.descriptor
@@ -90,6 +93,8 @@ final class VerifiedConnection: EventHandler {
         let now = loop.wallClock / 1_000_000
         if endpoint.proxyEndpoint != nil, link?.mayCarry(endpoint, at: now) != true { return false }
         guard endpoint.scheme == .https else { return true }
+        // What the verdict is on does not change, nor does an endpoint: for the connection's own one time alone counts.
+        if isVerdictOnEndpoint, endpoint === self.endpoint { return trust?.evaluation.isStillGood(at: now) ?? false }
         return trust?.holds(for: endpoint, at: now) ?? false
     }
 

@@ -62,7 +62,8 @@ final class HostsReader: @unchecked Sendable {
     private let readFile: @Sendable (String) -> Result<[UInt8], FileContents.Fault>
     private let thread = WorkThread(name: "hosts")
     private var stamp: Stamp?
-    private var contents = HostsFile([])
+    /// nil before the file has been read.
+    private var contents: HostsFile?
 
     init(
         path: String,
@@ -78,26 +79,32 @@ final class HostsReader: @unchecked Sendable {
 
     /// Reads the file if it has changed.
     ///
-    /// - Parameter completion: called once on the loop.
+    /// - Parameter completion: called once on the loop; with the fault when the file is there, and could not be read yet.
     /// - Returns: false when there is no thread and none can be started.
-    func read(on loop: EventLoop, _ completion: @escaping @Sendable (HostsFile) -> Void) -> Bool {
+    func read(
+        on loop: EventLoop,
+        _ completion: @escaping @Sendable (Result<HostsFile, FileContents.Fault>) -> Void
+    ) -> Bool {
         thread.submit {
             let contents = self.currentContents()
             loop.submit { completion(contents) }
         }
     }
 
-    private func currentContents() -> HostsFile {
+    private func currentContents() -> Result<HostsFile, FileContents.Fault> {
         let current = currentStamp()
-        if current != stamp {
-            switch current.map({ _ in readFile(path) }) {
-            case nil: (stamp, contents) = (nil, HostsFile([]))
-            case .success(let bytes)?: (stamp, contents) = (current, HostsFile(bytes))
+        if let contents, current == stamp { return .success(contents) }
+        var found = HostsFile([])
+        // A file that is missing is an empty one.
+        if current != nil {
+            switch readFile(path) {
+            case .success(let bytes): found = HostsFile(bytes)
             // The last contents hold until the file can be read again.
-            case .failure?: break
+            case .failure(let fault): return contents.map { .success($0) } ?? .failure(fault)
             }
         }
-        return contents
+        (stamp, contents) = (current, found)
+        return .success(found)
     }
 
     private func currentStamp() -> Stamp? {
@@ -124,7 +131,9 @@ final class SystemHosts {
     private var isReading = false
     /// The reader takes longer than its patience.
     private var isLate = false
-    private var waiting: [(_ isKnown: Bool) -> Void] = []
+    /// Why the file could not be read; nil when it could.
+    private var failure: NameFailure?
+    private var waiting: [(_ failure: NameFailure?) -> Void] = []
     private var timer: LoopTimer!
 
     /// `@unchecked Sendable`: `hosts` is for the loop's thread alone.
@@ -163,21 +172,33 @@ final class SystemHosts {
 
     /// Looks at the file on the reader's thread.
     ///
-    /// - Parameter completion: called once from the loop, with false when the file could not be looked at yet; not after
-    ///   `close`.
-    func update(_ completion: @escaping (_ isKnown: Bool) -> Void) {
+    /// - Parameter completion: called once from the loop, with the reason when there are no contents: what the file says of a name
+    ///   is not known then, so that no name server may be asked. Not called after `close`.
+    func update(_ completion: @escaping (_ failure: NameFailure?) -> Void) {
         waiting.append(completion)
         guard !isReading else { return }
         let reference = Reference(self)
         isReading = reader.read(on: loop) { reference.hosts?.didRead($0) }
-        if !isReading { return loop.atEndOfTurn { [self] in complete() } }
+        guard isReading else {
+            failure = NameFailure(reason: .withoutDescriptor, words: "there is no thread to read /etc/hosts")
+            return loop.atEndOfTurn { [self] in complete() }
+        }
         if contents != nil { loop.arm(timer, after: HostsReader.patience) }
     }
 
-    private func didRead(_ found: HostsFile) {
+    private func didRead(_ found: Result<HostsFile, FileContents.Fault>) {
         (isReading, isLate) = (false, false)
-        contents = found
-        end = loop.now &+ reader.lifetime.nanoseconds
+        switch found {
+        case .success(let file):
+            contents = file
+            failure = nil
+            end = loop.now &+ reader.lifetime.nanoseconds
+        case .failure(let fault):
+            // The want of a descriptor is this process's own: a request can make room for one.
+            let reason: NameFailure.Reason =
+                fault.code == EMFILE || fault.code == ENFILE ? .withoutDescriptor : .failed
+            failure = NameFailure(reason: reason, words: "/etc/hosts \(fault.message); \(fault.remedy)")
+        }
         complete()
     }
 
@@ -185,6 +206,6 @@ final class SystemHosts {
         loop.disarm(timer)
         let completions = waiting
         waiting = []
-        for complete in completions { complete(contents != nil) }
+        for complete in completions { complete(contents == nil ? failure : nil) }
     }
 }

@@ -82,10 +82,10 @@ final class NameResolver {
         guard let hosts, !hosts.isCurrent else { return enqueue(name) }
         unqueued.append(name)
         guard unqueued.count == 1 else { return }
-        hosts.update { [unowned self] isKnown in
+        hosts.update { [unowned self] failure in
             let names = unqueued
             unqueued = []
-            for name in names { didUpdateHosts(name, isKnown) }
+            for name in names { didUpdateHosts(name, failure) }
         }
     }
 
@@ -94,13 +94,10 @@ final class NameResolver {
         carryOut(queue.add(name, at: loop.now))
     }
 
-    private func didUpdateHosts(_ name: String, _ isKnown: Bool) {
+    private func didUpdateHosts(_ name: String, _ failure: NameFailure?) {
         // It may have been withdrawn and wanted again meanwhile.
         guard pending[name]?.isQueued == false else { return }
-        guard isKnown else {
-            let words = "there is no thread to read /etc/hosts"
-            return complete(name, .failure(NameFailure(reason: .withoutDescriptor, words: words)))
-        }
+        if let failure { return complete(name, .failure(failure)) }
         if let answer = answer(for: name) { complete(name, answer) } else { enqueue(name) }
     }
 

@@ -8,7 +8,9 @@ final class HTTP1Connection: PooledConnection {
 
     /// The request under way. It ends the exchange with `detach`.
     private unowned(unsafe) var request: OriginRequest?
-    private unowned let connections: OriginConnections
+    /// Its identity, which is compared without a retain.
+    private var requestIdentity: ObjectIdentifier?
+    private let connections: OriginConnections
     private let loop: EventLoop
     private var writer = HTTP1RequestWriter()
     /// Its head and trailers are lent to the request while a delegate runs: it changes only with events of the socket, timers and
@@ -42,6 +44,9 @@ final class HTTP1Connection: PooledConnection {
         super.init(connection, entry)
     }
 
+    @inline(__always)
+    private func isCurrent(_ request: OriginRequest) -> Bool { requestIdentity == ObjectIdentifier(request) }
+
     // MARK: Exchange
 
     /// The number of bytes that wait for the socket.
@@ -56,6 +61,7 @@ final class HTTP1Connection: PooledConnection {
     /// Sends a request. Its response goes to `request`, until the exchange ends with `detach`.
     func begin(_ request: OriginRequest, _ task: LoopTask) {
         self.request = request
+        requestIdentity = ObjectIdentifier(request)
         connection.isUsed = true
         hasBegunResponse = false
         hasExcess = false
@@ -63,49 +69,56 @@ final class HTTP1Connection: PooledConnection {
         reader.reset(answering: task.request.method)
         writer.begin(task.request, into: &output)
         request.didWriteHead(byteCount: output.count)
-        proceed()
+        proceed(request, task)
     }
 
     /// The task has bytes of the body, or takes bytes of the response again.
     func proceed() {
-        guard let request, send(), let task = request.task else { return }
-        if !task.isReceivePaused, !held.isEmpty || isParked || connection.hasBufferedBytes { return receive() }
-        setInterest()
+        guard let request, let task = request.task else { return }
+        proceed(request, task)
+    }
+
+    private func proceed(_ request: OriginRequest, _ task: LoopTask) {
+        guard send(request, task) else { return }
+        if !held.isEmpty || isParked || connection.hasBufferedBytes, request.takesResponse { return receive(request) }
+        setInterest(request)
     }
 
     /// Sends what there is of the request.
     ///
     /// - Returns: whether the exchange goes on.
-    private func send() -> Bool {
-        guard let request, let task = request.task, moveBody(task) else { return false }
-        flush()
-        if writeFailure == nil, writer.isComplete, output.isEmpty { request.didSendRequest() }
+    private func send(_ request: OriginRequest, _ task: LoopTask) -> Bool {
+        guard moveBody(request, task) else { return false }
+        flush(request)
+        if output.isEmpty, writer.isComplete, writeFailure == nil { request.didSendRequest() }
         if output.count < Self.lowWater, !writer.isComplete, !task.uploadEnded, writeFailure == nil {
             task.delegate.taskNeedsBodyData(task)
         }
-        return self.request === request
+        return isCurrent(request)
     }
 
     /// Moves bytes of the body from the task to the output.
     ///
     /// - Returns: false when the request has failed.
-    private func moveBody(_ task: LoopTask) -> Bool {
+    private func moveBody(_ request: OriginRequest, _ task: LoopTask) -> Bool {
+        // Most requests have none.
+        guard !writer.isComplete || !task.upload.isEmpty else { return true }
         do {
             if !task.upload.isEmpty {
                 var piece = ByteBuffer()
                 swap(&piece, &task.upload)
                 let before = output.count
                 try writer.append(piece.bytes, into: &output)
-                request?.didTakeBody(contentBytes: piece.count, wireBytes: output.count - before)
+                request.didTakeBody(contentBytes: piece.count, wireBytes: output.count - before)
             }
             if task.uploadEnded, !writer.isComplete {
                 let before = output.count
                 try writer.end(trailers: task.uploadTrailers, into: &output)
-                request?.didTakeBody(contentBytes: 0, wireBytes: output.count - before)
+                request.didTakeBody(contentBytes: 0, wireBytes: output.count - before)
             }
             return true
         } catch {
-            request?.fail(
+            request.fail(
                 SessionError(
                     .requestInvalid,
                     error == .bodyTooLong
@@ -117,7 +130,7 @@ final class HTTP1Connection: PooledConnection {
         }
     }
 
-    private func flush() {
+    private func flush(_ request: OriginRequest) {
         var hasMoved = false
         loop: while !output.isEmpty, writeFailure == nil {
             switch connection.write(output.bytes) {
@@ -132,23 +145,24 @@ final class HTTP1Connection: PooledConnection {
             }
         }
         if output.isEmpty { output.removeAll() }
-        if hasMoved { request?.didMoveBytes() }
+        if hasMoved { request.didMoveBytes() }
     }
 
-    private func setInterest() {
-        guard let task = request?.task else { return connection.want(reading: true, writing: false) }
+    private func setInterest(_ request: OriginRequest) {
         connection.want(
-            reading: !task.isReceivePaused,
-            writing: writeFailure == nil && !output.isEmpty
+            reading: request.takesResponse,
+            writing: !output.isEmpty && writeFailure == nil
         )
     }
 
     override func connectionIsReady(isOver: Bool) {
         guard let request else { return becameReadyWhileIdle() }
         isParked = isOver
-        if !output.isEmpty, !send() { return }
-        receive()
-        if self.request === request, isParked, request.task?.isReceivePaused == true {
+        if !output.isEmpty {
+            guard let task = request.task, send(request, task) else { return }
+        }
+        receive(request)
+        if isParked, isCurrent(request), !request.takesResponse {
             // epoll would report the end again and again; reading begins anew with `proceed`.
             connection.want(reading: false, writing: false)
         }
@@ -157,24 +171,26 @@ final class HTTP1Connection: PooledConnection {
     // MARK: Response
 
     /// Reads what has come, up to a turn's share.
-    private func receive() {
-        guard let request else { return }
+    private func receive(_ request: OriginRequest) {
         var left = Self.turnLimit
-        while self.request === request, let task = request.task, !task.isReceivePaused {
+        while isCurrent(request), request.takesResponse {
             guard left > 0 else { return readLater() }
-            let before = held.count
-            if before > 0, process(held: request) { return }
-            guard self.request === request, !task.isReceivePaused else { break }
+            if !held.isEmpty, process(held: request) { return }
+            guard isCurrent(request), request.takesResponse else { break }
             let reading = read(request, &left)
-            guard self.request === request else { return }
+            guard isCurrent(request) else { return }
             switch reading {
             case .bytes where connection.hasBufferedBytes: continue
-            case .bytes, .wouldBlock: return setInterest()
+            case .bytes, .wouldBlock: return setInterest(request)
             case .end: return connectionDidEnd(request, isClean: true, "it closed the connection")
             case .broken(let why): return connectionDidEnd(request, isClean: false, why)
             }
         }
-        if self.request === request { setInterest() }
+        if isCurrent(request) { setInterest(request) }
+    }
+
+    private func receiveLater() {
+        if let request { receive(request) }
     }
 
     /// Reads bytes and hands them on.
@@ -187,7 +203,7 @@ final class HTTP1Connection: PooledConnection {
         left -= max(buffer.count - known, 1)
         if buffer.count > known { hasBegunResponse = true }
         let consumed = buffer.count > known ? process(buffer.bytes, request) : 0
-        if self.request === request, consumed < buffer.count {
+        if isCurrent(request), consumed < buffer.count {
             if isScratch {
                 held.append(buffer.bytes.extracting(consumed..<buffer.count))
             } else {
@@ -220,13 +236,13 @@ final class HTTP1Connection: PooledConnection {
         var buffer = ByteBuffer()
         swap(&buffer, &held)
         let consumed = process(buffer.bytes, request)
-        guard self.request === request else { return true }
+        guard isCurrent(request) else { return true }
         if consumed < buffer.count {
             buffer.consume(consumed)
             swap(&held, &buffer)
         }
-        guard request.task?.isReceivePaused == false else {
-            setInterest()
+        guard request.takesResponse else {
+            setInterest(request)
             return true
         }
         return false
@@ -256,21 +272,26 @@ final class HTTP1Connection: PooledConnection {
             case .end(let consumed):
                 position += consumed
                 hasExcess = position < bytes.count
-                request.didReceiveEnd(trailers: reader.trailers)
+                endResponse(request)
                 return bytes.count
             case .failed(let why):
                 request.fail(SessionError(.responseInvalid, why))
                 return bytes.count
             }
             // The end of a response without a body, or behind its last byte, needs no further byte.
-            guard self.request === request else { return bytes.count }
-            if request.task?.isReceivePaused == true, !reader.isComplete { return position }
+            guard isCurrent(request) else { return bytes.count }
+            if !reader.isComplete, !request.takesResponse { return position }
         }
+    }
+
+    /// Trailers, which are rare, are copied for the delegate.
+    private func endResponse(_ request: OriginRequest) {
+        if reader.trailers.isEmpty { request.didReceiveEnd() } else { request.didReceiveEnd(trailers: reader.trailers) }
     }
 
     private func connectionDidEnd(_ request: OriginRequest, isClean: Bool, _ why: String) {
         switch reader.end(isClean: isClean) {
-        case .complete: request.didReceiveEnd(trailers: reader.trailers)
+        case .complete: endResponse(request)
         case .truncated(let reason):
             guard let endpoint = request.endpoint else { return }
             let error = truncation(request, endpoint, why: writeFailure ?? why, reason: reason)
@@ -299,7 +320,7 @@ final class HTTP1Connection: PooledConnection {
     }
 
     private func readLater() {
-        let timer = laterTimer ?? LoopTimer { [unowned self] in receive() }
+        let timer = laterTimer ?? LoopTimer { [unowned self] in receiveLater() }
         laterTimer = timer
         loop.arm(timer, after: TimeSpan(nanoseconds: 1))
     }
@@ -311,6 +332,7 @@ final class HTTP1Connection: PooledConnection {
     /// - Returns: whether the connection can carry another request.
     func detach() -> Bool {
         request = nil
+        requestIdentity = nil
         if let laterTimer { loop.disarm(laterTimer) }
         let isReusable =
             reader.isComplete && reader.keepsConnection && writer.isComplete && output.isEmpty && !hasExcess

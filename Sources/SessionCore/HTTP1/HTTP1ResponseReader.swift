@@ -92,6 +92,7 @@ package struct HTTP1ResponseReader: ~Copyable {
     private mutating func nextHead(_ bytes: borrowing Span<UInt8>) -> Step {
         var start = 0
         while true {
+            if scanned == 0 { start = parser.consumeUsualLines(of: bytes, from: start, into: &head) }
             guard let end = bytes.firstIndex(of: UInt8(ascii: "\n"), from: start + scanned) else {
                 scanned = bytes.count - start
                 // A line that cannot become a status line is refused at once: its end may never come.

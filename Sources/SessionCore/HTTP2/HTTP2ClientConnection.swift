@@ -25,7 +25,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     /// When something of a response came last, in nanoseconds of the loop's clock.
     private(set) var lastProgress: UInt64 = 0
 
-    private unowned let connections: OriginConnections
+    private let connections: OriginConnections
     private let loop: EventLoop
     private let events: SessionEvents
     private let session: HTTP2Session
@@ -173,6 +173,11 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     private func leavePool() {
         entry.pool.retire(self)
         if let dial { entry.pool.remove(dial, for: nil) }
+        leaveDial()
+    }
+
+    private func leaveDial() {
+        dial?.connectionDidLeave()
         dial = nil
     }
 
@@ -186,6 +191,8 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
     /// - Parameter isReplaced: its place already belongs to the connection that replaces it.
     func close(isReplaced: Bool = false) {
         guard state != .closed else { return }
+        // It is written here: nothing is put off to a turn that may never come, with a reference to this.
+        isFlushPlanned = true
         session.goAway()
         if !isReceiving { _ = write() }
         end(.cancel, isWhole: output.isEmpty, isReplaced: isReplaced)
@@ -342,7 +349,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
             for stream in session.streams { (stream as? HTTP2OriginStream)?.returnRequest() }
         }
         if let dial { entry.pool.remove(dial, for: self) }
-        dial = nil
+        leaveDial()
         connections.serveLater(entry)
     }
 }

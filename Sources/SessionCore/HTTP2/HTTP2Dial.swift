@@ -9,7 +9,7 @@ import ServerTrust
 final class HTTP2Dial: ConnectionAttemptOwner, SharedPlace {
     let endpoint: Endpoint
     private let entry: HostEntry
-    private unowned let connections: OriginConnections
+    private let connections: OriginConnections
     private let loop: EventLoop
     private var requests: [OriginRequest] = []
     private var attempt: ConnectionAttempt!
@@ -18,8 +18,8 @@ final class HTTP2Dial: ConnectionAttemptOwner, SharedPlace {
     private var refusing: OriginRequest?
     private var hasMadeRoom = false
     private var isOver = false
-    /// The connection, as long as its server's settings have not come.
-    private(set) weak var connection: HTTP2ClientConnection?
+    /// The connection, as long as its server's settings have not come. The connection ends this: `connectionDidLeave`.
+    private(set) var connection: HTTP2ClientConnection?
 
     init(_ endpoint: Endpoint, entry: HostEntry, connections: OriginConnections) {
         self.endpoint = endpoint
@@ -100,6 +100,9 @@ final class HTTP2Dial: ConnectionAttemptOwner, SharedPlace {
         // It carries these requests and no more.
         if connections.isRetired { shared.retire() }
     }
+
+    /// The connection's settings have come, or it takes no requests any more.
+    func connectionDidLeave() { connection = nil }
 
     override func attemptDidFail(_ attempt: ConnectionAttempt, _ failure: ConnectionFailure) {
         if failure.isDescriptorMissing {

@@ -114,6 +114,8 @@ public final class ConnectionInfo: Sendable {
     public let identifier: UInt64
     /// The address that was dialled: the proxy's, if there is one.
     package let remoteAddress: SocketAddress
+    /// The same as `192.0.2.1:443`, for lines of a log.
+    package let remoteAddressBytes: [UInt8]
     /// The version, as `TLSv1.3`; nil without TLS, and when the handshake failed before the server was evaluated.
     public let tlsVersion: ShortName?
     /// OpenSSL's name of the cipher suite; nil like `tlsVersion`.
@@ -138,6 +140,9 @@ public final class ConnectionInfo: Sendable {
     ) {
         identifier = ConnectionIdentifiers.next()
         self.remoteAddress = remoteAddress
+        var text = ByteBuffer()
+        remoteAddress.append(to: &text)
+        remoteAddressBytes = text.withUnsafeBytes { Array($0) }
         self.tlsVersion = tlsVersion
         self.cipher = cipher
         self.evaluation = evaluation

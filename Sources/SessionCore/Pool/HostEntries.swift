@@ -75,8 +75,10 @@ struct HostEntries {
     ///   - limit: the number of connections that the endpoint asked for last allows.
     ///   - now: in nanoseconds of the loop's clock.
     mutating func entry(for endpoint: Endpoint, limit: Int, at now: UInt64) -> HostEntry {
-        for entry in table.candidates(endpoint.laneHash)
-        where entry.port == endpoint.port && entry.host == endpoint.host {
+        if let entry = table.first(
+            endpoint.laneHash,
+            where: { $0.port == endpoint.port && $0.host == endpoint.host }
+        ) {
             entry.pool.limit = limit
             return entry
         }

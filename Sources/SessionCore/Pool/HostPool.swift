@@ -152,7 +152,9 @@ package struct HostPool<Request: PoolRequest> {
 
     /// Another idle connection for a request that has a place, because the one that it was to use has ended.
     package mutating func reuse(_ request: Request) -> Connection? {
-        idle.lastIndex(where: request.canUse).map { idle.remove(at: $0) }
+        // The one that was used last, which usually suits.
+        if let last = idle.last, request.canUse(last) { return idle.removeLast() }
+        return idle.lastIndex(where: request.canUse).map { idle.remove(at: $0) }
     }
 
     /// A request waits no longer.

@@ -3,6 +3,8 @@ import IOCore
 import ServerTrust
 
 /// The connections of one session, with the requests on them. `HostPool` decides; this class carries out. Belongs to the loop.
+///
+/// Its owner calls `close` before it lets go: requests and connections refer to it, and it to them.
 final class OriginConnections: EndOfTurnHandler {
     let loop: EventLoop
     let headLimits: HeadLimits
@@ -36,8 +38,8 @@ final class OriginConnections: EndOfTurnHandler {
     private var isClosed = false
 
     private var idle = IdleConnections()
-    private var idleTimer: LoopTimer!
-    private var retirementTimer: LoopTimer!
+    private let idleTimer = LoopTimer()
+    private let retirementTimer = LoopTimer()
 
     /// A connection that is idle for longer is closed.
     private static let idleLimit = TimeSpan.seconds(118)
@@ -58,11 +60,9 @@ final class OriginConnections: EndOfTurnHandler {
         makeNote = configuration.connectionNote
         context = try TLSClientContext()
         super.init()
-        idleTimer = LoopTimer { [unowned self] in closeAged() }
-        retirementTimer = LoopTimer { [unowned self] in closeSomeIdle() }
+        idleTimer.whenDue { [unowned self] in closeAged() }
+        retirementTimer.whenDue { [unowned self] in closeSomeIdle() }
     }
-
-    deinit { close() }
 
     // MARK: Requests
 
@@ -122,14 +122,13 @@ final class OriginConnections: EndOfTurnHandler {
 
     /// - Parameter connection: an idle one, which may have ended since: `OriginRequest` looks before it writes.
     private func use(_ connection: HTTP1Connection, for request: OriginRequest, _ entry: HostEntry) {
-        var next: HTTP1Connection? = connection
-        while let connection = next {
-            idle.remove(connection)
-            if let endpoint = request.endpoint, connection.connection.mayCarry(endpoint, lifetime: connectionLifetime) {
-                return request.use(connection)
-            }
-            connection.close()
-            next = entry.pool.reuse(request)
+        idle.remove(connection)
+        if request.mayUse(connection, lifetime: connectionLifetime) { return request.use(connection) }
+        connection.close()
+        while let next = entry.pool.reuse(request) {
+            idle.remove(next)
+            if request.mayUse(next, lifetime: connectionLifetime) { return request.use(next) }
+            next.close()
         }
         request.connect()
     }
@@ -259,18 +258,30 @@ final class OriginConnections: EndOfTurnHandler {
 
     override func turnEnds() {
         isWorkPlanned = false
-        let serving = toServe.take()
-        for entry in serving { serve(entry) }
-        toServe.giveBack(serving)
-        let beginning = toBegin.take()
-        for request in beginning { request.begin() }
-        toBegin.giveBack(beginning)
-        let continuing = toContinue.take()
-        for request in continuing { request.continueNow() }
-        toContinue.giveBack(continuing)
-        let flushing = toFlush.take()
-        for connection in flushing { connection.flushNow() }
-        toFlush.giveBack(flushing)
+        if !toServe.isEmpty {
+            let serving = toServe.take()
+            for entry in serving { serve(entry) }
+            toServe.giveBack(serving)
+        }
+        if let request = toBegin.takeOnly() {
+            request.begin()
+        } else if !toBegin.isEmpty {
+            let beginning = toBegin.take()
+            for request in beginning { request.begin() }
+            toBegin.giveBack(beginning)
+        }
+        if !toContinue.isEmpty {
+            let continuing = toContinue.take()
+            for request in continuing { request.continueNow() }
+            toContinue.giveBack(continuing)
+        }
+        if let connection = toFlush.takeOnly() {
+            connection.flushNow()
+        } else if !toFlush.isEmpty {
+            let flushing = toFlush.take()
+            for connection in flushing { connection.flushNow() }
+            toFlush.giveBack(flushing)
+        }
     }
 
     // MARK: Idle connections

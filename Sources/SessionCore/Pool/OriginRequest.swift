@@ -53,10 +53,12 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     var slot = 0
     /// The host's pool in which the request has a place, or waits for one.
     private(set) var entry: HostEntry?
-    private unowned(unsafe) let connections: OriginConnections
+    private let connections: OriginConnections
     private let loop: EventLoop
     private var phase = Phase.idle
-    private var timer: LoopTimer!
+    private let timer = LoopTimer()
+    /// When the task was resumed, in nanoseconds of the loop's clock.
+    private var taskStart: UInt64 = 0
     private var clock = TransferClock()
     private var isContinuePlanned = false
 
@@ -101,7 +103,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         self.connections = connections
         loop = connections.loop
         super.init()
-        timer = LoopTimer { [unowned self] in timerDidFire() }
+        timer.whenDue { [unowned self] in timerDidFire() }
     }
 
     /// Lets go of the timer; the request is not used again.
@@ -111,6 +113,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
 
     func start(_ task: LoopTask) {
         self.task = task
+        taskStart = task.startedAt
         reset()
         hasMadeRoom = false
         isHTTP1Required = false
@@ -149,6 +152,12 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
 
     var endpoint: Endpoint? { task?.request.endpoint }
 
+    /// Microseconds since the task was resumed.
+    private var elapsed: Int64 { Int64((loop.freshNow &- taskStart) / 1000) }
+
+    /// Whether the task takes bytes of the response now; false without a task.
+    var takesResponse: Bool { task.map { !$0.isReceivePaused } ?? false }
+
     /// The endpoint's server may speak HTTP/2, but has chosen HTTP/1.1 before, so that this alone is offered.
     private var isHTTP1Presumed: Bool {
         guard let endpoint, endpoint.httpVersion == .http2, endpoint.scheme == .https else { return false }
@@ -172,6 +181,12 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         return !isExclusive && !isShareable
     }
 
+    /// Whether the verdict on the connection's server, and its age, let the request go out on it now.
+    func mayUse(_ connection: HTTP1Connection, lifetime: UInt64) -> Bool {
+        guard let task else { return false }
+        return connection.connection.mayCarry(task.request.endpoint, lifetime: lifetime)
+    }
+
     func canShare(_ connection: HTTP2ClientConnection) -> Bool {
         guard let endpoint, connection.connection.madeAt >= notBefore else { return false }
         return connection.connection.endpoint.isSamePlace(as: endpoint)
@@ -193,7 +208,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
 
     /// The request waits for a dial, with others.
     func await(_ dial: HTTP2Dial) {
-        if case .queued = phase { start = task?.elapsed ?? 0 }
+        if case .queued = phase { start = elapsed }
         dial.join(self)
         phase = .awaiting(dial)
         enter(.connecting)
@@ -215,14 +230,14 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     /// Makes a connection.
     func connect() {
         guard let task else { return }
-        if case .queued = phase { start = task.elapsed }
+        if case .queued = phase { start = elapsed }
         phase = .placed
         let attempt = connections.makeAttempt(
             to: task.request.endpoint,
             offering: task.stream?.applicationProtocols ?? [.http1],
             owner: self
         )
-        attemptStart = task.elapsed
+        attemptStart = elapsed
         phase = .connecting(attempt)
         enter(.connecting)
         attempt.start()
@@ -230,14 +245,14 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
 
     /// Goes out on a connection at the end of the turn.
     func use(_ connection: HTTP1Connection) {
-        if case .queued = phase { start = task?.elapsed ?? 0 }
+        if case .queued = phase { start = elapsed }
         phase = .ready(connection)
         connections.beginLater(self)
     }
 
     /// The same over HTTP/2, beside other requests.
     func share(_ connection: HTTP2ClientConnection) {
-        if case .queued = phase { start = task?.elapsed ?? 0 }
+        if case .queued = phase { start = elapsed }
         if case .awaiting(let dial) = phase { noteTimes(of: dial) }
         phase = .promised(connection)
         connection.promise()
@@ -269,7 +284,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         enter(task.uploadEnded && task.upload.isEmpty ? .waiting : .sending)
         task.delegate.taskDidConnect(task)
         guard case .exchanging = phase else { return }
-        requestStart = task.elapsed
+        requestStart = elapsed
         connection.begin(self, task)
     }
 
@@ -284,7 +299,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         enter(task.uploadEnded && task.upload.isEmpty ? .waiting : .sending)
         task.delegate.taskDidConnect(task)
         guard case .sharing = phase else { return connection.exchangeDidEnd() }
-        requestStart = task.elapsed
+        requestStart = elapsed
         guard !stream.begin(self, task) else { return }
         // The server takes no more requests since the connection was chosen.
         connection.exchangeDidEnd()
@@ -384,9 +399,9 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
 
     /// The dial may have begun before the task.
     private func noteTimes(of dial: HTTP2Dial) {
-        guard let task else { return }
+        guard task != nil else { return }
         connectionTimes = dial.times
-        attemptStart = Int64(dial.startedAt / 1000) - Int64(task.startedAt / 1000)
+        attemptStart = Int64(dial.startedAt / 1000) - Int64(taskStart / 1000)
     }
 
     override func attemptNeedsClientIdentity(_ attempt: ConnectionAttempt) -> ClientIdentityDecision {
@@ -457,27 +472,27 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
 
     /// The last byte of the request has gone to the system.
     func didSendRequest() {
-        guard let task, requestEnd == TransactionMetrics.absent else { return }
-        requestEnd = task.elapsed
+        guard requestEnd == TransactionMetrics.absent else { return }
+        requestEnd = elapsed
         if clock.phase == .sending { enter(.waiting) }
     }
 
     // MARK: Response
 
-    private func noteResponseStart(_ task: LoopTask) {
-        if responseStart == TransactionMetrics.absent { responseStart = task.elapsed }
+    private func noteResponseStart() {
+        if responseStart == TransactionMetrics.absent { responseStart = elapsed }
     }
 
     func didReceiveInformational(_ head: borrowing ResponseHead) {
         guard let task else { return }
-        noteResponseStart(task)
+        noteResponseStart()
         responseHeadBytes += head.byteCount
         task.delegate.task(task, didReceiveInformational: head)
     }
 
     func didReceiveHead(_ head: borrowing ResponseHead) {
         guard let task else { return }
-        noteResponseStart(task)
+        noteResponseStart()
         responseHeadBytes += head.byteCount
         status = head.status
         protocolVersion = Int(head.majorVersion) * 10 + Int(head.minorVersion)
@@ -492,14 +507,21 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     }
 
     /// The last byte has come; the task may not have taken it yet.
-    func didReceiveLastByte() { responseEnd = task?.elapsed ?? responseEnd }
+    func didReceiveLastByte() { responseEnd = elapsed }
 
     /// The response is complete. A request that is still going out ends here: the origin does not read the rest of its body.
     func didReceiveEnd(trailers: borrowing HTTPFields) {
         guard let task else { return }
-        if responseEnd == TransactionMetrics.absent { responseEnd = task.elapsed }
+        if responseEnd == TransactionMetrics.absent { responseEnd = elapsed }
         if trailers.count > 0 { task.delegate.task(task, didReceiveTrailers: copy trailers) }
         if self.task === task { task.finish(nil) }
+    }
+
+    /// The same without trailers.
+    func didReceiveEnd() {
+        guard let task else { return }
+        if responseEnd == TransactionMetrics.absent { responseEnd = elapsed }
+        task.finish(nil)
     }
 
     // MARK: The end
@@ -525,14 +547,14 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         if case .sharing(let stream) = phase {
             stream.detach()
             reset()
-            start = task.elapsed
+            start = elapsed
             enter(.connecting)
             // nghttp2 may be on the stack.
             enterAgain()
         } else {
             closeConnection()
             reset()
-            start = task.elapsed
+            start = elapsed
             connect()
         }
     }
@@ -574,13 +596,12 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
 
     /// The task is done with it.
     func end() {
-        let ended = phase
-        phase = .idle
+        var ended = Phase.idle
+        swap(&ended, &phase)
         task = nil
         loop.disarm(timer)
-        guard let entry else { return }
-        self.entry = nil
-        switch ended {
+        guard let entry = entry.take() else { return }
+        switch consume ended {
         case .idle, .entering: break
         case .queued:
             entry.pool.withdraw(self)
@@ -655,10 +676,13 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     }
 
     func collectMetrics(into metrics: inout TaskMetrics) {
-        var transaction = TransactionMetrics()
-        defer { metrics.transaction = transaction }
+        metrics.transaction = TransactionMetrics()
         if case .queued = phase { return }
         if case .awaiting(let dial) = phase { noteTimes(of: dial) }
+        collect(into: &metrics.transaction)
+    }
+
+    private func collect(into transaction: inout TransactionMetrics) {
         transaction.fetchStart = start
         transaction.isReusedConnection = isReused
         var times = connectionTimes
@@ -691,7 +715,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
             transaction.protocolVersion = protocolVersion
             transaction.responseStart = responseStart
             transaction.responseEnd =
-                responseEnd == TransactionMetrics.absent ? task?.elapsed ?? responseStart : responseEnd
+                responseEnd == TransactionMetrics.absent ? elapsed : responseEnd
         }
         transaction.responseHeaderBytesReceived = Int64(responseHeadBytes)
         transaction.responseBodyBytesReceived = Int64(responseBodyBytes)

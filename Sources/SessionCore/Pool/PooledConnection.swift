@@ -37,22 +37,31 @@ struct IdleConnections {
     mutating func append(_ connection: PooledConnection, at now: UInt64) {
         guard connection.idleSince == nil else { return }
         connection.idleSince = now
-        connection.olderIdle = newest
-        newest?.newerIdle = connection
+        if let newest {
+            connection.olderIdle = newest
+            newest.newerIdle = connection
+        } else {
+            oldest = connection
+        }
         newest = connection
-        if oldest == nil { oldest = connection }
         count += 1
     }
 
     mutating func remove(_ connection: PooledConnection) {
         guard connection.idleSince != nil else { return }
         connection.idleSince = nil
+        count -= 1
+        // Usually it is the only one.
+        guard count > 0 else {
+            newest = nil
+            oldest = nil
+            return
+        }
         connection.newerIdle?.olderIdle = connection.olderIdle
         connection.olderIdle?.newerIdle = connection.newerIdle
         if newest === connection { newest = connection.olderIdle }
         if oldest === connection { oldest = connection.newerIdle }
         connection.newerIdle = nil
         connection.olderIdle = nil
-        count -= 1
     }
 }

@@ -54,6 +54,9 @@ public final class LoopSession {
         connections = try OriginConnections(loop: loop, configuration: configuration)
     }
 
+    // The tasks hold the session, so that there is none.
+    deinit { connections.close() }
+
     /// The limits of the heads of responses.
     package var responseHeadLimits: HeadLimits { connections.headLimits }
 

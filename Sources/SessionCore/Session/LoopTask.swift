@@ -186,6 +186,13 @@ public final class LoopTask {
 
     // MARK: The end
 
+    /// Fills in the metrics up to now, for the log of a request that ends before its task does.
+    package func noteMetrics() {
+        guard machine.state != .completed, startedAt != 0 else { return }
+        originRequest?.collectMetrics(into: &metrics)
+        metrics.duration = elapsed
+    }
+
     /// Called once by the transfer, by `cancel`, or by whatever ends the task.
     func finish(_ error: SessionError?) {
         guard machine.finish() == .complete else { return }

@@ -24,24 +24,39 @@ struct AuthorityReport {
         )
         text += row("valid from", date(certificate.notBefore))
         text += row("until", date(certificate.notAfter))
-        text += "\nPrograms have to trust it. For one user or one program:\n\n"
-        for (program, line) in programs { text += row("  \(program)", line) }
+        text +=
+            "\nPrograms have to trust it. For one user or one program, beside the authorities that it trusts anyway:\n\n"
+        for (program, line) in additions { text += row("  \(program)", line) }
+        text += """
+
+            These REPLACE the program's file of authorities: it may then trust this CA alone, so that servers which
+            pinproxy does not intercept fail. To keep the others, name a file that has both
+            (cat /etc/ssl/certs/ca-certificates.crt \(quoted) > both.pem):
+
+
+            """
+        for (program, line) in replacements { text += row("  \(program)", line) }
         text += "\nFor the whole machine (Debian, Ubuntu), as root:\n\n"
         text += "  cp \(quoted) /usr/local/share/ca-certificates/pinproxy-local-ca.crt\n  update-ca-certificates\n"
         return text
     }
 
-    private var programs: [(String, String)] {
+    private var additions: [(String, String)] {
         [
-            ("curl", "curl --cacert \(quoted) …    or CURL_CA_BUNDLE=\(quoted)"),
-            ("Git", "git config --global http.\"https://\(firstName)/\".sslCAInfo \(quoted)"),
-            ("Python, ssl", "SSL_CERT_FILE=\(quoted)"),
-            ("Python, requests", "REQUESTS_CA_BUNDLE=\(quoted)"),
+            ("Git, this host", "git config --global http.\"https://\(firstName)/\".sslCAInfo \(quoted)"),
             ("Node", "NODE_EXTRA_CA_CERTS=\(quoted)"),
             (
                 "Java",
                 "keytool -importcert -noprompt -cacerts -storepass changeit -alias pinproxy-local-ca -file \(quoted)"
             ),
+        ]
+    }
+
+    private var replacements: [(String, String)] {
+        [
+            ("curl", "curl --cacert \(quoted) …    or CURL_CA_BUNDLE=\(quoted)"),
+            ("Python, ssl", "SSL_CERT_FILE=\(quoted)"),
+            ("Python, requests", "REQUESTS_CA_BUNDLE=\(quoted)"),
         ]
     }
 

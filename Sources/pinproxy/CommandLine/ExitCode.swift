@@ -29,4 +29,20 @@ struct ExitCode: RawRepresentable, Equatable {
     static let refused = ExitCode(rawValue: 77)
     /// The configuration, or a file that it names, is wrong.
     static let badConfiguration = ExitCode(rawValue: 78)
+
+    /// What a caller can make of each code, for the manual page.
+    static let meanings: [(code: ExitCode, meaning: String)] = [
+        (.success, "Done."),
+        (.failed, "The work itself failed."),
+        (.usage, "The command line is wrong."),
+        (.inputMissing, "A file that is named on the command line is missing."),
+        (.noHost, "A host is unknown."),
+        (.unavailable, "An address is in use, or a server cannot be reached."),
+        (.internal, "There are no threads or no memory, or the program has a defect."),
+        (.cannotCreate, "A file cannot be made."),
+        (.timedOut, "The time is over."),
+        (.protocolError, "The other side does not keep to its protocol."),
+        (.refused, "The policy refuses the server, or its chain is not valid."),
+        (.badConfiguration, "The configuration, or a file that it names, has an error."),
+    ]
 }

@@ -1,6 +1,6 @@
-/// The output of `help`: 80 columns at most.
+/// The output of `help`.
 enum Help {
-    static let width = 80
+    static let width = TextLayout.width
 
     static var overview: String {
         var text = """

@@ -5,6 +5,8 @@ import StrictJSON
 struct JSONLine {
     private var members: [String] = []
 
+    init() {}
+
     mutating func add(_ name: String, _ value: String) { add(name, text: JSONString.quoted(value)) }
     mutating func add(_ name: String, _ value: Bool) { add(name, text: value ? "true" : "false") }
     mutating func add(_ name: String, _ value: some BinaryInteger) { add(name, text: "\(value)") }

@@ -19,9 +19,9 @@ enum Program {
         }
         switch first {
         case "--help", "-h":
-            return try dispatch(["help"])
+            return try dispatch((["help"] + words.dropFirst())[...])
         case "--version", "-V":
-            return try dispatch(["version"])
+            return try dispatch((["version"] + words.dropFirst())[...])
         default:
             break
         }
@@ -48,10 +48,11 @@ enum Program {
             if second == "--help" || second == "-h" {
                 throw CommandFailure(.usage, "\(name) is a family of commands", remedy: "ask for the help of \(names)")
             }
+            let near = second.flatMap { Spelling.nearest(to: "\(name) \($0)", among: family.map(\.name)) }
             throw CommandFailure(
                 .usage,
                 second.map { "unknown command \(Arguments.shown("\(name) \($0)"))" } ?? "\(name) needs a second word",
-                remedy: "there is \(names)"
+                remedy: near.map { "did you mean pinproxy \($0)?" } ?? "there is \(names)"
             )
         }
         let near = Spelling.nearest(to: name, among: Command.all.map(\.name))

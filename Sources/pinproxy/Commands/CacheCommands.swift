@@ -60,21 +60,32 @@ extension Command {
         name: "cache purge",
         summary: "remove responses from the cache of a running proxy",
         options: [
+            Option(name: "prefix", value: "URL", summary: "all URLs that begin like this one"),
             Option(name: "host", value: "HOST", summary: "all of this host"),
             Option(name: "tag", value: "TAG", summary: "all that bear this tag of Surrogate-Key or Cache-Tag"),
             Option(name: "all", summary: "everything"),
+            Option(name: "soft", summary: "make stale instead of removing"),
             .adminConfig, .admin, .patience, .cacheJSON,
         ],
         operands: .optional("URL"),
         explanation: [
             """
             Removes what is stored for a URL (all variants of it; for http:// also what was upgraded to https://), for \
-            a host, under a tag, or everything. Answers that are on their way at that moment are not stored.
+            URLs with a prefix (end it with "/" if it is a folder), for a host, under a tag, or everything. Responses that \
+            are on their way at that moment are not stored.
+            """,
+            """
+            With --soft they stay and are stale from now on: the next request for one validates it, and until then it is \
+            used as far as a stale response may be, such as during stale-while-revalidate.
             """,
             "Prints the number of removed responses; 0 is no error.",
         ],
         examples: [
             Example(line: "pinproxy cache purge https://api.example.com/v1/items", meaning: "One URL."),
+            Example(
+                line: "pinproxy cache purge --soft --prefix https://api.example.com/v1/",
+                meaning: "All below /v1/ is validated before its next use."
+            ),
             Example(line: "pinproxy cache purge --tag product-17", meaning: "Whatever the origin tagged so."),
         ]
     ) { arguments throws(CommandFailure) in
@@ -85,7 +96,7 @@ extension Command {
 
     private static func purgeQuery(_ arguments: Arguments) throws(CommandFailure) -> String {
         var wanted = arguments.operands.map { "url=\(percentEncoded($0))" }
-        for name in ["host", "tag"] {
+        for name in ["prefix", "host", "tag"] {
             if let value = arguments.values[name] { wanted.append("\(name)=\(percentEncoded(value))") }
         }
         if arguments.has("all") { wanted.append("all") }
@@ -93,11 +104,11 @@ extension Command {
             throw CommandFailure(
                 .usage,
                 wanted.isEmpty ? "cache purge: nothing is named" : "cache purge: more than one thing is named",
-                remedy: "name one: a URL, --host, --tag or --all",
+                remedy: "name one: a URL, --prefix, --host, --tag or --all",
                 usageOf: .cachePurge
             )
         }
-        return wanted[0]
+        return wanted[0] + (arguments.has("soft") ? "&soft" : "")
     }
 
     /// - Returns: the document in the response.

@@ -1,10 +1,11 @@
 import ProxyCore
+import StrictJSON
 
 extension Command {
     static let check = Command(
         name: "check",
         summary: "validate the configuration, print what applies to each host",
-        options: [.config],
+        options: [.config, Command.Option(name: "json", summary: "print one JSON object instead, also of errors")],
         explanation: [
             """
             Reads the configuration and every file that it names, and opens no socket. Every error is reported at \
@@ -14,10 +15,48 @@ extension Command {
         ],
         examples: [Example(line: "pinproxy check --config config.json", meaning: "Before every start and reload.")]
     ) { arguments throws(CommandFailure) in
+        if arguments.has("json") { return try checkForPrograms(arguments["config"]) }
         let (snapshot, warnings) = try LoadedConfiguration.load(arguments["config"])
         LoadedConfiguration.show(warnings)
         try Output.standard(EffectivePolicy(snapshot).description)
         return .success
+    }
+
+    private static func checkForPrograms(_ path: String) throws(CommandFailure) -> ExitCode {
+        let outcome = try LoadedConfiguration.outcome(path)
+        var line = JSONLine()
+        line.add("valid", outcome.snapshot != nil)
+        line.add("errors", array: outcome.issues.map { JSONLine($0).object })
+        line.add("warnings", array: outcome.warnings.map { JSONLine($0).object })
+        if let snapshot = outcome.snapshot {
+            line.add("policy", array: EffectivePolicy(snapshot).sections.map { section($0).object })
+        }
+        try Output.standard(line.text)
+        return outcome.snapshot == nil ? .badConfiguration : .success
+    }
+
+    private static func section(_ section: EffectivePolicy.Section) -> JSONLine {
+        var line = JSONLine()
+        line.add("title", section.title)
+        let rows = section.rows.map { row in
+            var line = JSONLine()
+            line.add("label", row.label)
+            line.add("text", row.text)
+            return line.object
+        }
+        line.add("rows", array: rows)
+        return line
+    }
+}
+
+extension JSONLine {
+    fileprivate init(_ issue: DocumentIssue) {
+        add("file", issue.file)
+        if !issue.pointer.isEmpty { add("pointer", issue.pointer) }
+        add("message", issue.message)
+        if !issue.remedy.isEmpty { add("remedy", issue.remedy) }
+        if let place = issue.line { add("line", place) }
+        if let column = issue.column { add("column", column) }
     }
 }
 

@@ -13,7 +13,8 @@ extension Command {
             """
             When all listeners are ready, one JSON line each goes to the standard error, in the order of the \
             configuration: {"event":"listening","listener":"forward","address":"127.0.0.1:8080"}. The task log goes \
-            where log.tasks says, by default to the standard output.
+            where log.tasks says, by default to the standard output. On a terminal both are lines for people, unless \
+            log.format says otherwise.
             """,
             """
             SIGTERM and SIGINT stop it cleanly: it accepts no new connections, lets requests finish for at most \
@@ -76,6 +77,7 @@ extension Command {
         _ prepare: (inout PolicyParts) throws(CommandFailure) -> Void
     ) throws(CommandFailure) -> (RunningProxy, FileRecord) {
         let (loaded, outcome) = try LoadedConfiguration.loadRecorded(path)
+        EventLine.useFormat(loaded.configuration.log.format)
         LoadedConfiguration.printWarnings(outcome.warnings)
         DescriptorLimit.raise()
         if geteuid() == 0 {

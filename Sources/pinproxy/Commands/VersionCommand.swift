@@ -4,17 +4,25 @@ import ProxyCore
 extension Command {
     static let version = Command(
         name: "version",
-        summary: "the versions of pinproxy and of the OpenSSL that it runs on"
-    ) { _ throws(CommandFailure) in
-        let build = ProgramBuild.current
-        try Output.standard("pinproxy \(build.version)\n\(build.openSSL)\n")
+        summary: "the versions of pinproxy and of the libraries that it runs on",
+        options: [Command.Option(name: "json", summary: "print one JSON object instead")]
+    ) { arguments throws(CommandFailure) in
+        let libraries = ProgramVersion.libraries
+        if arguments.has("json") {
+            var members = JSONLine()
+            for library in libraries { members.add(library.name, library.version) }
+            var line = JSONLine()
+            line.add("version", ProgramVersion.current)
+            if let commit = ProgramVersion.commit { line.add("commit", commit) }
+            line.add("libraries", members)
+            try Output.standard(line.text)
+            return .success
+        }
+        let commit = ProgramVersion.commit.map { " (commit \($0))" } ?? ""
+        let rows = libraries.map { "\($0.name) \($0.version)\n" }.joined()
+        try Output.standard("pinproxy \(ProgramVersion.current)\(commit)\n\(rows)")
         return .success
     }
-}
-
-/// The program's version, in the form of semver.org; CHANGELOG.md has the changes.
-enum ProgramVersion {
-    static let current = "0.1.0"
 }
 
 extension ProgramBuild {

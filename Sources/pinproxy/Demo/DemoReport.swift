@@ -1,4 +1,6 @@
-/// The demonstration, for people at a terminal of 80 columns.
+import ProxyCore
+
+/// The demonstration, for people.
 struct DemoReport {
     var demo: Demo
     var style: TerminalStyle
@@ -33,9 +35,20 @@ struct DemoReport {
         text += "\n"
         let sent = scene.originReceived
         text += row("the origin received", sent == 1 ? "1 byte of requests" : "\(sent) bytes of requests", mark, .bold)
-        text += "\n" + row("the task log", "")
-        text += json(scene.logLine)
+        text += "\n" + row("the log says", "")
+        text += log(scene.logLine, mark)
         return text
+    }
+
+    /// The line of the task log as `run` shows it on a terminal, broken to the width.
+    private func log(_ line: String, _ mark: TerminalStyle.Mark) -> String {
+        let margin = "    "
+        let text = String(decoding: LogText(hasColours: false).text(of: Array(line.utf8)), as: UTF8.self)
+        let lines = TextLayout.lines(text.trimmingLineEnd, width: TextLayout.width - margin.count)
+        // The verdict is the first word.
+        let verdict = lines.first?.prefix { $0 != " " } ?? ""
+        let first = style(String(verdict), mark, .bold) + (lines.first?.dropFirst(verdict.count) ?? "")
+        return ([first] + lines.dropFirst().map { style($0, .dim) }).map { margin + $0 + "\n" }.joined()
     }
 
     private func json(_ text: String) -> String {

@@ -63,8 +63,8 @@ struct FetchHooks: Sendable {
 
     func watch(_ task: DownloadTask) {
         guard let output, let own = task.delegate as? DownloadTaskDelegate else { return }
-        own.destination = { [outcome] _, head in
-            outcome.change { $0.head = head }
+        own.destination = { [outcome] _, response in
+            outcome.change { $0.head = response.head }
             return (output, .removePreviousFile)
         }
         own.setProgressHandler { [progress] in progress.show($0) }

@@ -16,7 +16,23 @@ struct ServerAddress {
     init(_ text: String) throws(CommandFailure) {
         var rest = text[...]
         if rest.hasPrefix("https://") { rest = rest.dropFirst("https://".count) }
-        if rest.hasSuffix("/") { rest = rest.dropLast() }
+        if rest.hasPrefix("http://") {
+            throw CommandFailure(
+                .usage,
+                "\(Arguments.shown(text)): a server that is reached without TLS has no certificate",
+                remedy: "name the host, or its https:// URL; its TLS port is 443 unless you give another"
+            )
+        }
+        if let slash = rest.firstIndex(of: "/") {
+            guard rest[slash...] == "/" else {
+                throw CommandFailure(
+                    .usage,
+                    "\(Arguments.shown(text)) has a path, and a chain belongs to a host",
+                    remedy: "leave away what stands behind the host"
+                )
+            }
+            rest = rest[..<slash]
+        }
         port = 443
         // More than one colon outside of brackets means an IPv6 address without brackets.
         let end = rest.lastIndex(of: "]").map { rest.index(after: $0) } ?? rest.startIndex

@@ -142,7 +142,11 @@ enum CacheReport {
 
     /// - Parameter body: the document of a DELETE.
     static func removed(_ body: String) throws(CommandFailure) -> String {
-        guard let count = number(try object(body), "removed") else { throw strange }
+        let object = try object(body)
+        if let count = number(object, "expired") {
+            return count == 1 ? "1 response is stale now\n" : "\(count) responses are stale now\n"
+        }
+        guard let count = number(object, "removed") else { throw strange }
         return count == 1 ? "1 response removed\n" : "\(count) responses removed\n"
     }
 

@@ -16,14 +16,7 @@ enum LoadedConfiguration {
     static func loadRecorded(
         _ path: String
     ) throws(CommandFailure) -> (PolicySnapshot, ConfigurationLoader.Outcome) {
-        let outcome = ConfigurationLoader.load(path: path)
-        if outcome.configurationIsMissing {
-            throw CommandFailure(
-                .inputMissing,
-                "\(Arguments.shown(path)) does not exist",
-                remedy: "name a configuration file; config.example.json is one to start from"
-            )
-        }
+        let outcome = try outcome(path)
         guard let snapshot = outcome.snapshot else {
             Output.error(outcome.issues.map { "\($0)\n" }.joined())
             show(outcome.warnings)
@@ -31,6 +24,17 @@ enum LoadedConfiguration {
             throw CommandFailure(.badConfiguration, count == 1 ? "1 error" : "\(count) errors in the configuration")
         }
         return (snapshot, outcome)
+    }
+
+    /// The policy, or every issue that prevents one. Only a configuration that is not there ends the command.
+    static func outcome(_ path: String) throws(CommandFailure) -> ConfigurationLoader.Outcome {
+        let outcome = ConfigurationLoader.load(path: path)
+        guard outcome.configurationIsMissing else { return outcome }
+        throw CommandFailure(
+            .inputMissing,
+            "\(Arguments.shown(path)) does not exist",
+            remedy: "name a configuration file; config.example.json is one to start from"
+        )
     }
 
     /// Prints the warnings for a person.

@@ -1,4 +1,5 @@
 import Glibc
+import ProxyCore
 
 /// Colours and weights (ECMA-48, SGR), for terminals only.
 struct TerminalStyle {
@@ -20,9 +21,7 @@ struct TerminalStyle {
     static var standardError: TerminalStyle { style(of: STDERR_FILENO) }
 
     private static func style(of descriptor: Int32) -> TerminalStyle {
-        let isDumb = getenv("TERM").map { String(cString: $0) == "dumb" } ?? true
-        let refuses = getenv("NO_COLOR").map { $0.pointee != 0 } ?? false
-        return TerminalStyle(isOn: isatty(descriptor) == 1 && !isDumb && !refuses)
+        TerminalStyle(isOn: LogText.showsColours(descriptor))
     }
 
     func callAsFunction(_ text: String, _ marks: Mark...) -> String {

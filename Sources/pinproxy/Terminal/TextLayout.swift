@@ -1,6 +1,14 @@
-/// Text in columns, for a terminal of 80.
+import CShims
+import Glibc
+
+/// Text in columns.
 enum TextLayout {
-    static let width = 80
+    /// The columns of the terminal that is the standard output, between 40 and 120: longer lines are hard to read. 80 without
+    /// a terminal, so that files and pipes get the same bytes everywhere.
+    static let width: Int = {
+        let columns = Int(pinproxy_terminal_columns(STDOUT_FILENO))
+        return columns > 0 ? min(max(columns, 40), 120) : 80
+    }()
 
     /// Foreign text (a file's comment, a word of the command line) on one line, without control characters for the
     /// terminal.

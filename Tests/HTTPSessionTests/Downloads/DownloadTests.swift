@@ -179,12 +179,63 @@ struct DownloadTests {
         stage.manager.taskDidComplete = { [stage] task, _ in stage.note(task is DownloadTask ? "download" : "data") }
         let task = try stage.manager.dataTask(with: HTTPRequest(url: url))
         task.taskDescription = "named"
-        await #expect { try await task.value() } throws: { $0.sessionCode == .cancelled }
-        let log = try await stage.wait(for: "moved true")
-        #expect(log == ["\(task.taskIdentifier) completed", "download", "moved true"])
+        let steps = Monitor<[TaskProgress]>([])
+        task.dataDelegate.setProgressHandler { step in steps.with { $0.append(step) } }
+        task.delegate.taskDidComplete = { [stage] task, error in
+            stage.note("own \(task is DownloadTask) \(error == nil)")
+        }
+        task.onCompletion { [stage] result in stage.note("handler \((try? result.get())?.response.status ?? 0)") }
+        let answer = try await task.value()
+        #expect(answer.response.status == 200 && answer.data.isEmpty && task.error == nil)
+        let log = try await stage.wait(for: "handler 200")
+        #expect(
+            log.filter { $0 != "moved true" } == ["\(task.taskIdentifier) completed", "own true true", "handler 200"]
+        )
+        _ = try await stage.wait(for: "moved true")
+        try await eventually("the last figure") {
+            steps.with { $0.last?.completedBytes == Int64(Self.body.count) }
+        }
         let isWhole = try file(target) == Self.body
         #expect(isWhole)
         #expect(stage.manager.tasks.isEmpty)
+        await stage.end()
+    }
+
+    @Test("a data task that has become a download fails with it, and cancelling it cancels the download")
+    func becomeFailingDownload() async throws {
+        let stage = try stage { try Self.serve($0, cutAt: 1_000_000) }
+        stage.manager.dataTaskDidReceiveResponse = { _, _ in .becomeDownload }
+        let download = Monitor<DownloadTask?>(nil)
+        stage.manager.dataTaskDidBecomeDownloadTask = { _, task in download.with { $0 = task } }
+        let task = try stage.manager.dataTask(with: HTTPRequest(url: url))
+        task.resume()
+        try await eventually("a part") { download.with { $0?.countOfBytesReceived == 1_000_000 } }
+        task.suspend()
+        #expect(download.with { $0?.state } == .suspended)
+        task.resume()
+        #expect(download.with { $0?.state } == .running)
+        task.cancel()
+        await #expect { try await task.value() } throws: { $0.sessionCode == .cancelled }
+        #expect(download.with { $0?.error?.code } == .cancelled)
+        #expect(partials.isEmpty)
+        await stage.end()
+    }
+
+    @Test(
+        "the manager's hook for a complete file goes before the task's destination, which counts when the hook returns nil"
+    )
+    func hookBeforeDestination() async throws {
+        let stage = try stage { try Self.serve($0) }
+        let byHook = Monitor<String?>("\(folder.path)/hook")
+        stage.manager.downloadTaskDidFinishDownloading = { _, _ in byHook.with { $0 } }
+        func path() async throws -> String {
+            let target = "\(folder.path)/destination"
+            return try await stage.manager.downloadTask(with: HTTPRequest(url: url)) { _, _ in (target, []) }.value()
+                .path
+        }
+        #expect(try await path() == "\(folder.path)/hook")
+        byHook.with { $0 = nil }
+        #expect(try await path() == "\(folder.path)/destination")
         await stage.end()
     }
 

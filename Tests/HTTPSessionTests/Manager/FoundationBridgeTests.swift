@@ -98,15 +98,42 @@ struct FoundationBridgeTests {
     @Test("requests that cannot be carried out as they say are refused")
     func refused() async throws {
         let manager = try Self.manager()
-        var streamed = URLRequest(url: try #require(URL(string: "https://127.0.0.1:1/")))
-        streamed.httpBodyStream = InputStream(data: Data("x".utf8))
         let file = URLRequest(url: URL(fileURLWithPath: "/etc/hosts"))
         var framed = URLRequest(url: try #require(URL(string: "https://127.0.0.1:1/")))
         framed.setValue("chunked", forHTTPHeaderField: "Transfer-Encoding")
-        for request in [streamed, file, framed] {
+        for request in [file, framed] {
             let error = await #expect(throws: SessionError.self) { try await manager.data(for: request) }
             #expect(error?.code == .requestInvalid)
         }
+        await manager.invalidateSession(cancelingTasks: false)
+    }
+
+    @Test("a body stream is sent while it is read: in chunks, or with the length that the request names")
+    func bodyStream() async throws {
+        let origin = try ScriptedOrigin(Self.server) { request in OriginAnswer.text("\(request.body.count)") }
+        let manager = try Self.manager()
+        let body = Data(patternBytes(300_000))
+        for length in [nil, "300000"] {
+            var request = URLRequest(url: try #require(URL(string: "https://127.0.0.1:\(origin.port)/")))
+            request.httpMethod = "PUT"
+            request.httpBodyStream = InputStream(data: body)
+            request.setValue(length, forHTTPHeaderField: "Content-Length")
+            #expect(try await manager.data(for: request).0 == Data("300000".utf8))
+            let sent = try #require(origin.requests.last)
+            let isWhole = sent.body == Array(body)
+            #expect(isWhole && sent["Content-Length"] == length)
+            #expect((sent["Transfer-Encoding"] == nil) == (length != nil))
+        }
+        let source = AsyncStream<[UInt8]> { continuation in
+            for start in stride(from: 0, to: 300_000, by: 1000) {
+                continuation.yield(Array(body[start..<(start + 1000)]))
+            }
+            continuation.finish()
+        }
+        let request = HTTPRequest(url: "https://127.0.0.1:\(origin.port)/", method: .put)
+        _ = try await manager.session.uploadTask(with: request, from: .sequence(source)).value()
+        let isWhole = origin.requests.last?.body == Array(body)
+        #expect(isWhole)
         await manager.invalidateSession(cancelingTasks: false)
     }
 
@@ -116,5 +143,53 @@ struct FoundationBridgeTests {
             let isUnknown = SessionError(code, "x").urlError.code == .unknown
             #expect(isUnknown == (code == .internal), "\(code)")
         }
+    }
+
+    @Test("after redirects the HTTPURLResponse has the last URL")
+    func lastURL() async throws {
+        let origin = try ScriptedOrigin(Self.server) { request in
+            request.target == "/first"
+                ? OriginAnswer.text("", status: "302 Found", fields: ["Location: /folder/last.txt?v=2"])
+                : OriginAnswer.text("here")
+        }
+        let manager = try Self.manager()
+        let url = try #require(URL(string: "https://127.0.0.1:\(origin.port)/first#part"))
+        let (_, response) = try await manager.data(from: url)
+        #expect(response.url?.absoluteString == "https://127.0.0.1:\(origin.port)/folder/last.txt?v=2#part")
+        let answer = try await manager.data(for: url.absoluteString)
+        #expect(answer.url == response.url?.absoluteString && answer.suggestedFilename == "last.txt")
+        await manager.invalidateSession(cancelingTasks: false)
+    }
+
+    @Test("a URLRequest's timeoutInterval is the longest wait for the response and for each of its bytes")
+    func timeoutInterval() async throws {
+        let origin = try ScriptedOrigin(Self.server) { connection in
+            let request = try connection.readRequest()
+            if request?.target == "/body" { try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n1") }
+            connection.readToEnd()
+        }
+        var configuration = HTTPSessionManager.Configuration()
+        // Longer than any test, so that the request's own limit alone can end it.
+        configuration.timeouts = TaskTimeouts(connect: .seconds(900), firstByte: .seconds(900), stall: .seconds(900))
+        let manager = try HTTPSessionManager(
+            configuration: configuration,
+            serverTrust: SessionTrust(anchors: TestPKI.shared.anchors)
+        )
+        for (path, code) in [("head", SessionError.Code.responseTimeout), ("body", .stalled)] {
+            let url = try #require(URL(string: "https://127.0.0.1:\(origin.port)/\(path)"))
+            let request = URLRequest(url: url, timeoutInterval: 0.2)
+            let failure = Monitor<SessionError.Code?>(nil)
+            let waiting = beside {
+                do { _ = try await manager.data(for: request) } catch {
+                    failure.with { $0 = (error as? SessionError)?.code }
+                }
+            }
+            do { try await eventually("the limit") { failure.with { $0 } == code } } catch {
+                Issue.record(error)
+                waiting.cancel()
+            }
+            try await waiting.value
+        }
+        await manager.invalidateSession(cancelingTasks: true)
     }
 }

@@ -20,7 +20,7 @@ struct FoundationManagerTests {
             from: [UInt8](repeating: 1, count: 3000)
         )
         let own = Monitor<TaskProgress?>(nil)
-        task.uploadDelegate?.setProgressHandler { step in own.with { $0 = step } }
+        task.uploadDelegate.setProgressHandler { step in own.with { $0 = step } }
         let upload = task.uploadProgress
         let download = task.downloadProgress
         #expect(download === task.downloadProgress && upload !== download)
@@ -43,6 +43,53 @@ struct FoundationManagerTests {
         _ = try await task.value()
         try await eventually("the end") { progress.isFinished }
         #expect(progress.totalUnitCount == 4)
+        await stage.end()
+    }
+
+    @Test("a Progress ends with a task without a body, in either direction")
+    func withoutBody() async throws {
+        let stage = try Stage { _ in "HTTP/1.1 204 No Content\r\n\r\n" }
+        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let (upload, download) = (task.uploadProgress, task.downloadProgress)
+        _ = try await task.value()
+        try await eventually("the end") { upload.isFinished && download.isFinished }
+        #expect(upload.fractionCompleted == 1 && download.fractionCompleted == 1)
+        await stage.end()
+    }
+
+    @Test("a Progress that is first asked for late is right at once, within the body and after the end")
+    func late() async throws {
+        let gate = Gate()
+        let stage = try Stage { connection in
+            _ = try connection.readRequest()
+            try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345")
+            try gate.pass()
+            try connection.write("67890")
+        }
+        let task = try stage.manager.uploadTask(with: HTTPRequest(url: Stage.url("/"), method: .post), from: [1, 2, 3])
+        task.resume()
+        try await eventually("half of it") { task.countOfBytesReceived == 5 }
+        let within = task.downloadProgress
+        #expect(within.completedUnitCount == 5 && within.totalUnitCount == 10 && !within.isFinished)
+        gate.open()
+        _ = try await task.value()
+        try await eventually("the end") { within.isFinished }
+        let after = task.uploadProgress
+        #expect(after.completedUnitCount == 3 && after.totalUnitCount == 3 && after.isFinished)
+        let whole = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/again")))
+        _ = try await whole.value()
+        #expect(whole.downloadProgress.completedUnitCount == 10 && whole.downloadProgress.isFinished)
+        #expect(whole.uploadProgress.isFinished)
+        await stage.end()
+    }
+
+    @Test("a Progress of a task that failed does not end")
+    func failed() async throws {
+        let stage = try Stage { connection in _ = try connection.readRequest() }
+        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let early = task.downloadProgress
+        await #expect(throws: SessionError.self) { try await task.value() }
+        #expect(!early.isFinished && !task.uploadProgress.isFinished)
         await stage.end()
     }
 

@@ -35,7 +35,7 @@ struct RedirectTests {
         let starts = transactions.map(\.fetchStart)
         #expect(starts == starts.sorted() && starts[0] >= 0)
         #expect(answer.metrics.duration >= answer.metrics.transaction.responseEnd)
-        #expect(task.currentRequest.url == "https://api.example.com/3")
+        #expect(task.currentRequest.url == "https://api.example.com/3#part")
         #expect(task.originalRequest.url == Stage.url("/a/1"))
         #expect(task.countOfBytesReceived == 2)
         await stage.end()

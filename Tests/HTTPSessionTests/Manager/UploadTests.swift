@@ -83,4 +83,58 @@ struct UploadTests {
         #expect(own.with { $0.last } == 3 && told.with { $0.count } == pieces.count)
         await stage.manager.invalidateSession(cancelingTasks: false)
     }
+
+    @Test("a suspended upload hands over no more of its body until it is resumed", arguments: [true, false])
+    func suspended(isInMemory: Bool) async throws {
+        let stage = try ManagerStage { _ in OriginAnswer.text("done") }
+        let body = patternBytes(8_000_000)
+        let folder = try TemporaryFolder()
+        let path = try folder.write(bytes: body, as: "file")
+        func make(_ place: String) throws -> UploadTask {
+            let request = HTTPRequest(url: ManagerStage.url(place), method: .put)
+            return isInMemory
+                ? try stage.manager.uploadTask(with: request, from: body)
+                : try stage.manager.uploadTask(with: request, fromFile: path)
+        }
+        let task = try make("/suspended")
+        let isOnce = Monitor(true)
+        task.uploadDelegate.taskDidSendBodyData = { task, _, total, _ in
+            if isOnce.with({ once in
+                defer { once = false }
+                return once
+            }) {
+                task.suspend()
+            }
+        }
+        task.resume()
+        try await eventually("the suspension") { task.state == .suspended }
+        // Another upload is complete meanwhile.
+        #expect(try await make("/other").value().response.status == 200)
+        #expect(stage.origin.requests.map(\.target) == ["/other"])
+        #expect(task.countOfBytesSent < 4_000_000)
+        #expect(try await task.value().response.status == 200)
+        let isWhole = stage.origin.requests.first { $0.target == "/suspended" }?.body == body
+        #expect(isWhole)
+        await stage.end()
+    }
+
+    @Test("a task that is suspended before its first byte sends none until it is resumed")
+    func suspendedFirst() async throws {
+        let stage = try ManagerStage { _ in OriginAnswer.text("done") }
+        let task = try stage.manager.uploadTask(
+            with: HTTPRequest(url: Self.url, method: .put),
+            from: patternBytes(500_000)
+        )
+        // Both before the session's thread looks.
+        let gate = Gate()
+        stage.manager.perform { _ in try? gate.pass() }
+        task.resume()
+        task.suspend()
+        gate.open()
+        let other = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        _ = try await other.value()
+        #expect(task.countOfBytesSent == 0)
+        #expect(try await task.value().response.status == 200)
+        await stage.end()
+    }
 }

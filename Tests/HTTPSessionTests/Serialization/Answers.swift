@@ -22,7 +22,7 @@ func answer(
     head.status = status
     if let type { try! head.fields.append(name: "Content-Type", value: type) }
     for (name, value) in fields { try! head.fields.append(name: name, value: value) }
-    return DataResponse(response: head, data: bytes, trailers: HTTPFields(), metrics: TaskMetrics())
+    return DataResponse(response: head, data: bytes)
 }
 
 extension RequestBody {

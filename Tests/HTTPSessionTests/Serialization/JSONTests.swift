@@ -185,7 +185,7 @@ struct JSONTests {
             Issue.record("no type mismatch")
             return
         }
-        #expect(context.codingPath.map(\.stringValue) == ["a", "1"])
+        #expect(context.codingPath.map(\.stringValue) == ["a", "Index 1"])
         guard case .keyNotFound(let key, _)? = failure(Item.self, "{}") else {
             Issue.record("no missing key")
             return

@@ -40,7 +40,7 @@ struct HostsFileTests {
     /// The addresses of a.test as a session finds them.
     private func look(_ hosts: SystemHosts, on loop: EventLoop) throws -> [String] {
         var isDone = false
-        hosts.update { isDone = $0 }
+        hosts.update { isDone = $0 == nil }
         let deadline = Date(timeIntervalSinceNow: Patience.seconds)
         while !loop.run(until: { isDone }, atMost: .milliseconds(20)) {
             if Date() > deadline { throw TimedOut("/etc/hosts") }
@@ -137,5 +137,43 @@ struct HostsFileTests {
             ask("a.test")
             return (try? answers["a.test"]?.get()) == [SocketAddress(ipv4: 0xC000_0216, port: 0)]
         }
+    }
+
+    @Test(
+        "no name server is asked before the file could be read once: it may have the name",
+        arguments: [(EMFILE, NameFailure.Reason.withoutDescriptor), (EACCES, .failed)]
+    )
+    func neverRead(code: Int32, reason: NameFailure.Reason) throws {
+        let folder = try TemporaryFolder()
+        try folder.write("192.0.2.1 a.test", as: "hosts")
+        let isReadable = Monitor(false)
+        let reader = HostsReader(path: "\(folder.path)/hosts") { path in
+            guard isReadable.with({ $0 }) else {
+                return .failure(FileContents.Fault(message: "cannot be read", remedy: "make it readable", code: code))
+            }
+            return FileContents.read(path, limit: 1 << 20)
+        }
+        let loop = try EventLoop()
+        var configuration = SessionConfiguration()
+        let server = try NameServer { _, _ in .address(0xC000_0263, lifetime: 60) }
+        configuration.nameServers = server.text
+        let names = NameResolver(loop: loop, configuration, hosts: reader)
+        defer { names.close() }
+        func ask(_ name: String) throws -> NameAnswer {
+            var answer = names.answer(for: name)
+            if answer == nil { _ = names.wait(for: name) { answer = $0 } }
+            let deadline = Date(timeIntervalSinceNow: Patience.seconds)
+            while !loop.run(until: { answer != nil }, atMost: .milliseconds(20)) {
+                if Date() > deadline { throw TimedOut(name) }
+            }
+            return answer!
+        }
+        guard case .failure(let failure) = try ask("a.test") else { throw TimedOut("a failure") }
+        #expect(failure.reason == reason && failure.words.contains("/etc/hosts"), "\(failure)")
+        #expect(server.questions.isEmpty)
+        isReadable.with { $0 = true }
+        #expect(try ask("a.test").get() == [SocketAddress(ipv4: 0xC000_0201, port: 0)])
+        #expect(try ask("b.test").get() == [SocketAddress(ipv4: 0xC000_0263, port: 0)])
+        #expect(server.questions == ["b.test"])
     }
 }

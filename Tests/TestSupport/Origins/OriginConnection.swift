@@ -100,6 +100,19 @@ package final class OriginConnection {
         }
     }
 
+    /// Writes each text in a TLS record of its own. The records arrive together.
+    package func writeTogether(_ texts: String...) throws {
+        // TCP_CORK: nothing goes out before the last one is there (tcp(7)).
+        hold(true)
+        defer { hold(false) }
+        for text in texts { try write(text) }
+    }
+
+    private func hold(_ isHeld: Bool) {
+        var value: Int32 = isHeld ? 1 : 0
+        setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_CORK, &value, socklen_t(MemoryLayout<Int32>.size))
+    }
+
     /// Writes a complete response with Content-Length.
     package func answer(
         _ body: String = "hello",

@@ -182,7 +182,6 @@ final class HTTP2ClientStream: HTTP2Stream {
 final class HTTP2ExchangeStream: ExchangeStream {
     private unowned let stream: HTTP2ClientStream
     private unowned let connection: HTTP2Connection
-    private let peer: ClientTransport
     /// The final head, until it is known whether a body follows.
     private var head = ByteBuffer()
     private var status = 0
@@ -194,11 +193,8 @@ final class HTTP2ExchangeStream: ExchangeStream {
     init(_ stream: HTTP2ClientStream, _ connection: HTTP2Connection) {
         self.stream = stream
         self.connection = connection
-        peer = connection.transport
-        super.init(worker: connection.worker, listener: connection.listener)
+        super.init(connection.transport)
     }
-
-    override var transport: ClientTransport { peer }
 
     override var hasRoom: Bool { isClosed || output.count + stream.output.count < connection.shareOfOutput }
 

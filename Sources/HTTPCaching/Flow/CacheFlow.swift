@@ -1,0 +1,837 @@
+import HTTPCore
+
+/// The course of one request through a cache, as a value: events in, actions out.
+///
+/// It holds every rule between the lookup and the end of the response, and no clock, store, loop or connection: a
+/// carrier does what an action says, and reports the result as the next event. `CacheFlowTable` lists what may follow
+/// what; docs/caching.md shows it.
+package struct CacheFlow: ~Copyable {
+    /// The request, and the conditions of its response. Both are constant.
+    struct Question: Sendable {
+        let url: AbsoluteURL
+        let request: CacheRequest
+        /// The rules of the host, then those for all hosts.
+        let rules: [CacheRule]
+        /// The digest of the host's security policy.
+        let digest: PolicyDigest
+        let options: CacheOptions
+        let key: CacheKey
+
+        /// Whether a response that another request is receiving could be for this one, or a part of it.
+        var mayReadAlong: Bool {
+            request.method == .get && request.policy == .useProtocolCachePolicy && !request.hasCredentials
+                && !request.control.noStore && request.control.noCache == nil
+        }
+
+        /// Whether this request and others are likely to be able to share one response.
+        var isCollapsible: Bool { mayReadAlong && !request.fields.containsAny(of: Self.ownConditions) }
+
+        private static let ownConditions: FieldNameSet = [.ifNoneMatch, .ifModifiedSince, .range, .ifRange]
+    }
+
+    /// The circumstances of an event.
+    struct Moment {
+        /// Seconds since 1970.
+        let now: Int
+        /// Whether a server was refused for the origin, and none was accepted since.
+        let isDoubted: Bool
+    }
+
+    /// The head of the origin's final response.
+    struct OriginHead {
+        let status: Int
+        let fields: HTTPFields
+        /// The length of its body in bytes, if known.
+        let length: Int?
+        /// False if the evaluation of the server did not pass completely (a failed pin that was only reported).
+        let mayStore: Bool
+        /// False if a truncated body could not be recognised (RFC 9112 8): it is not stored.
+        let endIsSure: Bool
+    }
+
+    enum Event {
+        /// The request has arrived.
+        case request
+        /// The result of a lookup.
+        case found(CacheStore.Found)
+        /// The result of `join`: nil while it waits. `isLate`: a response was stored since the lookup.
+        case joined(FlightWake?, isLate: Bool)
+        /// The wait is over.
+        case woken(FlightWake)
+        /// A response is being received that may be read along.
+        case offered(GrowingResponse)
+        /// The stored body is open; nil: it is gone.
+        case opened(CacheAnswerBody?)
+        case head(OriginHead)
+        /// The store takes the body, or not.
+        case began(InsertionRefusal?)
+        /// The invalidated responses are removed.
+        case removed
+        /// The request has failed without a response.
+        case failed(OriginFailure)
+        /// The response has ended; whether it is complete.
+        case ended(isWhole: Bool)
+        /// The store has the body, or not.
+        case settled(isStored: Bool)
+        /// The client has disconnected, or the request was given up.
+        case cancelled
+    }
+
+    enum Action {
+        /// Nothing: another event follows.
+        case none
+        /// Look for stored responses: `found`.
+        case lookUp
+        /// Ask whether another request for this key is at the origin: `joined` or `offered`.
+        ///
+        /// `waits`: whether this one waits for the other's head.
+        case join(waits: Bool)
+        /// Open the body of this entry: `opened`.
+        case open(CachedEntry)
+        /// Send the request to the origin with these fields: `head` or `failed`.
+        case ask(HTTPFields)
+        /// Drop the origin's response, if there is one, and send the request with these fields: `head` or `failed`.
+        case askAgain(HTTPFields)
+        case respond(CacheAnswer)
+        /// Respond with 504, without the origin.
+        case gatewayTimeout(CacheStatus)
+        /// Begin to store the body: `began`.
+        case store(StorePlan)
+        /// Remove the responses of these keys, before the response is relayed: `removed`.
+        case remove([CacheKey])
+        /// Relay the origin's response: `ended`.
+        case relay(CacheStatus)
+        /// Pass the failure on.
+        case pass
+        /// The body is complete: finish storing it: `settled`.
+        case finish
+        /// Give the unfinished body up, if there is one.
+        case abort
+    }
+
+    /// A response that is about to be stored.
+    struct StorePlan {
+        let response: StoredResponse
+        let tags: [[UInt8]]
+        let length: Int?
+        let maximumBytes: Int?
+        let isInMemoryOnly: Bool
+        /// Whether other requests for the URI could use it without validation.
+        let isForOthers: Bool
+    }
+
+    /// The changes for the store and the other requests, beside the action. The carrier takes it after each event,
+    /// before the action, in this order.
+    struct Effects {
+        /// An accepted server has responded for the origin.
+        var trusts = false
+        /// A server was refused for the origin.
+        var doubts = false
+        /// Entries, each with its new head.
+        var updates: [(entry: CachedEntry, response: StoredResponse)] = []
+        /// The key must not stay stored.
+        var invalidates = false
+        var counts: CacheOutcome?
+        var countsCollapsed = false
+        var countsStored = false
+        /// The requests that wait for this one's response go on.
+        var releases: FlightEnding?
+    }
+
+    package typealias State = CacheFlowState
+
+    /// The purpose of an opened body, with what is needed afterwards.
+    private enum Purpose {
+        case reuse(Reuse, mayWait: Bool)
+        case insteadOfError(Reuse, OriginHead)
+        case insteadOfFailure(Reuse)
+        case confirmed([Int], OriginHead)
+    }
+
+    let question: Question
+    package private(set) var state = State.idle
+    private(set) var effects = Effects()
+    /// The outcome for the log; final when the response head is known.
+    private(set) var outcome = CacheOutcome.bypass
+    /// A hook that is called before a response is stored, with the fields to be stored, and again after a validation.
+    /// Nil: every storable response is stored.
+    var willStore: ((_ status: Int, _ fields: HTTPFields) -> StoreChange)?
+
+    private var found = CacheStore.Found()
+    private var mayWait = true
+    private var reason = ForwardReason.bypass
+    private var requestTime = 0
+    /// Whether the request to the origin has validators of stored responses.
+    private var validates = false
+    private var isLeader = false
+    private var isCollapsed = false
+    /// Whether this is a background revalidation, without a client.
+    private let isBackground: Bool
+    private var purpose: Purpose?
+    /// The head of a response that is about to be relayed, and the status that goes with it.
+    private var head: OriginHead?
+    private var relayed = CacheStatus(.forward(.bypass))
+    private var plan: StorePlan?
+
+    init(_ question: Question) {
+        self.question = question
+        isBackground = false
+    }
+
+    /// The Cache-Status before the origin has responded.
+    var forwarded: CacheStatus { CacheStatus(.forward(reason)) }
+
+    /// Takes what the store and the other requests have to know.
+    mutating func takeEffects() -> Effects {
+        var taken = Effects()
+        swap(&taken, &effects)
+        return taken
+    }
+
+    // MARK: - Events
+
+    mutating func handle(_ event: consuming Event, _ moment: Moment) -> Action {
+        switch (state, event) {
+        case (.over, _), (.finishing, .cancelled): return .none
+        case (.finishing, .settled(let isStored)):
+            effects.countsStored = isStored
+            release(isStored ? .stored : .failed)
+            return go(.over, .none)
+        case (_, .cancelled):
+            release(.abandoned)
+            return go(.over, .abort)
+        case (.idle, .request): return begin(moment)
+        case (.lookingUp, .found(let found)):
+            self.found = found
+            return decide(moment)
+        case (.joining, .joined(let wake, let isLate)): return joined(wake, isLate: isLate, moment)
+        case (.waiting, .woken(let wake)):
+            switch wake {
+            case .goAlone: return ask(moment)
+            case .lead:
+                isLeader = true
+                return ask(moment)
+            case .lookUp:
+                isCollapsed = true
+                mayWait = false
+                return go(.lookingUp, .lookUp)
+            }
+        case (.joining, .offered(let growing)), (.waiting, .offered(let growing)):
+            return readAlong(growing, moment)
+        case (.opening, .opened(let body)): return opened(body, moment)
+        case (.asking, .head(let head)): return received(head, moment)
+        case (.asking, .failed(let failure)): return failed(failure, moment)
+        case (.storing, .began(let refusal)): return began(refusal, moment)
+        case (.removing, .removed): return go(.relaying, .relay(relayed))
+        case (.relaying, .ended(let isWhole)):
+            guard isWhole, plan != nil else {
+                release(.failed)
+                return go(.over, .abort)
+            }
+            return go(.finishing, .finish)
+        // A response without storage, whose end nobody waits for.
+        case (.asking, .ended):
+            release(.failed)
+            return go(.over, .abort)
+        default:
+            assertionFailure("\(state) has no \(event.name)")
+            return .none
+        }
+    }
+
+    private mutating func go(_ next: State, _ action: Action) -> Action {
+        assert(CacheFlowTable.permits(state, next), "\(next) does not follow \(state)")
+        state = next
+        return action
+    }
+
+    // MARK: - Before the origin
+
+    private mutating func begin(_ moment: Moment) -> Action {
+        let isRead = question.request.method == .get || question.request.method == .head
+        guard isRead, question.request.isCacheable, question.request.policy != .reloadIgnoringLocalCacheData else {
+            mayWait = false
+            return decide(moment)
+        }
+        return go(.lookingUp, .lookUp)
+    }
+
+    private mutating func decide(_ moment: Moment) -> Action {
+        switch ReuseDecision.decide(question.request, found, now: moment.now, isDoubted: moment.isDoubted) {
+        case .reuse(let reuse):
+            guard let entry = found.entry else { return ask(moment) }
+            if case .memory(let bytes) = entry.body { return respond(reuse, entry, .memory(bytes)) }
+            return open(entry, .reuse(reuse, mayWait: mayWait))
+        case .gatewayTimeout:
+            outcome = .miss
+            effects.counts = outcome
+            release(.abandoned)
+            return go(.over, .gatewayTimeout(CacheStatus(.forward(found.entries.isEmpty ? .uriMiss : .miss))))
+        case .forward(let reason, let validates):
+            if !isCollapsed { self.reason = reason }
+            self.validates = validates
+            outcome = reason == .method || reason == .bypass ? .bypass : .miss
+            guard mayWait, question.mayReadAlong else { return ask(moment) }
+            return go(.joining, .join(waits: question.isCollapsible))
+        }
+    }
+
+    private mutating func respond(_ reuse: Reuse, _ entry: CachedEntry, _ body: CacheAnswerBody) -> Action {
+        let response = makeResponse(reuse, isCollapsed ? .forward(reason) : .hit, entry, body)
+        outcome = reuse.freshness.isFresh ? .hit : .stale
+        effects.counts = outcome
+        effects.countsCollapsed = isCollapsed
+        release(.stored)
+        return go(.over, .respond(response))
+    }
+
+    private mutating func open(_ entry: CachedEntry, _ purpose: Purpose) -> Action {
+        self.purpose = purpose
+        return go(.opening, .open(entry))
+    }
+
+    private func makeResponse(
+        _ reuse: Reuse,
+        _ outcome: CacheStatus.Outcome,
+        _ entry: CachedEntry,
+        _ body: CacheAnswerBody
+    ) -> CacheAnswer {
+        var status = CacheStatus(outcome, timeToLive: reuse.timeToLive)
+        status.isCollapsed = isCollapsed
+        let head = CacheResponse(
+            entry.response,
+            length: entry.body.count,
+            to: question.request,
+            age: reuse.freshness.age
+        )
+        return CacheAnswer(head: head, body: body, status: status, refreshes: reuse.revalidates)
+    }
+
+    private mutating func joined(_ wake: FlightWake?, isLate: Bool, _ moment: Moment) -> Action {
+        switch wake {
+        case nil: return go(.waiting, .none)
+        case .lead:
+            isLeader = true
+            // Another request may have stored its response and ended since this one's lookup.
+            guard isLate else { return ask(moment) }
+            mayWait = false
+            return go(.lookingUp, .lookUp)
+        case .goAlone, .lookUp: return ask(moment)
+        }
+    }
+
+    /// Another request receives a response: it is read along if it is for this request, too.
+    private mutating func readAlong(_ growing: GrowingResponse, _ moment: Moment) -> Action {
+        let response = growing.response
+        isCollapsed = true
+        guard response.matches(question.request, under: question.digest, question.options),
+            case .reuse(let reuse) = ReuseDecision.decide(
+                question.request,
+                stored: response,
+                hasVariants: true,
+                now: moment.now,
+                isDoubted: moment.isDoubted,
+                question.options
+            ), let reader = growing.body.makeReader()
+        else { return ask(moment) }
+        outcome = .hit
+        effects.counts = outcome
+        effects.countsCollapsed = true
+        var status = CacheStatus(.forward(reason), timeToLive: reuse.timeToLive)
+        status.isCollapsed = true
+        let head = CacheResponse(response, growing: growing.length, to: question.request, age: reuse.freshness.age)
+        let given = CacheAnswer(head: head, body: .growing(reader), status: status, refreshes: false)
+        return go(.over, .respond(given))
+    }
+
+    private mutating func opened(_ body: CacheAnswerBody?, _ moment: Moment) -> Action {
+        guard let entry = found.entry, let body else {
+            // The body is gone: the entry counts as not stored.
+            if let gone = found.entry { found.entries.removeAll { $0 === gone } }
+            found.selected = nil
+            switch purpose {
+            case .reuse(_, let mayWait)?:
+                self.mayWait = mayWait
+                return decide(moment)
+            case .insteadOfError(_, let head)?: return relay(head, mayStore: false, moment)
+            case .insteadOfFailure?: return go(.over, .pass)
+            case .confirmed, nil: return askAgain(moment)
+            }
+        }
+        switch purpose {
+        case nil: return askAgain(moment)
+        case .reuse(let reuse, _)?: return respond(reuse, entry, body)
+        case .insteadOfError(let reuse, let head)?:
+            outcome = .stale
+            effects.counts = outcome
+            let response = makeResponse(reuse, .forward(reason), entry, body)
+            var status = response.status
+            status.forwardStatus = head.status
+            return go(
+                .over,
+                .respond(.init(head: response.head, body: response.body, status: status, refreshes: false))
+            )
+        case .insteadOfFailure(let reuse)?:
+            outcome = .stale
+            effects.counts = outcome
+            return go(.over, .respond(makeResponse(reuse, .forward(reason), entry, body)))
+        case .confirmed(let indices, let head)?: return confirm(indices, head, body, moment)
+        }
+    }
+
+    // MARK: - The request to the origin
+
+    private mutating func ask(_ moment: Moment) -> Action {
+        requestTime = moment.now
+        isCollapsed = false
+        var fields = question.request.fields
+        if validates {
+            let conditional = Revalidation.fields(
+                of: question.request,
+                selected: found.selected,
+                variants: found.entries.map(\.response)
+            )
+            validates = conditional != nil
+            fields = conditional ?? fields
+        }
+        return go(.asking, .ask(fields))
+    }
+
+    /// The 304 is for another response, or the entry is gone: requests the complete response from the origin.
+    private mutating func askAgain(_ moment: Moment) -> Action {
+        validates = false
+        found.selected = nil
+        requestTime = moment.now
+        return go(.asking, .askAgain(question.request.fields))
+    }
+
+    private mutating func received(_ head: OriginHead, _ moment: Moment) -> Action {
+        effects.trusts = head.mayStore
+        if head.status == 304, validates { return notModified(head, moment) }
+        if head.status >= 500, head.mayStore,
+            case .reuse(let reuse)? = ReuseDecision.decide(
+                afterFailure: .serverError(head.status),
+                question.request,
+                stored: found.entry?.response,
+                now: moment.now,
+                question.options
+            ), let entry = found.entry
+        {
+            release(.failed)
+            return open(entry, .insteadOfError(reuse, head))
+        }
+        return relay(head, mayStore: head.mayStore, moment)
+    }
+
+    private mutating func failed(_ failure: OriginFailure, _ moment: Moment) -> Action {
+        release(.failed)
+        if failure == .untrusted { recordDoubt(moment) }
+        let use = ReuseDecision.decide(
+            afterFailure: failure,
+            question.request,
+            stored: found.entry?.response,
+            now: moment.now,
+            isDoubted: moment.isDoubted || failure == .untrusted,
+            question.options
+        )
+        switch use {
+        case .reuse(let reuse)?:
+            guard let entry = found.entry else { return go(.over, .pass) }
+            return open(entry, .insteadOfFailure(reuse))
+        case .gatewayTimeout?: return go(.over, .gatewayTimeout(CacheStatus(.forward(reason))))
+        case .forward?, nil: return go(.over, .pass)
+        }
+    }
+
+    /// An impostor may respond instead of the origin: no stale response of the origin is used until an accepted server
+    /// has responded (`stale-while-revalidate` would hide the problem). The entry is also marked, which survives a
+    /// restart.
+    private mutating func recordDoubt(_ moment: Moment) {
+        effects.doubts = true
+        guard let entry = found.entry, !entry.response.freshness(now: moment.now).isFresh,
+            !entry.response.isMarkedStale
+        else { return }
+        var stale = entry.response
+        stale.markStale()
+        effects.updates.append((entry, stale))
+    }
+
+    // MARK: - The origin's response goes to the client
+
+    private mutating func relay(_ head: OriginHead, mayStore: Bool, _ moment: Moment) -> Action {
+        effects.counts = outcome
+        relayed = CacheStatus(.forward(reason))
+        self.head = head
+        if question.request.method == .head, mayStore { updateStored(head, moment) }
+        guard question.request.method == .get else { return invalidateOthers() }
+        guard mayStore, head.endIsSure else {
+            release(.notForOthers)
+            return invalidateOthers()
+        }
+        guard let plan = makePlan(head, moment) else {
+            release(.notForOthers)
+            return invalidateOthers()
+        }
+        self.plan = plan
+        return go(.storing, .store(plan))
+    }
+
+    /// Decides what is stored of a response to GET.
+    ///
+    /// - Returns: nil when nothing is; the reason is in `relayed` then.
+    private mutating func makePlan(_ head: OriginHead, _ moment: Moment) -> StorePlan? {
+        var verdict = StoreVerdict(
+            question.request,
+            target: question.url.target.span,
+            status: head.status,
+            response: head.fields,
+            rules: question.rules,
+            question.options
+        )
+        var isInMemoryOnly = false
+        if let willStore, case .store(let kept, _, _) = verdict {
+            switch willStore(head.status, kept) {
+            case .skip: verdict = .skip(.rule)
+            case .store(let changed, let onlyThere):
+                verdict = verdict.revised(changed, question.request, status: head.status, question.options)
+                isInMemoryOnly = onlyThere
+            }
+        }
+        switch verdict {
+        case .skip(let reason):
+            relayed.reason = reason
+            return nil
+        case .store(let kept, let ruleLifetime, let maximumBytes):
+            let response = StoredResponse(
+                status: head.status,
+                response: kept,
+                to: question.request,
+                requestTime: requestTime,
+                responseTime: moment.now,
+                digest: question.digest,
+                ruleLifetime: ruleLifetime,
+                siblings: found.entries.map(\.response),
+                question.options
+            )
+            guard isWorthKeeping(response) else {
+                relayed.reason = .noLifetime
+                return nil
+            }
+            let freshness = response.freshness(now: moment.now)
+            relayed.timeToLive = freshness.lifetime - freshness.age
+            return StorePlan(
+                response: response,
+                tags: SurrogateKeys.tags(of: kept),
+                length: head.length,
+                maximumBytes: maximumBytes,
+                // Vary may name a field that this program adds: a secret.
+                isInMemoryOnly: isInMemoryOnly || (question.request.hasCredentials && !response.selecting.isEmpty),
+                isForOthers: isReusableForOthers(response, moment)
+            )
+        }
+    }
+
+    private mutating func began(_ refusal: InsertionRefusal?, _ moment: Moment) -> Action {
+        if let refusal {
+            plan = nil
+            relayed.reason = refusal.reason
+            release(refusal.ending)
+        } else {
+            relayed.isStored = true
+            if plan?.isForOthers != true { release(.notForOthers) }
+        }
+        return invalidateOthers()
+    }
+
+    /// The store has given the body up: it is too large after all, or has lost its space to another body.
+    mutating func lostStorage(_ refusal: InsertionRefusal?) {
+        plan = nil
+        release(refusal?.ending ?? .failed)
+    }
+
+    private mutating func invalidateOthers() -> Action {
+        guard let head else { return go(.relaying, .relay(relayed)) }
+        self.head = nil
+        let keys = Invalidation.keys(
+            after: question.request.method,
+            of: question.url,
+            status: head.status,
+            response: head.fields
+        )
+        guard !keys.isEmpty else { return go(.relaying, .relay(relayed)) }
+        return go(.removing, .remove(keys))
+    }
+
+    /// Whether a stored response could ever be used under RFC 9111. In a shared cache a response without lifetime and
+    /// validator, like most responses of APIs, would only cost disk writes. A policy that accepts old responses, and a
+    /// private cache, may use it.
+    private func isWorthKeeping(_ response: StoredResponse) -> Bool {
+        guard question.options.isShared, question.request.policy == .useProtocolCachePolicy, found.entries.isEmpty
+        else {
+            return true
+        }
+        let terms = response.terms
+        return response.hasValidator || terms.lifetime > 0 || terms.staleWhileRevalidate > 0 || terms.staleIfError > 0
+            || question.options.staleWhenDisconnected > 0
+    }
+
+    /// Whether other requests for the URI could use the response without validation. If not, they must not wait for the
+    /// end of its body, which may be an endless stream.
+    private func isReusableForOthers(_ response: StoredResponse, _ moment: Moment) -> Bool {
+        let plain = CacheRequest(method: .get, fields: HTTPFields())
+        let use = ReuseDecision.decide(
+            plain,
+            stored: response,
+            hasVariants: true,
+            now: moment.now,
+            question.options
+        )
+        if case .reuse = use { return true }
+        return false
+    }
+
+    /// The effect of a response to HEAD on the stored responses to GET (RFC 9111 4.3.5).
+    private mutating func updateStored(_ head: OriginHead, _ moment: Moment) {
+        for index in found.entries.indices {
+            let entry = found.entries[index]
+            guard entry.response.matches(question.request, under: question.digest, question.options) else { continue }
+            let update = HeadUpdate(
+                changedByRule(head.fields, of: entry),
+                status: head.status,
+                about: entry.response,
+                length: entry.body.count,
+                to: question.request,
+                requestTime: requestTime,
+                responseTime: moment.now,
+                question.options
+            )
+            switch update {
+            case .update(let response)?: _ = keep(response, at: index)
+            case .stale(let response)?: effects.updates.append((entry, response))
+            case nil: break
+            }
+        }
+    }
+
+    // MARK: - Validation by a 304
+
+    private mutating func notModified(_ head: OriginHead, _ moment: Moment) -> Action {
+        let revalidation = Revalidation.outcome(
+            head.fields,
+            to: question.request,
+            selected: found.selected,
+            variants: found.entries.map(\.response)
+        )
+        switch revalidation {
+        case .forClient: return relay(head, mayStore: head.mayStore, moment)
+        case .askAgain: return askAgain(moment)
+        case .update(let indices):
+            guard head.mayStore else { return askAgain(moment) }
+            if isBackground {
+                let mayStay = update(indices, by: head.fields, moment)
+                outcome = .revalidated
+                effects.counts = outcome
+                release(mayStay ? .stored : .notForOthers)
+                return go(.relaying, .relay(CacheStatus(.forward(reason))))
+            }
+            found.selected = indices[0]
+            // The body is opened first, because an update that forbids storage removes its file; without the file there
+            // is nothing to update.
+            return open(found.entries[indices[0]], .confirmed(indices, head))
+        }
+    }
+
+    private mutating func confirm(
+        _ indices: [Int],
+        _ head: OriginHead,
+        _ body: CacheAnswerBody,
+        _ moment: Moment
+    ) -> Action {
+        let mayStay = update(indices, by: head.fields, moment)
+        guard let entry = found.entry else { return askAgain(moment) }
+        outcome = .revalidated
+        effects.counts = outcome
+        release(mayStay && isReusableForOthers(entry.response, moment) ? .stored : .notForOthers)
+        let reuse = Reuse(freshness: entry.response.freshness(now: moment.now), revalidates: false)
+        let response = makeResponse(reuse, .forward(reason), entry, body)
+        var status = response.status
+        status.forwardStatus = 304
+        let kept = Self.addingCookies(of: head.fields, response.head)
+        return go(.over, .respond(.init(head: kept, body: body, status: status, refreshes: false)))
+    }
+
+    /// - Returns: whether all of the entries stay stored.
+    private mutating func update(_ indices: [Int], by fields: HTTPFields, _ moment: Moment) -> Bool {
+        var mayStay = true
+        for index in indices {
+            let entry = found.entries[index]
+            let response = entry.response.updated(
+                by: changedByRule(fields, of: entry),
+                to: question.request,
+                requestTime: requestTime,
+                responseTime: moment.now,
+                question.options
+            )
+            mayStay = keep(response, at: index) && mayStay
+        }
+        return mayStay
+    }
+
+    /// Applies the changes of the rule under which a response was stored to the fields of its update.
+    private func changedByRule(_ fields: HTTPFields, of entry: CachedEntry) -> HTTPFields {
+        guard !question.rules.isEmpty else { return fields }
+        let target = question.url.target
+        let stored = entry.response
+        let rule = question.rules.first {
+            $0.fits(method: .get, target: target.span, status: stored.status, response: stored.fields)
+        }
+        return rule?.changed(fields) ?? fields
+    }
+
+    /// Replaces an entry by its updated response if that may still be stored. A response that forbids storage now
+    /// (`no-store`, `private`) removes the whole key; a reason that concerns only this request (its credentials) leaves
+    /// the store unchanged. In each case this request uses the updated entry.
+    ///
+    /// - Returns: whether the store has the entry.
+    private mutating func keep(_ updated: StoredResponse, at index: Int) -> Bool {
+        let entry = found.entries[index]
+        var response = updated
+        if let willStore {
+            switch willStore(updated.status, updated.fields) {
+            case .store(let fields, _): response = updated.with(fields, question.options)
+            case .skip:
+                effects.invalidates = true
+                found.entries[index] = CachedEntry(key: question.key, response: updated, body: entry.body)
+                return false
+            }
+        }
+        found.entries[index] = CachedEntry(key: question.key, response: response, body: entry.body)
+        // The client's directives neither remove stored responses of other clients nor keep a response that the origin
+        // forbids.
+        var fields = question.request.fields
+        fields.remove(.cacheControl)
+        let asked = CacheRequest(
+            method: .get,
+            fields: fields,
+            hasInjectedCredentials: question.request.hasCredentials
+        )
+        let verdict = Storability.evaluate(
+            asked,
+            status: response.status,
+            response: response.fields,
+            question.options,
+            hasRuleLifetime: response.ruleLifetime != nil
+        )
+        switch verdict {
+        case .storable where question.request.control.noStore || question.request.control.isMalformed: break
+        case .storable:
+            effects.updates.append((entry, response))
+            return true
+        case .notStorable(.authorization): break
+        case .notStorable: effects.invalidates = true
+        }
+        return false
+    }
+
+    /// A cookie in a 304 is for the client of this request; it replaces stored cookies in its response.
+    private static func addingCookies(of notModified: HTTPFields, _ head: CacheResponse) -> CacheResponse {
+        guard notModified.contains(.setCookie) else { return head }
+        var head = head
+        head.keptFields.remove(.setCookie)
+        for index in 0..<notModified.count where notModified.id(at: index) == .setCookie {
+            head.keptFields.append(contentsOf: notModified, at: index)
+        }
+        return head
+    }
+
+    // MARK: - Others
+
+    private mutating func release(_ ending: FlightEnding) {
+        guard isLeader else { return }
+        isLeader = false
+        effects.releases = ending
+    }
+
+    // MARK: - Background revalidation
+
+    /// The course of a background revalidation, after a response that `refreshes`; it has no client. It begins at the
+    /// origin, as the leader of its key.
+    ///
+    /// - Parameter now: seconds since 1970.
+    /// - Parameter fields: becomes the fields of its request.
+    /// - Returns: nil when nothing was selected.
+    func refreshing(now: Int, fields: inout HTTPFields) -> CacheFlow? {
+        guard let entry = found.entry else { return nil }
+        fields = Revalidation.backgroundFields(of: question.request, stored: entry.response)
+        var plain = fields
+        plain.remove(.ifNoneMatch)
+        plain.remove(.ifModifiedSince)
+        let request = CacheRequest(method: .get, fields: plain, hasInjectedCredentials: question.request.hasCredentials)
+        return CacheFlow(refreshing: entry, question.with(request), now: now)
+    }
+
+    private init(refreshing entry: CachedEntry, _ question: Question, now: Int) {
+        self.question = question
+        isBackground = true
+        isLeader = true
+        state = .asking
+        found = CacheStore.Found(entries: [entry], selected: 0)
+        reason = .stale
+        outcome = .miss
+        validates = entry.response.hasValidator
+        requestTime = now
+    }
+}
+
+extension CacheFlow.Question {
+    /// The same for another request to the same URL.
+    fileprivate func with(_ request: CacheRequest) -> CacheFlow.Question {
+        CacheFlow.Question(
+            url: url,
+            request: request,
+            rules: rules,
+            digest: digest,
+            options: options,
+            key: key
+        )
+    }
+}
+
+extension InsertionRefusal {
+    /// Its reason in Cache-Status.
+    fileprivate var reason: Storability.Reason {
+        switch self {
+        case .tooLarge: .tooLarge
+        case .noRoom: .noRoom
+        }
+    }
+
+    /// Its meaning for followers: a body that is too large will probably be so the next time.
+    fileprivate var ending: FlightEnding {
+        switch self {
+        case .tooLarge: .notForOthers
+        case .noRoom: .failed
+        }
+    }
+}
+
+extension CacheFlow.Event {
+    /// Its name, for messages.
+    fileprivate var name: String {
+        switch self {
+        case .request: "request"
+        case .found: "found"
+        case .joined: "joined"
+        case .woken: "woken"
+        case .offered: "offered"
+        case .opened: "opened"
+        case .head: "head"
+        case .began: "began"
+        case .removed: "removed"
+        case .failed: "failed"
+        case .ended: "ended"
+        case .settled: "settled"
+        case .cancelled: "cancelled"
+        }
+    }
+}

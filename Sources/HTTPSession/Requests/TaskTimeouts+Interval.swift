@@ -1,0 +1,15 @@
+import IOCore
+package import SessionCore
+
+extension TaskTimeouts {
+    /// These limits with another one for each wait: for the connection (unless the present limit is shorter), for the
+    /// response, and for each of its bytes.
+    package func waiting(atMost interval: Duration) -> TaskTimeouts {
+        let limits = TaskTimeouts(connect: interval, firstByte: interval, stall: interval)
+        var result = self
+        result.connect = min(connect, limits.connect)
+        result.firstByte = limits.firstByte
+        result.stall = limits.stall
+        return result
+    }
+}

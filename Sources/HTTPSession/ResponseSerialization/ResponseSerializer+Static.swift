@@ -1,0 +1,30 @@
+// Serializers by name where one is expected: `serializer: .decodable(Item.self)`.
+
+extension ResponseSerializer where Self == HTTPResponseSerializer {
+    /// The bytes of the body, of a response with status 200 to 299.
+    public static var data: HTTPResponseSerializer { HTTPResponseSerializer() }
+}
+
+extension ResponseSerializer where Self == StringResponseSerializer {
+    /// Text in the charset that the response names, otherwise UTF-8, of a response with status 200 to 299.
+    public static var string: StringResponseSerializer { StringResponseSerializer() }
+}
+
+extension ResponseSerializer where Self == JSONResponseSerializer {
+    /// JSON of any form, of a response with status 200 to 299 and a content type of JSON.
+    public static var json: JSONResponseSerializer { JSONResponseSerializer() }
+}
+
+extension ResponseSerializer {
+    /// A `Decodable` type, of a response with status 200 to 299 and a content type of JSON.
+    ///
+    /// - Parameters:
+    ///   - type: of the value.
+    ///   - decoder: strict JSON by default; Foundation's `JSONDecoder` is one, too.
+    public static func decodable<Value: Decodable & Sendable>(
+        _ type: Value.Type = Value.self,
+        decoder: any DataDecoder = JSONValueDecoder()
+    ) -> Self where Self == DecodableResponseSerializer<Value> {
+        DecodableResponseSerializer(type, decoder: decoder)
+    }
+}

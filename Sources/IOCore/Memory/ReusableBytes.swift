@@ -1,0 +1,59 @@
+/// Growing bytes whose memory serves again and again: `removeAll` is one store, and an append writes into what is there.
+///
+/// A value that is shared by its copies until one of them changes, like the array inside, of which only a part counts.
+@usableFromInline
+package struct ReusableBytes: Sendable {
+    @usableFromInline var memory: [UInt8] = []
+    @usableFromInline package private(set) var count = 0
+
+    @inlinable
+    package init() {}
+
+    /// The bytes of a range, which end before `count`.
+    @inlinable
+    @inline(__always)
+    @_lifetime(borrow self)
+    package func bytes(_ range: Range<Int>) -> Span<UInt8> {
+        precondition(range.upperBound <= count, "bytes behind the end")
+        return memory.span.extracting(range)
+    }
+
+    /// Removes all bytes; with `keepingCapacity` the memory serves the next ones.
+    package mutating func removeAll(keepingCapacity: Bool) {
+        count = 0
+        if !keepingCapacity { memory = [] }
+    }
+
+    /// The memory in bytes, as `[UInt8].footprint`.
+    package var footprint: Int { memory.footprint }
+
+    /// Makes room for `count` bytes altogether.
+    package mutating func reserve(_ count: Int) {
+        if memory.count < count { grow(to: count) }
+    }
+
+    package mutating func append(_ bytes: borrowing Span<UInt8>) {
+        guard !bytes.isEmpty else { return }
+        let end = count &+ bytes.count
+        if end > memory.count { grow(to: end) }
+        let place = count
+        bytes.withUnsafeBufferPointer { source in
+            memory.withUnsafeMutableBufferPointer {
+                ($0.baseAddress! + place).update(from: source.baseAddress!, count: source.count)
+            }
+        }
+        count = end
+    }
+
+    package mutating func append(_ byte: UInt8) {
+        if count >= memory.count { grow(to: count &+ 1) }
+        memory[count] = byte
+        count &+= 1
+    }
+
+    @inline(never)
+    private mutating func grow(to size: Int) {
+        let more = max(size, 2 * memory.count) - memory.count
+        memory.append(contentsOf: repeatElement(0, count: more))
+    }
+}

@@ -1,0 +1,52 @@
+{{/*
+For the charts of programs, which take this chart as a dependency with egress.enabled: false:
+
+    spec:
+      initContainers:
+        {{- include "pinproxy.nativeSidecar" .Subcharts.pinproxy | nindent 8 }}
+      volumes:
+        {{- include "pinproxy.sidecarVolumes" .Subcharts.pinproxy | nindent 8 }}
+
+The native sidecar starts before the program and ends after it, also in a Job (Kubernetes 1.29). The classic one belongs to
+containers instead, and not into a Job, which would never finish.
+*/}}
+{{- define "pinproxy.nativeSidecar" -}}
+- name: pinproxy
+  image: {{ include "pinproxy.image" . }}
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  restartPolicy: Always
+  args: ["run", "--config", "/etc/pinproxy/config.json"]
+  startupProbe:
+    exec:
+      command: ["/usr/bin/pinproxy", "health", "--config", "/etc/pinproxy/config.json"]
+    periodSeconds: 1
+    failureThreshold: 30
+  {{- include "pinproxy.probes" . | nindent 2 }}
+  {{- include "pinproxy.sidecarRest" . | nindent 2 }}
+{{- end }}
+
+{{- define "pinproxy.classicSidecar" -}}
+- name: pinproxy
+  image: {{ include "pinproxy.image" . }}
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  args: ["run", "--config", "/etc/pinproxy/config.json"]
+  {{- include "pinproxy.probes" . | nindent 2 }}
+  {{- include "pinproxy.sidecarRest" . | nindent 2 }}
+{{- end }}
+
+{{- define "pinproxy.sidecarRest" -}}
+securityContext:
+  {{- include "pinproxy.securityContext" . | nindent 2 }}
+resources:
+  {{- toYaml .Values.sidecar.resources | nindent 2 }}
+volumeMounts:
+  - { name: pinproxy-config, mountPath: /etc/pinproxy, readOnly: true }
+  - { name: pinproxy-pins, mountPath: /etc/pinproxy-pins, readOnly: true }
+{{- end }}
+
+{{- define "pinproxy.sidecarVolumes" -}}
+- name: pinproxy-config
+  configMap: { name: {{ include "pinproxy.name" . }}-sidecar }
+- name: pinproxy-pins
+  configMap: { name: {{ include "pinproxy.name" . }}-pins }
+{{- end }}
