@@ -16,15 +16,20 @@ struct ModelStore {
     let smallBody: Int
     private(set) var memory: [Key: [ModelEntry]] = [:]
     private(set) var disk: [Key: [ModelEntry]] = [:]
-    /// Counts the removals of a URI: a response that was requested before a removal is not stored after it.
-    private(set) var removals: [Int: Int] = [:]
+    /// The counter of removals of a URL; URLs may share one.
+    private let counter: (String) -> Int
+    private var removals: [Int: Int] = [:]
     private var files: Set<Int> = []
     private var last = 0
 
-    init(hasDisk: Bool, smallBody: Int) {
+    init(hasDisk: Bool, smallBody: Int, counter: @escaping (String) -> Int) {
         self.hasDisk = hasDisk
         self.smallBody = smallBody
+        self.counter = counter
     }
+
+    /// Counts the removals of a URI: a response that was requested before a removal is not stored after it.
+    func removals(of uri: Int) -> Int { removals[counter(SimulatedTraffic.paths[uri])] ?? 0 }
 
     mutating func next() -> Int {
         last += 1
@@ -107,15 +112,16 @@ struct ModelStore {
 
     // MARK: Removing
 
-    mutating func invalidate(_ uri: Int) {
-        removals[uri, default: 0] += 1
+    mutating func invalidate(_ url: String) {
+        removals[counter(url), default: 0] += 1
+        guard let uri = SimulatedTraffic.paths.firstIndex(of: url) else { return }
         for key in memory.keys where key.uri == uri { memory[key] = nil }
         removeFromDisk { $0.uri == uri }
     }
 
     /// A purge: responses in transit are not stored either, whatever their URI.
-    mutating func purge(uris: Int, _ fits: (Key, ModelEntry) -> Bool) {
-        for uri in 0..<uris { removals[uri, default: 0] += 1 }
+    mutating func purge(_ fits: (Key, ModelEntry) -> Bool) {
+        for url in SimulatedTraffic.paths { removals[counter(url), default: 0] += 1 }
         for key in memory.keys { memory[key]?.removeAll { fits(key, $0) } }
         for key in disk.keys { removeFromDisk(key) { fits(key, $0) } }
     }

@@ -73,8 +73,8 @@ final class SimulatedExchange {
         return "#\(number) \(request.method) \(uri)/\(key.partition) policy \(digest) \(request.policy) [\(fields)]"
     }
 
-    static func key(_ uri: Int, _ partition: Int) -> CacheKey {
-        guard let key = CacheKey(url: SimulatedTraffic.paths[uri], partition: bytes(partition)) else { fatalError() }
+    static func key(_ url: String, _ partition: Int) -> CacheKey {
+        guard let key = CacheKey(url: url, partition: bytes(partition)) else { fatalError() }
         return key
     }
 

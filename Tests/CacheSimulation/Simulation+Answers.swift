@@ -76,20 +76,20 @@ extension Simulation {
         }
         relay(reply, exchange, mayStore: mayStore)
         guard !exchange.request.isRead, (200..<400).contains(reply.status) else { return }
-        for uri in invalidated(by: reply.fields, exchange.uri) { stored.invalidate(uri) }
+        for url in invalidated(by: reply.fields, exchange.uri) { stored.invalidate(url) }
         count("invalidations")
     }
 
     /// RFC 9111 4.4: the target, and what Location and Content-Location name on the same origin.
-    private func invalidated(by fields: ModelFields, _ uri: Int) -> [Int] {
+    private func invalidated(by fields: ModelFields, _ uri: Int) -> [String] {
         let origin = "http://\(SimulatedExchange.origin(uri))"
         let named = ["location", "content-location"].compactMap { fields.first($0) }.map { text in
             if text.hasPrefix("http") { return text }
             if text.hasPrefix("//") { return "http:" + text }
             return origin + (text.hasPrefix("/") ? "" : "/") + text
         }
-        let uris = named.filter { $0.hasPrefix(origin + "/") }.compactMap { SimulatedTraffic.paths.firstIndex(of: $0) }
-        return [uri] + Set(uris).subtracting([uri])
+        let urls = named.filter { $0.hasPrefix(origin + "/") }
+        return [SimulatedTraffic.paths[uri]] + Set(urls).subtracting([SimulatedTraffic.paths[uri]])
     }
 
     private func relay(_ reply: SimulatedTraffic.Reply, _ exchange: SimulatedExchange, mayStore: Bool) {
@@ -244,7 +244,7 @@ extension Simulation {
         exchange.mayValidate = false
         exchange.found.selected = nil
         exchange.requestTime = now
-        exchange.removals = stored.removals[exchange.uri] ?? 0
+        exchange.removals = stored.removals(of: exchange.uri)
         count("asked again")
         send(exchange, exchange.request.fields)
     }
@@ -275,7 +275,7 @@ extension Simulation {
         case .yes:
             exchange.found.entries[index] = stored.update(old, by: new, at: exchange.key)
             return true
-        case .no: stored.invalidate(exchange.uri)
+        case .no: stored.invalidate(SimulatedTraffic.paths[exchange.uri])
         case .notForThisRequest: break
         }
         exchange.found.entries[index] = new
@@ -321,7 +321,7 @@ extension Simulation {
         note("\(exchange.text) has ended, \(isWhole ? "whole" : "cut short")")
         exchange.phase = .over
         var isStored = false
-        if isWhole, let entry = exchange.entry, exchange.removals == stored.removals[exchange.uri] ?? 0 {
+        if isWhole, let entry = exchange.entry, exchange.removals == stored.removals(of: exchange.uri) {
             isStored = true
             stored.store(entry, at: exchange.key, inMemoryOnly: exchange.isInMemoryOnly)
             count("stored")

@@ -52,7 +52,7 @@ extension Simulation {
         case .validate:
             exchange.mayValidate = entry?.hasValidator ?? !exchange.found.entries.isEmpty
             guard mayWait, mayReadAlong(request) else { return forward(exchange) }
-            switch flights.offer(for: exchange.key, removals: stored.removals[exchange.uri] ?? 0) {
+            switch flights.offer(for: exchange.key, removals: stored.removals(of: exchange.uri)) {
             case .entry(let entry): return readAlong(exchange, entry)
             case .outdated: return forward(exchange)
             case .none: break
@@ -62,7 +62,7 @@ extension Simulation {
                 exchange.number,
                 exchange.key,
                 now: loop.now,
-                removals: stored.removals[exchange.uri] ?? 0
+                removals: stored.removals(of: exchange.uri)
             ) {
             case .lead, .goAlone: forward(exchange)
             case .wait:
@@ -99,7 +99,7 @@ extension Simulation {
     /// Sends the request to the origin, with the validators of stored responses (RFC 9111 4.3.1).
     func forward(_ exchange: SimulatedExchange) {
         exchange.phase = .asked
-        exchange.removals = stored.removals[exchange.uri] ?? 0
+        exchange.removals = stored.removals(of: exchange.uri)
         exchange.requestTime = now
         exchange.validates = false
         var fields = exchange.request.fields
@@ -189,7 +189,7 @@ extension Simulation {
         background.isBackground = true
         background.found = ModelStore.Found(entries: [entry], selected: 0)
         background.validates = entry.hasValidator
-        background.removals = stored.removals[exchange.uri] ?? 0
+        background.removals = stored.removals(of: exchange.uri)
         background.requestTime = now
         send(background, fields)
         exchanges.append(background)

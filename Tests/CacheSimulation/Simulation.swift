@@ -26,6 +26,7 @@ package final class Simulation {
     private(set) var cache: ResponseCache
     private(set) var disk: DiskStore?
     private let folder: String?
+    private let epochCount: Int
     private var lastNumber = 0
     /// The times of responses and their Date fields, each used once, so that of two responses one is always later.
     private var usedSeconds: Set<Int> = []
@@ -39,17 +40,25 @@ package final class Simulation {
 
     /// - Parameters:
     ///   - folder: the folder of a disk store; nil for memory only.
-    package init(seed: UInt64, isShared: Bool, folder: String? = nil) throws {
+    ///   - epochCount: the number of the store's counters of removals, which URIs share.
+    package init(seed: UInt64, isShared: Bool, folder: String? = nil, epochCount: Int = 4096) throws {
         self.seed = seed
         self.isShared = isShared
         self.folder = folder
+        self.epochCount = epochCount
         loop = try EventLoop(clock: .byHand)
         loop.setWallClock(1_800_000_000_000_000)
         traffic = SimulatedTraffic(seed: seed)
         model = CacheModel(isShared: isShared)
-        stored = ModelStore(hasDisk: folder != nil, smallBody: Self.smallBody)
         disk = try folder.map { try Self.open($0, isShared) }
-        cache = Self.make(disk, isShared)
+        cache = Self.make(disk, isShared, epochCount)
+        // Which keys share a counter depends on the hash, which is another one in each process.
+        let store = cache.store
+        stored = ModelStore(
+            hasDisk: folder != nil,
+            smallBody: Self.smallBody,
+            counter: { store.epochIndex(of: SimulatedExchange.key($0, 0)) }
+        )
     }
 
     deinit { disk?.close() }
@@ -62,9 +71,10 @@ package final class Simulation {
         return disk
     }
 
-    private static func make(_ disk: DiskStore?, _ isShared: Bool) -> ResponseCache {
+    private static func make(_ disk: DiskStore?, _ isShared: Bool, _ epochCount: Int) -> ResponseCache {
         let memory = MemoryStore(capacity: 64 << 20, largestBody: disk == nil ? nil : smallBody)
-        return ResponseCache(CacheStore(memory: memory, disk: disk, CacheOptions(isShared: isShared)))
+        let options = CacheOptions(isShared: isShared)
+        return ResponseCache(CacheStore(memory: memory, disk: disk, options, epochCount: epochCount))
     }
 
     var now: Int { Int(loop.wallClock / 1_000_000) }
@@ -161,11 +171,11 @@ package final class Simulation {
     private func purge() throws {
         let uri = uri()
         let store = cache.store
-        let key = SimulatedExchange.key(uri, 0)
+        let key = SimulatedExchange.key(SimulatedTraffic.paths[uri], 0)
         func isOnHost(_ uri: Int) -> Bool { SimulatedTraffic.paths[uri].contains("//a.example/") }
         func remove(_ purge: Purge, _ fits: (ModelStore.Key, ModelEntry) -> Bool) {
             store.remove(purge, deliver: { $0() }, { _ in })
-            stored.purge(uris: SimulatedTraffic.paths.count, fits)
+            stored.purge(fits)
         }
         count("purges")
         switch traffic.below(8) {
@@ -175,7 +185,7 @@ package final class Simulation {
         case 3, 4: remove(.uri(key)) { key, _ in key.uri == uri }
         default:
             store.invalidate(key)
-            stored.invalidate(uri)
+            stored.invalidate(SimulatedTraffic.paths[uri])
         }
         note("a purge, of \(uri) or more")
         drain()
@@ -193,7 +203,7 @@ package final class Simulation {
         count("crashes")
         disk?.close()
         disk = try folder.map { try Self.open($0, isShared) }
-        cache = Self.make(disk, isShared)
+        cache = Self.make(disk, isShared, epochCount)
         stored.crash()
         flights = ModelFlights()
         doubted = []

@@ -18,4 +18,13 @@ struct CacheSimulationTests {
         let simulation = try Simulation(seed: seed, isShared: isShared, folder: folder.path + "/cache")
         try simulation.run(steps: 1_000)
     }
+
+    @Test("the same where URIs share their counters of removals", arguments: [1, 4])
+    func sharedCounters(epochCount: Int) throws {
+        let folder = try TemporaryFolder()
+        let inMemory = try Simulation(seed: 3001, isShared: true, epochCount: epochCount)
+        try inMemory.run(steps: 2_000)
+        let onDisk = try Simulation(seed: 3002, isShared: true, folder: folder.path + "/cache", epochCount: epochCount)
+        try onDisk.run(steps: 500)
+    }
 }

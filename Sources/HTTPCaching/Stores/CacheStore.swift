@@ -12,22 +12,32 @@ public final class CacheStore: @unchecked Sendable {
 
     private let lock = PosixLock()
     /// Guarded by `lock`. Counts removals by the low bits of a key's hash: a response that was requested before a
-    /// removal is not stored after it.
-    private var epochs = [UInt64](repeating: 0, count: 4096)
+    /// removal is not stored after it. Nor is one of another key with the same bits, which costs a request.
+    private var epochs: [UInt64]
 
     /// Guarded by `lock`.
     private var purged = Purged()
 
-    public init(memory: MemoryStore, disk: DiskStore? = nil, _ options: CacheOptions) {
+    public convenience init(memory: MemoryStore, disk: DiskStore? = nil, _ options: CacheOptions) {
+        self.init(memory: memory, disk: disk, options, epochCount: 4096)
+    }
+
+    /// - Parameter epochCount: a power of two.
+    package init(memory: MemoryStore, disk: DiskStore?, _ options: CacheOptions, epochCount: Int) {
+        precondition(epochCount > 0 && epochCount & (epochCount - 1) == 0, "not a power of two")
         self.memory = memory
         self.disk = disk
         self.options = options
+        epochs = Array(repeating: 0, count: epochCount)
     }
+
+    /// The index of a key's epoch, which other keys may share.
+    package func epochIndex(of key: CacheKey) -> Int { Int(key.hash & UInt64(epochs.count - 1)) }
 
     /// The caller reads it when the request goes to the origin, and passes it to `insertion`, so that a response is not
     /// stored if its URI was invalidated or purged meanwhile.
     public func epoch(of key: CacheKey) -> UInt64 {
-        lock.withLock { epochs[Int(key.hash & 4095)] }
+        lock.withLock { epochs[epochIndex(of: key)] }
     }
 
     // MARK: - Looking up
@@ -205,7 +215,7 @@ public final class CacheStore: @unchecked Sendable {
 
     /// Removes all stored responses of the key's URI, in every partition (RFC 9111 4.4).
     public func invalidate(_ key: CacheKey) {
-        lock.withLock { epochs[Int(key.hash & 4095)] += 1 }
+        lock.withLock { epochs[epochIndex(of: key)] += 1 }
         memory.remove(.uri(key))
         disk?.remove(.uri(key), deliver: { $0() }, { _ in })
     }
@@ -220,7 +230,7 @@ public final class CacheStore: @unchecked Sendable {
         _ completion: @escaping @Sendable () -> Void
     ) -> Bool {
         for key in keys {
-            lock.withLock { epochs[Int(key.hash & 4095)] += 1 }
+            lock.withLock { epochs[epochIndex(of: key)] += 1 }
             memory.remove(.uri(key))
         }
         guard let disk else { return false }
