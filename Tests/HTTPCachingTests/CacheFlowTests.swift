@@ -81,6 +81,7 @@ struct CacheFlowTests {
                 url: url,
                 request: request,
                 rules: [],
+                keyRules: CacheKeyRules(),
                 digest: Stage.digest,
                 options: Stage.shared,
                 key: try Stage.key("http://a.example/")

@@ -280,8 +280,14 @@ struct InvalidationTests {
         _ response: Stage.Pairs = []
     ) throws -> [String] {
         let target = try #require(AbsoluteURL("https://a.example/x/y?z"))
-        return Invalidation.keys(after: method, of: target, status: status, response: try Stage.fields(response))
-            .map { String(decoding: $0.url, as: UTF8.self) }
+        return Invalidation.keys(
+            after: method,
+            of: target,
+            status: status,
+            response: try Stage.fields(response),
+            CacheKeyRules()
+        )
+        .map { String(decoding: $0.url, as: UTF8.self) }
     }
 
     private let own = "https://a.example:443/x/y?z"

@@ -79,6 +79,32 @@ struct CacheAdministrationTests {
         #expect(try json(CacheAdministration.document([], masking: TaskLogLine(redacting: [])))["entries"] != nil)
     }
 
+    @Test("a URL is purged by its host's rules for keys, whatever parameters it names")
+    func widened() throws {
+        let folder = try ConfigurationFolder([
+            "config.json": #"""
+            { "version": 1, "cache": {}, "hosts": { "a.test": { "cache": { "rules": [
+                { "key": { "ignoreParameters": ["utm_*"], "sortParameters": true, "headers": ["X-Tenant"] } } ] } } } }
+            """#
+        ])
+        let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
+        let snapshot = try #require(outcome.snapshot, "\(outcome.issues)")
+        func purged(_ url: String) throws -> [String] {
+            let key = try #require(CacheKey(url: url))
+            return CacheAdministration.widened(.uri(key), under: snapshot).map {
+                if case .uri(let key) = $0 { String(decoding: key.url, as: UTF8.self) } else { "something else" }
+            }
+        }
+        #expect(
+            try purged("https://a.test/x?utm_a=1&b&a") == [
+                "https://a.test:443/x?a&b", "https://a.test:443/x?utm_a=1&b&a",
+            ]
+        )
+        #expect(try purged("https://a.test/x?a") == ["https://a.test:443/x?a"])
+        #expect(try purged("https://b.test/x?utm_a") == ["https://b.test:443/x?utm_a"])
+        #expect(CacheAdministration.widened(.everything, under: snapshot).count == 1)
+    }
+
     @Test("the cache that is in use is the latest that was put there")
     func holder() throws {
         let holder = CacheHolder()

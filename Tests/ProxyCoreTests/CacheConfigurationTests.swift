@@ -42,6 +42,8 @@ struct CacheConfigurationTests {
                   "then": "store", "ttl": "5m", "removeHeaders": ["Set-Cookie"], "setHeaders": { "X-A": "b" },
                   "maxBytes": "2MB" },
                 { "path": "/live/*", "method": "HEAD", "requestPolicy": "reloadIgnoringLocalCacheData" },
+                { "comment": "c", "path": "/v1/*", "key": { "comment": "c", "ignoreParameters": ["utm_*", "a"],
+                  "sortParameters": true, "headers": ["X-Tenant"] } },
                 { "contentType": ["text/event-stream", "video/*"], "then": "skip" },
                 { "then": "store" } ] } },
                 "b.test": {} } }
@@ -57,6 +59,12 @@ struct CacheConfigurationTests {
                 CacheRequestRule(path: PathPattern("/live/*"), method: .head, .reloadIgnoringLocalCacheData)
             ]
         )
+        let terms = CacheKeyTerms(
+            ignoredParameters: ["utm_*", "a"].compactMap { WildcardPattern($0) },
+            sortsParameters: true,
+            fields: ["x-tenant"]
+        )
+        #expect(cache.keys == CacheKeyRules([CacheRequestRule(path: PathPattern("/v1/*"), terms)]))
         #expect(cache.rules.count == 3)
         let first = cache.rules[0]
         #expect(first.path?.text == "/v1/*" && first.method == .get && first.statuses?.description == "200, 400-499")
@@ -145,6 +153,32 @@ struct CacheConfigurationTests {
                 at: "/requestPolicy",
                 says: "make two rules"
             ),
+            rule(#""then": "skip", "key": { "sortParameters": true }"#, at: "/key", says: "make two rules"),
+            rule(#""key": {}"#, at: "/key", says: "changes no key"),
+            rule(
+                #""key": { "sortParameters": true, "ignoreParameter": [] }"#,
+                at: "/key/ignoreParameter",
+                says: "ignoreParameters"
+            ),
+            rule(#""key": { "ignoreParameters": "utm_*" }"#, at: "/key/ignoreParameters", says: "an array"),
+            rule(
+                #""key": { "ignoreParameters": ["a=b"] }"#,
+                at: "/key/ignoreParameters/0",
+                says: "a pattern for the name"
+            ),
+            rule(
+                #""key": { "ignoreParameters": [""] }"#,
+                at: "/key/ignoreParameters/0",
+                says: "a pattern for the name"
+            ),
+            rule(#""key": { "sortParameters": "yes" }"#, at: "/key/sortParameters", says: "true or false"),
+            rule(#""key": { "headers": ["a b"] }"#, at: "/key/headers/0", says: "not a field name"),
+            rule(#""key": { "headers": ["Cookie"] }"#, at: "/key/headers/0", says: "a secret"),
+            rule(#""key": { "headers": ["authorization"] }"#, at: "/key/headers/0", says: "a secret"),
+            rule(#""key": { "headers": ["Range"] }"#, at: "/key/headers/0", says: "only a part"),
+            rule(#""key": { "headers": ["Host"] }"#, at: "/key/headers/0", says: "made by pinproxy"),
+            rule(#""key": { "sortParameters": true }, "method": "GET""#, at: "/method", says: "makes no difference"),
+            rule(#""key": { "sortParameters": true }, "ttl": "1s""#, at: "/ttl", says: "is about responses"),
             rule(#""requestPolicy": "none""#, at: "/requestPolicy", says: "unknown value"),
             rule(
                 #""requestPolicy": "returnCacheDataElseLoad", "status": 200"#,
@@ -191,6 +225,7 @@ struct CacheConfigurationTests {
                 { "path": "/v1/*", "status": 200, "contentType": "a/b", "then": "store", "ttl": "5m",
                   "removeHeaders": ["Set-Cookie"], "setHeaders": { "X-A": "hidden" }, "maxBytes": "1MB" },
                 { "path": "/live/*", "method": "GET", "requestPolicy": "reloadIgnoringLocalCacheData" },
+                { "path": "/q", "key": { "ignoreParameters": ["utm_*"], "sortParameters": true, "headers": ["X-T"] } },
                 { "then": "skip" } ] } },
                 "b.test": {} } }
             """#
@@ -203,6 +238,7 @@ struct CacheConfigurationTests {
         #expect(text("all hosts", "cache") == "for one user, 64MB in memory, 2GB in /var/cache/p, patience 5s")
         #expect(
             text("a.test", "cache rules") == "reloadIgnoringLocalCacheData GET /live/*; else returnCacheDataElseLoad; "
+                + "key /q without parameter utm_* with sorted parameters with x-t; "
                 + "store /v1/* 200 a/b for 5m without Set-Cookie with X-A up to 1MB; skip"
         )
         #expect(text("b.test", "cache rules") == nil)

@@ -96,6 +96,14 @@ struct CacheTermsTests {
         #expect(Mirror(reflecting: proxy).children.compactMap(\.label) == ["kind", "host", "port", "credentials"])
     }
 
+    @Test("rules for keys make another digest: what was stored under others may belong to other URLs")
+    func keyRules() throws {
+        func rules(_ key: String) -> String { "\"cache\": { \"rules\": [{ \"key\": { \(key) } }] }" }
+        let all = ["\"sortParameters\": true", "\"ignoreParameters\": [\"a\"]", "\"headers\": [\"a\"]"].map(rules)
+        let digests = try ([""] + all).map { try digest($0) }
+        #expect(Set(digests).count == digests.count)
+    }
+
     @Test("a value from a file counts like one that is written down")
     func outsideValues() throws {
         let outside = try digest("\"headers\": { \"request\": { \"set\": { \"X-Key\": { \"file\": \"secret\" } } } }")

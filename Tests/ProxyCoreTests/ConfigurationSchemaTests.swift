@@ -60,6 +60,11 @@ struct ConfigurationSchemaTests {
             ),
             "/defaults/cache/rules/0"
         ),
+        (
+            "cacheKey",
+            document(#""cache": {}, "defaults": { "cache": { "rules": [{ "key": { "\#(unknown)": 0 } }] } }"#),
+            "/defaults/cache/rules/0/key"
+        ),
         ("defaults", document(#""defaults": { "\#(unknown)": 0 }"#), "/defaults"),
         ("timeouts", document(#""defaults": { "timeouts": { "\#(unknown)": 0 } }"#), "/defaults/timeouts"),
         (

@@ -1,17 +1,19 @@
 package import HTTPCore
 import IOCore
 
-/// The key of a stored response (RFC 9111 2): method and target URI, and the partition that separates groups of
-/// clients.
+/// The key of a stored response (RFC 9111 2): method and target URI, the partition that separates groups of clients, and
+/// the request fields that the owner added (`CacheKeyRules`).
 ///
-/// The URI is in its normal form: scheme, host (`Host`), always a port, path and query unchanged. HEAD has the key of
-/// GET, because a stored response to GET can serve it (RFC 9110 9.3.2).
+/// The URI is in its normal form: scheme, host (`Host`), always a port, path and query unchanged, or as a rule of the
+/// owner leaves them. HEAD has the key of GET, because a stored response to GET can serve it (RFC 9110 9.3.2).
 public struct CacheKey: Hashable, Sendable {
     /// `GET https://host:443/path?query`.
     package let uri: [UInt8]
     /// Empty when all clients share the responses.
     package let partition: [UInt8]
-    /// The hash of `uri` only, so that an invalidation finds every partition.
+    /// The request fields that belong to the key (`CacheKeyTerms.variant`); mostly empty.
+    let variant: [UInt8]
+    /// The hash of `uri` only, so that an invalidation finds every partition and variant.
     package let hash: UInt64
 
     /// - Parameters:
@@ -24,6 +26,16 @@ public struct CacheKey: Hashable, Sendable {
         target: borrowing Span<UInt8>,
         partition: [UInt8] = []
     ) {
+        self.init(method: method, origin: origin, target: target, partition: partition, variant: [])
+    }
+
+    init(
+        method: HTTPMethod,
+        origin: Origin,
+        target: borrowing Span<UInt8>,
+        partition: [UInt8],
+        variant: [UInt8]
+    ) {
         self.init(
             method: method,
             scheme: origin.scheme,
@@ -31,19 +43,21 @@ public struct CacheKey: Hashable, Sendable {
             isIPv6: origin.host.kind == .ipv6,
             port: origin.port,
             target: target,
-            partition: partition
+            partition: partition,
+            variant: variant
         )
     }
 
     /// The same from the parts of a request head, without a `Host` value.
-    package init(
+    private init(
         method: HTTPMethod,
         scheme: RequestHead.Scheme,
         host: borrowing Span<UInt8>,
         isIPv6: Bool,
         port: UInt16,
         target: borrowing Span<UInt8>,
-        partition: [UInt8] = []
+        partition: [UInt8],
+        variant: [UInt8]
     ) {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(host.count + target.count + 24)
@@ -62,6 +76,7 @@ public struct CacheKey: Hashable, Sendable {
         bytes.append(target.extracting(0..<(target.firstIndex(of: UInt8(ascii: "#")) ?? target.count)))
         uri = bytes
         self.partition = partition
+        self.variant = variant
         hash = XXH64.hash(bytes.span, seed: Self.seed)
     }
 
@@ -74,14 +89,30 @@ public struct CacheKey: Hashable, Sendable {
     }
 
     /// A key from a store.
-    init(uri: [UInt8], partition: [UInt8]) {
+    init(uri: [UInt8], part: [UInt8]) {
         self.uri = uri
-        self.partition = partition
         hash = XXH64.hash(uri.span, seed: Self.seed)
+        guard part.first == 0, part.count >= 5 else {
+            (partition, variant) = (part, [])
+            return
+        }
+        let length = part[1..<5].reversed().reduce(0) { $0 << 8 | Int($1) }
+        let end = Swift.min(5 + length, part.count)
+        (partition, variant) = (Array(part[5..<end]), Array(part[end...]))
+    }
+
+    /// Partition and variant as one value for a store. Without a variant it is the partition, unless that begins with
+    /// the zero that announces its length.
+    var part: [UInt8] {
+        guard !variant.isEmpty || partition.first == 0 else { return partition }
+        var bytes: [UInt8] = [0]
+        bytes.append(length: partition.count)
+        return bytes + partition + variant
     }
 
     public static func == (left: CacheKey, right: CacheKey) -> Bool {
         left.hash == right.hash && left.uri == right.uri && left.partition == right.partition
+            && left.variant == right.variant
     }
 
     public func hash(into hasher: inout Hasher) { hasher.combine(hash) }

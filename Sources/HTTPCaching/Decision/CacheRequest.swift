@@ -23,6 +23,8 @@ public struct CacheRequest: Sendable {
     public var policy: RequestPolicy
     /// Its directives; those of Pragma without a Cache-Control.
     public let control: CacheControl
+    /// Whether the owner keeps it from the cache: no stored response is used for it, and its response is not stored.
+    package var bypasses = false
 
     /// - Parameters:
     ///   - hasInjectedCredentials: whether credentials are added on the way to the origin; they count like
@@ -52,6 +54,6 @@ public struct CacheRequest: Sendable {
 
     /// Whether stored responses may be used for it at all.
     var isCacheable: Bool {
-        (method == .get || method == .head) && !hasBody && !fields.containsAny(of: Self.originConditions)
+        (method == .get || method == .head) && !bypasses && !hasBody && !fields.containsAny(of: Self.originConditions)
     }
 }

@@ -73,6 +73,7 @@ public enum ReuseDecision {
         _ options: CacheOptions
     ) -> CacheUse {
         guard request.method == .get || request.method == .head else { return .forward(.method, validates: false) }
+        guard !request.bypasses else { return elsewhere(request, .bypass, validates: false) }
         guard request.isCacheable else { return .forward(.bypass, validates: false) }
         guard let stored else { return decide(request, hasVariants: hasVariants) }
         return decide(request, stored, now: now, isDoubted: isDoubted)
@@ -86,6 +87,7 @@ public enum ReuseDecision {
         isDoubted: Bool
     ) -> CacheUse {
         guard request.method == .get || request.method == .head else { return .forward(.method, validates: false) }
+        guard !request.bypasses else { return elsewhere(request, .bypass, validates: false) }
         guard request.isCacheable else { return .forward(.bypass, validates: false) }
         guard let index = found.selected else { return decide(request, hasVariants: !found.entries.isEmpty) }
         return decide(request, found.entries[index].response, now: now, isDoubted: isDoubted)

@@ -75,6 +75,7 @@ public enum Storability: Hashable, Sendable {
         hasRuleLifetime: Bool = false
     ) -> Storability {
         guard request.method == .get else { return .notStorable(.method) }
+        guard !request.bypasses else { return .notStorable(.rule) }
         guard !request.hasBody else { return .notStorable(.requestBody) }
         guard status >= 200, status != 206, status != 304, !isAboutTheRequest(status) else {
             return .notStorable(.status)

@@ -12,6 +12,8 @@ package struct CacheFlow: ~Copyable {
         let request: CacheRequest
         /// The rules of the host, then those for all hosts.
         let rules: [CacheRule]
+        /// The host's rules for keys.
+        let keyRules: CacheKeyRules
         /// The digest of the host's security policy.
         let digest: PolicyDigest
         let options: CacheOptions
@@ -556,7 +558,8 @@ package struct CacheFlow: ~Copyable {
             after: question.request.method,
             of: question.url,
             status: head.status,
-            response: head.fields
+            response: head.fields,
+            question.keyRules
         )
         guard !keys.isEmpty else { return go(.relaying, .relay(relayed)) }
         return go(.removing, .remove(keys))
@@ -790,6 +793,7 @@ extension CacheFlow.Question {
             url: url,
             request: request,
             rules: rules,
+            keyRules: keyRules,
             digest: digest,
             options: options,
             key: key

@@ -13,7 +13,7 @@ public struct CacheListing: Hashable, Sendable {
     public let freshUntil: Int
     /// The tags for purging it together with others.
     public let tags: [String]
-    /// The names of its selecting request fields, in lower case, without values.
+    /// The names of the request fields in its key, and of its selecting ones, in lower case, without values.
     public let varies: [String]
 
     init(_ entry: CachedEntry) {
@@ -27,7 +27,7 @@ public struct CacheListing: Hashable, Sendable {
         storedAt = response.responseTime
         freshUntil = response.responseTime + freshness.lifetime - freshness.age
         tags = entry.tags.map(text)
-        varies = response.selecting.names.map(text)
+        varies = (CacheKeyTerms.fieldNames(ofVariant: entry.key.variant) + response.selecting.names).map(text)
     }
 
     private static func withoutDefaultPort(_ url: ArraySlice<UInt8>) -> [UInt8] {

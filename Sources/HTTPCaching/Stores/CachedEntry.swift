@@ -61,7 +61,7 @@ public final class CachedEntry: Sendable {
     /// Its cost in memory, in bytes.
     var cost: Int {
         // The objects, and their places in tables and queues.
-        var cost = 600 + key.uri.footprint + key.partition.footprint + response.footprint
+        var cost = 600 + key.uri.footprint + key.partition.footprint + key.variant.footprint + response.footprint
         for tag in tags { cost += tag.footprint }
         var pooled = 0
         if case .memory(let bytes) = body {

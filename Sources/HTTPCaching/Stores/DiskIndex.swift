@@ -213,9 +213,10 @@ final class DiskIndex {
     func entries(for key: CacheKey) throws -> [Found] {
         var found: [Found] = []
         var broken: [Int64] = []
+        let part = key.part
         try select.bind(.integer(hash(key)))
         while try select.step() {
-            guard select.bytes(1) == key.uri, select.bytes(2) == key.partition else { continue }
+            guard select.bytes(1) == key.uri, select.bytes(2) == part else { continue }
             let row = select.integer(0)
             let checksum = UInt64(bitPattern: select.integer(6))
             guard let (response, tags) = HeadCoding.decode(select.bytes(3), options) else {
@@ -300,17 +301,22 @@ final class DiskIndex {
             return false
         }
         let head = HeadCoding.encode(response, tags: tags)
-        let cost = body.length + head.count + key.uri.count * 2 + key.partition.count + Self.overhead
+        let cost = body.length + head.count + key.uri.count * 2 + key.part.count + Self.overhead
         let variants = try entries(for: key)
         var replaced = variants.filter { $0.entry.response.selecting == response.selecting }
         // A lookup reads all variants of its key: their number is limited as in memory, and the oldest are removed.
         let others = variants.filter { $0.entry.response.selecting != response.selecting }.sorted { $0.row < $1.row }
         replaced += others.prefix(max(0, others.count + 1 - MemoryStore.variantsAtMost))
+        let surplus = try surplus(beside: key)
         var gone: [UInt64] = []
         try inTransaction {
             for old in replaced {
                 try delete(old.row)
                 if case .file(let file) = old.entry.body { gone.append(file.number) }
+            }
+            for row in surplus {
+                if let number = try file(of: row) { gone.append(number) }
+                try delete(row)
             }
             gone += try makeRoom(for: cost)
             let checksum: UInt64
@@ -322,7 +328,7 @@ final class DiskIndex {
             try insertRow.bind(
                 .integer(hash(key)),
                 .bytes(key.uri),
-                .bytes(key.partition),
+                .bytes(key.part),
                 .bytes(Array(key.host)),
                 .bytes(head),
                 file,
@@ -346,6 +352,20 @@ final class DiskIndex {
         return true
     }
 
+    /// The oldest rows of the URI with other values of added fields, as far as there are too many: a lookup compares all.
+    private func surplus(beside key: CacheKey) throws(SQLiteFailure) -> [Int64] {
+        guard !key.variant.isEmpty else { return [] }
+        let part = key.part
+        var rows: [Int64] = []
+        try select.bind(.integer(hash(key)))
+        while try select.step() {
+            let other = select.bytes(2)
+            // A part that begins with zero has added fields.
+            if other.first == 0, other != part, select.bytes(1) == key.uri { rows.append(select.integer(0)) }
+        }
+        return Array(rows.sorted().prefix(max(0, rows.count + 1 - MemoryStore.fieldVariantsAtMost)))
+    }
+
     /// Replaces the head of an entry if its row is still the one that the entry was made from. A row that replaced it
     /// since is another response, whose head must match its own body. If the new head has the selecting fields of
     /// another row, that row is removed.
@@ -359,7 +379,7 @@ final class DiskIndex {
         }
         if !replaced.isEmpty { try remove(rows: replaced.map(\.row)) }
         let head = HeadCoding.encode(response, tags: entry.tags)
-        let cost = old.entry.body.count + head.count + key.uri.count * 2 + key.partition.count + Self.overhead
+        let cost = old.entry.body.count + head.count + key.uri.count * 2 + key.part.count + Self.overhead
         try updateHead.bind(.bytes(head), .integer(Int64(cost)), .integer(old.row))
         try updateHead.run()
     }
@@ -528,7 +548,7 @@ final class DiskIndex {
                 length: Int(statement.integer(4)),
                 checksum: UInt64(bitPattern: statement.integer(5))
             )
-            let key = CacheKey(uri: statement.bytes(0), partition: statement.bytes(1))
+            let key = CacheKey(uri: statement.bytes(0), part: statement.bytes(1))
             entries.append(CachedEntry(key: key, response: response, body: .file(file), tags: tags))
         }
         return entries

@@ -35,6 +35,9 @@ public final class MemoryStore: @unchecked Sendable {
 
     /// The largest number of variants of one key; the oldest is removed.
     static let variantsAtMost = 32
+    /// The largest number of keys of one URI that differ in added fields, whose values clients choose. A lookup compares
+    /// all of them.
+    static let fieldVariantsAtMost = 128
 
     /// - Parameters:
     ///   - capacity: in bytes, including heads and overhead.
@@ -73,6 +76,7 @@ public final class MemoryStore: @unchecked Sendable {
             lock.unlock()
             withExtendedLifetime(evicted) {}
         }
+        if !entry.key.variant.isEmpty, table.find(entry.key) == nil { limitFieldVariants(of: entry.key) }
         let resource = table.findOrInsert(entry.key)
         var isKnown = ghosts.contains(entry.key.hash)
         if let index = resource.entries.firstIndex(where: entry.replaces) {
@@ -214,6 +218,17 @@ public final class MemoryStore: @unchecked Sendable {
         resource.entries.remove(at: index)
         entryCount -= 1
         if place.isInMain { main.remove(place) } else { small.remove(place) }
+    }
+
+    /// Makes room for another key of the URI with added fields.
+    private func limitFieldVariants(of key: CacheKey) {
+        let all = table.all(ofURI: key).filter { !$0.key.variant.isEmpty }
+        func latest(_ resource: KeyTable.Resource) -> Int { resource.entries.map(\.response.responseTime).max() ?? 0 }
+        guard all.count >= Self.fieldVariantsAtMost, let oldest = all.min(by: { latest($0) < latest($1) }) else {
+            return
+        }
+        for index in oldest.entries.indices.reversed() { drop(index, of: oldest) }
+        table.remove(oldest)
     }
 
     /// Evicts entries until the others and bodies in transit fit.

@@ -64,6 +64,7 @@ package final class CacheTransaction: @unchecked Sendable {
     /// - Parameters:
     ///   - url: the URL of the request to the origin.
     ///   - rules: the rules of the host, then those for all hosts.
+    ///   - keyRules: the host's rules for keys. A request that has no key under them does not use the cache.
     ///   - digest: the digest of the host's security policy.
     ///   - loop: the loop on whose thread this is used.
     package convenience init(
@@ -72,16 +73,22 @@ package final class CacheTransaction: @unchecked Sendable {
         _ request: CacheRequest,
         partition: [UInt8] = [],
         rules: [CacheRule] = [],
+        keyRules: CacheKeyRules = CacheKeyRules(),
         digest: PolicyDigest,
         loop: EventLoop
     ) {
+        var request = request
+        let key = keyRules.key(of: url, method: request.method, fields: request.fields, partition: partition)
+        if key == nil { request.bypasses = true }
         let question = CacheFlow.Question(
             url: url,
             request: request,
             rules: rules,
+            keyRules: keyRules,
             digest: digest,
             options: cache.options,
-            key: CacheKey(method: request.method, origin: url.origin, target: url.target.span, partition: partition)
+            key: key
+                ?? CacheKey(method: request.method, origin: url.origin, target: url.target.span, partition: partition)
         )
         self.init(cache, CacheFlow(question), loop)
     }

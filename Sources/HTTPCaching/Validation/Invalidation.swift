@@ -10,29 +10,30 @@ public enum Invalidation {
         response: HTTPFields
     ) -> [CacheKey] {
         guard let url = AbsoluteURL(target) else { return [] }
-        return keys(after: method, of: url, status: status, response: response)
+        return keys(after: method, of: url, status: status, response: response, CacheKeyRules())
     }
 
     /// - Parameters:
     ///   - method: of the request.
     ///   - target: of the request, without fragment.
     ///   - response: the fields of the response.
+    ///   - rules: those of the target's host.
     /// - Returns: the keys to invalidate, in every partition: that of the target, and those of Location and
     ///   Content-Location if they have the same origin. None after a safe method or an error.
     package static func keys(
         after method: HTTPMethod,
         of target: AbsoluteURL,
         status: Int,
-        response: HTTPFields
+        response: HTTPFields,
+        _ rules: CacheKeyRules
     ) -> [CacheKey] {
         guard !method.isSafe, (200..<400).contains(status) else { return [] }
-        var keys = [CacheKey(method: .get, origin: target.origin, target: target.target.span)]
+        var keys = rules.keys(of: target)
         for name in [FieldName.location, .contentLocation] {
             guard let index = response.first(name), let url = target.resolving(response.value(at: index)),
                 url.origin == target.origin
             else { continue }
-            let key = CacheKey(method: .get, origin: url.origin, target: url.target.span)
-            if !keys.contains(key) { keys.append(key) }
+            for key in rules.keys(of: url) where !keys.contains(key) { keys.append(key) }
         }
         return keys
     }

@@ -40,6 +40,12 @@ package enum ASCII {
     @inline(__always)
     package static func isLetter(_ byte: UInt8) -> Bool { (byte | 0x20) &- UInt8(ascii: "a") < 26 }
 
+    /// `unreserved` of RFC 3986 section 2.3.
+    package static func isUnreserved(_ byte: UInt8) -> Bool {
+        isLetter(byte) || isDigit(byte) || byte == UInt8(ascii: "-") || byte == dot || byte == UInt8(ascii: "_")
+            || byte == UInt8(ascii: "~")
+    }
+
     /// The value of a hexadecimal digit, nil for any other byte.
     @inlinable
     @inline(__always)

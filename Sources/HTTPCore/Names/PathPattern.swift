@@ -137,9 +137,7 @@ public struct PathPattern: Hashable, Sendable {
         }
         let byte = upper << 4 | lower
         switch byte {
-        case _ where ASCII.isLetter(byte) || ASCII.isDigit(byte),
-            UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "~"):
-            result.append(byte)
+        case _ where ASCII.isUnreserved(byte): result.append(byte)
         default:
             result.append(UInt8(ascii: "%"))
             for digit in position + 1...position + 2 { result.append(uppercased(text[digit])) }

@@ -64,7 +64,9 @@ struct AdminSource: Sendable {
                 completion(CacheAdministration.document(entries, masking: masking))
             }
         case .purge(let purges, let softly):
-            Self.purge(purges[...], softly: softly, in: cache.store, done: 0, deliver: deliver) { [didPurge] document in
+            let snapshot = status.current.snapshot
+            let all = purges.flatMap { CacheAdministration.widened($0, under: snapshot) }
+            Self.purge(all[...], softly: softly, in: cache.store, done: 0, deliver: deliver) { [didPurge] document in
                 didPurge()
                 completion(document)
             }

@@ -82,6 +82,12 @@ enum CacheAdministration {
         return String(copying: text.bytes)
     }
 
+    /// The removals that find a URL's responses under the owner's rules for keys, whatever parameters it names.
+    static func widened(_ purge: Purge, under snapshot: PolicySnapshot) -> [Purge] {
+        guard case .uri(let key) = purge, let url = AbsoluteURL(Array(key.url).span) else { return [purge] }
+        return snapshot.policy(for: url.origin.host).configuration.cache.keys.keys(of: url).map { .uri($0) }
+    }
+
     static func document(purged count: Int, softly: Bool) -> String {
         "{\"\(softly ? "expired" : "removed")\":\(count)}\n"
     }

@@ -1,5 +1,6 @@
 import HTTPCaching
 import HTTPCore
+import IOCore
 import ServerTrust
 import SessionCore
 
@@ -33,7 +34,9 @@ final class CacheTerms {
         }
         for rule in snapshot.configuration.access.denyAddresses { context += " deny \(rule)" }
         // Fields that are added to requests or removed from them may decide the response.
-        let bytes = Array(context.utf8) + settings.headers.request.digest
+        var bytes = Array(context.utf8) + settings.headers.request.digest
+        // A response that was stored under other rules for keys may belong to other URLs.
+        if !rules.keys.isEmpty { bytes += SecretDigest.sha256(rules.keys.digest) }
         plain = PolicyDigest(SecretDigest.sha256(bytes))
         proxy = endpoint.proxyEndpoint?.policyDigest
         policy =
@@ -51,6 +54,38 @@ final class CacheTerms {
     func digest(at now: Int64, with changes: FieldChanges?) -> PolicyDigest? {
         guard let digest = digest(at: now), let changes, !changes.isEmpty else { return digest(at: now) }
         return PolicyDigest(SecretDigest.sha256(digest.bytes + changes.digest))
+    }
+
+    /// The transaction of a request that the cache takes part in.
+    ///
+    /// - Parameters:
+    ///   - digest: as it is now.
+    ///   - user: nil without authentication.
+    ///   - givesCredentials: whether the configuration adds credentials to the request.
+    func transaction(
+        in cache: ResponseCache,
+        for request: borrowing SessionRequest,
+        under digest: PolicyDigest,
+        user: [UInt8]?,
+        givesCredentials: Bool,
+        loop: EventLoop
+    ) -> CacheTransaction {
+        CacheTransaction(
+            cache,
+            url: AbsoluteURL(origin: request.endpoint.origin, rest: request.target),
+            CacheRequest(
+                method: request.method,
+                fields: request.fields,
+                hasInjectedCredentials: givesCredentials,
+                hasBody: request.bodyLength != .none,
+                policy: rules.requestPolicy(for: request.method, target: request.target.span)
+            ),
+            partition: cache.options.isShared ? [] : CachePartition.bytes(of: user, request.fields),
+            rules: rules.rules,
+            keyRules: rules.keys,
+            digest: digest,
+            loop: loop
+        )
     }
 
     /// The digest for a request that comes from a client.

@@ -1,5 +1,5 @@
 package import HTTPCaching
-package import HTTPCore
+import HTTPCore
 
 /// The cache of a process: `cache` of the configuration. Without it there is none.
 package struct CacheConfiguration: Hashable, Sendable {
@@ -31,7 +31,8 @@ package struct CacheRules: Hashable, Sendable {
     /// The request policy when no entry of `requestRules` matches.
     package var requestPolicy = RequestPolicy.useProtocolCachePolicy
     /// The first matching rule decides.
-    package var requestRules: [CacheRequestRule] = []
+    package var requestRules: [CacheRequestRule<RequestPolicy>] = []
+    package var keys = CacheKeyRules()
     /// The first rule that matches a response decides how it is stored.
     package var rules: [CacheRule] = []
 
@@ -43,27 +44,7 @@ package struct CacheRules: Hashable, Sendable {
     ///
     /// - Parameter target: path and query.
     func requestPolicy(for method: HTTPMethod, target: borrowing Span<UInt8>) -> RequestPolicy {
-        for rule in requestRules where rule.fits(method, target: target) { return rule.requestPolicy }
+        for rule in requestRules where rule.fits(method, target: target) { return rule.value }
         return requestPolicy
-    }
-}
-
-/// A rule of `cache.rules` with `requestPolicy` instead of `then`.
-package struct CacheRequestRule: Hashable, Sendable {
-    /// A pattern for the target's path, without its query; nil for every target.
-    package var path: PathPattern?
-    /// nil for every method.
-    package var method: HTTPMethod?
-    package var requestPolicy: RequestPolicy
-
-    package init(path: PathPattern? = nil, method: HTTPMethod? = nil, _ requestPolicy: RequestPolicy) {
-        self.path = path
-        self.method = method
-        self.requestPolicy = requestPolicy
-    }
-
-    func fits(_ method: HTTPMethod, target: borrowing Span<UInt8>) -> Bool {
-        if let wanted = self.method, wanted != method { return false }
-        return path?.matches(target) ?? true
     }
 }

@@ -63,46 +63,54 @@ extension ConfigurationReader {
         case get = "GET"
         case head = "HEAD"
 
-        fileprivate var method: HTTPMethod { self == .get ? .get : .head }
+        var method: HTTPMethod { self == .get ? .get : .head }
     }
+
+    /// The keys of which each rule has one.
+    private static let ruleKinds = ["then"] + requestRuleKinds
 
     private func readCacheRule(_ object: DocumentObject, into cache: inout CacheRules) {
         comment(object)
+        let kinds = Self.ruleKinds.filter { object.has($0) }
+        guard let kind = kinds.first, kinds.count == 1 else {
+            skipRule(object)
+            if let kind = kinds.first {
+                object[kinds[1]]?.report(
+                    "stands beside \"\(kind)\": a rule says one thing about requests, or one about responses",
+                    remedy: "make two rules of it"
+                )
+            } else {
+                object.element.report(
+                    "\"then\" is missing",
+                    remedy: "write \"then\": \"store\" or \"skip\", or \"requestPolicy\" or \"key\" in its place"
+                )
+            }
+            return
+        }
+        guard kind == "then" else {
+            refuse(Self.responseKeys, of: object, "is about responses, and this rule is about requests")
+            readRequestRule(object, kind, into: &cache)
+            object.finish()
+            return
+        }
         let path = object["path"]?.pathPattern()
         let method = object["method"]?.choice(CacheMethod.self)
-        let then = object["then"]
-        let requestPolicy = object["requestPolicy"]
-        let rule = readResponseConditions(object, path, method)
-        switch (then, requestPolicy) {
-        case (nil, nil):
-            object.finish()
-            object.element.report(
-                "\"then\" is missing",
-                remedy: "write \"then\": \"store\" or \"skip\", or a \"requestPolicy\" in its place"
-            )
-        case (_?, let element?):
-            object.finish()
-            element.report(
-                "stands beside \"then\": one is about requests, the other about responses",
-                remedy: "make two rules of it"
-            )
-        case (nil, let element?):
-            refuse(Self.responseKeys, of: object, "is about responses, and this rule is about requests")
-            object.finish()
-            guard let policy = element.choice(RequestPolicy.self) else { return }
-            cache.requestRules.append(CacheRequestRule(path: path, method: method?.method, policy))
-        case (let element?, nil):
-            let word = element.choice(CacheWord.self)
-            if word == .skip { refuse(Self.storeKeys, of: object, "belongs to \"then\": \"store\"") }
-            object.finish()
-            if method == .head {
-                object["method"]?.report("responses to HEAD are never stored", remedy: "write \"GET\", or take it out")
-            }
-            guard let word else { return }
-            var rule = rule
-            if word == .skip { rule.action = .skip }
-            cache.rules.append(rule)
+        var rule = readResponseConditions(object, path, method)
+        let word = object["then"]?.choice(CacheWord.self)
+        if word == .skip { refuse(Self.storeKeys, of: object, "belongs to \"then\": \"store\"") }
+        object.finish()
+        if method == .head {
+            object["method"]?.report("responses to HEAD are never stored", remedy: "write \"GET\", or take it out")
         }
+        guard let word else { return }
+        if word == .skip { rule.action = .skip }
+        cache.rules.append(rule)
+    }
+
+    /// Reads a rule with an error for further errors.
+    private func skipRule(_ object: DocumentObject) {
+        _ = readResponseConditions(object, object["path"]?.pathPattern(), object["method"]?.choice(CacheMethod.self))
+        object.finish()
     }
 
     /// The keys about storing a response.
@@ -110,7 +118,7 @@ extension ConfigurationReader {
     /// The keys that only apply to responses.
     private static let responseKeys = ["status", "contentType"] + storeKeys
 
-    private func refuse(_ keys: [String], of object: DocumentObject, _ why: String) {
+    func refuse(_ keys: [String], of object: DocumentObject, _ why: String) {
         for key in keys { object[key]?.report("\"\(key)\" \(why)", remedy: "take it out") }
     }
 

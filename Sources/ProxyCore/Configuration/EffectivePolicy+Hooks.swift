@@ -28,9 +28,16 @@ extension EffectivePolicy {
 
     private static func describe(_ cache: CacheRules) -> String {
         var parts = cache.requestRules.map { rule in
-            ([rule.requestPolicy.rawValue] + conditions(rule.path, rule.method)).joined(separator: " ")
+            ([rule.value.rawValue] + conditions(rule.path, rule.method)).joined(separator: " ")
         }
         if cache.requestPolicy != .useProtocolCachePolicy { parts.append("else \(cache.requestPolicy.rawValue)") }
+        parts += cache.keys.rules.map { rule in
+            var words = ["key"] + conditions(rule.path, nil)
+            words += rule.value.ignoredParameters.map { "without parameter \($0.text)" }
+            if rule.value.sortsParameters { words.append("with sorted parameters") }
+            words += rule.value.fieldNames.map { "with \(String(decoding: $0, as: UTF8.self))" }
+            return words.joined(separator: " ")
+        }
         parts += cache.rules.map { rule in
             var words = conditions(rule.path, rule.method)
             if let statuses = rule.statuses { words.append(statuses.description) }

@@ -725,20 +725,12 @@ final class Exchange: LoopTaskDelegate, CacheStageDelegate {
         _ request: consuming SessionRequest,
         givesCredentials: Bool
     ) {
-        let cacheRequest = CacheRequest(
-            method: request.method,
-            fields: request.fields,
-            hasInjectedCredentials: givesCredentials,
-            hasBody: request.bodyLength != .none,
-            policy: terms.rules.requestPolicy(for: request.method, target: request.target.span)
-        )
-        let transaction = CacheTransaction(
-            responses,
-            url: AbsoluteURL(origin: request.endpoint.origin, rest: request.target),
-            cacheRequest,
-            partition: responses.options.isShared ? [] : CachePartition.bytes(of: user, request.fields),
-            rules: terms.rules.rules,
-            digest: digest,
+        let transaction = terms.transaction(
+            in: responses,
+            for: request,
+            under: digest,
+            user: user,
+            givesCredentials: givesCredentials,
             loop: worker.loop
         )
         let cache = CacheStage(transaction, request, delegate: self, loop: worker.loop)
