@@ -5,22 +5,40 @@ struct ModelRequest {
     var method: String
     var fields: ModelFields
     var policy = Policy.protocol
+    let owner: ModelOwner
     let control: ModelDirectives
     let wantsNoCache: Bool
 
-    init(method: String, fields: ModelFields, policy: Policy = .protocol) {
+    init(method: String, fields: ModelFields, policy: Policy = .protocol, owner: ModelOwner = ModelOwner()) {
         self.method = method
         self.fields = fields
         self.policy = policy
-        control = ModelDirectives(fields)
+        self.owner = owner
+        var control = ModelDirectives(fields)
+        for name in owner.ignored { control.forget(name) }
+        self.control = control
         // RFC 9111 5.4: Pragma counts where there is no Cache-Control.
-        let byPragma = !fields.has("cache-control") && fields.members("pragma").contains("no-cache")
+        let byPragma =
+            !fields.has("cache-control") && !owner.ignored.contains("pragma")
+            && fields.members("pragma").contains("no-cache")
         wantsNoCache = control.says("no-cache") || byPragma
     }
 
     var isRead: Bool { method == "GET" || method == "HEAD" }
-    var isAnswerable: Bool { isRead && !fields.has("if-match") && !fields.has("if-unmodified-since") }
+    var isAnswerable: Bool {
+        isRead && !owner.bypasses && !fields.has("if-match") && !fields.has("if-unmodified-since")
+    }
     var hasCredentials: Bool { fields.has("authorization") }
+}
+
+/// The rules of the owner that hold for a request.
+struct ModelOwner {
+    var bypasses = false
+    /// Directives that are not obeyed.
+    var ignored: Set<String> = []
+    /// Seconds of grace.
+    var whileRevalidating = 0
+    var onErrors = 0
 }
 
 /// The model's form of a stored response.
@@ -81,6 +99,7 @@ struct CacheModel {
             control.has("public") || control["max-age"] != nil || fields.has("expires")
             || (isShared ? control["s-maxage"] != nil : control.says("private"))
         if !hasLifetime, !Self.heuristic.contains(status) { return .no }
+        if request.owner.bypasses { return .notForThisRequest }
         // The client's directives for this exchange do not affect the stored response.
         return request.control.has("no-store") || request.control.isMalformed ? .notForThisRequest : .yes
     }
@@ -144,13 +163,19 @@ struct CacheModel {
     }
     func impliesRevalidation(_ entry: ModelEntry) -> Bool { isShared && entry.control["s-maxage"] != nil }
 
+    /// Whether the owner may have it used stale: it had a lifetime, is no error, and nothing forbids it.
+    func mayProlong(_ entry: ModelEntry) -> Bool {
+        lifetime(entry) > 0 && entry.status < 500 && !needsValidation(entry) && !mustRevalidate(entry)
+            && !impliesRevalidation(entry)
+    }
+
     // MARK: Using (4, 4.2.4, 5.2.1, RFC 5861, RFC 8246)
 
     /// - Parameter entry: that the request selects.
     func use(_ request: ModelRequest, _ entry: ModelEntry?, _ now: Int, isDoubted: Bool) -> Use {
-        guard request.isAnswerable else { return .validate }
         let mayAsk = !request.control.has("only-if-cached") && request.policy != .dontLoad
         let elsewhere: Use = mayAsk ? .validate : .timeout
+        guard request.isAnswerable else { return request.owner.bypasses ? elsewhere : .validate }
         guard let entry, request.policy != .reload else { return elsewhere }
         let (lifetime, age) = (lifetime(entry), age(entry, now))
         let isFresh = lifetime > age
@@ -167,7 +192,7 @@ struct CacheModel {
         }
         guard !entry.isMarkedStale, isYoung, control["min-fresh"] == nil else { return elsewhere }
         let staleness = age - lifetime
-        let grace = entry.control["stale-while-revalidate"] ?? 0
+        let grace = entry.control["stale-while-revalidate"] ?? (mayProlong(entry) ? request.owner.whileRevalidating : 0)
         let takesStale = control["max-age"] == nil || control["max-stale"] != nil
         if grace > 0, staleness <= grace, mayAsk, takesStale { return .answer(refreshes: true) }
         if let limit = control["max-stale"], !impliesRevalidation(entry), staleness <= limit {
@@ -191,7 +216,7 @@ struct CacheModel {
         }
         guard !needsValidation(entry), !mustRevalidate(entry), !request.wantsNoCache else { return nil }
         guard !entry.isMarkedStale, !isDoubted else { return nil }
-        var limit = entry.control["stale-if-error"] ?? 0
+        var limit = entry.control["stale-if-error"] ?? (mayProlong(entry) ? request.owner.onErrors : 0)
         if !impliesRevalidation(entry) { limit = max(limit, request.control["stale-if-error"] ?? 0) }
         return lifetime > age || (limit > 0 && age - lifetime <= limit) ? .answer(refreshes: false) : nil
     }

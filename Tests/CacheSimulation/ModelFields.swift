@@ -92,6 +92,13 @@ struct ModelDirectives {
     func has(_ flag: String) -> Bool { flags.contains(flag) }
     func says(_ flag: String) -> Bool { flags.contains(flag) || named[flag] != nil }
 
+    /// A directive of a request that is not obeyed.
+    mutating func forget(_ name: String) {
+        seconds[name] = nil
+        flags.remove(name)
+        named[name] = nil
+    }
+
     private mutating func take(_ member: String) {
         let parts = member.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
         let name = parts[0].lowercased()

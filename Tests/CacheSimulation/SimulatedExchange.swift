@@ -102,7 +102,14 @@ extension ModelRequest {
             case .elseLoad: .returnCacheDataElseLoad
             case .dontLoad: .returnCacheDataDontLoad
             }
-        return CacheRequest(method: method, fields: fields.real, policy: policy)
+        var request = CacheRequest(method: method, fields: fields.real, policy: policy)
+        request.bypasses = owner.bypasses
+        request.grace = CacheGrace(whileRevalidating: owner.whileRevalidating, onErrors: owner.onErrors)
+        let names: [String: IgnoredDirectives] = [
+            "no-cache": .noCache, "no-store": .noStore, "max-age": .maxAge, "min-fresh": .minFresh, "pragma": .pragma,
+        ]
+        request.ignore(IgnoredDirectives(owner.ignored.compactMap { names[$0] }))
+        return request
     }
 }
 

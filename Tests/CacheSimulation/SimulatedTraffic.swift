@@ -38,7 +38,20 @@ struct SimulatedTraffic {
         }
         if chance(1) { fields.append((pick(["If-Match", "If-Unmodified-Since"]), "\"x\"")) }
         let policy: ModelRequest.Policy = chance(90) ? .protocol : pick([.reload, .elseLoad, .dontLoad])
-        return ModelRequest(method: chance(90) ? "GET" : "HEAD", fields: ModelFields(fields), policy: policy)
+        let method = chance(90) ? "GET" : "HEAD"
+        return ModelRequest(method: method, fields: ModelFields(fields), policy: policy, owner: owner())
+    }
+
+    /// The rules of the owner for a request.
+    private mutating func owner() -> ModelOwner {
+        var owner = ModelOwner()
+        owner.bypasses = chance(3)
+        for name in ["no-cache", "no-store", "max-age", "min-fresh", "pragma"] where chance(8) {
+            owner.ignored.insert(name)
+        }
+        if chance(30) { owner.whileRevalidating = pick([1, 30, 300]) }
+        if chance(30) { owner.onErrors = pick([1, 30, 300]) }
+        return owner
     }
 
     private mutating func requestControl() -> String {

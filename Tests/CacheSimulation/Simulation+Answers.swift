@@ -130,7 +130,7 @@ extension Simulation {
         exchange.entry = entry
         exchange.isInMemoryOnly = isSecret
         exchange.expected = .relay(isStored: true)
-        guard answersOthers(entry) else { return release(exchange, .notForOthers) }
+        guard answersOthers(entry, exchange) else { return release(exchange, .notForOthers) }
         guard
             let followers = flights.offer(entry, removals: exchange.removals, by: exchange.number, exchange.key)
         else { return }
@@ -169,8 +169,10 @@ extension Simulation {
         return entry.hasValidator || model.lifetime(entry) > 0 || graces.contains { $0 > 0 }
     }
 
-    private func answersOthers(_ entry: ModelEntry) -> Bool {
-        let plain = ModelRequest(method: "GET", fields: ModelFields())
+    private func answersOthers(_ entry: ModelEntry, _ exchange: SimulatedExchange) -> Bool {
+        var owner = exchange.request.owner
+        (owner.bypasses, owner.ignored) = (false, [])
+        let plain = ModelRequest(method: "GET", fields: ModelFields(), owner: owner)
         if case .answer = model.use(plain, entry, now, isDoubted: false) { return true }
         return false
     }
@@ -209,7 +211,7 @@ extension Simulation {
         }
         let entry = exchange.found.entries[meant[0]]
         give(exchange, entry, cookies: reply.fields.all("set-cookie"))
-        release(exchange, mayStay && answersOthers(entry) ? .stored : .notForOthers)
+        release(exchange, mayStay && answersOthers(entry, exchange) ? .stored : .notForOthers)
     }
 
     /// The stored responses that a 304 refers to; the one that is used comes first.
@@ -270,7 +272,9 @@ extension Simulation {
         new.responseTime = now
         new.initialAge = CacheModel.initialAge(fields, requestTime: exchange.requestTime, responseTime: now)
         new.isMarkedStale = false
-        let asked = ModelRequest(method: "GET", fields: exchange.request.fields)
+        var owner = exchange.request.owner
+        owner.bypasses = false
+        let asked = ModelRequest(method: "GET", fields: exchange.request.fields, owner: owner)
         switch model.storing(asked, new.status, new.fields) {
         case .yes:
             exchange.found.entries[index] = stored.update(old, by: new, at: exchange.key)

@@ -184,7 +184,10 @@ extension Simulation {
         let transaction = exchange.transaction.refresh { asked = $0 }
         try require(exchange, asked.map { ModelFields($0).comparable }, leads ? fields.comparable : nil)
         guard let transaction else { return }
-        let request = ModelRequest(method: "GET", fields: plain)
+        var owner = ModelOwner()
+        owner.whileRevalidating = exchange.request.owner.whileRevalidating
+        owner.onErrors = exchange.request.owner.onErrors
+        let request = ModelRequest(method: "GET", fields: plain, owner: owner)
         let background = SimulatedExchange(number, exchange.uri, exchange.key, exchange.digest, request, transaction)
         background.isBackground = true
         background.found = ModelStore.Found(entries: [entry], selected: 0)

@@ -44,6 +44,9 @@ struct CacheConfigurationTests {
                 { "path": "/live/*", "method": "HEAD", "requestPolicy": "reloadIgnoringLocalCacheData" },
                 { "comment": "c", "path": "/v1/*", "key": { "comment": "c", "ignoreParameters": ["utm_*", "a"],
                   "sortParameters": true, "headers": ["X-Tenant"] } },
+                { "path": "/a", "bypass": { "comment": "c", "headers": ["X-P"], "cookies": ["s_*"] } },
+                { "method": "GET", "ignoreDirectives": ["no-cache", "pragma"] },
+                { "path": "/g", "grace": { "comment": "c", "staleWhileRevalidate": "30s", "staleIfError": "1h" } },
                 { "contentType": ["text/event-stream", "video/*"], "then": "skip" },
                 { "then": "store" } ] } },
                 "b.test": {} } }
@@ -65,6 +68,11 @@ struct CacheConfigurationTests {
             fields: ["x-tenant"]
         )
         #expect(cache.keys == CacheKeyRules([CacheRequestRule(path: PathPattern("/v1/*"), terms)]))
+        let bypass = CacheBypass(fields: ["x-p"], cookies: ["s_*"].compactMap { WildcardPattern($0) })
+        #expect(cache.bypasses == [CacheRequestRule(path: PathPattern("/a"), bypass)])
+        #expect(cache.ignored == [CacheRequestRule(method: .get, [.noCache, .pragma])])
+        let grace = CacheGrace(whileRevalidating: 30, onErrors: 3600)
+        #expect(cache.graces == [CacheRequestRule(path: PathPattern("/g"), grace)])
         #expect(cache.rules.count == 3)
         let first = cache.rules[0]
         #expect(first.path?.text == "/v1/*" && first.method == .get && first.statuses?.description == "200, 400-499")
@@ -91,6 +99,38 @@ struct CacheConfigurationTests {
         #expect(policy(.get, "/l%69ve/a") == .reloadIgnoringLocalCacheData)
         #expect(policy(.head, "/live/a") == .returnCacheDataDontLoad)
         #expect(policy(.get, "/?/live/a") == .returnCacheDataElseLoad)
+    }
+
+    @Test("of the rules about requests the first that fits decides, every bypass does, and dot segments relax nothing")
+    func requestRules() throws {
+        var rules = CacheRules()
+        let preview = CacheBypass(fields: ["X-Preview"])
+        rules.bypasses = [
+            CacheRequestRule(path: PathPattern("/a/*"), CacheBypass(fields: ["X-Other"])),
+            CacheRequestRule(path: PathPattern("/a/b"), method: .get, preview),
+        ]
+        rules.ignored = [
+            CacheRequestRule(path: PathPattern("/a/*"), .maxAge), CacheRequestRule([.noCache, .maxAge]),
+        ]
+        rules.graces = [
+            CacheRequestRule(path: PathPattern("/a/*"), CacheGrace(onErrors: 1)),
+            CacheRequestRule(CacheGrace(whileRevalidating: 2)),
+        ]
+        func applied(_ target: String, method: HTTPMethod = .get) throws -> CacheRequest {
+            var fields = HTTPFields()
+            try fields.append(name: "X-Preview", value: "1")
+            try fields.append(name: "Cache-Control", value: "no-cache, max-age=0")
+            var request = CacheRequest(method: method, fields: fields)
+            rules.apply(to: &request, target: Array(target.utf8).span)
+            return request
+        }
+        let one = try applied("/a/b?c")
+        #expect(one.bypasses && one.control.maxAge == nil && one.control.noCache != nil && one.grace.onErrors == 1)
+        let other = try applied("/x")
+        #expect(!other.bypasses && other.control.noCache == nil && other.grace == CacheGrace(whileRevalidating: 2))
+        #expect(try !applied("/a/b", method: .head).bypasses && !applied("/a/c").bypasses)
+        let ambiguous = try applied("/x/..%2fa/b")
+        #expect(ambiguous.bypasses && ambiguous.control.noCache != nil && ambiguous.grace == CacheGrace())
     }
 
     private static func rule(_ members: String, at pointer: String, says: String) -> LoadError {
@@ -179,6 +219,19 @@ struct CacheConfigurationTests {
             rule(#""key": { "headers": ["Host"] }"#, at: "/key/headers/0", says: "made by pinproxy"),
             rule(#""key": { "sortParameters": true }, "method": "GET""#, at: "/method", says: "makes no difference"),
             rule(#""key": { "sortParameters": true }, "ttl": "1s""#, at: "/ttl", says: "is about responses"),
+            rule(#""key": { "sortParameters": true }, "grace": {}"#, at: "/grace", says: "make two rules"),
+            rule(#""bypass": {}"#, at: "/bypass", says: "keeps no request"),
+            rule(#""bypass": { "cookies": [] }"#, at: "/bypass", says: "keeps no request"),
+            rule(#""bypass": { "cookies": ["a=b"] }"#, at: "/bypass/cookies/0", says: "the name of a cookie"),
+            rule(#""bypass": { "headers": ["a:"] }"#, at: "/bypass/headers/0", says: "not a field name"),
+            rule(#""bypass": true"#, at: "/bypass", says: "an object"),
+            rule(#""ignoreDirectives": []"#, at: "/ignoreDirectives", says: "names no directive"),
+            rule(#""ignoreDirectives": ["only-if-cached"]"#, at: "/ignoreDirectives/0", says: "unknown value"),
+            rule(#""ignoreDirectives": "no-cache""#, at: "/ignoreDirectives", says: "an array"),
+            rule(#""grace": {}"#, at: "/grace", says: "gives no grace"),
+            rule(#""grace": { "staleIfError": "1500ms" }"#, at: "/grace/staleIfError", says: "whole seconds"),
+            rule(#""grace": { "staleWhileRevalidate": 5 }"#, at: "/grace/staleWhileRevalidate", says: "a string"),
+            rule(#""grace": { "staleIfError": "1s" }, "status": 200"#, at: "/status", says: "is about responses"),
             rule(#""requestPolicy": "none""#, at: "/requestPolicy", says: "unknown value"),
             rule(
                 #""requestPolicy": "returnCacheDataElseLoad", "status": 200"#,
@@ -226,6 +279,9 @@ struct CacheConfigurationTests {
                   "removeHeaders": ["Set-Cookie"], "setHeaders": { "X-A": "hidden" }, "maxBytes": "1MB" },
                 { "path": "/live/*", "method": "GET", "requestPolicy": "reloadIgnoringLocalCacheData" },
                 { "path": "/q", "key": { "ignoreParameters": ["utm_*"], "sortParameters": true, "headers": ["X-T"] } },
+                { "path": "/s", "bypass": { "headers": ["X-P"], "cookies": ["s_*"] } },
+                { "method": "GET", "ignoreDirectives": ["no-cache", "max-age"] },
+                { "path": "/g", "grace": { "staleWhileRevalidate": "30s", "staleIfError": "1h" } },
                 { "then": "skip" } ] } },
                 "b.test": {} } }
             """#
@@ -239,6 +295,8 @@ struct CacheConfigurationTests {
         #expect(
             text("a.test", "cache rules") == "reloadIgnoringLocalCacheData GET /live/*; else returnCacheDataElseLoad; "
                 + "key /q without parameter utm_* with sorted parameters with x-t; "
+                + "bypass /s with x-p with cookie s_*; ignore no-cache max-age GET; "
+                + "grace /g staleWhileRevalidate 30s staleIfError 1h; "
                 + "store /v1/* 200 a/b for 5m without Set-Cookie with X-A up to 1MB; skip"
         )
         #expect(text("b.test", "cache rules") == nil)

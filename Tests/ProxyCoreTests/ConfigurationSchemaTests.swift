@@ -65,6 +65,16 @@ struct ConfigurationSchemaTests {
             document(#""cache": {}, "defaults": { "cache": { "rules": [{ "key": { "\#(unknown)": 0 } }] } }"#),
             "/defaults/cache/rules/0/key"
         ),
+        (
+            "cacheBypass",
+            document(#""cache": {}, "defaults": { "cache": { "rules": [{ "bypass": { "\#(unknown)": 0 } }] } }"#),
+            "/defaults/cache/rules/0/bypass"
+        ),
+        (
+            "cacheGrace",
+            document(#""cache": {}, "defaults": { "cache": { "rules": [{ "grace": { "\#(unknown)": 0 } }] } }"#),
+            "/defaults/cache/rules/0/grace"
+        ),
         ("defaults", document(#""defaults": { "\#(unknown)": 0 }"#), "/defaults"),
         ("timeouts", document(#""defaults": { "timeouts": { "\#(unknown)": 0 } }"#), "/defaults/timeouts"),
         (
@@ -142,6 +152,13 @@ struct ConfigurationSchemaTests {
     func words(definition: String, key: String, words: [String]) throws {
         let property = try #require(try properties(definition)[key] as? [String: Any])
         #expect(property["enum"] as? [String] == words)
+    }
+
+    @Test("the directives of the schema are those of the loader")
+    func directives() throws {
+        let property = try #require(try properties("cacheRule")["ignoreDirectives"] as? [String: Any])
+        let words = (property["items"] as? [String: Any])?["enum"] as? [String]
+        #expect(words == ConfigurationReader.IgnorableDirective.allCases.map(\.rawValue))
     }
 
     @Test("the groups and policies of the schema are those of the loader")

@@ -59,6 +59,14 @@ public struct CacheControl: Hashable, Sendable {
         return control
     }()
 
+    /// Takes directives of a request back.
+    mutating func ignore(_ directives: IgnoredDirectives) {
+        if directives.contains(.noCache) { noCache = nil }
+        if directives.contains(.noStore) { noStore = false }
+        if directives.contains(.maxAge) { maxAge = nil }
+        if directives.contains(.minFresh) { minFresh = nil }
+    }
+
     public init(_ fields: HTTPFields) {
         var place = fields.first(.cacheControl)
         while let index = place {

@@ -22,7 +22,9 @@ public struct CacheRequest: Sendable {
     public let hasBody: Bool
     public var policy: RequestPolicy
     /// Its directives; those of Pragma without a Cache-Control.
-    public let control: CacheControl
+    public private(set) var control: CacheControl
+    /// The owner's word about stale responses.
+    package var grace = CacheGrace()
     /// Whether the owner keeps it from the cache: no stored response is used for it, and its response is not stored.
     package var bypasses = false
 
@@ -46,6 +48,15 @@ public struct CacheRequest: Sendable {
             control = CacheControl(fields)
         } else {
             control = .noCache
+        }
+    }
+
+    /// Does not obey these directives, if it has them.
+    package mutating func ignore(_ directives: IgnoredDirectives) {
+        if fields.contains(.cacheControl) {
+            control.ignore(directives)
+        } else if directives.contains(.pragma) {
+            control = CacheControl(HTTPFields())
         }
     }
 

@@ -143,7 +143,8 @@ public enum ReuseDecision {
         }
         let staleness = freshness.staleness
         let isYoungEnough = control.maxAge.map { freshness.age <= $0 } ?? true
-        let isInGrace = terms.staleWhileRevalidate > 0 && staleness <= terms.staleWhileRevalidate
+        let grace = terms.staleWhileRevalidate(request.grace)
+        let isInGrace = grace > 0 && staleness <= grace
         if isInGrace, isYoungEnough, control.minFresh == nil, !control.onlyIfCached {
             // A client that sends max-age without max-stale does not accept stale responses (5.2.1.1).
             if control.maxAge == nil || control.maxStale != nil {
@@ -192,7 +193,7 @@ public enum ReuseDecision {
         guard let stored, request.isCacheable else { return nil }
         let freshness = stored.freshness(now: now)
         let terms = stored.terms
-        var limit = terms.staleIfError
+        var limit = terms.staleIfError(request.grace)
         switch failure {
         case .untrusted, .other:
             return nil

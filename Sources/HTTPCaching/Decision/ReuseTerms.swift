@@ -12,9 +12,11 @@ struct ReuseTerms: Hashable, Sendable {
     /// still apply.
     let impliesRevalidation: Bool
     let isImmutable: Bool
-    /// Seconds of RFC 5861's directives; 0 without one.
-    let staleWhileRevalidate: Int
-    let staleIfError: Int
+    /// Seconds of RFC 5861's directives; nil without one.
+    let staleWhileRevalidate: Int?
+    let staleIfError: Int?
+    /// Whether the owner may prolong its use (`CacheGrace`).
+    private let isProlongable: Bool
 
     init(status: Int, fields: HTTPFields, responseTime: Int, ruleLifetime: Int?, _ options: CacheOptions) {
         let governing = GoverningControl(fields, options)
@@ -32,9 +34,19 @@ struct ReuseTerms: Hashable, Sendable {
         mustRevalidate = control.mustRevalidate || (options.isShared && control.proxyRevalidate)
         impliesRevalidation = options.isShared && control.sharedMaxAge != nil
         isImmutable = control.immutable
-        staleWhileRevalidate = control.staleWhileRevalidate ?? 0
-        staleIfError = control.staleIfError ?? 0
+        staleWhileRevalidate = control.staleWhileRevalidate
+        staleIfError = control.staleIfError
+        isProlongable = lifetime > 0 && status < 500 && !needsValidation && !mustRevalidate && !impliesRevalidation
     }
+
+    /// How long it may be used stale while it is revalidated, in seconds: by the origin's word, or without one by the
+    /// owner's.
+    func staleWhileRevalidate(_ grace: CacheGrace) -> Int {
+        staleWhileRevalidate ?? (isProlongable ? grace.whileRevalidating : 0)
+    }
+
+    /// The same in the place of an error.
+    func staleIfError(_ grace: CacheGrace) -> Int { staleIfError ?? (isProlongable ? grace.onErrors : 0) }
 
     /// Makes the response stale from that age on, in seconds.
     mutating func limitLifetime(to age: Int) { lifetime = min(lifetime, age) }

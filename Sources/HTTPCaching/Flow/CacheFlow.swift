@@ -574,14 +574,15 @@ package struct CacheFlow: ~Copyable {
             return true
         }
         let terms = response.terms
-        return response.hasValidator || terms.lifetime > 0 || terms.staleWhileRevalidate > 0 || terms.staleIfError > 0
-            || question.options.staleWhenDisconnected > 0
+        return response.hasValidator || terms.lifetime > 0 || terms.staleWhileRevalidate ?? 0 > 0
+            || terms.staleIfError ?? 0 > 0 || question.options.staleWhenDisconnected > 0
     }
 
     /// Whether other requests for the URI could use the response without validation. If not, they must not wait for the
     /// end of its body, which may be an endless stream.
     private func isReusableForOthers(_ response: StoredResponse, _ moment: Moment) -> Bool {
-        let plain = CacheRequest(method: .get, fields: HTTPFields())
+        var plain = CacheRequest(method: .get, fields: HTTPFields())
+        plain.grace = question.request.grace
         let use = ReuseDecision.decide(
             plain,
             stored: response,
@@ -769,7 +770,9 @@ package struct CacheFlow: ~Copyable {
         var plain = fields
         plain.remove(.ifNoneMatch)
         plain.remove(.ifModifiedSince)
-        let request = CacheRequest(method: .get, fields: plain, hasInjectedCredentials: question.request.hasCredentials)
+        var request = CacheRequest(method: .get, fields: plain, hasInjectedCredentials: question.request.hasCredentials)
+        // A response within its grace is not replaced by an error.
+        request.grace = question.request.grace
         return CacheFlow(refreshing: entry, question.with(request), now: now)
     }
 

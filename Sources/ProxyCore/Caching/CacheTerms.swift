@@ -70,16 +70,18 @@ final class CacheTerms {
         givesCredentials: Bool,
         loop: EventLoop
     ) -> CacheTransaction {
-        CacheTransaction(
+        var cached = CacheRequest(
+            method: request.method,
+            fields: request.fields,
+            hasInjectedCredentials: givesCredentials,
+            hasBody: request.bodyLength != .none,
+            policy: rules.requestPolicy(for: request.method, target: request.target.span)
+        )
+        rules.apply(to: &cached, target: request.target.span)
+        return CacheTransaction(
             cache,
             url: AbsoluteURL(origin: request.endpoint.origin, rest: request.target),
-            CacheRequest(
-                method: request.method,
-                fields: request.fields,
-                hasInjectedCredentials: givesCredentials,
-                hasBody: request.bodyLength != .none,
-                policy: rules.requestPolicy(for: request.method, target: request.target.span)
-            ),
+            cached,
             partition: cache.options.isShared ? [] : CachePartition.bytes(of: user, request.fields),
             rules: rules.rules,
             keyRules: rules.keys,

@@ -33,12 +33,38 @@ package struct CacheRules: Hashable, Sendable {
     /// The first matching rule decides.
     package var requestRules: [CacheRequestRule<RequestPolicy>] = []
     package var keys = CacheKeyRules()
+    /// Every matching rule decides.
+    package var bypasses: [CacheRequestRule<CacheBypass>] = []
+    package var ignored: [CacheRequestRule<IgnoredDirectives>] = []
+    package var graces: [CacheRequestRule<CacheGrace>] = []
     /// The first rule that matches a response decides how it is stored.
     package var rules: [CacheRule] = []
 
     package init() {}
 
     package var isTrivial: Bool { self == CacheRules() }
+
+    /// Applies the rules about requests. The origin may read a path with dot segments differently: no rule about it
+    /// lets the cache do more, and every bypass that names a path holds.
+    ///
+    /// - Parameter target: path and query.
+    func apply(to request: inout CacheRequest, target: borrowing Span<UInt8>) {
+        guard !bypasses.isEmpty || !ignored.isEmpty || !graces.isEmpty else { return }
+        let isAmbiguous = PathPattern.hasDotSegments(target)
+        for rule in bypasses where rule.method == nil || rule.method == request.method {
+            guard isAmbiguous || rule.fits(request.method, target: target) else { continue }
+            if rule.value.applies(to: request.fields) { request.bypasses = true }
+        }
+        guard !isAmbiguous else { return }
+        for rule in ignored where rule.fits(request.method, target: target) {
+            request.ignore(rule.value)
+            break
+        }
+        for rule in graces where rule.fits(request.method, target: target) {
+            request.grace = rule.value
+            break
+        }
+    }
 
     /// The request policy for a request.
     ///

@@ -82,7 +82,8 @@ extension ConfigurationReader {
             } else {
                 object.element.report(
                     "\"then\" is missing",
-                    remedy: "write \"then\": \"store\" or \"skip\", or \"requestPolicy\" or \"key\" in its place"
+                    remedy: "write \"then\": \"store\" or \"skip\", or in its place one of "
+                        + Self.requestRuleKinds.map { "\"\($0)\"" }.joined(separator: ", ")
                 )
             }
             return
@@ -145,7 +146,7 @@ extension ConfigurationReader {
     }
 
     /// Reads a lifetime in seconds, the unit of caches.
-    private func readLifetime(_ element: DocumentElement) -> Int? {
+    func readLifetime(_ element: DocumentElement) -> Int? {
         guard let lifetime = element.duration() else { return nil }
         guard lifetime.count % 1000 == 0 else {
             element.report("not whole seconds, in which caches count", remedy: "write 1s or more, without ms")

@@ -6,7 +6,7 @@ import StrictJSON
 
 extension ConfigurationReader {
     /// The keys that make a rule of `cache.rules` one about requests.
-    static let requestRuleKinds = ["requestPolicy", "key"]
+    static let requestRuleKinds = ["requestPolicy", "key", "bypass", "ignoreDirectives", "grace"]
 
     /// - Parameter kind: the one of `requestRuleKinds` that the rule has.
     func readRequestRule(_ object: DocumentObject, _ kind: String, into cache: inout CacheRules) {
@@ -20,8 +20,81 @@ extension ConfigurationReader {
             refuse(["method"], of: object, "makes no difference to a key: HEAD has that of GET")
             guard let terms = object.object("key").flatMap({ readKeyTerms($0) }) else { return }
             cache.keys.rules.append(CacheRequestRule(path: path, terms))
+        case "bypass":
+            guard let bypass = object.object("bypass").flatMap({ readBypass($0) }) else { return }
+            cache.bypasses.append(CacheRequestRule(path: path, method: method, bypass))
+        case "ignoreDirectives":
+            guard let ignored = object["ignoreDirectives"].flatMap({ readIgnored($0) }) else { return }
+            cache.ignored.append(CacheRequestRule(path: path, method: method, ignored))
+        case "grace":
+            guard let grace = object.object("grace").flatMap({ readGrace($0) }) else { return }
+            cache.graces.append(CacheRequestRule(path: path, method: method, grace))
         default: assertionFailure("no rule about requests has \(kind)")
         }
+    }
+
+    private func readBypass(_ object: DocumentObject) -> CacheBypass? {
+        comment(object)
+        var names: [String] = []
+        for element in object.elements("headers") ?? [] {
+            if let name = element.string(), fieldName(name, element) { names.append(name) }
+        }
+        let cookies = (object.elements("cookies") ?? []).compactMap { $0.wildcardPattern("cookie") }
+        let isTold = !(object.elements("headers") ?? []).isEmpty || !(object.elements("cookies") ?? []).isEmpty
+        object.finish()
+        guard isTold else {
+            object.element.report(
+                "keeps no request from the cache",
+                remedy: "name \"headers\" or \"cookies\", or take the rule out"
+            )
+            return nil
+        }
+        return CacheBypass(fields: names, cookies: cookies)
+    }
+
+    /// The directives of requests that need not be obeyed.
+    enum IgnorableDirective: String, CaseIterable {
+        case noCache = "no-cache"
+        case noStore = "no-store"
+        case maxAge = "max-age"
+        case minFresh = "min-fresh"
+        case pragma
+
+        var value: IgnoredDirectives {
+            switch self {
+            case .noCache: .noCache
+            case .noStore: .noStore
+            case .maxAge: .maxAge
+            case .minFresh: .minFresh
+            case .pragma: .pragma
+            }
+        }
+    }
+
+    private func readIgnored(_ element: DocumentElement) -> IgnoredDirectives? {
+        guard let elements = element.elements() else { return nil }
+        if elements.isEmpty {
+            element.report("names no directive", remedy: "name one, as in [\"no-cache\"], or take the rule out")
+        }
+        return IgnoredDirectives(elements.compactMap { $0.choice(IgnorableDirective.self)?.value })
+    }
+
+    private func readGrace(_ object: DocumentObject) -> CacheGrace? {
+        comment(object)
+        var grace = CacheGrace()
+        let whileRevalidating = object["staleWhileRevalidate"]
+        let onErrors = object["staleIfError"]
+        if let seconds = whileRevalidating.flatMap({ readLifetime($0) }) { grace.whileRevalidating = seconds }
+        if let seconds = onErrors.flatMap({ readLifetime($0) }) { grace.onErrors = seconds }
+        object.finish()
+        guard whileRevalidating != nil || onErrors != nil else {
+            object.element.report(
+                "gives no grace",
+                remedy: "write \"staleWhileRevalidate\" or \"staleIfError\", or take the rule out"
+            )
+            return nil
+        }
+        return grace
     }
 
     private func readKeyTerms(_ object: DocumentObject) -> CacheKeyTerms? {

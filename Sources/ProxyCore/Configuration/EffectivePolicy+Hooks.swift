@@ -38,6 +38,23 @@ extension EffectivePolicy {
             words += rule.value.fieldNames.map { "with \(String(decoding: $0, as: UTF8.self))" }
             return words.joined(separator: " ")
         }
+        parts += cache.bypasses.map { rule in
+            var words = ["bypass"] + conditions(rule.path, rule.method)
+            words += rule.value.fieldNames.map { "with \(String(decoding: $0, as: UTF8.self))" }
+            words += rule.value.cookies.map { "with cookie \($0.text)" }
+            return words.joined(separator: " ")
+        }
+        parts += cache.ignored.map { rule in
+            let words = ConfigurationReader.IgnorableDirective.allCases.filter { rule.value.contains($0.value) }
+            return (["ignore"] + words.map(\.rawValue) + conditions(rule.path, rule.method)).joined(separator: " ")
+        }
+        parts += cache.graces.map { rule in
+            var words = ["grace"] + conditions(rule.path, rule.method)
+            for (name, seconds) in [
+                ("staleWhileRevalidate", rule.value.whileRevalidating), ("staleIfError", rule.value.onErrors),
+            ] where seconds > 0 { words.append("\(name) \(Milliseconds(seconds * 1000))") }
+            return words.joined(separator: " ")
+        }
         parts += cache.rules.map { rule in
             var words = conditions(rule.path, rule.method)
             if let statuses = rule.statuses { words.append(statuses.description) }

@@ -1,0 +1,209 @@
+import HTTPCore
+import Testing
+
+@testable import HTTPCaching
+
+/// What the owner's rules about requests change: bypass, directives that are not obeyed, grace.
+@Suite("The owner's terms for requests")
+struct OwnersTermsTests {
+    private typealias Stage = CachingStage
+
+    private func request(_ pairs: Stage.Pairs = [], _ change: (inout CacheRequest) -> Void) throws -> CacheRequest {
+        var request = try Stage.request(pairs)
+        change(&request)
+        return request
+    }
+
+    // MARK: Bypass
+
+    @Test("a request bypasses with one of the fields, or of the cookies by pattern, empty ones too")
+    func bypasses() throws {
+        let bypass = CacheBypass(
+            fields: ["X-Preview"],
+            cookies: ["session", "wp_*"].compactMap { WildcardPattern($0) }
+        )
+        for pairs in [
+            [("x-preview", "1")], [("X-Preview", "")], [("Cookie", "session=1")], [("Cookie", "a=b; session=")],
+            [("Cookie", "a=b"), ("Cookie", "wp_x=1")], [("Cookie", "a=b;session")], [("Cookie", "a=b, session=1")],
+            [("Cookie", "a=\"b; session=1\"")], [("Cookie", "a;  session =1")],
+        ] as [Stage.Pairs] { #expect(bypass.applies(to: try Stage.fields(pairs)), "\(pairs)") }
+        for pairs in [
+            [], [("X-Previews", "1")], [("Cookie", "a=session")], [("Cookie", "sessions=1")], [("Cookie", "Session=1")],
+            [("X-Cookie", "session=1")], [("Cookie", "awp_=1")], [("Cookie", ";;,=")],
+        ] as [Stage.Pairs] { #expect(!bypass.applies(to: try Stage.fields(pairs)), "\(pairs)") }
+    }
+
+    @Test("a request that bypasses gets no stored response, and its own is not stored")
+    func bypassed() throws {
+        let fresh = try Stage.stored([("Cache-Control", "max-age=60, stale-if-error=600")])
+        let plain = try request { _ in }
+        let bypassing = try request { $0.bypasses = true }
+        #expect(Stage.decide(plain, fresh).isFreshAnswer)
+        #expect(Stage.decide(bypassing, fresh) == .forward(.bypass, validates: false))
+        let response = try Stage.fields([("Cache-Control", "max-age=60")])
+        func storing(_ request: CacheRequest) -> Storability {
+            Storability.evaluate(request, status: 200, response: response, Stage.shared)
+        }
+        #expect(storing(plain) == .storable && storing(bypassing) == .notStorable(.rule))
+        // Nor does a stored one replace an error.
+        for (request, isReused) in [(plain, true), (bypassing, false)] {
+            let use = ReuseDecision.decide(
+                afterFailure: .unreachable,
+                request,
+                stored: fresh,
+                now: Stage.now + 100,
+                Stage.shared
+            )
+            #expect((use?.reuse != nil) == isReused)
+        }
+        // A request that must not go to the origin does not.
+        let offline = try request([("Cache-Control", "only-if-cached")]) { $0.bypasses = true }
+        #expect(Stage.decide(offline, fresh) == .gatewayTimeout)
+    }
+
+    // MARK: Directives
+
+    @Test(
+        "a directive of a request is not obeyed only if it is named",
+        arguments: [
+            ("no-cache", IgnoredDirectives.noCache), ("max-age=0", .maxAge), ("min-fresh=100", .minFresh),
+        ]
+    )
+    func directives(text: String, directive: IgnoredDirectives) throws {
+        let fresh = try Stage.stored([("Cache-Control", "max-age=60"), ("ETag", "\"a\"")])
+        let all: IgnoredDirectives = [.noCache, .maxAge, .minFresh, .noStore, .pragma]
+        for (ignored, isReused) in [
+            ([], false), (directive, true), (all.subtracting(directive), false), (all, true),
+        ] as [(IgnoredDirectives, Bool)] {
+            let request = try request([("Cache-Control", text)]) { $0.ignore(ignored) }
+            #expect(Stage.decide(request, fresh, after: 10).isFreshAnswer == isReused, "\(text) \(ignored.rawValue)")
+        }
+        // The origin's word counts as before.
+        let validated = try Stage.stored([("Cache-Control", "no-cache"), ("ETag", "\"a\"")])
+        let request = try request([("Cache-Control", text)]) { $0.ignore(all) }
+        #expect(Stage.decide(request, validated) == .forward(.stale, validates: true))
+    }
+
+    @Test("Pragma is not obeyed only if it is named itself, and one that cannot be read forbids as before")
+    func pragma() throws {
+        let fresh = try Stage.stored([("Cache-Control", "max-age=60")])
+        for (ignored, isReused) in [(IgnoredDirectives.noCache, false), (.pragma, true)] {
+            let request = try request([("Pragma", "no-cache")]) { $0.ignore(ignored) }
+            #expect(Stage.decide(request, fresh).isFreshAnswer == isReused)
+        }
+        let malformed = try request([("Cache-Control", "no-cache, =1")]) { $0.ignore([.noCache, .pragma]) }
+        #expect(!Stage.decide(malformed, fresh).isFreshAnswer)
+    }
+
+    @Test("a request's no-store stores nothing unless it is named")
+    func noStore() throws {
+        let response = try Stage.fields([("Cache-Control", "max-age=60")])
+        for (ignored, expected) in [
+            (IgnoredDirectives.noCache, Storability.notStorable(.requestNoStore)), (.noStore, .storable),
+        ] {
+            let request = try request([("Cache-Control", "no-store")]) { $0.ignore(ignored) }
+            #expect(Storability.evaluate(request, status: 200, response: response, Stage.shared) == expected)
+        }
+    }
+
+    // MARK: Grace
+
+    private func isReused(_ response: StoredResponse, after seconds: Int, _ pairs: Stage.Pairs = []) throws -> Bool {
+        let request = try request(pairs) { $0.grace.whileRevalidating = 30 }
+        let reuse = Stage.decide(request, response, after: seconds).reuse
+        if let reuse { #expect(reuse.revalidates == !reuse.freshness.isFresh) }
+        return reuse != nil
+    }
+
+    private func isReused(
+        _ response: StoredResponse,
+        after failure: OriginFailure,
+        at seconds: Int,
+        isDoubted: Bool = false
+    ) throws -> Bool {
+        let use = ReuseDecision.decide(
+            afterFailure: failure,
+            try request { $0.grace.onErrors = 30 },
+            stored: response,
+            now: Stage.now + seconds,
+            isDoubted: isDoubted,
+            Stage.shared
+        )
+        return use?.reuse != nil
+    }
+
+    @Test("grace prolongs a lifetime up to its limit, while it is revalidated or in the place of an error")
+    func grace() throws {
+        for field in [("Cache-Control", "max-age=60"), ("Expires", "Sun, 06 Nov 1994 08:50:37 GMT")] {
+            let response = try Stage.stored([field])
+            #expect(
+                try isReused(response, after: 59) && isReused(response, after: 90) && !isReused(response, after: 91)
+            )
+            for failure in [OriginFailure.unreachable, .serverError(500), .serverError(503)] {
+                #expect(try isReused(response, after: failure, at: 90))
+                #expect(try !isReused(response, after: failure, at: 91))
+            }
+            #expect(try !isReused(response, after: .serverError(501), at: 70))
+            // A client that asks for something fresh gets it.
+            for text in ["no-cache", "max-age=65", "min-fresh=1"] {
+                #expect(try !isReused(response, after: 70, [("Cache-Control", text)]), "\(text)")
+            }
+        }
+        let plain = try Stage.request()
+        #expect(Stage.decide(plain, try Stage.stored([("Cache-Control", "max-age=60")]), after: 61).reuse == nil)
+    }
+
+    @Test("no grace under a refused server: neither for this request, nor until an accepted one has responded")
+    func refused() throws {
+        let response = try Stage.stored([("Cache-Control", "max-age=60")])
+        #expect(try !isReused(response, after: .untrusted, at: 61))
+        #expect(try !isReused(response, after: .other, at: 61))
+        #expect(try isReused(response, after: .unreachable, at: 61))
+        #expect(try !isReused(response, after: .unreachable, at: 61, isDoubted: true))
+        let request = try request { $0.grace.whileRevalidating = 30 }
+        for isDoubted in [false, true] {
+            let use = ReuseDecision.decide(
+                request,
+                stored: response,
+                hasVariants: true,
+                now: Stage.now + 61,
+                isDoubted: isDoubted,
+                Stage.shared
+            )
+            #expect((use.reuse == nil) == isDoubted)
+        }
+    }
+
+    @Test(
+        "the origin's word comes before grace: what forbids stale use, its own directives, and what never had a lifetime",
+        arguments: [
+            "max-age=60, must-revalidate", "max-age=60, proxy-revalidate", "s-maxage=60", "max-age=60, no-cache",
+            "max-age=60, stale-while-revalidate=0, stale-if-error=0", "max-age=0", "max-age=60, =1",
+        ]
+    )
+    func originForbids(control: String) throws {
+        let response = try Stage.stored([("Cache-Control", control), ("ETag", "\"a\"")])
+        #expect(try !isReused(response, after: 61))
+        #expect(try !isReused(response, after: .unreachable, at: 61))
+        #expect(try !isReused(response, after: .serverError(503), at: 61))
+    }
+
+    @Test("the origin's own limits count in the place of the owner's; errors, and what has no lifetime, have no grace")
+    func limits() throws {
+        let own = try Stage.stored([("Cache-Control", "max-age=60, stale-while-revalidate=5, stale-if-error=90")])
+        #expect(try isReused(own, after: 65) && !isReused(own, after: 66))
+        #expect(try isReused(own, after: .unreachable, at: 150) && !isReused(own, after: .unreachable, at: 151))
+        let error = try Stage.stored([("Cache-Control", "max-age=60")], status: 503)
+        #expect(try isReused(error, after: 59) && !isReused(error, after: 61))
+        #expect(try !isReused(error, after: .unreachable, at: 61))
+        let without = try Stage.stored([("ETag", "\"a\"")])
+        #expect(try !isReused(without, after: 1) && !isReused(without, after: .unreachable, at: 1))
+    }
+
+    @Test("after a soft purge grace counts from the purge")
+    func softPurge() throws {
+        var response = try Stage.stored([("Cache-Control", "max-age=600")])
+        response.expire(now: Stage.now + 100)
+        #expect(try isReused(response, after: 130) && !isReused(response, after: 131))
+    }
+}

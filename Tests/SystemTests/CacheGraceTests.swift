@@ -1,0 +1,136 @@
+import Foundation
+import TestSupport
+import Testing
+
+@Suite("Grace by rule, bypass and directives that are not obeyed, with real origins")
+struct CacheGraceTests {
+    /// A response that is stale on arrival, and had a lifetime. The origin says nothing of stale use.
+    private static let stale = ["Cache-Control: max-age=60", "Age: 60", "ETag: \"v\"", "Connection: close"]
+
+    private enum Successor: CaseIterable {
+        case none, otherKey, otherAuthority
+    }
+
+    /// A proxy with a rule for grace, whose origin shows another certificate from its second connection on.
+    private func start(_ successor: Successor, _ grace: [String: Any]) throws -> (ProxyUnderTest, ScriptedOrigin) {
+        let server = try Stage.pki.server(Stage.host)
+        let next =
+            switch successor {
+            case .none: server
+            case .otherKey: try Stage.pki.server(Stage.host)
+            case .otherAuthority: try TestPKI().server(Stage.host)
+            }
+        let origin = try ScriptedOrigin(server, successor: next) { connection in
+            _ = try connection.readRequest()
+            try connection.write(OriginAnswer.text("good", fields: Self.stale))
+        }
+        var settings = ProxySettings(trusting: Stage.pki)
+        settings.serve(Stage.host, server, at: origin.port)
+        settings.members["cache"] = [String: Any]()
+        settings.hosts[Stage.host]?["cache"] = ["rules": [["grace": grace]]]
+        return (try ProxyUnderTest(settings), origin)
+    }
+
+    @Test("a stale response is given while it is revalidated, but no more once the server was refused")
+    func whileRevalidating() throws {
+        for successor in Successor.allCases {
+            let (proxy, origin) = try start(successor, ["staleWhileRevalidate": "1h", "staleIfError": "1h"])
+            let url = "http://\(Stage.host)/"
+            #expect(try proxy.get(url).text == "good")
+            let stale = try proxy.get(url)
+            #expect(
+                stale.text == "good" && stale["Cache-Status"]?.hasPrefix("pinproxy; hit; ttl=") == true,
+                "\(stale.fields)"
+            )
+            // The third line is that of the revalidation, which meets the successor.
+            let lines = try proxy.waitForTaskLines(3)
+            #expect(lines.contains { $0.string("client") == "cache" })
+            let third = try proxy.get(url)
+            if case .none = successor {
+                #expect(third.text == "good" && third["Cache-Status"]?.contains("hit") == true)
+            } else {
+                #expect(third.status == 502 && third.text != "good", "\(successor)")
+                #expect(["pin_mismatch", "certificate_untrusted"].contains(third.problemCode))
+                for connection in origin.connections.dropFirst() { #expect(connection.applicationBytes == 0) }
+            }
+        }
+    }
+
+    @Test("a stale response is given in the place of an error, and never in that of a refused server")
+    func insteadOfError() throws {
+        for successor in Successor.allCases {
+            let (proxy, origin) = try start(successor, ["staleIfError": "1h"])
+            let url = "http://\(Stage.host)/"
+            #expect(try proxy.get(url).text == "good")
+            let second = try proxy.get(url)
+            if case .none = successor {
+                #expect(second.text == "good")
+            } else {
+                #expect(second.status == 502 && second["Cache-Status"] == "pinproxy; fwd=stale", "\(second.fields)")
+                #expect(origin.connections[1].applicationBytes == 0)
+            }
+        }
+        let answers = Monitor(0)
+        let cache = try CacheStage([:], host: ["rules": [["path": "/g/*", "grace": ["staleIfError": "1h"]]]]) { _ in
+            let isFirst = answers.with { count in
+                count += 1
+                return count <= 2
+            }
+            return isFirst
+                ? OriginAnswer.text("good", fields: ["Cache-Control: max-age=60", "Age: 60"])
+                : "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
+        }
+        for path in ["/g/x", "/x"] { #expect(try cache.get(path).text == "good") }
+        for _ in 0..<2 {
+            let stale = try cache.get("/g/x")
+            #expect(stale.text == "good" && stale["Cache-Status"]?.contains("fwd-status=503") == true)
+        }
+        #expect(try cache.get("/x").status == 503)
+    }
+
+    @Test("a request with a cookie or a field that a rule names neither gets a stored response nor leaves one")
+    func bypass() throws {
+        let rules: [[String: Any]] = [
+            ["path": "/shop/*", "bypass": ["cookies": ["session_*"], "headers": ["X-Preview"]]]
+        ]
+        let count = Monitor(0)
+        let cache = try CacheStage([:], host: ["rules": rules]) { request in
+            let number = count.with { count in
+                count += 1
+                return count
+            }
+            return CacheStage.fresh("\(number)", request.method == "POST" ? [] : ["ETag: \"\(number)\""])
+        }
+        let own = ["Cookie: a=b; session_1=c"]
+        #expect(try cache.get("/shop/x", fields: own).text == "1")
+        #expect(try cache.get("/shop/x").text == "2")
+        for fields in [own, ["X-Preview:"]] {
+            let answer = try cache.get("/shop/x", fields: fields)
+            #expect(answer["Cache-Status"] == "pinproxy; fwd=bypass; detail=rule", "\(answer.fields)")
+        }
+        #expect(try cache.get("/shop/x", fields: ["Cookie: a=b"]).text == "2")
+        // A path that the origin may read as another is kept from the cache, too; one without a rule is not.
+        #expect(try cache.get("/a/%2e%2e/shop/x", fields: own)["Cache-Status"]?.contains("bypass") == true)
+        #expect(try cache.get("/other", fields: own).text == "6")
+        #expect(try cache.get("/other", fields: own).text == "6")
+        // What an unsafe request invalidates does not depend on its cookies.
+        #expect(try cache.ask("POST", "/shop/x", fields: own, body: "x").status == 200)
+        #expect(try cache.get("/shop/x").text == "8")
+        #expect(try cache.outcomes(9).filter { $0 == "bypass" }.count == 5)
+    }
+
+    @Test("a client's directives are obeyed unless a rule names them; the origin gets them in any case")
+    func ignored() throws {
+        let rules: [[String: Any]] = [
+            ["path": "/v1/*", "ignoreDirectives": ["no-cache", "min-fresh", "no-store", "pragma"]]
+        ]
+        let cache = try CacheStage([:], host: ["rules": rules]) { CacheStage.fresh($0["Cache-Control"] ?? "-") }
+        for path in ["/v1/x", "/v2/x"] {
+            #expect(try cache.get(path, fields: ["Cache-Control: no-store"]).text == "no-store")
+            for field in ["Cache-Control: no-cache", "Cache-Control: min-fresh=7200", "Pragma: no-cache"] {
+                let status = try #require(try cache.get(path, fields: [field])["Cache-Status"])
+                #expect(status.contains("hit") == (path == "/v1/x"), "\(path) \(field) \(status)")
+            }
+        }
+    }
+}
