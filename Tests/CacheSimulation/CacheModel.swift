@@ -39,6 +39,7 @@ struct ModelOwner {
     /// Seconds of grace.
     var whileRevalidating = 0
     var onErrors = 0
+    var retryAfter = 0
 }
 
 /// The model's form of a stored response.
@@ -74,7 +75,7 @@ struct CacheModel {
 
     enum Use: Equatable { case answer(refreshes: Bool), validate, timeout }
     enum Storing { case yes, notForThisRequest, no }
-    enum Failure { case status(Int), unreachable, untrusted, other }
+    enum Failure { case status(Int), unreachable, noConnection, untrusted, other }
 
     // MARK: Storing (section 3)
 
@@ -211,7 +212,7 @@ struct CacheModel {
         switch failure {
         case .untrusted, .other: return nil
         case .status(let status): if ![500, 502, 503, 504].contains(status) { return nil }
-        case .unreachable:
+        case .unreachable, .noConnection:
             if needsValidation(entry) || (mustRevalidate(entry) && lifetime <= age) { return .timeout }
         }
         guard !needsValidation(entry), !mustRevalidate(entry), !request.wantsNoCache else { return nil }

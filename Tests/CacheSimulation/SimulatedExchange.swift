@@ -104,7 +104,11 @@ extension ModelRequest {
             }
         var request = CacheRequest(method: method, fields: fields.real, policy: policy)
         request.bypasses = owner.bypasses
-        request.grace = CacheGrace(whileRevalidating: owner.whileRevalidating, onErrors: owner.onErrors)
+        request.grace = CacheGrace(
+            whileRevalidating: owner.whileRevalidating,
+            onErrors: owner.onErrors,
+            retryAfter: owner.retryAfter
+        )
         let names: [String: IgnoredDirectives] = [
             "no-cache": .noCache, "no-store": .noStore, "max-age": .maxAge, "min-fresh": .minFresh, "pragma": .pragma,
         ]

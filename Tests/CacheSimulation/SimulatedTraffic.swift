@@ -51,6 +51,7 @@ struct SimulatedTraffic {
         }
         if chance(30) { owner.whileRevalidating = pick([1, 30, 300]) }
         if chance(30) { owner.onErrors = pick([1, 30, 300]) }
+        if chance(50) { owner.retryAfter = pick([1, 20, 200]) }
         return owner
     }
 

@@ -63,6 +63,7 @@ extension Simulation {
     private func take(_ reply: SimulatedTraffic.Reply, _ exchange: SimulatedExchange, mayStore: Bool) {
         exchange.reply = nil
         if mayStore { doubted.remove(SimulatedExchange.origin(exchange.uri)) }
+        failed[SimulatedExchange.origin(exchange.uri)] = nil
         if reply.status == 304, exchange.validates { return notModified(reply, exchange, mayStore: mayStore) }
         let use = model.use(after: .status(reply.status), exchange.request, exchange.found.entry, now, isDoubted: false)
         if reply.status >= 500, mayStore, use == .answer(refreshes: false), let entry = exchange.found.entry {
@@ -340,7 +341,7 @@ extension Simulation {
     /// The origin fails without a response.
     private func fail(_ exchange: SimulatedExchange) throws {
         let (failure, kind): (OriginFailure, CacheModel.Failure) = traffic.pick([
-            (.unreachable, .unreachable), (.unreachable, .unreachable), (.untrusted, .untrusted), (.other, .other),
+            (.unreachable, .unreachable), (.noConnection, .noConnection), (.untrusted, .untrusted), (.other, .other),
         ])
         note("\(exchange.text) fails: \(kind)")
         count("failures")
@@ -354,6 +355,7 @@ extension Simulation {
                 markStale(entry, exchange)
             }
         }
+        if case .noConnection = kind, exchange.request.owner.retryAfter > 0 { failed[origin] = loop.now }
         let isDoubted = doubted.contains(origin)
         switch model.use(after: kind, exchange.request, exchange.found.entry, now, isDoubted: isDoubted) {
         case .answer?:

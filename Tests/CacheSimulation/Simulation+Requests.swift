@@ -50,6 +50,15 @@ extension Simulation {
         case .timeout:
             (exchange.phase, exchange.expected) = (.over, .timeout)
         case .validate:
+            if let since = failed[SimulatedExchange.origin(exchange.uri)], let entry,
+                Int((loop.now - since) / 1_000_000_000) < request.owner.retryAfter,
+                case .answer? = model.use(after: .noConnection, request, entry, now, isDoubted: isDoubted)
+            {
+                exchange.phase = .over
+                exchange.expected = .answer(model.answer(request, entry, now), refreshes: false)
+                count("stale without a connection")
+                return
+            }
             exchange.mayValidate = entry?.hasValidator ?? !exchange.found.entries.isEmpty
             guard mayWait, mayReadAlong(request) else { return forward(exchange) }
             switch flights.offer(for: exchange.key, removals: stored.removals(of: exchange.uri)) {
@@ -187,6 +196,7 @@ extension Simulation {
         var owner = ModelOwner()
         owner.whileRevalidating = exchange.request.owner.whileRevalidating
         owner.onErrors = exchange.request.owner.onErrors
+        owner.retryAfter = exchange.request.owner.retryAfter
         let request = ModelRequest(method: "GET", fields: plain, owner: owner)
         let background = SimulatedExchange(number, exchange.uri, exchange.key, exchange.digest, request, transaction)
         background.isBackground = true

@@ -21,6 +21,8 @@ package final class Simulation {
     var stored: ModelStore
     var flights = ModelFlights()
     var doubted: Set<String> = []
+    /// When a connection to an origin last failed, by the loop's clock.
+    var failed: [String: UInt64] = [:]
     var digest = 0
     var exchanges: [SimulatedExchange] = []
     private(set) var cache: ResponseCache
@@ -207,6 +209,7 @@ package final class Simulation {
         stored.crash()
         flights = ModelFlights()
         doubted = []
+        failed = [:]
         drain()
     }
 

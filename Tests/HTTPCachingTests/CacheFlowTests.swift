@@ -92,7 +92,8 @@ struct CacheFlowTests {
             let before = flow.state
             let moment = CacheFlow.Moment(
                 now: Stage.now + Int.random(in: 0..<900, using: &random),
-                isDoubted: Int.random(in: 0..<10, using: &random) == 0
+                isDoubted: Int.random(in: 0..<10, using: &random) == 0,
+                sinceFailure: Bool.random(using: &random) ? 0 : nil
             )
             let action = flow.handle(event, moment)
             if before != flow.state || (before == .asking && isAskedAgain(action)) {
@@ -129,7 +130,7 @@ struct CacheFlowTests {
         case .opening: return .opened(Bool.random(using: &random) ? nil : .memory([1, 2, 3]))
         case .asking:
             if Int.random(in: 0..<4, using: &random) == 0 {
-                return .failed(try Self.pick([.unreachable, .untrusted, .other], &random))
+                return .failed(try Self.pick([.unreachable, .noConnection, .untrusted, .other], &random))
             }
             return .head(
                 CacheFlow.OriginHead(

@@ -200,6 +200,121 @@ struct OwnersTermsTests {
         #expect(try !isReused(without, after: 1) && !isReused(without, after: .unreachable, at: 1))
     }
 
+    /// The first action after the lookup of a stale response.
+    private func isAsked(
+        _ control: String = "max-age=60",
+        sinceFailure: Int?,
+        isDoubted: Bool = false,
+        _ change: (inout CacheRequest) -> Void = { _ in }
+    ) throws -> Bool {
+        var flow = try flow { request in
+            request.grace = CacheGrace(onErrors: 600, retryAfter: 5)
+            change(&request)
+        }
+        let moment = CacheFlow.Moment(now: Stage.now + 100, isDoubted: isDoubted, sinceFailure: sinceFailure)
+        _ = flow.handle(.request, moment)
+        let entry = CachedEntry(
+            key: try Stage.key("http://a.example/"),
+            response: try Stage.stored([("Cache-Control", control)]),
+            body: .memory([1])
+        )
+        switch flow.handle(.found(CacheStore.Found(entries: [entry], selected: 0)), moment) {
+        case .respond(let answer):
+            #expect(answer.status.text == "pinproxy; hit; ttl=-40" && !answer.refreshes)
+            #expect(flow.takeEffects().counts == .stale)
+            return false
+        case .ask, .join: return true
+        default:
+            Issue.record("something else follows")
+            return false
+        }
+    }
+
+    private func flow(_ change: (inout CacheRequest) -> Void) throws -> CacheFlow {
+        var request = try Stage.request()
+        change(&request)
+        return CacheFlow(
+            CacheFlow.Question(
+                url: try #require(AbsoluteURL("http://a.example/")),
+                request: request,
+                rules: [],
+                keyRules: CacheKeyRules(),
+                digest: Stage.digest,
+                options: Stage.shared,
+                key: try Stage.key("http://a.example/")
+            )
+        )
+    }
+
+    @Test("after a failed connection no other is tried for a while, where a stale response will do")
+    func retryAfter() throws {
+        for (seconds, expected) in [(nil, true), (0, false), (4, false), (5, true)] as [(Int?, Bool)] {
+            #expect(try isAsked(sinceFailure: seconds) == expected)
+        }
+        #expect(try isAsked(sinceFailure: 0) { $0.grace.retryAfter = 0 })
+        // Where none will do, the origin is asked: no grace, the origin's prohibition, a refused server.
+        #expect(try isAsked(sinceFailure: 0) { $0.grace.onErrors = 0 })
+        #expect(try isAsked("max-age=60, must-revalidate", sinceFailure: 0))
+        #expect(try isAsked(sinceFailure: 0, isDoubted: true))
+    }
+
+    @Test("only a failed connection is remembered, and only until the origin responds")
+    func failures() throws {
+        for failure in [OriginFailure.noConnection, .unreachable, .untrusted, .other] {
+            for retryAfter in [0, 5] {
+                var flow = try flow { $0.grace.retryAfter = retryAfter }
+                let moment = CacheFlow.Moment(now: Stage.now, isDoubted: false)
+                _ = flow.handle(.request, moment)
+                _ = flow.handle(.found(CacheStore.Found()), moment)
+                _ = flow.handle(.joined(.goAlone, isLate: false), moment)
+                _ = flow.handle(.failed(failure), moment)
+                #expect(flow.takeEffects().notesFailure == (failure == .noConnection && retryAfter > 0))
+            }
+        }
+        let failures = OriginFailures()
+        let origins = try ["http://a.example/", "https://a.example/"].map { try #require(AbsoluteURL($0)).origin }
+        #expect(failures.seconds(since: origins[0], now: 0) == nil)
+        failures.note(origins[0], now: 1_000_000_000)
+        #expect(failures.seconds(since: origins[0], now: 2_999_999_999) == 1)
+        #expect(failures.seconds(since: origins[0], now: 0) == 0 && failures.seconds(since: origins[1], now: 0) == nil)
+        failures.forget(origins[1])
+        failures.note(origins[1], now: 0)
+        failures.forget(origins[0])
+        #expect(failures.seconds(since: origins[0], now: 0) == nil && failures.seconds(since: origins[1], now: 0) == 0)
+    }
+
+    @Test("negative caching: a rule's lifetime makes errors storable, as far as they are not about one request")
+    func negative() throws {
+        let statuses = StatusCodes([404...404, 410...410, 500...599, 429...429])
+        let rule = CacheRule(statuses: statuses, action: .store(lifetime: 10))
+        func verdict(_ status: Int, _ pairs: Stage.Pairs = []) throws -> StoreVerdict {
+            let target = Array("/x".utf8)
+            return StoreVerdict(
+                try Stage.request(),
+                target: target.span,
+                status: status,
+                response: try Stage.fields(pairs),
+                rules: [rule],
+                Stage.shared
+            )
+        }
+        for status in [404, 410, 500, 503] {
+            guard case .store(_, let lifetime, _) = try verdict(status) else {
+                Issue.record("\(status) is not stored")
+                continue
+            }
+            #expect(lifetime == 10)
+            guard case .skip(.responseNoStore) = try verdict(status, [("Cache-Control", "no-store")]) else {
+                Issue.record("\(status) is stored against no-store")
+                continue
+            }
+        }
+        guard case .skip(.status) = try verdict(429) else {
+            Issue.record("429 is stored")
+            return
+        }
+    }
+
     @Test("after a soft purge grace counts from the purge")
     func softPurge() throws {
         var response = try Stage.stored([("Cache-Control", "max-age=600")])

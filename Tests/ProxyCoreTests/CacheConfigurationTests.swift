@@ -46,7 +46,8 @@ struct CacheConfigurationTests {
                   "sortParameters": true, "headers": ["X-Tenant"] } },
                 { "path": "/a", "bypass": { "comment": "c", "headers": ["X-P"], "cookies": ["s_*"] } },
                 { "method": "GET", "ignoreDirectives": ["no-cache", "pragma"] },
-                { "path": "/g", "grace": { "comment": "c", "staleWhileRevalidate": "30s", "staleIfError": "1h" } },
+                { "path": "/g", "grace": { "comment": "c", "staleWhileRevalidate": "30s", "staleIfError": "1h",
+                  "retryAfter": "5s" } },
                 { "contentType": ["text/event-stream", "video/*"], "then": "skip" },
                 { "then": "store" } ] } },
                 "b.test": {} } }
@@ -71,7 +72,7 @@ struct CacheConfigurationTests {
         let bypass = CacheBypass(fields: ["x-p"], cookies: ["s_*"].compactMap { WildcardPattern($0) })
         #expect(cache.bypasses == [CacheRequestRule(path: PathPattern("/a"), bypass)])
         #expect(cache.ignored == [CacheRequestRule(method: .get, [.noCache, .pragma])])
-        let grace = CacheGrace(whileRevalidating: 30, onErrors: 3600)
+        let grace = CacheGrace(whileRevalidating: 30, onErrors: 3600, retryAfter: 5)
         #expect(cache.graces == [CacheRequestRule(path: PathPattern("/g"), grace)])
         #expect(cache.rules.count == 3)
         let first = cache.rules[0]

@@ -88,6 +88,62 @@ struct CacheGraceTests {
         #expect(try cache.get("/x").status == 503)
     }
 
+    @Test("after a failed connection a stale response is given without another, until the origin may be asked again")
+    func retryAfter() throws {
+        for hasMemory in [true, false] {
+            let server = try Stage.pki.server(Stage.host)
+            var origin: ScriptedOrigin? = try ScriptedOrigin(server) { connection in
+                _ = try connection.readRequest()
+                try connection.write(OriginAnswer.text("good", fields: Self.stale))
+            }
+            var settings = ProxySettings(trusting: Stage.pki)
+            settings.serve(Stage.host, server, at: try #require(origin).port)
+            settings.members["cache"] = [String: Any]()
+            let grace = ["staleIfError": "1h"].merging(hasMemory ? ["retryAfter": "1h"] : [:]) { one, _ in one }
+            settings.hosts[Stage.host]?["cache"] = ["rules": [["grace": grace]]]
+            let proxy = try ProxyUnderTest(settings)
+            let url = "http://\(Stage.host)/"
+            #expect(try proxy.get(url).text == "good")
+            origin = nil
+            var statuses: [String] = []
+            for _ in 0..<3 {
+                let answer = try proxy.get(url)
+                #expect(answer.text == "good")
+                statuses.append(String((answer["Cache-Status"] ?? "").prefix { $0 != "=" }))
+            }
+            let tried = "pinproxy; fwd"
+            #expect(statuses == [tried] + Array(repeating: hasMemory ? "pinproxy; hit; ttl" : tried, count: 2))
+            // Nothing stored for it: the origin is asked, and the error is that of the connection.
+            #expect(try proxy.get(url + "other").problemCode == "connect_failed")
+        }
+    }
+
+    @Test("negative caching: errors have the lifetime of a rule, and grace is none of theirs")
+    func negative() throws {
+        let rules: [[String: Any]] = [
+            ["status": [404, "5xx"], "then": "store", "ttl": "1h"], ["grace": ["staleIfError": "1h"]],
+        ]
+        let count = Monitor(0)
+        let cache = try CacheStage([:], host: ["rules": rules]) { request in
+            let number = count.with { count in
+                count += 1
+                return count
+            }
+            let status = request.target.split(separator: "/")[0]
+            let age = request.target.hasSuffix("/old") ? "Age: 3600\r\n" : ""
+            return "HTTP/1.1 \(status) X\r\n\(age)Content-Length: \("\(number)".utf8.count)\r\n\r\n\(number)"
+        }
+        for (number, status) in [404, 500, 503].enumerated() {
+            for _ in 0..<2 {
+                let answer = try cache.get("/\(status)/x")
+                #expect(answer.status == status && answer.text == "\(number + 1)", "\(answer)")
+            }
+        }
+        // Without a rule, or when its lifetime has ended.
+        for number in 4...5 { #expect(try cache.get("/410/x").text == "\(number)") }
+        for number in 6...7 { #expect(try cache.get("/503/old").text == "\(number)") }
+    }
+
     @Test("a request with a cookie or a field that a rule names neither gets a stored response nor leaves one")
     func bypass() throws {
         let rules: [[String: Any]] = [

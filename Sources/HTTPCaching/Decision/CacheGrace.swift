@@ -10,8 +10,13 @@ package struct CacheGrace: Hashable, Sendable {
     /// As `stale-if-error`.
     package var onErrors: Int
 
-    package init(whileRevalidating: Int = 0, onErrors: Int = 0) {
+    /// After a connection to the origin has failed, no other is tried for so long where a stale response may stand in
+    /// for the error.
+    package var retryAfter: Int
+
+    package init(whileRevalidating: Int = 0, onErrors: Int = 0, retryAfter: Int = 0) {
         self.whileRevalidating = whileRevalidating
         self.onErrors = onErrors
+        self.retryAfter = retryAfter
     }
 }

@@ -44,7 +44,9 @@ public enum ForwardReason: Hashable, Sendable {
 
 /// The failure of a request to the origin.
 public enum OriginFailure: Hashable, Sendable {
-    /// No connection, or no response.
+    /// No connection: no address, or none that takes a connection.
+    case noConnection
+    /// No response on a connection.
     case unreachable
     /// A response with one of RFC 5861's statuses: 500, 502, 503, 504.
     case serverError(Int)
@@ -199,7 +201,7 @@ public enum ReuseDecision {
             return nil
         case .serverError(let status):
             guard [500, 502, 503, 504].contains(status) else { return nil }
-        case .unreachable:
+        case .noConnection, .unreachable:
             // The validation that is required is impossible (5.2.2.2).
             if (terms.mustRevalidate && !freshness.isFresh) || terms.needsValidation { return .gatewayTimeout }
             if !terms.impliesRevalidation { limit = max(limit, options.staleWhenDisconnected) }

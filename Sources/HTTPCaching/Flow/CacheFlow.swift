@@ -37,6 +37,8 @@ package struct CacheFlow: ~Copyable {
         let now: Int
         /// Whether a server was refused for the origin, and none was accepted since.
         let isDoubted: Bool
+        /// Seconds since a connection to the origin failed; nil if none did, or the origin has responded since.
+        var sinceFailure: Int?
     }
 
     /// The head of the origin's final response.
@@ -129,6 +131,10 @@ package struct CacheFlow: ~Copyable {
         var trusts = false
         /// A server was refused for the origin.
         var doubts = false
+        /// No connection to the origin was possible.
+        var notesFailure = false
+        /// The origin has responded.
+        var notesResponse = false
         /// Entries, each with its new head.
         var updates: [(entry: CachedEntry, response: StoredResponse)] = []
         /// The key must not stay stored.
@@ -273,9 +279,28 @@ package struct CacheFlow: ~Copyable {
             if !isCollapsed { self.reason = reason }
             self.validates = validates
             outcome = reason == .method || reason == .bypass ? .bypass : .miss
+            if let reuse = insteadOfConnection(moment), let entry = found.entry {
+                if case .memory(let bytes) = entry.body { return respond(reuse, entry, .memory(bytes)) }
+                return open(entry, .reuse(reuse, mayWait: mayWait))
+            }
             guard mayWait, question.mayReadAlong else { return ask(moment) }
             return go(.joining, .join(waits: question.isCollapsible))
         }
+    }
+
+    /// The use of a stale response without asking an origin to which a connection has just failed.
+    private func insteadOfConnection(_ moment: Moment) -> Reuse? {
+        guard let seconds = moment.sinceFailure, seconds < question.request.grace.retryAfter else { return nil }
+        let use = ReuseDecision.decide(
+            afterFailure: .noConnection,
+            question.request,
+            stored: found.entry?.response,
+            now: moment.now,
+            isDoubted: moment.isDoubted,
+            question.options
+        )
+        guard case .reuse(let reuse)? = use else { return nil }
+        return reuse
     }
 
     private mutating func respond(_ reuse: Reuse, _ entry: CachedEntry, _ body: CacheAnswerBody) -> Action {
@@ -409,6 +434,7 @@ package struct CacheFlow: ~Copyable {
 
     private mutating func received(_ head: OriginHead, _ moment: Moment) -> Action {
         effects.trusts = head.mayStore
+        effects.notesResponse = true
         if head.status == 304, validates { return notModified(head, moment) }
         if head.status >= 500, head.mayStore,
             case .reuse(let reuse)? = ReuseDecision.decide(
@@ -428,6 +454,7 @@ package struct CacheFlow: ~Copyable {
     private mutating func failed(_ failure: OriginFailure, _ moment: Moment) -> Action {
         release(.failed)
         if failure == .untrusted { recordDoubt(moment) }
+        effects.notesFailure = failure == .noConnection && question.request.grace.retryAfter > 0
         let use = ReuseDecision.decide(
             afterFailure: failure,
             question.request,

@@ -268,7 +268,11 @@ package final class CacheTransaction: @unchecked Sendable {
     // MARK: - Events and actions
 
     private func handle(_ event: consuming CacheFlow.Event) {
-        let moment = CacheFlow.Moment(now: now, isDoubted: cache.doubts(origin))
+        let moment = CacheFlow.Moment(
+            now: now,
+            isDoubted: cache.doubts(origin),
+            sinceFailure: cache.failures.seconds(since: origin, now: loop.now)
+        )
         isHandling = true
         let action = flow.handle(event, moment)
         isHandling = false
@@ -337,6 +341,8 @@ package final class CacheTransaction: @unchecked Sendable {
         let effects = flow.takeEffects()
         if effects.trusts { cache.trust(origin) }
         if effects.doubts { cache.doubt(origin) }
+        if effects.notesFailure { cache.failures.note(origin, now: loop.now) }
+        if effects.notesResponse { cache.failures.forget(origin) }
         for (entry, response) in effects.updates { cache.store.update(entry, by: response) }
         if effects.invalidates { cache.store.invalidate(key) }
         if let outcome = effects.counts { cache.count(outcome) }

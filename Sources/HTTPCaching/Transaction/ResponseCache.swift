@@ -9,6 +9,7 @@ import Synchronization
 package final class ResponseCache: @unchecked Sendable {
     package let store: CacheStore
     package let options: CacheOptions
+    let failures = OriginFailures()
     /// A response of which no more than so many bytes are missing is received to its end when its client is gone.
     package let completesBelow: Int
 

@@ -86,11 +86,13 @@ extension ConfigurationReader {
         let onErrors = object["staleIfError"]
         if let seconds = whileRevalidating.flatMap({ readLifetime($0) }) { grace.whileRevalidating = seconds }
         if let seconds = onErrors.flatMap({ readLifetime($0) }) { grace.onErrors = seconds }
+        let retryAfter = object["retryAfter"]
+        if let seconds = retryAfter.flatMap({ readLifetime($0) }) { grace.retryAfter = seconds }
         object.finish()
-        guard whileRevalidating != nil || onErrors != nil else {
+        guard whileRevalidating != nil || onErrors != nil || retryAfter != nil else {
             object.element.report(
                 "gives no grace",
-                remedy: "write \"staleWhileRevalidate\" or \"staleIfError\", or take the rule out"
+                remedy: "write \"staleWhileRevalidate\", \"staleIfError\" or \"retryAfter\", or take the rule out"
             )
             return nil
         }

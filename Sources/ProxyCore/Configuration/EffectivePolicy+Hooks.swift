@@ -52,6 +52,7 @@ extension EffectivePolicy {
             var words = ["grace"] + conditions(rule.path, rule.method)
             for (name, seconds) in [
                 ("staleWhileRevalidate", rule.value.whileRevalidating), ("staleIfError", rule.value.onErrors),
+                ("retryAfter", rule.value.retryAfter),
             ] where seconds > 0 { words.append("\(name) \(Milliseconds(seconds * 1000))") }
             return words.joined(separator: " ")
         }

@@ -31,9 +31,8 @@ extension SessionError {
     /// certificate does not, since the same attacker could have refused the connection.
     package var originFailure: OriginFailure {
         switch code {
-        case .dnsFailed, .dnsTimeout, .connectFailed, .connectTimeout, .proxyRefused, .responseTimeout,
-            .responseTruncated:
-            .unreachable
+        case .dnsFailed, .dnsTimeout, .connectFailed, .connectTimeout: .noConnection
+        case .proxyRefused, .responseTimeout, .responseTruncated: .unreachable
         case .tlsHandshakeFailed where isHandshakeCut, .proxyHandshakeFailed where isHandshakeCut:
             .unreachable
         case .pinMismatch, .pinSetExpired, .pinForbidden, .certificateUntrusted, .certificateExpired,
