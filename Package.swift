@@ -30,6 +30,8 @@ let package = Package(
         .library(name: "HTTPSession", targets: ["HTTPSession", "SessionCore", "ServerTrust", "HTTPCore"]),
         .library(name: "HTTPSessionFoundation", targets: ["HTTPSessionFoundation"]),
         .library(name: "HTTPSessionImages", targets: ["HTTPSessionImages"]),
+        // For tests of programs.
+        .library(name: "HTTPSessionStubs", targets: ["HTTPSessionStubs"]),
     ],
     targets: [
         // What Swift cannot call.
@@ -87,6 +89,11 @@ let package = Package(
         .target(
             name: "HTTPSessionImages",
             dependencies: ["HTTPSession", "SessionCore", "HTTPCore", "CImages"],
+            swiftSettings: strict
+        ),
+        .target(
+            name: "HTTPSessionStubs",
+            dependencies: ["HTTPSession", "SessionCore", "ServerTrust", "HTTPCore", "IOCore"],
             swiftSettings: strict
         ),
         .target(
@@ -166,8 +173,8 @@ let package = Package(
         .testTarget(
             name: "HTTPSessionTests",
             dependencies: [
-                "HTTPSession", "HTTPSessionFoundation", "HTTPSessionImages", "SessionCore", "ServerTrust", "HTTPCore",
-                "IOCore", "CZlib", "TestSupport", "ReachabilityProbe",
+                "HTTPSession", "HTTPSessionFoundation", "HTTPSessionImages", "HTTPSessionStubs", "SessionCore",
+                "ServerTrust", "HTTPCore", "IOCore", "CZlib", "TestSupport", "ReachabilityProbe",
             ],
             swiftSettings: strict
         ),

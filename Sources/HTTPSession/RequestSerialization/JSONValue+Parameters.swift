@@ -1,9 +1,9 @@
 extension JSONValue {
     /// A number that JSON cannot express.
-    struct NotFinite: Error { let value: Double }
+    package struct NotFinite: Error { let value: Double }
 
     /// Sets become arrays, sorted.
-    init(_ value: ParameterValue) throws(NotFinite) {
+    package init(_ value: ParameterValue) throws(NotFinite) {
         switch value {
         case .null: self = .null
         case .bool(let flag): self = .bool(flag)

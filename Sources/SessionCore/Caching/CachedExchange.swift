@@ -27,7 +27,7 @@ final class CachedExchange: LoopTaskDelegate, CacheStageDelegate {
         let endpoint = request.endpoint
         guard let policy = request.cachePolicy, request.method == .get || request.method == .head,
             request.bodyLength == .none, !request.isFullDuplex, task.stream == nil,
-            let digest = endpoint.cacheDigest(at: session.loop.wallClock / 1_000_000)
+            let digest = session.cacheDigest(of: endpoint)
         else { return nil }
         self.task = task
         self.session = session

@@ -11,6 +11,15 @@ extension LoopSession {
         return exchange
     }
 
+    /// The digest of the conditions of stored responses. What an origin in memory has answered is never used by a session with
+    /// connections, nor the other way round, although both may have the same cache.
+    ///
+    /// - Returns: nil when the policy accepts no server any more.
+    func cacheDigest(of endpoint: Endpoint) -> PolicyDigest? {
+        guard let digest = endpoint.cacheDigest(at: loop.wallClock / 1_000_000) else { return nil }
+        return connections.stub == nil ? digest : PolicyDigest(SecretDigest.sha256(Array("stub".utf8) + digest.bytes))
+    }
+
     /// Refreshes a stale response in the background, after a task has got it.
     func refresh(_ task: LoopTask, by transaction: CacheTransaction, asking fields: HTTPFields) {
         var request = task.request

@@ -1,5 +1,5 @@
 import HTTPCore
-import ServerTrust
+package import ServerTrust
 
 /// The meaning of a TLS handshake that failed.
 struct HandshakeFailure {
@@ -83,4 +83,9 @@ struct HandshakeFailure {
         }
         return ""
     }
+}
+
+extension SessionError {
+    /// The error for a server that the policy has refused.
+    package static func refusal(_ evaluation: TrustEvaluation) -> SessionError { HandshakeFailure.error(evaluation) }
 }

@@ -12,6 +12,8 @@ final class OriginConnections: EndOfTurnHandler {
     var scratch = ByteBuffer()
     /// `LoopSession.sessionDidEvaluateServerTrust`.
     var didEvaluateTrust: ((ConnectionTrust, Endpoint) -> Void)?
+    /// What carries all requests instead of connections; nil but in a program's tests.
+    let stub: StubTransport?
     /// No request begins any more.
     private(set) var isHandingBack = false
 
@@ -53,6 +55,7 @@ final class OriginConnections: EndOfTurnHandler {
             headBytes: configuration.responseHeadBytes,
             fieldCount: configuration.responseHeadFields
         )
+        stub = configuration.stub
         connectionLifetime = configuration.connectionLifetimeLimit
         connectionsPerHost = configuration.connectionsPerHost
         poolSize = configuration.connectionPoolSize

@@ -46,6 +46,8 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         case sharing(HTTP2OriginStream)
         /// The connection is a stream's own.
         case streaming
+        /// An origin in memory answers, in a session that has one.
+        case stubbed(StubExchange)
     }
 
     private(set) var task: LoopTask?
@@ -126,9 +128,34 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         clock = TransferClock(task.request.timeouts ?? endpoint.timeouts, taskStart: task.startedAt, now: loop.now)
         if task.isHeldBack { clock.suspend() }
         armTimer()
+        if let stub = connections.stub { return begin(with: stub, task) }
         let entry = connections.entry(for: endpoint)
         self.entry = entry
         connections.enter(self, entry)
+    }
+
+    /// Gives the request to an origin in memory.
+    private func begin(with stub: StubTransport, _ task: LoopTask) {
+        guard task.stream == nil else {
+            return task.finish(
+                SessionError(.requestInvalid, "A session with a stub origin makes no connections, and so no streams.")
+            )
+        }
+        let exchange = StubExchange(self, task, loop: loop, limits: connections.headLimits)
+        phase = .stubbed(exchange)
+        stub.begin(exchange)
+    }
+
+    /// The origin in memory takes the request.
+    ///
+    /// - Parameter writeHead: writes the head, and returns its size.
+    func stubDidAccept(_ exchange: StubExchange, writeHead: (LoopTask) -> Int) {
+        guard let task else { return }
+        enter(task.uploadEnded && task.upload.isEmpty ? .waiting : .sending)
+        task.delegate.taskDidConnect(task)
+        guard case .stubbed(let current) = phase, current === exchange else { return }
+        requestStart = elapsed
+        didWriteHead(byteCount: writeHead(task))
     }
 
     private func reset() {
@@ -271,7 +298,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
             connections.enter(self, entry)
         case .ready(let connection): begin(on: connection)
         case .promised(let connection): begin(on: connection)
-        case .idle, .queued, .awaiting, .placed, .connecting, .exchanging, .sharing, .streaming: break
+        case .idle, .queued, .awaiting, .placed, .connecting, .exchanging, .sharing, .streaming, .stubbed: break
         }
     }
 
@@ -321,6 +348,8 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         switch phase {
         case .idle, .exchanging, .streaming: return
         case .entering, .queued, .awaiting, .placed, .connecting, .ready, .promised: break
+        case .stubbed(let exchange):
+            guard !exchange.hasBegun else { return }
         case .sharing(let stream):
             guard takeBack(from: stream, task) else { return }
         }
@@ -442,6 +471,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
             clock.active(at: loop.now)
             connection.proceed()
         case .sharing(let stream): stream.proceed()
+        case .stubbed(let exchange): exchange.proceed()
         default: break
         }
     }
@@ -589,7 +619,8 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         case .ready(let connection), .exchanging(let connection):
             _ = connection.detach()
             connection.close()
-        case .idle, .entering, .queued, .awaiting, .placed, .connecting, .promised, .sharing, .streaming: break
+        case .idle, .entering, .queued, .awaiting, .placed, .connecting, .promised, .sharing, .streaming, .stubbed:
+            break
         }
         phase = .placed
     }
@@ -600,9 +631,10 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         swap(&ended, &phase)
         task = nil
         loop.disarm(timer)
+        if case .stubbed(let exchange) = ended { return exchange.detach() }
         guard let entry = entry.take() else { return }
         switch consume ended {
-        case .idle, .entering: break
+        case .idle, .entering, .stubbed: break
         case .queued:
             entry.pool.withdraw(self)
         case .awaiting(let dial): dial.leave(self)

@@ -220,6 +220,9 @@ public final class LoopTask {
         manager.forget(self)
     }
 
+    /// Whether its session has an origin in memory, and so no servers.
+    var isStubbed: Bool { manager.connections.stub != nil }
+
     /// Microseconds since the resumption.
     var elapsed: Int64 { Int64((manager.loop.freshNow &- startedAt) / 1000) }
 

@@ -27,6 +27,9 @@ public struct SessionConfiguration: Sendable {
     /// Makes `ConnectionInfo.note`, once for each connection, of the evaluation of its server and the seconds since 1970.
     package var connectionNote: (@Sendable (TrustEvaluation, Int64) -> [UInt8])?
 
+    /// An origin in memory that takes all requests, in place of connections; nil but in tests of programs.
+    package var stub: StubTransport?
+
     /// A configuration with the defaults of each property.
     public init() {}
 
