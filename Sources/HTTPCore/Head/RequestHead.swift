@@ -93,6 +93,8 @@ package struct RequestHead: ~Copyable, Sendable {
         @_lifetime(borrow self) borrowing get { storage.span.extracting(targetRange) }
     }
 
+    package func copyOfTarget() -> [UInt8] { Array(copying: target) }
+
     /// The request target as the client wrote it.
     package var rawTarget: Span<UInt8> {
         @_lifetime(borrow self) borrowing get { storage.span.extracting(rawTargetRange) }

@@ -33,16 +33,17 @@ struct TaskLogLine {
             line.append("\"")
         }
         let url = writeRequest(exchange.head, exchange.route, to: &line)
-        if exchange.clientResponse.hasBegun {
+        if exchange.writer.hasBegun {
             line.append(",\"status\":")
-            line.append(decimal: exchange.clientResponse.status)
+            line.append(decimal: exchange.writer.status)
         }
         line.append(",\"bytesSent\":")
         line.append(decimal: exchange.bytesFromClient)
         line.append(",\"bytesReceived\":")
         line.append(decimal: exchange.bytesToClient)
         line.append(",\"duration\":")
-        let isOneTask = exchange.hooks?.hasFollowed != true
+        let record = exchange.hooks?.record
+        let isOneTask = record?.hasFollowed != true
         let duration = isOneTask ? task?.metrics.duration : nil
         line.append(milliseconds: duration ?? Int64((now - exchange.startedAt) / 1000))
         if let problem = exchange.problem {
@@ -52,18 +53,17 @@ struct TaskLogLine {
             line.append(jsonString: problem.details)
         }
         if let cache = exchange.cache { write(cache.transaction.outcome, to: &line) }
-        if let path = exchange.hooks?.downloaded?.path {
+        if let path = record?.download {
             line.append(",\"download\":")
             line.append(jsonString: path)
         }
-        let hooks = exchange.hooks
-        if task != nil || hooks?.hasFollowed == true {
+        if task != nil || !isOneTask {
             line.append(",\"redirectCount\":")
-            line.append(decimal: hooks?.earlier.count ?? 0)
+            line.append(decimal: record?.earlier.count ?? 0)
             if let task { PinningText.write(task, at: exchange.startedWall / 1_000_000, to: &line) }
             line.append(",\"transactions\":[")
-            if let hooks, hooks.hasFollowed {
-                write(hooks, task, to: &line)
+            if let record, record.hasFollowed {
+                write(record, task, to: &line)
             } else if let task {
                 // A refused connection does not belong to the transaction; its keys are in the task's own members.
                 write(task.metrics.transaction, task.evaluation, url: url, to: &line)
@@ -133,9 +133,9 @@ struct TaskLogLine {
 
     /// Writes the transactions of a request that followed redirects: each with its own URL, and with times from the
     /// start of the first one that was sent to an origin. A transaction of the cache has only its URL.
-    private func write(_ hooks: ExchangeHooks, _ task: LoopTask?, to line: inout ByteBuffer) {
-        let started = hooks.earlier.first { $0.metrics != nil }?.fetchStart ?? task?.metrics.fetchStart ?? 0
-        for one in hooks.earlier {
+    private func write(_ record: HookStage.Record, _ task: LoopTask?, to line: inout ByteBuffer) {
+        let started = record.earlier.first { $0.metrics != nil }?.fetchStart ?? task?.metrics.fetchStart ?? 0
+        for one in record.earlier {
             writePlace(one.prefix, one.target, to: &line)
             if let metrics = one.metrics {
                 write(metrics.later(by: one.fetchStart - started), one.evaluation, to: &line)
@@ -144,7 +144,7 @@ struct TaskLogLine {
             }
             line.append(",")
         }
-        writePlace(hooks.route.logPrefix, hooks.url?.target ?? [], to: &line)
+        writePlace(record.prefix, record.url?.target ?? [], to: &line)
         guard let last = task?.metrics else {
             line.append(",\"cache\":\"hit\"}")
             return

@@ -76,14 +76,14 @@ final class ProtocolUpgrade: Relay {
             case .informational(let consumed):
                 position += consumed
                 task.noteResponseHead(response.head.byteCount)
-                exchange.task(task.task, didReceiveInformational: response.head)
+                exchange.relayDidReceiveInformational(response.head)
             case .head(let consumed):
                 position += consumed
                 task.noteResponseHead(response.head.byteCount)
                 didReceiveHead(task)
             case .data(let range, let consumed):
                 position += consumed
-                flow = exchange.task(stream.task, didReceive: rest.extracting(range))
+                flow = exchange.relayDidReceive(rest.extracting(range))
             case .end(let consumed):
                 position += consumed
                 complete()
@@ -112,10 +112,7 @@ final class ProtocolUpgrade: Relay {
 
     /// A response other than 101 is complete.
     private func complete() {
-        end {
-            if response.trailers.count > 0 { exchange.task(stream.task, didReceiveTrailers: response.trailers) }
-            exchange.relayDidCompleteResponse()
-        }
+        end { exchange.relayDidCompleteResponse(trailers: response.trailers) }
     }
 
     override func streamTaskReadClosed(_ task: LoopStreamTask) {

@@ -208,7 +208,7 @@ final class ClientConnection: ExchangeStream {
     /// Checks that the request body makes progress. It may be slow because the origin is slow or because the client
     /// waits for 100 (Continue).
     private func checkBodyPace() {
-        guard let exchange, !exchange.body.isComplete, !exchange.clientResponse.hasBegun else { return }
+        guard let exchange, !exchange.body.isComplete, !exchange.writer.hasBegun else { return }
         let isWaitedFor =
             exchange.wantsBody && !exchange.holdsClientBack && !transport.isReadable && input.isEmpty
         if isWaitedFor, exchange.bytesFromClient - bodyMark < Self.leastProgress {
@@ -279,7 +279,7 @@ final class ClientConnection: ExchangeStream {
 
     override func finished(_ finished: Exchange, persists: Bool, isWhole: Bool) {
         guard phase != .closed else { return }
-        if !isWhole, finished.clientResponse.endsWithConnection { transport.resetOnClose() }
+        if !isWhole, finished.writer.endsWithConnection { transport.resetOnClose() }
         exchange = nil
         worker.returnExchange(finished)
         if !isWhole {
@@ -354,7 +354,7 @@ final class ClientConnection: ExchangeStream {
         guard phase != .closed else { return }
         phase = .closed
         // After a clean end the client would take the bytes it has for the whole response.
-        if !output.isEmpty || exchange?.clientResponse.endsWithConnection == true { transport.resetOnClose() }
+        if !output.isEmpty || exchange?.writer.endsWithConnection == true { transport.resetOnClose() }
         worker.loop.remove(timer)
         if let exchange {
             self.exchange = nil

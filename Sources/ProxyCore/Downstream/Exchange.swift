@@ -4,22 +4,22 @@ import IOCore
 import ServerTrust
 import SessionCore
 
-/// One request of a client and its response; the delegate of the task that sends the request to the origin.
+/// One request of a client: reads it, identifies the user, routes it, and leads it through the stages of its response:
+/// `OriginStage`, `HookStage` where the host has hooks, `ClientWriter`.
 ///
 /// An exchange is reused for later requests to save memory; it keeps nothing else from one request to the next.
-final class Exchange: LoopTaskDelegate, CacheStageDelegate {
+final class Exchange {
     private var parser: RequestParser
     private(set) var head = RequestHead()
     private(set) var body = RequestBody()
-    private(set) var clientResponse = ClientResponse()
-    private var task: LoopTask?
     /// The relay of a CONNECT or an upgrade.
     private var relay: Relay?
     private(set) var route: Route?
     private(set) var problem: Problem?
-    /// Body bytes received from the client, and sent to it.
+    /// Body bytes received from the client.
     private(set) var bytesFromClient = 0
-    private(set) var bytesToClient = 0
+    /// Bytes that a relay has sent to the client.
+    private var relayedBytes = 0
     private(set) var startedAt: UInt64 = 0
     private(set) var startedWall: Int64 = 0
     /// The authenticated user; nil when the listener does not authenticate clients.
@@ -32,46 +32,37 @@ final class Exchange: LoopTaskDelegate, CacheStageDelegate {
     private var stream: ExchangeStream!
     private let worker: Worker
     /// The policy generation of the request's latest start. Everything sent to an origin is sent under this one.
-    private var generation: Generation?
+    private(set) var generation: Generation?
     /// The limits of the head of the origin's response.
     var responseHeadLimits: HeadLimits { (generation ?? worker.generation).manager.responseHeadLimits }
     /// How often a reload has restarted the request.
     private var restarts = 0
     private var isOver = true
-    /// State of the host's hooks for this request; nil for most hosts.
-    private(set) var hooks: ExchangeHooks?
-    /// State of the cache for this request; nil when nothing is cached.
-    private(set) var cache: CacheStage?
-    /// The origin is paused because the client reads too slowly.
-    private var isHeldBack = false
+    private let origin: OriginStage
+    /// Nil for most hosts.
+    private(set) var hooks: HookStage?
+    let writer: ClientWriter
     /// The client's `Expect: 100-continue`.
     private var expectation = ContinueExpectation()
-    /// Body bytes that a former task received and did not send.
-    private var carried = ByteBuffer()
     /// The trailers of the request; nil until its body has ended.
     private var trailers: HTTPFields?
-    /// The request was sent before, without effect.
-    private var isRepetition = false
-    /// The latest task, of which nothing was sent; for the log.
-    private var unsent: LoopTask?
-
-    /// The client is paused while more of the request body than this waits for the origin.
-    private static let uploadHighWater = 128 << 10
-    /// Smaller pieces are collected before they are written: a copy costs less than a system call.
-    private static let directWrite = 30 << 10
     /// A request that is still waiting after this many reloads in a row fails.
     private static let restartLimit = 16
 
     init(worker: Worker, stream: ExchangeStream) {
         self.worker = worker
-        self.stream = stream
         parser = RequestParser(limits: worker.generation.headLimits)
+        origin = OriginStage(worker)
+        writer = ClientWriter(worker)
+        attach(stream)
     }
 
     /// Prepares the exchange for a connection, or for a stream of one.
     func attach(_ stream: ExchangeStream) {
         self.stream = stream
         parser = RequestParser(limits: worker.generation.headLimits)
+        origin.attach(self)
+        writer.attach(self, stream)
     }
 
     /// Releases everything that belongs to the connection or stream.
@@ -79,12 +70,11 @@ final class Exchange: LoopTaskDelegate, CacheStageDelegate {
         stream = nil
         generation = nil
         route = nil
-        task = nil
         hooks = nil
-        cache = nil
         relay = nil
         credentials = nil
-        carried.release()
+        origin.detach()
+        writer.detach()
     }
 
     // MARK: From the client
@@ -134,7 +124,7 @@ final class Exchange: LoopTaskDelegate, CacheStageDelegate {
     /// After a reload it may not. The request then restarts under the current policy: user, access, route and stored
     /// responses are determined again. At this point nothing of it has been sent to an origin, or that exchange with
     /// the origin is over.
-    private func canContinue() -> Bool {
+    func canContinue() -> Bool {
         if generation === worker.generation { return true }
         restart()
         return false
@@ -143,17 +133,18 @@ final class Exchange: LoopTaskDelegate, CacheStageDelegate {
     /// Restarts the request from authentication; a request that follows a redirect restarts from its latest hop.
     ///
     /// - Parameter unsent: the task that was going to send it, and has sent nothing.
-    private func restart(after unsent: LoopTask? = nil) {
+    func restart(after unsent: LoopTask? = nil) {
         number &+= 1
         restarts += 1
-        if let unsent { recoverUnsentBody(unsent) }
-        cache?.leave()
-        cache = nil
+        if let unsent {
+            if let hooks { hooks.recover(unsent) } else { origin.recover(unsent, keeps: true) }
+        }
+        origin.leaveCache()
         relay = nil
         if hooks?.isFollowing != true {
             hooks?.end()
             hooks = nil
-            task = nil
+            origin.forgetTask()
         }
         guard restarts <= Self.restartLimit else {
             return fail(
@@ -167,19 +158,6 @@ final class Exchange: LoopTaskDelegate, CacheStageDelegate {
         let beginning = number
         identify()
         if number == beginning, !isOver { stream.exchangeNeedsBody() }
-    }
-
-    /// Keeps the part of the body that a task received and did not send, for the next task.
-    private func recoverUnsentBody(_ unsent: LoopTask) {
-        isRepetition = isRepetition || unsent.wasRepeated
-        self.unsent = unsent
-        task = nil
-        var bytes = ByteBuffer()
-        unsent.takeUnsentBody(into: &bytes)
-        // A body that is kept for redirects is sent from the replay buffer.
-        if let hooks, hooks.isFollowing, let replayBuffer = hooks.replayBuffer, !replayBuffer.isLost { return }
-        if let end = hooks?.replayBuffer?.removeEnd() { bytes.append(end.span) }
-        swap(&carried, &bytes)
     }
 
     /// Determines the client's user.
@@ -232,19 +210,19 @@ final class Exchange: LoopTaskDelegate, CacheStageDelegate {
     }
 
     /// The client may still use the proxy: determines whether the redirect may still be followed.
-    private func routeHop(_ hooks: ExchangeHooks) {
+    private func routeHop(_ hooks: HookStage) {
         switch stream.listener.route(for: head, on: stream.transport, worker: worker) {
         case .refused(let problem, _): fail(problem)
         // A request to the proxy itself is never sent to an origin.
         case .own: fail(Problem(.internal, "A request to the proxy itself has followed a redirect."))
         case .route(let route):
             self.route = route
-            followAgain(hooks, under: route.hooks)
+            hooks.followAgain(under: route.hooks)
         }
     }
 
     /// Refuses a request of which nothing was sent. A request that follows a redirect fails.
-    private func refuseUnsent(_ problem: Problem) {
+    func refuseUnsent(_ problem: Problem) {
         if hooks?.isFollowing == true { fail(problem) } else { refuse(problem, keepAlive: canPersist) }
     }
 
@@ -258,54 +236,51 @@ final class Exchange: LoopTaskDelegate, CacheStageDelegate {
     /// Responds to OPTIONS that is for the proxy itself or may not be forwarded (RFC 9110, section 7.6.2).
     private func respondToOptions() {
         let keepAlive = canPersist
-        clientResponse.writeOptions(keepAlive: keepAlive, to: &stream.output, date: worker.httpDate)
-        stream.headIsWritten(clientResponse.status)
+        writer.writeOptions(keepAlive: keepAlive)
         finish(nil)
         stream.finished(self, persists: keepAlive, isWhole: true)
     }
 
     /// The body was saved to a file: sends the client the file's location.
-    private func respondWithDownload(_ outcome: ResponseDownload.Outcome) {
+    func respondWithDownload(_ outcome: ResponseDownload.Outcome) {
         let keepAlive = canPersist
-        clientResponse.writeDownload(outcome, keepAlive: keepAlive, to: &stream.output, date: worker.httpDate)
-        stream.headIsWritten(clientResponse.status)
+        writer.writeDownload(outcome, keepAlive: keepAlive)
         finish(nil)
         stream.finished(self, persists: keepAlive, isWhole: true)
     }
 
     private func reset() {
         isOver = false
-        isHeldBack = false
         problem = nil
         route = nil
         hooks = nil
-        cache = nil
         user = nil
         credentials = nil
         restarts = 0
-        isRepetition = false
+        origin.reset()
+        writer.begin()
         expectation = ContinueExpectation()
         trailers = nil
         number &+= 1
         bytesFromClient = 0
-        bytesToClient = 0
+        relayedBytes = 0
         startedAt = worker.loop.now
         startedWall = worker.loop.wallClock
-        clientResponse = ClientResponse()
     }
 
     private func start(_ endpoint: Endpoint) {
+        guard let route else { return }
         expectation.begin(
             isExpected: head.expectsContinue,
             bodyHasBegun: bodyHasBegun,
             originDecides: endpoint.httpVersion == .http1
         )
         var fields = clientFields(keepsExpectation: expectation.isForwarded)
-        if let route, let rules = route.hooks { prepareHooks(rules, on: route, to: endpoint, &fields) }
+        if let rules = route.hooks { prepareHooks(rules, on: route, to: endpoint, &fields) }
         var request = SessionRequest(
             endpoint: endpoint,
             method: head.method,
-            target: Array(copying: head.target),
+            target: target,
             fields: fields,
             bodyLength: bodyLength
         )
@@ -320,42 +295,21 @@ final class Exchange: LoopTaskDelegate, CacheStageDelegate {
             request.timeouts = endpoint.timeouts
             request.timeouts?.total = TimeSpan(nanoseconds: total.nanoseconds - spent)
         }
-        guard let responses = worker.cache, let route, let terms = route.cache,
-            let digest = terms.digest(at: startedWall / 1_000_000)
-        else { return dispatch(consume request, delegate: self) }
-        lookUpInCache(
-            responses,
-            terms,
-            digest,
-            consume request,
-            givesCredentials: route.hooks?.givesCredentials ?? false
-        )
+        origin.send(request, on: route, to: hooks ?? writer)
     }
 
-    /// Sends a request to its origin.
-    private func dispatch(_ request: consuming SessionRequest, delegate: LoopTaskDelegate) {
-        guard let generation else { return }
-        request.isRepetition = isRepetition
-        let task = generation.manager.dataTask(with: request, delegate: delegate)
-        self.task = task
-        unsent = nil
-        if let hooks, hooks.isFollowing, hooks.replayBuffer?.isLost == false {
-            sendAgain(hooks, to: task)
-        } else {
-            if !carried.isEmpty { sendCarried(task) }
-            if body.isComplete, hooks.map(canEndBody) ?? true { task.finishSending(trailers: trailers ?? HTTPFields()) }
+    /// Sends a new task the part of the body that is here.
+    func sendWaitingBody(to task: LoopTask) {
+        if let hooks, hooks.hasKeptBody {
+            if hooks.replay(to: task), body.isComplete { origin.finishSending(trailers: trailers) }
+            return
         }
-        task.resume()
-    }
-
-    /// Gives a task the body bytes that its predecessor did not send.
-    private func sendCarried(_ task: LoopTask) {
-        sendBody(carried.bytes, to: task)
-        carried.release()
+        origin.sendCarried { sendBody($0) }
+        if body.isComplete, hooks?.canEndBody() ?? true { origin.finishSending(trailers: trailers) }
     }
 
     /// Body bytes that were received from the client and not sent yet.
-    var waitingBodyBytes: Int { carried.count + (task?.pendingBodyBytes ?? 0) }
+    var waitingBodyBytes: Int { origin.waitingBytes }
 
     private var via: [UInt8] {
         if head.majorVersion == 2 { return worker.viaOfVersion2 }
@@ -363,14 +317,17 @@ final class Exchange: LoopTaskDelegate, CacheStageDelegate {
     }
 
     /// The fields of the client's request that are sent to an origin.
-    private func clientFields(keepsExpectation: Bool = false) -> HTTPFields {
+    func clientFields(keepsExpectation: Bool = false) -> HTTPFields {
         OriginFields.make(from: head, via: via, keepsExpectation: keepsExpectation)
     }
 
     /// Whether the client has sent bytes of the request body.
     private var bodyHasBegun: Bool { bytesFromClient > 0 }
 
-    private var bodyLength: RequestBodyLength {
+    /// The path and query of the client's request.
+    var target: [UInt8] { head.copyOfTarget() }
+
+    var bodyLength: RequestBodyLength {
         switch head.framing {
         case .none: .none
         case .length(let count): .bytes(count)
@@ -380,23 +337,22 @@ final class Exchange: LoopTaskDelegate, CacheStageDelegate {
 
     /// Whether more of the request body can be processed now.
     var wantsBody: Bool {
-        guard let task, !body.isComplete else { return false }
-        if let hooks, holdsBodyBack(hooks) { return false }
-        return task.pendingBodyBytes < Self.uploadHighWater
+        guard !body.isComplete, origin.hasRoom else { return false }
+        return hooks?.holdsBodyBack != true
     }
 
     /// Whether there is a receiver for the body: not before the client is authenticated.
-    var acceptsBody: Bool { task != nil || isOver }
+    var acceptsBody: Bool { origin.task != nil || isOver }
 
     /// Processes bytes of the request body; returns how many.
     func feedBody(_ bytes: borrowing Span<UInt8>) -> Int {
         var position = 0
-        while position < bytes.count, !body.isComplete, let task {
+        while position < bytes.count, !body.isComplete, origin.task != nil {
             let rest = bytes.extracting(position..<bytes.count)
             switch body.next(rest) {
             case .data(let range, let consumed):
                 bytesFromClient += range.count
-                sendBody(rest.extracting(range), to: task)
+                sendBody(rest.extracting(range))
                 position += consumed
             case .needMore(let consumed), .end(let consumed):
                 position += consumed
@@ -420,8 +376,45 @@ final class Exchange: LoopTaskDelegate, CacheStageDelegate {
 
     private func finishSending(trailers: HTTPFields? = nil) {
         self.trailers = trailers ?? HTTPFields()
-        if let hooks, !canEndBody(hooks) { return }
-        task?.finishSending(trailers: trailers ?? HTTPFields())
+        if let hooks, !hooks.canEndBody() { return }
+        origin.finishSending(trailers: trailers)
+    }
+
+    private func sendBody(_ bytes: borrowing Span<UInt8>) {
+        if let hooks { hooks.send(bytes, isLast: body.isComplete) } else { origin.send(bytes) }
+    }
+
+    /// The replay buffer has room for more of the body, or has let its end go.
+    func bodyCanGoOn() {
+        if !body.isComplete { return stream.exchangeNeedsBody() }
+        // Behind a body of known length the trailers of HTTP/2 may still be on their way.
+        if let trailers { origin.finishSending(trailers: trailers) }
+    }
+
+    /// A connection carries the request.
+    func originDidConnect() {
+        if !expectation.isForwarded { sendContinue() }
+    }
+
+    /// The origin has room for more of the body.
+    func originNeedsBody() {
+        if hooks?.continueReplay() != true { stream.exchangeNeedsBody() }
+    }
+
+    /// Sends 100 (Continue), once, to a client that waits for it (RFC 9110, section 10.1.1).
+    private func sendContinue() {
+        guard !body.isComplete, expectation.bodyIsWanted(bodyHasBegun: bodyHasBegun) else { return }
+        writer.writeContinue()
+    }
+
+    /// A redirected request is sent: determines whether the origin gets the client's expectation.
+    func expectContinue(of endpoint: Endpoint, keepsBody: Bool, _ fields: inout HTTPFields) {
+        expectation.follow(
+            keepsBody: keepsBody,
+            bodyHasBegun: bodyHasBegun,
+            originDecides: endpoint.httpVersion == .http1
+        )
+        if expectation.isForwarded { fields.append(.expect, "100-continue") }
     }
 
     /// Whether the exchange has begun and not ended.
@@ -454,9 +447,8 @@ final class Exchange: LoopTaskDelegate, CacheStageDelegate {
 
     /// The client can take output again.
     func outputHasRoom() {
-        guard isHeldBack else { return }
-        isHeldBack = false
-        resumeReceiving()
+        guard writer.resume() else { return }
+        origin.resumeReceiving()
         relay?.stream?.resumeReceiving()
     }
 
@@ -465,30 +457,15 @@ final class Exchange: LoopTaskDelegate, CacheStageDelegate {
     /// Sends an error response before anything was sent to an origin.
     func refuse(_ problem: Problem, keepAlive: Bool) {
         if isOver { reset() }
-        refuse(problem, keepAlive)
-        stream.headIsWritten(clientResponse.status)
+        writer.writeError(problem, keepAlive: keepAlive, cacheStatus: cache?.statusOfRefusal)
         finish(problem)
         stream.finished(self, persists: keepAlive, isWhole: true)
     }
 
-    private func refuse(_ problem: Problem, _ keepAlive: Bool) {
-        clientResponse.writeError(
-            problem,
-            head: head,
-            keepAlive: keepAlive,
-            cacheStatus: cache?.statusOfRefusal,
-            to: &stream.output,
-            date: worker.httpDate
-        )
-    }
-
     /// Ends the request with an error, and cancels its task.
-    private func fail(_ problem: Problem) {
-        let canRespond = !clientResponse.hasBegun
-        if canRespond {
-            refuse(problem, false)
-            stream.headIsWritten(clientResponse.status)
-        }
+    func fail(_ problem: Problem) {
+        let canRespond = !writer.hasBegun
+        if canRespond { writer.writeError(problem, keepAlive: false, cacheStatus: cache?.statusOfRefusal) }
         finish(problem)
         stream.finished(self, persists: false, isWhole: canRespond)
     }
@@ -498,79 +475,31 @@ final class Exchange: LoopTaskDelegate, CacheStageDelegate {
         isOver = true
         self.problem = problem
         hooks?.end()
-        let ended = task ?? relay?.task ?? unsent
-        // The response may go on to the cache, and to others that read it along.
-        if cache?.leave() == true { ended?.noteMetrics() } else { ended?.cancel() }
-        worker.log(self, ended, client: stream.transport.addressText)
-        task = nil
-        unsent = nil
+        worker.log(self, origin.end(relay?.task), client: stream.transport.addressText)
     }
 
-    // MARK: From the origin
+    // MARK: The response
 
-    override func taskDidConnect(_ task: LoopTask) {
-        if !isOver, !expectation.isForwarded { sendContinue() }
-    }
+    /// The cache's part; nil when nothing is cached.
+    var cache: CacheStage? { origin.cache }
 
-    /// Sends 100 (Continue), once, to a client that waits for it (RFC 9110, section 10.1.1).
-    private func sendContinue() {
-        guard !body.isComplete, expectation.bodyIsWanted(bodyHasBegun: bodyHasBegun) else { return }
-        stream.output.append("HTTP/1.1 100 Continue\r\n\r\n")
-        stream.headIsWritten(100)
-        stream.flushLater()
-    }
+    /// Body bytes sent to the client.
+    var bytesToClient: Int { writer.bytesSent + relayedBytes }
 
-    override func taskNeedsBodyData(_ task: LoopTask) {
-        guard !isOver else { return }
-        if let hooks, continueReplay(hooks) { return }
-        stream.exchangeNeedsBody()
-    }
-
-    override func task(_ task: LoopTask, didReceiveInformational informational: borrowing ResponseHead) {
-        guard !isOver else { return }
-        if informational.status == 100 {
-            if expectation.isForwarded { sendContinue() }
-            return
-        }
+    /// Passes a 1xx head from the origin on.
+    func receiveInformational(_ head: borrowing ResponseHead) {
+        switch head.status {
+        case 100: if expectation.isForwarded { sendContinue() }
         // 101 comes only after Upgrade, which is not forwarded here.
-        guard informational.status != 101 else { return }
-        // The final response may lead to a redirect, and then does not reach the client.
-        if let hooks, hooks.rules.keepsBodies { return }
-        clientResponse.writeInformational(informational, to: head, output: &stream.output, pseudonym: worker.pseudonym)
-        stream.headIsWritten(informational.status)
-        stream.flushLater()
-    }
-
-    override func task(
-        _ task: LoopTask,
-        didReceive response: borrowing ResponseHead
-    ) -> ResponseDisposition {
-        guard !isOver else { return .cancel }
-        return didReceiveResponseHead(response)
-    }
-
-    /// Processes the final head of a response, from the origin or from the cache.
-    private func didReceiveResponseHead(_ response: borrowing ResponseHead) -> ResponseDisposition {
-        guard let context else { return .cancel }
-        if unsent != nil { unsent = nil }
-        guard let hooks else {
-            deliver(response, context)
-            return .allow
+        case 101: break
+        default: if hooks?.passesInformational ?? true { writer.receiveInformational(head) }
         }
-        if let disposition = evaluate(response, hooks) { return disposition }
-        deliver(hooks.changed(response), context)
-        return .allow
     }
 
-    private func deliver(_ response: borrowing ResponseHead, _ context: borrowing ResponseContext) {
-        clientResponse.writeHead(response, to: head, context: context, output: &stream.output)
-        stream.headIsWritten(clientResponse.status)
-        // The body may take long; pieces that arrive in this turn are written together with the head.
-        stream.flushLater()
-    }
-
-    private var context: ResponseContext? {
+    /// Everything besides the response itself that decides how it is written.
+    var responseContext: ResponseContext? {
         guard let route else { return nil }
+        let cache = cache
         return ResponseContext(
             route: route,
             listener: stream.listener,
@@ -591,57 +520,32 @@ final class Exchange: LoopTaskDelegate, CacheStageDelegate {
         return value
     }
 
-    override func task(_ task: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
-        guard !isOver else { return .pause }
-        return didReceiveResponseBody(data)
-    }
-
-    /// Processes a piece of a response body, from the origin or from the cache.
-    private func didReceiveResponseBody(_ data: borrowing Span<UInt8>) -> BodyFlow {
-        if let hooks, let flow = hooksDidReceiveBody(data, hooks) { return flow }
-        bytesToClient += data.count
-        if stream.output.count + data.count >= Self.directWrite {
-            clientResponse.writePieceHead(data.count, output: &stream.output)
-            stream.write(data)
-            guard !isOver else { return .pause }
-            clientResponse.writePieceEnd(output: &stream.output)
-        } else {
-            clientResponse.writePieceHead(data.count, output: &stream.output)
-            stream.output.append(data)
-            clientResponse.writePieceEnd(output: &stream.output)
-            stream.flushLater()
-        }
-        if stream.hasRoom { return .proceed }
-        isHeldBack = true
-        return .pause
-    }
-
-    override func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {
-        guard !isOver else { return }
-        if clientResponse.hasBegun { clientResponse.addTrailers(trailers) }
-    }
-
-    override func taskDidComplete(_ task: LoopTask, error: SessionError?) {
-        guard !isOver else { return }
-        if let error, error.code == .sessionInvalidated { return restart(after: task) }
-        responseDidEnd(task, error)
-    }
-
-    /// The response has ended, successfully or not: the origin's, or a stored one.
-    private func responseDidEnd(_ task: LoopTask?, _ error: SessionError?) {
-        if let hooks, hooksDidEnd(hooks, after: task, error: error) { return }
-        if let error {
-            fail(problem(for: error))
-            return
-        }
-        clientResponse.writeEnd(output: &stream.output)
+    /// The last stage has received the end of the response.
+    func responseDidEnd(_ error: SessionError?) {
+        if let error { return fail(problem(for: error)) }
         finish(nil)
-        stream.finished(self, persists: clientResponse.persists && body.isComplete, isWhole: true)
+        stream.finished(self, persists: writer.persists && body.isComplete, isWhole: true)
+    }
+
+    /// Starts the background refresh of a stored response that is being served stale.
+    func refresh(_ stage: CacheStage) {
+        guard let route = hooks?.route ?? route, let generation else { return }
+        CacheRefresh.start(
+            stage.transaction,
+            like: stage.request,
+            CacheRefresh.Setting(
+                worker: worker,
+                listener: stream.listener,
+                generation: generation,
+                route: route,
+                isHop: hooks?.isFollowing ?? false
+            )
+        )
     }
 
     /// A stall is reported as the client's when its request body is the part that is missing.
     private func problem(for error: SessionError) -> Problem {
-        if error.code == .stalled, !body.isComplete, let task, task.pendingBodyBytes == 0 {
+        if error.code == .stalled, !body.isComplete, let task = origin.task, task.pendingBodyBytes == 0 {
             return Problem(.requestTimeout, "The request body stopped coming. Send it faster, or raise timeouts.stall.")
         }
         return Problem(error)
@@ -711,335 +615,32 @@ final class Exchange: LoopTaskDelegate, CacheStageDelegate {
         return (user, credentials)
     }
 
-    // MARK: - Cache
-
-    // MARK: Before the origin
-
-    /// Looks for a stored response, and sends the request to the origin when there is none.
-    ///
-    /// - Parameter givesCredentials: whether the configuration adds credentials to the request.
-    private func lookUpInCache(
-        _ responses: ResponseCache,
-        _ terms: CacheTerms,
-        _ digest: PolicyDigest,
-        _ request: consuming SessionRequest,
-        givesCredentials: Bool
-    ) {
-        let transaction = terms.transaction(
-            in: responses,
-            for: request,
-            under: digest,
-            user: user,
-            givesCredentials: givesCredentials,
-            loop: worker.loop
-        )
-        let cache = CacheStage(transaction, request, delegate: self, loop: worker.loop)
-        self.cache = cache
-        cache.begin()
-    }
-
-    func stageMayContinue(_ stage: CacheStage) -> Bool { canContinue() }
-
-    func stage(_ stage: CacheStage, ask request: SessionRequest, delegate: LoopTaskDelegate) -> LoopTask? {
-        dispatch(request, delegate: delegate)
-        return task
-    }
-
-    func stage(_ stage: CacheStage, wasHandedBack task: LoopTask) {
-        if !isOver { restart(after: task) }
-    }
-
-    func stageMustNotAsk(_ stage: CacheStage) {
-        refuseUnsent(
-            Problem(
-                .notStored,
-                "No stored response may be used for this request, and it forbids a request to the origin. Leave out only-if-cached (or the policy returnCacheDataDontLoad)."
-            )
-        )
-    }
-
-    /// Starts the background refresh of a stored response that is being served stale.
-    func stageNeedsRefresh(_ stage: CacheStage) {
-        guard let route = hooks?.route ?? route, let generation else { return }
-        CacheRefresh.start(
-            stage.transaction,
-            like: stage.request,
-            CacheRefresh.Setting(
-                worker: worker,
-                listener: self.stream.listener,
-                generation: generation,
-                route: route,
-                isHop: hooks?.isFollowing ?? false
-            )
-        )
-    }
-
-    func stage(_ stage: CacheStage, didReceive head: borrowing ResponseHead) -> ResponseDisposition {
-        isOver ? .cancel : didReceiveResponseHead(head)
-    }
-
-    func stage(_ stage: CacheStage, didReceive data: borrowing Span<UInt8>) -> BodyFlow {
-        isOver ? .pause : didReceiveResponseBody(data)
-    }
-
-    func stage(_ stage: CacheStage, didReceiveTrailers trailers: borrowing HTTPFields) {
-        if !isOver, clientResponse.hasBegun { clientResponse.addTrailers(trailers) }
-    }
-
-    func stagePatience(_ stage: CacheStage) -> TimeSpan? {
-        let timeouts = stage.request.timeouts ?? stage.request.endpoint.timeouts
-        guard let total = timeouts.total else { return timeouts.stall }
-        let spent = min(total.nanoseconds, worker.loop.now - startedAt)
-        return min(timeouts.stall, TimeSpan(nanoseconds: total.nanoseconds - spent))
-    }
-
-    func stageDidComplete(_ stage: CacheStage, error: SessionError?) {
-        if !isOver { responseDidEnd(task, error) }
-    }
-
-    /// The receiver of the response has room again.
-    private func resumeReceiving() {
-        if let cache { cache.resumeReceiving() } else { task?.resumeReceiving() }
-    }
-
-    // MARK: - Hooks of the host
-
-    // MARK: The request
+    // MARK: - Hooks
 
     /// Prepares the hooks for the request that is about to be sent.
     private func prepareHooks(_ rules: HostHooks, on route: Route, to endpoint: Endpoint, _ fields: inout HTTPFields) {
-        let deadline = endpoint.timeouts.total.map { startedAt &+ $0.nanoseconds }
-        let hooks = ExchangeHooks(rules, route: route, deadline: deadline)
+        let hooks = HookStage(
+            rules,
+            of: self,
+            on: route,
+            deadline: endpoint.timeouts.total.map { startedAt &+ $0.nanoseconds },
+            files: worker.files,
+            loop: worker.loop,
+            origin: origin,
+            writer: writer
+        )
         self.hooks = hooks
         rules.headers.request.apply(to: &fields)
-        if rules.keepsBodies, head.framing.hasBody { keepBody(hooks) }
-    }
-
-    private func keepBody(_ hooks: ExchangeHooks) {
         guard let limit = generation?.snapshot.configuration.limits.redirectBodyBytes else { return }
-        if case .length(let count) = head.framing, count > limit { return }
-        hooks.keepBody(
-            in: ReplayBuffer(
-                limit: limit,
-                files: worker.files,
-                loop: worker.loop,
-                resume: { [unowned self] in replayBufferDidAdvance() },
-                fail: { [unowned self] in
-                    fail(
-                        Problem(.fileFailed, "The request's body was kept for a redirect and could not be read again.")
-                    )
-                }
-            )
-        )
+        hooks.keepBody(of: head.framing, limit: limit)
     }
 
-    /// There is room for more, the replay is complete, or the end of the body need not wait any longer.
-    private func replayBufferDidAdvance() {
-        guard !isOver, let replayBuffer = hooks?.replayBuffer, !replayBuffer.holdsBack else { return }
-        if let end = replayBuffer.releaseEnd() { task?.send(end.span) }
-        guard !replayBuffer.holdsEnd else { return }
-        if !body.isComplete { return stream.exchangeNeedsBody() }
-        // Behind a body of known length the trailers of HTTP/2 may still be on their way.
-        if let trailers { task?.finishSending(trailers: trailers) }
-    }
+    /// The router of the current policy.
+    var currentRouter: Router { worker.generation.router }
 
-    /// Sends a piece of the client's body, and keeps it when redirects are followed with bodies.
-    private func sendBody(_ bytes: borrowing Span<UInt8>, to task: LoopTask) {
-        if let replayBuffer = hooks?.replayBuffer {
-            replayBuffer.append(bytes)
-            if body.isComplete, replayBuffer.holdEnd(bytes) { return }
-        }
-        task.send(bytes)
-    }
-
-    /// The client's body has ended. Returns false when the replay buffer has to be sent or written first.
-    private func canEndBody(_ hooks: ExchangeHooks) -> Bool {
-        guard let replayBuffer = hooks.replayBuffer else { return true }
-        let nothing: [UInt8] = []
-        return !replayBuffer.isReplaying && !replayBuffer.holdEnd(nothing.span)
-    }
-
-    /// Whether the client has to pause its body.
-    private func holdsBodyBack(_ hooks: ExchangeHooks) -> Bool { hooks.replayBuffer?.holdsBack ?? false }
-
-    /// The transfer has room for more of the body; true when the replay buffer provides it.
-    private func continueReplay(_ hooks: ExchangeHooks) -> Bool {
-        guard let replayBuffer = hooks.replayBuffer, replayBuffer.isReplaying else { return false }
-        replayBuffer.sendMore()
-        return true
-    }
-
-    // MARK: The response
-
-    /// Applies the hooks to the final head of a response.
-    ///
-    /// - Returns: the response's disposition; nil when the response goes to the client.
-    private func evaluate(_ response: borrowing ResponseHead, _ hooks: ExchangeHooks) -> ResponseDisposition? {
-        // The current policy: a redirected request is made under it or under a later one, which evaluates the redirect
-        // again.
-        let router = worker.generation.router
-        switch hooks.decide(response, to: head, body: repeatableBody(hooks), router: router) {
-        case .deliver: break
-        case .refuse(let problem):
-            hooks.refuse(problem)
-            return .cancel
-        case .follow(let plan):
-            let isSent = hooks.replayBuffer.map { !$0.isReplaying && !$0.holdsEnd } ?? true
-            let isWhole = body.isComplete && task?.pendingBodyBytes == 0 && isSent
-            return hooks.follow(plan, after: response.framing, requestIsWhole: isWhole) ? .allow : .cancel
-        }
-        switch ResponseHook.decide(response, hooks.rules, own: hooks.route.hooks) {
-        case .allow(let limit):
-            hooks.bound(by: limit)
-            return nil
-        case .cancel(let problem):
-            hooks.refuse(problem)
-            return .cancel
-        case .becomeDownload(let directory, let quota, let limit):
-            hooks.bound(by: limit)
-            becomeDownload(in: directory, quota: quota, length: response.contentLength, hooks)
-            return .allow
-        }
-    }
-
-    private func repeatableBody(_ hooks: ExchangeHooks) -> RedirectHook.Body {
-        guard head.framing.hasBody else { return .none }
-        guard let replayBuffer = hooks.replayBuffer, !replayBuffer.isLost else { return .lost }
-        return .kept
-    }
-
-    /// Applies the hooks to a piece of a response body.
-    ///
-    /// - Returns: whether more may come; nil when the piece goes to the client.
-    private func hooksDidReceiveBody(_ data: borrowing Span<UInt8>, _ hooks: ExchangeHooks) -> BodyFlow? {
-        if hooks.isLeaving {
-            if !hooks.drop(data.count) { task?.cancel() }
-            return .proceed
-        }
-        if !hooks.countBody(data.count) {
-            fail(ResponseHook.tooLarge(hooks.limit))
-            return .pause
-        }
-        return hooks.save(data)
-    }
-
-    /// The task is over.
-    ///
-    /// - Returns: false when the exchange ends in the ordinary way.
-    private func hooksDidEnd(_ hooks: ExchangeHooks, after task: LoopTask?, error: SessionError?) -> Bool {
-        if let failure = hooks.failure {
-            fail(failure)
-            return true
-        }
-        if let plan = hooks.leave(task) {
-            if canContinue() { follow(plan, hooks) }
-            return true
-        }
-        guard error == nil else { return false }
-        return hooks.finishDownload { [unowned self] result in
-            switch result {
-            case .success(let outcome): respondWithDownload(outcome)
-            case .failure(let problem): fail(problem)
-            }
-        }
-    }
-
-    // MARK: The next hop
-
-    /// Evaluates a redirect again after a reload that came before the redirected request.
-    ///
-    /// - Parameter rules: the current hooks of the host that the client requested.
-    private func followAgain(_ hooks: ExchangeHooks, under rules: HostHooks?) {
-        guard let generation else { return }
-        switch hooks.decideAgain(under: rules, body: repeatableBody(hooks), router: generation.router) {
-        case .follow(let plan): follow(plan, hooks)
-        case .refuse(let problem): fail(problem)
-        case .deliver:
-            fail(
-                Problem(
-                    .redirectDenied,
-                    "The policy was replaced while a redirect was being followed, and does not let it be followed any more. Send the request again."
-                )
-            )
-        }
-    }
-
-    /// Sends the request to the target of a redirect.
-    private func follow(_ plan: RedirectHook.Plan, _ hooks: ExchangeHooks) {
-        guard let generation else { return }
-        let hop = plan.hop
-        let route = stream.listener.route(toHop: hop.url.origin, under: generation.router)
-        switch route.destination {
-        case .refused(let problem):
-            fail(
-                Problem(
-                    problem.code,
-                    status: problem.status,
-                    "\(hooks.redirectedFrom?.description ?? "The origin") redirects to \(hop.url.origin). \(problem.details)"
-                )
-            )
-        case .tunnel, .intercept:
-            fail(Problem(.internal, "A redirect leads to a tunnel."))
-        case .origin(let endpoint):
-            guard let timeouts = hooks.timeouts(of: endpoint, now: worker.loop.now) else {
-                fail(Problem(.responseTimeout, "The redirects took longer than timeouts.total allows."))
-                return
-            }
-            hooks.prepare(for: hop, on: route)
-            var fields = hooks.fields(of: plan, on: route, client: clientFields())
-            expectation.follow(
-                keepsBody: hop.keepsBody,
-                bodyHasBegun: bodyHasBegun,
-                originDecides: endpoint.httpVersion == .http1
-            )
-            if expectation.isForwarded { fields.append(.expect, "100-continue") }
-            var request = SessionRequest(
-                endpoint: endpoint,
-                method: hop.method,
-                target: hop.url.target,
-                fields: fields,
-                bodyLength: hop.keepsBody ? bodyLength : .none,
-                timeouts: timeouts
-            )
-            request.isBidirectional = head.majorVersion == 2 && request.bodyLength == .unknown
-            task = nil
-            guard let responses = worker.cache, let terms = route.cache,
-                let digest = terms.digest(at: worker.loop.wallClock / 1_000_000, with: plan.changes)
-            else {
-                cache = nil
-                return dispatch(consume request, delegate: self)
-            }
-            let givesCredentials = route.hooks?.givesCredentials == true || plan.changes?.givesCredentials == true
-            lookUpInCache(responses, terms, digest, consume request, givesCredentials: givesCredentials)
-        }
-    }
-
-    /// Gives the task of a hop the kept body; a hop without a body has no replay buffer.
-    private func sendAgain(_ hooks: ExchangeHooks, to task: LoopTask) {
-        hooks.replayBuffer?.replay(to: task)
-        if body.isComplete, hooks.replayBuffer?.isReplaying != true {
-            task.finishSending(trailers: trailers ?? HTTPFields())
-        }
-    }
-
-    // MARK: Downloads
-
-    private func becomeDownload(in directory: String, quota: Int, length: Int?, _ hooks: ExchangeHooks) {
-        var target = Array(copying: head.target)
-        if let url = hooks.url { target = url.target }
-        let name = ResponseDownload.name(of: target.span)
-        hooks.saveBody(
-            in: ResponseDownload(
-                directory: directory,
-                quota: quota,
-                length: length,
-                name: name,
-                files: worker.files,
-                loop: worker.loop,
-                resume: { [unowned self] in resumeReceiving() },
-                fail: { [unowned self] problem in fail(problem) }
-            )
-        )
+    /// The route of a redirected request.
+    func route(toHop target: Origin) -> Route? {
+        generation.map { stream.listener.route(toHop: target, under: $0.router) }
     }
 
     // MARK: - Tunnels and upgrades
@@ -1107,17 +708,15 @@ final class Exchange: LoopTaskDelegate, CacheStageDelegate {
 
     /// The relay's connection is established. The client's connection belongs to the relay from now on.
     func writeConnectionEstablished(_ output: inout ByteBuffer) {
-        clientResponse.writeConnected(to: &output, date: worker.httpDate)
+        writer.writeConnectionEstablished(to: &output)
     }
 
     /// The origin switches protocols. The client's connection belongs to the relay from now on.
     func writeProtocolSwitch(_ response: borrowing ResponseHead, _ output: inout ByteBuffer) {
-        guard let context, let route else { return }
-        guard let rules = route.hooks else {
-            return clientResponse.writeSwitchingProtocols(response, context: context, output: &output)
-        }
+        guard let route else { return }
+        guard let rules = route.hooks else { return writer.writeProtocolSwitch(response, to: &output) }
         let changed = ExchangeHooks(rules, route: route, deadline: nil).changed(response)
-        clientResponse.writeSwitchingProtocols(changed, context: context, output: &output)
+        writer.writeProtocolSwitch(changed, to: &output)
     }
 
     /// The origin responds to an Upgrade like to any other request. The host's response rules apply, except that no
@@ -1125,13 +724,13 @@ final class Exchange: LoopTaskDelegate, CacheStageDelegate {
     ///
     /// - Returns: the error that the client gets instead.
     func deliverUnswitched(_ response: borrowing ResponseHead) -> Problem? {
-        guard !isOver, let context, let route else { return nil }
+        guard !isOver, let route else { return nil }
         guard let rules = route.hooks else {
-            deliver(response, context)
+            _ = writer.receive(response)
             return nil
         }
         let hooks = ExchangeHooks(rules, route: route, deadline: nil)
-        let decision = hooks.decide(response, to: head, body: .none, router: worker.generation.router)
+        let decision = hooks.decide(response, to: head, body: .none, router: currentRouter)
         if case .refuse(let problem) = decision { return problem }
         switch ResponseHook.decide(response, rules) {
         case .cancel(let problem): return problem
@@ -1143,21 +742,29 @@ final class Exchange: LoopTaskDelegate, CacheStageDelegate {
                 "The response to an Upgrade would become a file, or has no length that could be compared with a limit."
             )
         }
-        deliver(hooks.changed(response), context)
+        _ = writer.receive(hooks.changed(response))
         return nil
     }
 
+    func relayDidReceiveInformational(_ head: borrowing ResponseHead) {
+        if !isOver { receiveInformational(head) }
+    }
+
+    /// A piece of such a response.
+    func relayDidReceive(_ data: borrowing Span<UInt8>) -> BodyFlow { isOver ? .pause : writer.receive(data) }
+
     /// The relay's connection has carried a complete ordinary response.
-    func relayDidCompleteResponse() {
+    func relayDidCompleteResponse(trailers: borrowing HTTPFields) {
         guard !isOver else { return }
-        clientResponse.writeEnd(output: &stream.output)
+        if trailers.count > 0 { writer.receive(trailers: trailers) }
+        writer.writeEnd()
         finish(nil)
         stream.finished(self, persists: false, isWhole: true)
     }
 
     func countRelayedBytes(fromClient: Int = 0, toClient: Int = 0) {
         bytesFromClient += fromClient
-        bytesToClient += toClient
+        relayedBytes += toClient
     }
 
     /// The relay could not be established; the client's connection is still HTTP.
@@ -1166,7 +773,7 @@ final class Exchange: LoopTaskDelegate, CacheStageDelegate {
         if error.originFailure == .untrusted { worker.cache?.doubt(endpoint.origin) }
         guard !isOver else { return }
         if error.code == .sessionInvalidated { return restart() }
-        if clientResponse.hasBegun { fail(Problem(error)) } else { refuse(Problem(error), keepAlive: canPersist) }
+        if writer.hasBegun { fail(Problem(error)) } else { refuse(Problem(error), keepAlive: canPersist) }
     }
 
     /// The relay was refused by the proxy itself.

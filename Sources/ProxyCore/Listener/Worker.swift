@@ -260,7 +260,7 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
     /// - Parameter task: the last task of the request; nil when the request was refused before there was one.
     func log(_ exchange: Exchange, _ task: LoopTask?, client: [UInt8]) {
         counters.noteTask(
-            status: exchange.clientResponse.hasBegun ? exchange.clientResponse.status : nil,
+            status: exchange.writer.hasBegun ? exchange.writer.status : nil,
             error: exchange.problem?.code,
             bytesFromClient: exchange.bytesFromClient,
             bytesToClient: exchange.bytesToClient,

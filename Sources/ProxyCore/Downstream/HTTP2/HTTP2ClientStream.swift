@@ -81,7 +81,7 @@ final class HTTP2ClientStream: HTTP2Stream {
     /// Whether a body of known length is being received. A body of unknown length may be a conversation in which the
     /// client may pause (`timeouts.stall` limits it).
     var bodyIsAwaited: Bool {
-        guard let exchange, exchange.isUnderWay, !exchange.body.isComplete, !exchange.clientResponse.hasBegun,
+        guard let exchange, exchange.isUnderWay, !exchange.body.isComplete, !exchange.writer.hasBegun,
             case .length = exchange.head.framing
         else { return false }
         return true
@@ -266,7 +266,7 @@ final class HTTP2ExchangeStream: ExchangeStream {
     override func finished(_ exchange: Exchange, persists: Bool, isWhole: Bool) {
         if !isClosed {
             if isWhole {
-                let trailers = exchange.clientResponse.trailers
+                let trailers = exchange.writer.trailers
                 let isHeadAlone = isHeadWaiting && output.isEmpty && trailers == nil
                 submit(endsStream: isHeadAlone)
                 if !isHeadAlone { stream.session?.endBody(stream, trailers: trailers) }

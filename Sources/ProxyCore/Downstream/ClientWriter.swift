@@ -1,0 +1,155 @@
+import HTTPCaching
+import HTTPCore
+import IOCore
+import SessionCore
+
+/// The last stage: writes the response for the client, and pauses the origin while the client has no room.
+final class ClientWriter: ResponseStage {
+    /// Set while the exchange is in use. A write may end the exchange.
+    private var exchange: Exchange?
+    private let worker: Worker
+    private var stream: ExchangeStream!
+    private var response = ClientResponse()
+    /// Body bytes sent to the client.
+    private(set) var bytesSent = 0
+    /// The response is paused because the client reads too slowly.
+    private var isPaused = false
+
+    /// Smaller pieces are collected before they are written: a copy costs less than a system call.
+    private static let directWrite = 30 << 10
+
+    init(_ worker: Worker) { self.worker = worker }
+
+    func attach(_ exchange: Exchange, _ stream: ExchangeStream) {
+        self.exchange = exchange
+        self.stream = stream
+    }
+
+    func detach() {
+        exchange = nil
+        stream = nil
+    }
+
+    /// Makes ready for the response to another request.
+    func begin() {
+        response = ClientResponse()
+        bytesSent = 0
+        isPaused = false
+    }
+
+    // MARK: The response so far
+
+    var hasBegun: Bool { response.hasBegun }
+    /// The status; 0 before the head.
+    var status: Int { response.status }
+    var trailers: HTTPFields? { response.trailers }
+    /// Whether the connection can be used for another request after this response.
+    var persists: Bool { response.persists }
+    /// Whether the end of the connection ends the body for the client.
+    var endsWithConnection: Bool { response.endsWithConnection }
+
+    // MARK: As a stage
+
+    override func receive(_ head: borrowing ResponseHead) -> ResponseDisposition {
+        guard let exchange, let context = exchange.responseContext else { return .cancel }
+        response.writeHead(head, to: exchange.head, context: context, output: &stream.output)
+        stream.headIsWritten(response.status)
+        // The body may take long; pieces that arrive in this turn are written together with the head.
+        stream.flushLater()
+        return .allow
+    }
+
+    override func receive(_ data: borrowing Span<UInt8>) -> BodyFlow {
+        bytesSent += data.count
+        response.writePieceHead(data.count, output: &stream.output)
+        if stream.output.count + data.count >= Self.directWrite {
+            stream.write(data)
+            guard let exchange, exchange.isUnderWay else { return .pause }
+            response.writePieceEnd(output: &stream.output)
+        } else {
+            stream.output.append(data)
+            response.writePieceEnd(output: &stream.output)
+            stream.flushLater()
+        }
+        if stream.hasRoom { return .proceed }
+        isPaused = true
+        return .pause
+    }
+
+    override func receive(trailers: borrowing HTTPFields) {
+        if response.hasBegun { response.addTrailers(trailers) }
+    }
+
+    override func receiveEnd(_ error: SessionError?) {
+        if error == nil { writeEnd() }
+        exchange?.responseDidEnd(error)
+    }
+
+    /// Writes the framing behind the body.
+    func writeEnd() { response.writeEnd(output: &stream.output) }
+
+    /// The client can take output again.
+    ///
+    /// - Returns: whether the response was paused.
+    func resume() -> Bool {
+        defer { isPaused = false }
+        return isPaused
+    }
+
+    // MARK: Informational responses
+
+    /// Passes a 1xx head on.
+    func receiveInformational(_ head: borrowing ResponseHead) {
+        guard let exchange else { return }
+        response.writeInformational(head, to: exchange.head, output: &stream.output, pseudonym: worker.pseudonym)
+        stream.headIsWritten(head.status)
+        stream.flushLater()
+    }
+
+    /// Writes 100 (Continue), for a client that waits for it (RFC 9110, section 10.1.1).
+    func writeContinue() {
+        stream.output.append("HTTP/1.1 100 Continue\r\n\r\n")
+        stream.headIsWritten(100)
+        stream.flushLater()
+    }
+
+    // MARK: Responses of the proxy's own
+
+    func writeError(_ problem: Problem, keepAlive: Bool, cacheStatus: CacheStatus?) {
+        guard let exchange else { return }
+        response.writeError(
+            problem,
+            head: exchange.head,
+            keepAlive: keepAlive,
+            cacheStatus: cacheStatus,
+            to: &stream.output,
+            date: worker.httpDate
+        )
+        stream.headIsWritten(response.status)
+    }
+
+    /// Writes the response to OPTIONS that is for the proxy itself.
+    func writeOptions(keepAlive: Bool) {
+        response.writeOptions(keepAlive: keepAlive, to: &stream.output, date: worker.httpDate)
+        stream.headIsWritten(response.status)
+    }
+
+    /// Writes the location of the file that the body was saved to.
+    func writeDownload(_ outcome: ResponseDownload.Outcome, keepAlive: Bool) {
+        response.writeDownload(outcome, keepAlive: keepAlive, to: &stream.output, date: worker.httpDate)
+        stream.headIsWritten(response.status)
+    }
+
+    // MARK: Responses that end HTTP on the connection
+
+    /// Writes the response to a successful CONNECT.
+    func writeConnectionEstablished(to output: inout ByteBuffer) {
+        response.writeConnected(to: &output, date: worker.httpDate)
+    }
+
+    /// Writes a 101 response.
+    func writeProtocolSwitch(_ head: borrowing ResponseHead, to output: inout ByteBuffer) {
+        guard let context = exchange?.responseContext else { return }
+        response.writeSwitchingProtocols(head, context: context, output: &output)
+    }
+}

@@ -1,0 +1,246 @@
+import HTTPCaching
+import HTTPCore
+import IOCore
+import SessionCore
+
+/// The first stage: asks the cache, if the host has one, and the origin; sends the request body; passes the one response
+/// to the next stage.
+final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
+    /// Set while the exchange is in use: a task may still know this stage when the exchange has gone.
+    private var exchange: Exchange?
+    private let worker: Worker
+    /// The stage that receives the response.
+    private var next: ResponseStage?
+    private(set) var task: LoopTask?
+    /// The cache's part; nil when nothing is cached.
+    private(set) var cache: CacheStage?
+    /// Body bytes that a former task received and did not send.
+    private var carried = ByteBuffer()
+    /// The request was sent before, without effect.
+    private var isRepetition = false
+    /// The latest task, of which nothing was sent; for the log.
+    private var unsent: LoopTask?
+
+    /// The client is paused while more of the request body than this waits for the origin.
+    private static let highWater = 128 << 10
+
+    init(_ worker: Worker) { self.worker = worker }
+
+    func attach(_ exchange: Exchange) { self.exchange = exchange }
+
+    /// The exchange, unless its request is over.
+    private var current: Exchange? {
+        guard let exchange, exchange.isUnderWay else { return nil }
+        return exchange
+    }
+
+    // MARK: The request
+
+    /// Makes ready for another request.
+    func reset() {
+        cache = nil
+        isRepetition = false
+    }
+
+    /// Releases everything that belongs to a request.
+    func detach() {
+        exchange = nil
+        next = nil
+        task = nil
+        cache = nil
+        carried.release()
+    }
+
+    /// Sends a request, or responds to it with a stored response.
+    ///
+    /// - Parameters:
+    ///   - changes: the fields that a redirect's rule has changed.
+    ///   - next: the stage that receives the response.
+    func send(
+        _ request: consuming SessionRequest,
+        on route: Route,
+        with changes: FieldChanges? = nil,
+        to next: ResponseStage
+    ) {
+        guard let exchange else { return }
+        self.next = next
+        task = nil
+        cache = nil
+        guard let responses = worker.cache, let terms = route.cache,
+            let digest = terms.digest(at: worker.loop.wallClock / 1_000_000, with: changes)
+        else { return dispatch(request, delegate: self) }
+        let transaction = terms.transaction(
+            in: responses,
+            for: request,
+            under: digest,
+            user: exchange.user,
+            givesCredentials: route.hooks?.givesCredentials == true || changes?.givesCredentials == true,
+            loop: worker.loop
+        )
+        let cache = CacheStage(transaction, request, delegate: self, loop: worker.loop)
+        self.cache = cache
+        cache.begin()
+    }
+
+    private func dispatch(_ request: consuming SessionRequest, delegate: LoopTaskDelegate) {
+        guard let exchange, let generation = exchange.generation else { return }
+        request.isRepetition = isRepetition
+        let task = generation.manager.dataTask(with: request, delegate: delegate)
+        self.task = task
+        unsent = nil
+        exchange.sendWaitingBody(to: task)
+        task.resume()
+    }
+
+    // MARK: The request body
+
+    /// Whether there is room for more of the body.
+    var hasRoom: Bool { task.map { $0.pendingBodyBytes < Self.highWater } ?? false }
+
+    /// Body bytes that were not sent yet.
+    var waitingBytes: Int { carried.count + (task?.pendingBodyBytes ?? 0) }
+
+    func send(_ bytes: borrowing Span<UInt8>) { task?.send(bytes) }
+
+    func finishSending(trailers: HTTPFields?) { task?.finishSending(trailers: trailers ?? HTTPFields()) }
+
+    /// Sends the bytes that the former task did not.
+    func sendCarried(by send: (borrowing Span<UInt8>) -> Void) {
+        guard !carried.isEmpty else { return }
+        var bytes = ByteBuffer()
+        swap(&bytes, &carried)
+        send(bytes.bytes)
+    }
+
+    /// Takes back a task that has sent nothing, and its part of the body.
+    ///
+    /// - Parameter keeps: whether the bytes are for the next task.
+    func recover(_ unsent: LoopTask, keeps: Bool) {
+        isRepetition = isRepetition || unsent.wasRepeated
+        self.unsent = unsent
+        task = nil
+        var bytes = ByteBuffer()
+        unsent.takeUnsentBody(into: &bytes)
+        if keeps { swap(&carried, &bytes) }
+    }
+
+    /// Adds bytes behind those that a former task did not send.
+    func carry(_ bytes: borrowing Span<UInt8>) { carried.append(bytes) }
+
+    // MARK: The end
+
+    /// The request starts again: no stored response is used any more.
+    func leaveCache() {
+        cache?.leave()
+        cache = nil
+    }
+
+    /// The task of an earlier start of the request is not needed any more.
+    func forgetTask() { task = nil }
+
+    /// The origin's response is not wanted any more.
+    func cancel() { task?.cancel() }
+
+    /// The request is over.
+    ///
+    /// - Parameter relayed: the task of a relay.
+    /// - Returns: the last task, for the log.
+    func end(_ relayed: LoopTask?) -> LoopTask? {
+        let ended = task ?? relayed ?? unsent
+        // The response may go on to the cache, and to others that read it along.
+        if cache?.leave() == true { ended?.noteMetrics() } else { ended?.cancel() }
+        task = nil
+        unsent = nil
+        return ended
+    }
+
+    // MARK: - From the origin
+
+    override func taskDidConnect(_ task: LoopTask) {
+        if let exchange = current { exchange.originDidConnect() }
+    }
+
+    override func taskNeedsBodyData(_ task: LoopTask) {
+        if let exchange = current { exchange.originNeedsBody() }
+    }
+
+    override func task(_ task: LoopTask, didReceiveInformational head: borrowing ResponseHead) {
+        if let exchange = current { exchange.receiveInformational(head) }
+    }
+
+    override func task(_ task: LoopTask, didReceive response: borrowing ResponseHead) -> ResponseDisposition {
+        receive(response)
+    }
+
+    override func task(_ task: LoopTask, didReceive data: borrowing Span<UInt8>) -> BodyFlow { receive(data) }
+
+    override func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {
+        if current != nil { next?.receive(trailers: trailers) }
+    }
+
+    override func taskDidComplete(_ task: LoopTask, error: SessionError?) {
+        guard let exchange = current else { return }
+        if let error, error.code == .sessionInvalidated { return exchange.restart(after: task) }
+        next?.receiveEnd(error)
+    }
+
+    private func receive(_ head: borrowing ResponseHead) -> ResponseDisposition {
+        guard current != nil, let next else { return .cancel }
+        if unsent != nil { unsent = nil }
+        return next.receive(head)
+    }
+
+    private func receive(_ data: borrowing Span<UInt8>) -> BodyFlow {
+        guard current != nil, let next else { return .pause }
+        return next.receive(data)
+    }
+
+    /// The next stage has room again.
+    func resumeReceiving() {
+        if let cache { cache.resumeReceiving() } else { task?.resumeReceiving() }
+    }
+
+    // MARK: - From the cache
+
+    func stageMayContinue(_ stage: CacheStage) -> Bool { exchange?.canContinue() ?? false }
+
+    func stage(_ stage: CacheStage, ask request: SessionRequest, delegate: LoopTaskDelegate) -> LoopTask? {
+        dispatch(request, delegate: delegate)
+        return task
+    }
+
+    func stage(_ stage: CacheStage, wasHandedBack task: LoopTask) {
+        if let exchange = current { exchange.restart(after: task) }
+    }
+
+    func stageMustNotAsk(_ stage: CacheStage) {
+        exchange?.refuseUnsent(
+            Problem(
+                .notStored,
+                "No stored response may be used for this request, and it forbids a request to the origin. Leave out only-if-cached (or the policy returnCacheDataDontLoad)."
+            )
+        )
+    }
+
+    /// Starts the background refresh of a stored response that is being served stale.
+    func stageNeedsRefresh(_ stage: CacheStage) { exchange?.refresh(stage) }
+
+    func stage(_ stage: CacheStage, didReceive head: borrowing ResponseHead) -> ResponseDisposition { receive(head) }
+
+    func stage(_ stage: CacheStage, didReceive data: borrowing Span<UInt8>) -> BodyFlow { receive(data) }
+
+    func stage(_ stage: CacheStage, didReceiveTrailers trailers: borrowing HTTPFields) {
+        if current != nil { next?.receive(trailers: trailers) }
+    }
+
+    func stagePatience(_ stage: CacheStage) -> TimeSpan? {
+        let timeouts = stage.request.timeouts ?? stage.request.endpoint.timeouts
+        guard let total = timeouts.total else { return timeouts.stall }
+        let spent = min(total.nanoseconds, worker.loop.now - (exchange?.startedAt ?? worker.loop.now))
+        return min(timeouts.stall, TimeSpan(nanoseconds: total.nanoseconds - spent))
+    }
+
+    func stageDidComplete(_ stage: CacheStage, error: SessionError?) {
+        if current != nil { next?.receiveEnd(error) }
+    }
+}

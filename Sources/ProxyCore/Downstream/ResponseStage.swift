@@ -1,0 +1,25 @@
+import HTTPCore
+import SessionCore
+
+/// A stage on the way of a response to the client. A base class.
+///
+/// The stage before it calls the methods in this order: the head, the pieces of the body, the trailers, and once
+/// `receiveEnd`, which may come first with an error. A stage that has paused the response resumes it with
+/// `OriginStage.resumeReceiving`.
+class ResponseStage {
+    /// Receives a final head.
+    ///
+    /// - Returns: whether the body is wanted.
+    func receive(_ head: borrowing ResponseHead) -> ResponseDisposition {
+        preconditionFailure("a subclass overrides this")
+    }
+
+    /// Receives a piece of the body, which is valid only during the call.
+    func receive(_ data: borrowing Span<UInt8>) -> BodyFlow { preconditionFailure("a subclass overrides this") }
+
+    /// Receives the trailer section.
+    func receive(trailers: borrowing HTTPFields) { preconditionFailure("a subclass overrides this") }
+
+    /// The response is complete, or has failed.
+    func receiveEnd(_ error: SessionError?) { preconditionFailure("a subclass overrides this") }
+}

@@ -1,0 +1,289 @@
+import HTTPCore
+import IOCore
+import SessionCore
+
+/// The stage of a host's hooks, between the origin and the client: changes, refuses and saves responses, and follows
+/// redirects, for which it keeps the request body. Hosts without hooks have none.
+///
+/// `ExchangeHooks` decides; this class acts.
+final class HookStage: ResponseStage {
+    private let hooks: ExchangeHooks
+    /// The exchange lets this stage go when its request is over.
+    private let exchange: Exchange
+    private let files: FileThread
+    private let loop: EventLoop
+    private let origin: OriginStage
+    private let writer: ClientWriter
+
+    /// - Parameters:
+    ///   - route: the route of the client's request.
+    ///   - deadline: the end of the exchange's time, in nanoseconds of the loop's clock.
+    init(
+        _ rules: HostHooks,
+        of exchange: Exchange,
+        on route: Route,
+        deadline: UInt64?,
+        files: FileThread,
+        loop: EventLoop,
+        origin: OriginStage,
+        writer: ClientWriter
+    ) {
+        hooks = ExchangeHooks(rules, route: route, deadline: deadline)
+        self.exchange = exchange
+        self.files = files
+        self.loop = loop
+        self.origin = origin
+        self.writer = writer
+    }
+
+    /// The request is over, or starts again.
+    func end() { hooks.end() }
+
+    // MARK: What others need to know
+
+    /// Whether a redirect is being followed: the current request is no longer the client's own.
+    var isFollowing: Bool { hooks.isFollowing }
+
+    /// The route of the current request.
+    var route: Route { hooks.route }
+
+    /// The URL that the response came from, if redirects were followed.
+    var base: AbsoluteURL? { hooks.base }
+
+    /// Whether 1xx heads go to the client: the final response may lead to a redirect, and then does not reach it.
+    var passesInformational: Bool { !hooks.rules.keepsBodies }
+
+    /// For the log: the earlier requests, the last URL, the saved file.
+    var record: Record {
+        Record(earlier: hooks.earlier, prefix: route.logPrefix, url: hooks.url, download: hooks.downloaded?.path)
+    }
+
+    struct Record {
+        /// The requests whose responses were redirects.
+        let earlier: [EarlierTransaction]
+        /// Scheme, host and port of the last request.
+        let prefix: [UInt8]
+        let url: AbsoluteURL?
+        /// The path of the file that the response was saved to.
+        let download: String?
+
+        var hasFollowed: Bool { !earlier.isEmpty }
+    }
+
+    // MARK: - The request body
+
+    /// Keeps the request body for redirects, if it is short enough.
+    func keepBody(of framing: BodyFraming, limit: Int) {
+        guard hooks.rules.keepsBodies, framing.hasBody else { return }
+        if case .length(let count) = framing, count > limit { return }
+        hooks.keepBody(
+            in: ReplayBuffer(
+                limit: limit,
+                files: files,
+                loop: loop,
+                resume: { [weak self] in self?.replayBufferDidAdvance() },
+                fail: { [weak self] in
+                    self?.exchange.fail(
+                        Problem(.fileFailed, "The request's body was kept for a redirect and could not be read again.")
+                    )
+                }
+            )
+        )
+    }
+
+    /// There is room for more, the replay is complete, or the end of the body need not wait any longer.
+    private func replayBufferDidAdvance() {
+        guard exchange.isUnderWay, let replayBuffer = hooks.replayBuffer, !replayBuffer.holdsBack else { return }
+        if let end = replayBuffer.releaseEnd() { origin.send(end.span) }
+        if !replayBuffer.holdsEnd { exchange.bodyCanGoOn() }
+    }
+
+    /// Sends a piece of the client's body, and keeps it when redirects are followed with bodies.
+    ///
+    /// - Parameter isLast: whether the body is complete.
+    func send(_ bytes: borrowing Span<UInt8>, isLast: Bool) {
+        if let replayBuffer = hooks.replayBuffer {
+            replayBuffer.append(bytes)
+            if isLast, replayBuffer.holdEnd(bytes) { return }
+        }
+        origin.send(bytes)
+    }
+
+    /// The client's body has ended. Returns false when the replay buffer has to be sent or written first.
+    func canEndBody() -> Bool {
+        guard let replayBuffer = hooks.replayBuffer else { return true }
+        let nothing: [UInt8] = []
+        return !replayBuffer.isReplaying && !replayBuffer.holdEnd(nothing.span)
+    }
+
+    /// Whether the client has to pause its body.
+    var holdsBodyBack: Bool { hooks.replayBuffer?.holdsBack ?? false }
+
+    /// The transfer has room for more of the body; true when the replay buffer provides it.
+    func continueReplay() -> Bool {
+        guard let replayBuffer = hooks.replayBuffer, replayBuffer.isReplaying else { return false }
+        replayBuffer.sendMore()
+        return true
+    }
+
+    /// Whether the whole body is here for the request that follows a redirect.
+    var hasKeptBody: Bool {
+        guard hooks.isFollowing, let replayBuffer = hooks.replayBuffer else { return false }
+        return !replayBuffer.isLost
+    }
+
+    /// Gives the task of a hop the kept body.
+    ///
+    /// - Returns: whether all of it was sent.
+    func replay(to task: LoopTask) -> Bool {
+        hooks.replayBuffer?.replay(to: task)
+        return hooks.replayBuffer?.isReplaying != true
+    }
+
+    /// Takes back a task that has sent nothing.
+    func recover(_ unsent: LoopTask) {
+        // A body that is kept for redirects is sent from the replay buffer.
+        let isKept = hasKeptBody
+        origin.recover(unsent, keeps: !isKept)
+        if !isKept, let end = hooks.replayBuffer?.removeEnd() { origin.carry(end.span) }
+    }
+
+    private var repeatableBody: RedirectHook.Body {
+        guard exchange.head.framing.hasBody else { return .none }
+        guard let replayBuffer = hooks.replayBuffer, !replayBuffer.isLost else { return .lost }
+        return .kept
+    }
+
+    // MARK: - The response
+
+    override func receive(_ head: borrowing ResponseHead) -> ResponseDisposition {
+        // The current policy: a redirected request is made under it or under a later one, which evaluates the redirect
+        // again.
+        let router = exchange.currentRouter
+        switch hooks.decide(head, to: exchange.head, body: repeatableBody, router: router) {
+        case .deliver: break
+        case .refuse(let problem):
+            hooks.refuse(problem)
+            return .cancel
+        case .follow(let plan):
+            let isSent = hooks.replayBuffer.map { !$0.isReplaying && !$0.holdsEnd } ?? true
+            let isWhole = exchange.body.isComplete && origin.task?.pendingBodyBytes == 0 && isSent
+            return hooks.follow(plan, after: head.framing, requestIsWhole: isWhole) ? .allow : .cancel
+        }
+        switch ResponseHook.decide(head, hooks.rules, own: hooks.route.hooks) {
+        case .allow(let limit): hooks.bound(by: limit)
+        case .cancel(let problem):
+            hooks.refuse(problem)
+            return .cancel
+        case .becomeDownload(let directory, let quota, let limit):
+            hooks.bound(by: limit)
+            becomeDownload(in: directory, quota: quota, length: head.contentLength)
+            return .allow
+        }
+        return writer.receive(hooks.changed(head))
+    }
+
+    override func receive(_ data: borrowing Span<UInt8>) -> BodyFlow {
+        if hooks.isLeaving {
+            if !hooks.drop(data.count) { origin.cancel() }
+            return .proceed
+        }
+        if !hooks.countBody(data.count) {
+            exchange.fail(ResponseHook.tooLarge(hooks.limit))
+            return .pause
+        }
+        if let flow = hooks.save(data) { return flow }
+        return writer.receive(data)
+    }
+
+    override func receive(trailers: borrowing HTTPFields) { writer.receive(trailers: trailers) }
+
+    override func receiveEnd(_ error: SessionError?) {
+        if let failure = hooks.failure { return exchange.fail(failure) }
+        if let plan = hooks.leave(origin.task) {
+            if exchange.canContinue() { follow(plan) }
+            return
+        }
+        let isSaved =
+            error == nil
+            && hooks.finishDownload { [weak self] result in
+                switch result {
+                case .success(let outcome): self?.exchange.respondWithDownload(outcome)
+                case .failure(let problem): self?.exchange.fail(problem)
+                }
+            }
+        if !isSaved { writer.receiveEnd(error) }
+    }
+
+    private func becomeDownload(in directory: String, quota: Int, length: Int?) {
+        let target = hooks.url?.target ?? exchange.target
+        hooks.saveBody(
+            in: ResponseDownload(
+                directory: directory,
+                quota: quota,
+                length: length,
+                name: ResponseDownload.name(of: target.span),
+                files: files,
+                loop: loop,
+                resume: { [weak self] in self?.origin.resumeReceiving() },
+                fail: { [weak self] problem in self?.exchange.fail(problem) }
+            )
+        )
+    }
+
+    // MARK: - The next hop
+
+    /// Evaluates a redirect again after a reload that came before the redirected request.
+    ///
+    /// - Parameter rules: the current hooks of the host that the client requested.
+    func followAgain(under rules: HostHooks?) {
+        switch hooks.decideAgain(under: rules, body: repeatableBody, router: exchange.currentRouter) {
+        case .follow(let plan): follow(plan)
+        case .refuse(let problem): exchange.fail(problem)
+        case .deliver:
+            exchange.fail(
+                Problem(
+                    .redirectDenied,
+                    "The policy was replaced while a redirect was being followed, and does not let it be followed any more. Send the request again."
+                )
+            )
+        }
+    }
+
+    /// Sends the request to the target of a redirect.
+    private func follow(_ plan: RedirectHook.Plan) {
+        guard let route = exchange.route(toHop: plan.hop.url.origin) else { return }
+        switch route.destination {
+        case .refused(let problem):
+            exchange.fail(
+                Problem(
+                    problem.code,
+                    status: problem.status,
+                    "\(hooks.redirectedFrom?.description ?? "The origin") redirects to \(plan.hop.url.origin). \(problem.details)"
+                )
+            )
+        case .tunnel, .intercept: exchange.fail(Problem(.internal, "A redirect leads to a tunnel."))
+        case .origin(let endpoint): follow(plan, to: endpoint, on: route)
+        }
+    }
+
+    private func follow(_ plan: RedirectHook.Plan, to endpoint: Endpoint, on route: Route) {
+        guard let timeouts = hooks.timeouts(of: endpoint, now: loop.now) else {
+            return exchange.fail(Problem(.responseTimeout, "The redirects took longer than timeouts.total allows."))
+        }
+        let hop = plan.hop
+        hooks.prepare(for: hop, on: route)
+        var fields = hooks.fields(of: plan, on: route, client: exchange.clientFields())
+        exchange.expectContinue(of: endpoint, keepsBody: hop.keepsBody, &fields)
+        var request = SessionRequest(
+            endpoint: endpoint,
+            method: hop.method,
+            target: hop.url.target,
+            fields: fields,
+            bodyLength: hop.keepsBody ? exchange.bodyLength : .none,
+            timeouts: timeouts
+        )
+        request.isBidirectional = exchange.head.majorVersion == 2 && request.bodyLength == .unknown
+        origin.send(request, on: route, with: plan.changes, to: self)
+    }
+}
