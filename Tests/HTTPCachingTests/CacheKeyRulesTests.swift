@@ -35,7 +35,15 @@ struct CacheKeyRulesTests {
         partition: [UInt8] = []
     ) throws -> CacheKey? {
         let url = try #require(AbsoluteURL("https://a.example\(rest)"))
-        return rules.key(of: url, method: .get, fields: try Stage.fields(fields), partition: partition)
+        var matched: Int?
+        defer { #expect((matched != nil) == (!rules.isEmpty && !PathPattern.hasDotSegments(url.target.span))) }
+        return rules.key(
+            of: url,
+            method: .get,
+            fields: try Stage.fields(fields),
+            partition: partition,
+            matched: &matched
+        )
     }
 
     private func target(_ rest: String, _ rules: CacheKeyRules) throws -> String {

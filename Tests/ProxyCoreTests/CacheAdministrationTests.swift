@@ -52,6 +52,7 @@ struct CacheAdministrationTests {
         #expect(
             object["requests"] as? [String: Int] == ["hit": 3, "stale": 0, "revalidated": 0, "miss": 0, "bypass": 4]
         )
+        #expect((object["hosts"] as? [Any])?.isEmpty == true && (object["rules"] as? [Any])?.isEmpty == true)
         let memory = try #require(object["memory"] as? [String: Int])
         #expect(memory["entries"] == 2 && memory["capacity"] == 1 << 20 && memory["evictions"] == 0)
         var statistics = DiskStore.Statistics()
@@ -60,6 +61,21 @@ struct CacheAdministrationTests {
         let disk = try #require(try json(CacheAdministration.document(figures))["disk"] as? [String: Any])
         #expect(disk["path"] as? String == "/var/cache/p" && disk["offBecause"] as? String == "it is \"full\"")
         #expect(disk["capacity"] as? Int == 5)
+    }
+
+    @Test("its counts are told by host and rule")
+    func hostsAndRules() throws {
+        let cache = try Self.cache()
+        let tally = cache.tallies.tally(host: "a.test", entry: "a.test", rules: ["store /\"x", "skip"])
+        tally.countRule(0)
+        let object = try json(CacheAdministration.document(CacheFigures(cache)))
+        let hosts = try #require(object["hosts"] as? [[String: Any]])
+        #expect(hosts.map { $0["host"] as? String } == ["a.test"] && hosts[0]["stored"] as? Int == 0)
+        #expect((hosts[0]["requests"] as? [String: Int])?["hit"] == 0)
+        let rules = try #require(object["rules"] as? [[String: Any]])
+        #expect(rules.map { $0["text"] as? String } == ["store /\"x", "skip"])
+        #expect(rules.map { $0["matches"] as? Int } == [1, 0] && rules.map { $0["rule"] as? Int } == [0, 1])
+        #expect(rules[0]["host"] as? String == "a.test")
     }
 
     @Test("its entries are told with what is to be known of them, and masked as in the task log")

@@ -60,7 +60,7 @@ struct CacheConfigurationTests {
         #expect(configuration.hosts[1].cache.requestPolicy == .returnCacheDataElseLoad)
         #expect(
             cache.requestRules == [
-                CacheRequestRule(path: PathPattern("/live/*"), method: .head, .reloadIgnoringLocalCacheData)
+                CacheRequestRule(path: PathPattern("/live/*"), method: .head, .reloadIgnoringLocalCacheData, at: 1)
             ]
         )
         let terms = CacheKeyTerms(
@@ -68,12 +68,12 @@ struct CacheConfigurationTests {
             sortsParameters: true,
             fields: ["x-tenant"]
         )
-        #expect(cache.keys == CacheKeyRules([CacheRequestRule(path: PathPattern("/v1/*"), terms)]))
+        #expect(cache.keys == CacheKeyRules([CacheRequestRule(path: PathPattern("/v1/*"), terms, at: 2)]))
         let bypass = CacheBypass(fields: ["x-p"], cookies: ["s_*"].compactMap { WildcardPattern($0) })
-        #expect(cache.bypasses == [CacheRequestRule(path: PathPattern("/a"), bypass)])
-        #expect(cache.ignored == [CacheRequestRule(method: .get, [.noCache, .pragma])])
+        #expect(cache.bypasses == [CacheRequestRule(path: PathPattern("/a"), bypass, at: 3)])
+        #expect(cache.ignored == [CacheRequestRule(method: .get, [.noCache, .pragma], at: 4)])
         let grace = CacheGrace(whileRevalidating: 30, onErrors: 3600, retryAfter: 5)
-        #expect(cache.graces == [CacheRequestRule(path: PathPattern("/g"), grace)])
+        #expect(cache.graces == [CacheRequestRule(path: PathPattern("/g"), grace, at: 5)])
         #expect(cache.rules.count == 3)
         let first = cache.rules[0]
         #expect(first.path?.text == "/v1/*" && first.method == .get && first.statuses?.description == "200, 400-499")
@@ -82,7 +82,14 @@ struct CacheConfigurationTests {
         #expect(first.setFields.map { "\($0.name): \($0.value)" } == ["X-A: b"])
         #expect(cache.rules[1].action == .skip)
         #expect(cache.rules[1].contentTypes?.map(\.description) == ["text/event-stream", "video/*"])
-        #expect(cache.rules[2] == CacheRule(action: .store(lifetime: nil)))
+        var last = CacheRule(action: .store(lifetime: nil))
+        last.place = 7
+        #expect(cache.rules[2] == last && cache.rules.map(\.place) == [0, 6, 7])
+        #expect(
+            cache.texts.map { $0.split(separator: " ")[0] } == [
+                "store", "reloadIgnoringLocalCacheData", "key", "bypass", "ignore", "grace", "skip", "store",
+            ]
+        )
     }
 
     @Test("the first rule for requests that fits decides, by path and method, else the policy beside them")
@@ -94,7 +101,9 @@ struct CacheConfigurationTests {
             CacheRequestRule(path: PathPattern("/live/*"), .returnCacheDataDontLoad),
         ]
         func policy(_ method: HTTPMethod, _ target: String) -> RequestPolicy {
-            rules.requestPolicy(for: method, target: Array(target.utf8).span)
+            var request = CacheRequest(method: method, fields: HTTPFields())
+            rules.apply(to: &request, target: Array(target.utf8).span)
+            return request.policy
         }
         #expect(policy(.get, "/live/a?b") == .reloadIgnoringLocalCacheData)
         #expect(policy(.get, "/l%69ve/a") == .reloadIgnoringLocalCacheData)

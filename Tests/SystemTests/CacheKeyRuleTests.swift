@@ -77,6 +77,23 @@ struct CacheKeyRuleTests {
         #expect(try !isStored("a") && !isStored("b"))
     }
 
+    @Test("what the cache did is counted by host and rule")
+    func counts() throws {
+        let cache = try stage()
+        for path in ["/x?a", "/x?a&utm_b", "/plain/x", "/plain/x"] { _ = try cache.get(path) }
+        let admin = cache.proxy.listening.count - 1
+        let page = try cache.proxy.exchange("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", on: admin).text
+        let host = Stage.host
+        for line in [
+            "pinproxy_cache_host_requests_total{host=\"\(host)\",outcome=\"hit\"} 2",
+            "pinproxy_cache_host_requests_total{host=\"\(host)\",outcome=\"miss\"} 2",
+            "pinproxy_cache_rule_matches_total{host=\"\(host)\",rule=\"0\"} 2",
+            "pinproxy_cache_rule_matches_total{host=\"\(host)\",rule=\"1\"} 2",
+        ] { #expect(page.contains("\n\(line)\n"), "\(line)") }
+        let figures = try cache.proxy.exchange("GET /cache HTTP/1.1\r\nHost: localhost\r\n\r\n", on: admin).text
+        #expect(figures.contains("\"text\":\"key without parameter utm_* with sorted parameters with x-tenant\""))
+    }
+
     @Test("what was stored under other rules for keys is not used after a reload")
     func reload() throws {
         let cache = try stage()

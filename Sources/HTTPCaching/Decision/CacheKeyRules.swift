@@ -16,18 +16,26 @@ package struct CacheKeyRules: Hashable, Sendable {
     /// - Parameters:
     ///   - url: of the request to the origin.
     ///   - fields: of the request.
+    ///   - matched: becomes the place of the rule that decides.
     /// - Returns: nil when there is none, because the fields that belong to it are too long. Then the request may not
     ///   use the cache.
-    func key(of url: AbsoluteURL, method: HTTPMethod, fields: HTTPFields, partition: [UInt8]) -> CacheKey? {
+    func key(
+        of url: AbsoluteURL,
+        method: HTTPMethod,
+        fields: HTTPFields,
+        partition: [UInt8],
+        matched: inout Int?
+    ) -> CacheKey? {
         let target = url.target
-        guard let terms = terms(for: target.span) else {
+        guard let rule = rule(for: target.span) else {
             return CacheKey(method: method, origin: url.origin, target: target.span, partition: partition)
         }
-        guard let variant = terms.variant(of: fields) else { return nil }
+        matched = rule.place
+        guard let variant = rule.value.variant(of: fields) else { return nil }
         return CacheKey(
             method: method,
             origin: url.origin,
-            target: terms.target(of: target.span).span,
+            target: rule.value.target(of: target.span).span,
             partition: partition,
             variant: variant
         )
@@ -38,14 +46,14 @@ package struct CacheKeyRules: Hashable, Sendable {
     package func keys(of url: AbsoluteURL) -> [CacheKey] {
         let target = url.target
         let plain = CacheKey(method: .get, origin: url.origin, target: target.span)
-        guard let terms = terms(for: target.span) else { return [plain] }
-        let ruled = CacheKey(method: .get, origin: url.origin, target: terms.target(of: target.span).span)
+        guard let rule = rule(for: target.span) else { return [plain] }
+        let ruled = CacheKey(method: .get, origin: url.origin, target: rule.value.target(of: target.span).span)
         return ruled == plain ? [plain] : [ruled, plain]
     }
 
-    private func terms(for target: borrowing Span<UInt8>) -> CacheKeyTerms? {
+    private func rule(for target: borrowing Span<UInt8>) -> CacheRequestRule<CacheKeyTerms>? {
         guard !rules.isEmpty, !PathPattern.hasDotSegments(target) else { return nil }
-        for rule in rules where rule.path?.matches(target) ?? true { return rule.value }
+        for rule in rules where rule.path?.matches(target) ?? true { return rule }
         return nil
     }
 

@@ -8,11 +8,14 @@ package struct CacheRequestRule<Value: Hashable & Sendable>: Hashable, Sendable 
     /// nil for every method.
     package var method: HTTPMethod?
     package var value: Value
+    /// Its place in the list of the configuration, for counts.
+    package let place: Int
 
-    package init(path: PathPattern? = nil, method: HTTPMethod? = nil, _ value: Value) {
+    package init(path: PathPattern? = nil, method: HTTPMethod? = nil, _ value: Value, at place: Int = 0) {
         self.path = path
         self.method = method
         self.value = value
+        self.place = place
     }
 
     /// - Parameter target: path and query.

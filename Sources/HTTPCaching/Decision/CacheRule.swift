@@ -34,6 +34,8 @@ public struct CacheRule: Hashable, Sendable {
     private var replacements: [Replacement]
     /// The largest stored body, in bytes.
     public var maximumBytes: Int?
+    /// Its place in the list of the configuration, for counts.
+    package var place = 0
 
     private struct Replacement: Hashable, Sendable {
         var name: String
@@ -111,12 +113,23 @@ public enum StoreVerdict: Sendable {
         rules: [CacheRule],
         _ options: CacheOptions
     ) {
-        var fields = response
-        var lifetime: Int?
-        var maximumBytes: Int?
         let rule = rules.first {
             $0.fits(method: request.method, target: target, status: status, response: response)
         }
+        self.init(request, status: status, response: response, rule: rule, options)
+    }
+
+    /// - Parameter rule: the one that decides; nil when none matches.
+    init(
+        _ request: CacheRequest,
+        status: Int,
+        response: HTTPFields,
+        rule: CacheRule?,
+        _ options: CacheOptions
+    ) {
+        var fields = response
+        var lifetime: Int?
+        var maximumBytes: Int?
         if let rule {
             guard case .store(let ruleLifetime) = rule.action else {
                 self = .skip(.rule)

@@ -142,6 +142,8 @@ package struct CacheFlow: ~Copyable {
         var counts: CacheOutcome?
         var countsCollapsed = false
         var countsStored = false
+        /// The place of the rule that decided what is stored of the response.
+        var matchedRule: Int?
         /// The requests that wait for this one's response go on.
         var releases: FlightEnding?
     }
@@ -509,12 +511,13 @@ package struct CacheFlow: ~Copyable {
     ///
     /// - Returns: nil when nothing is; the reason is in `relayed` then.
     private mutating func makePlan(_ head: OriginHead, _ moment: Moment) -> StorePlan? {
+        let rule = self.rule(for: head)
+        effects.matchedRule = rule?.place
         var verdict = StoreVerdict(
             question.request,
-            target: question.url.target.span,
             status: head.status,
             response: head.fields,
-            rules: question.rules,
+            rule: rule,
             question.options
         )
         var isInMemoryOnly = false
@@ -557,6 +560,15 @@ package struct CacheFlow: ~Copyable {
                 isInMemoryOnly: isInMemoryOnly || (question.request.hasCredentials && !response.selecting.isEmpty),
                 isForOthers: isReusableForOthers(response, moment)
             )
+        }
+    }
+
+    /// The owner's rule that decides about a response.
+    private func rule(for head: OriginHead) -> CacheRule? {
+        guard !question.rules.isEmpty else { return nil }
+        let target = question.url.target
+        return question.rules.first {
+            $0.fits(method: question.request.method, target: target.span, status: head.status, response: head.fields)
         }
     }
 

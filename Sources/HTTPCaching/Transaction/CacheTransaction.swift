@@ -36,6 +36,7 @@ package final class CacheTransaction: @unchecked Sendable {
     let loop: EventLoop
     package let cache: ResponseCache
     private let origin: Origin
+    private let tally: CacheTally?
     private let digestOfPolicy: PolicyDigest
     private var flow: CacheFlow
 
@@ -66,6 +67,7 @@ package final class CacheTransaction: @unchecked Sendable {
     ///   - rules: the rules of the host, then those for all hosts.
     ///   - keyRules: the host's rules for keys. A request that has no key under them does not use the cache.
     ///   - digest: the digest of the host's security policy.
+    ///   - tally: where it is counted beside the cache's own counts.
     ///   - loop: the loop on whose thread this is used.
     package convenience init(
         _ cache: ResponseCache,
@@ -75,10 +77,19 @@ package final class CacheTransaction: @unchecked Sendable {
         rules: [CacheRule] = [],
         keyRules: CacheKeyRules = CacheKeyRules(),
         digest: PolicyDigest,
+        tally: CacheTally? = nil,
         loop: EventLoop
     ) {
         var request = request
-        let key = keyRules.key(of: url, method: request.method, fields: request.fields, partition: partition)
+        var matchedRule: Int?
+        let key = keyRules.key(
+            of: url,
+            method: request.method,
+            fields: request.fields,
+            partition: partition,
+            matched: &matchedRule
+        )
+        if let matchedRule { tally?.countRule(matchedRule) }
         if key == nil { request.bypasses = true }
         let question = CacheFlow.Question(
             url: url,
@@ -90,10 +101,11 @@ package final class CacheTransaction: @unchecked Sendable {
             key: key
                 ?? CacheKey(method: request.method, origin: url.origin, target: url.target.span, partition: partition)
         )
-        self.init(cache, CacheFlow(question), loop)
+        self.init(cache, CacheFlow(question), tally, loop)
     }
 
-    private init(_ cache: ResponseCache, _ flow: consuming CacheFlow, _ loop: EventLoop) {
+    private init(_ cache: ResponseCache, _ flow: consuming CacheFlow, _ tally: CacheTally?, _ loop: EventLoop) {
+        self.tally = tally
         self.cache = cache
         self.loop = loop
         identifier = cache.makeIdentifier()
@@ -345,9 +357,19 @@ package final class CacheTransaction: @unchecked Sendable {
         if effects.notesResponse { cache.failures.forget(origin) }
         for (entry, response) in effects.updates { cache.store.update(entry, by: response) }
         if effects.invalidates { cache.store.invalidate(key) }
-        if let outcome = effects.counts { cache.count(outcome) }
-        if effects.countsCollapsed { cache.countCollapsed() }
-        if effects.countsStored { cache.countStored() }
+        if let outcome = effects.counts {
+            cache.counters.count(outcome)
+            tally?.counters.count(outcome)
+        }
+        if effects.countsCollapsed {
+            cache.counters.countCollapsed()
+            tally?.counters.countCollapsed()
+        }
+        if effects.countsStored {
+            cache.counters.countStored()
+            tally?.counters.countStored()
+        }
+        if let place = effects.matchedRule { tally?.countRule(place) }
         if let ending = effects.releases { cache.leaderDidEnd(self, ending, now: loop.now) }
     }
 
@@ -502,7 +524,7 @@ package final class CacheTransaction: @unchecked Sendable {
     package func refresh(_ completion: (HTTPFields) -> Void) -> CacheTransaction? {
         var fields = HTTPFields()
         guard let course = flow.refreshing(now: now, fields: &fields) else { return nil }
-        let refreshing = CacheTransaction(cache, course, loop)
+        let refreshing = CacheTransaction(cache, course, tally, loop)
         guard cache.leads(refreshing, now: loop.now) else { return nil }
         if cache.storedFlightCount != flightsBeforeLookup, isFreshByNow {
             refreshing.cancel()

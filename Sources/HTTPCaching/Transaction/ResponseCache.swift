@@ -27,7 +27,9 @@ package final class ResponseCache: @unchecked Sendable {
     private static let doubtedAtMost = 10_000
     private let lastIdentifier = Atomic<UInt64>(0)
     private let storedFlights = Atomic<UInt64>(0)
-    private let counters = Counters()
+    let counters = CacheCounters()
+    /// The same by host and rule.
+    package let tallies = CacheTallies()
 
     /// A waiting transaction, with its loop.
     private struct Waiting {
@@ -244,53 +246,8 @@ package final class ResponseCache: @unchecked Sendable {
 
     // MARK: - Counters
 
+    package typealias Counts = CacheCounters.Reading
+
     /// The outcomes of requests since the start.
-    package struct Counts: Hashable, Sendable {
-        package var hits = 0
-        package var stale = 0
-        package var revalidated = 0
-        package var misses = 0
-        package var bypassed = 0
-        /// The number of origins' responses that were stored.
-        package var stored = 0
-        /// The number of requests that used the response to another request.
-        package var collapsed = 0
-    }
-
-    /// The counters, for any thread.
-    final class Counters: Sendable {
-        let hits = Atomic<Int>(0)
-        let stale = Atomic<Int>(0)
-        let revalidated = Atomic<Int>(0)
-        let misses = Atomic<Int>(0)
-        let bypassed = Atomic<Int>(0)
-        let stored = Atomic<Int>(0)
-        let collapsed = Atomic<Int>(0)
-    }
-
-    package var counts: Counts {
-        Counts(
-            hits: counters.hits.load(ordering: .relaxed),
-            stale: counters.stale.load(ordering: .relaxed),
-            revalidated: counters.revalidated.load(ordering: .relaxed),
-            misses: counters.misses.load(ordering: .relaxed),
-            bypassed: counters.bypassed.load(ordering: .relaxed),
-            stored: counters.stored.load(ordering: .relaxed),
-            collapsed: counters.collapsed.load(ordering: .relaxed)
-        )
-    }
-
-    func count(_ outcome: CacheOutcome) {
-        switch outcome {
-        case .hit: counters.hits.wrappingAdd(1, ordering: .relaxed)
-        case .stale: counters.stale.wrappingAdd(1, ordering: .relaxed)
-        case .revalidated: counters.revalidated.wrappingAdd(1, ordering: .relaxed)
-        case .miss: counters.misses.wrappingAdd(1, ordering: .relaxed)
-        case .bypass: counters.bypassed.wrappingAdd(1, ordering: .relaxed)
-        }
-    }
-
-    func countStored() { counters.stored.wrappingAdd(1, ordering: .relaxed) }
-
-    func countCollapsed() { counters.collapsed.wrappingAdd(1, ordering: .relaxed) }
+    package var counts: Counts { counters.reading }
 }

@@ -24,14 +24,7 @@ enum CacheAdministration {
         var text = ByteBuffer()
         text.append("{\"shared\":")
         text.append(figures.isShared ? "true" : "false")
-        text.append(",\"requests\":{")
-        for (index, request) in figures.requests.enumerated() {
-            text.append(index == 0 ? "\"" : ",\"")
-            text.append(request.outcome.text)
-            text.append("\":")
-            text.append(decimal: request.count)
-        }
-        text.append("}")
+        append(figures.counts, to: &text)
         text.append(member: "stored", figures.counts.stored)
         text.append(member: "collapsed", figures.counts.collapsed)
         text.append(member: "waiting", figures.waiting)
@@ -54,8 +47,39 @@ enum CacheAdministration {
             }
             text.append("}")
         }
-        text.append("}\n")
+        text.append(",\"hosts\":[")
+        for (index, host) in figures.hosts.enumerated() {
+            text.append(index == 0 ? "{\"host\":" : ",{\"host\":")
+            text.append(jsonString: host.host)
+            append(host.counts, to: &text)
+            text.append(member: "stored", host.counts.stored)
+            text.append(member: "collapsed", host.counts.collapsed)
+            text.append("}")
+        }
+        text.append("],\"rules\":[")
+        for (index, rule) in figures.rules.enumerated() {
+            text.append(index == 0 ? "{\"host\":" : ",{\"host\":")
+            text.append(jsonString: rule.entry)
+            text.append(member: "rule", rule.place)
+            text.append(",\"text\":")
+            text.append(jsonString: rule.text)
+            text.append(member: "matches", rule.matches)
+            text.append("}")
+        }
+        text.append("]}\n")
         return String(copying: text.bytes)
+    }
+
+    /// `,"requests":{…}`
+    private static func append(_ counts: ResponseCache.Counts, to text: inout ByteBuffer) {
+        text.append(",\"requests\":{")
+        for (index, request) in CacheFigures.requests(counts).enumerated() {
+            text.append(index == 0 ? "\"" : ",\"")
+            text.append(request.outcome.text)
+            text.append("\":")
+            text.append(decimal: request.count)
+        }
+        text.append("}")
     }
 
     /// - Parameter log: masks the same values as the task log.

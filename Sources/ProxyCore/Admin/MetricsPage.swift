@@ -169,6 +169,26 @@ struct MetricsPage {
             "Requests that got the response to another request.",
             cache.counts.collapsed
         )
+        if !cache.hosts.isEmpty {
+            page.begin(
+                "pinproxy_cache_host_requests_total",
+                .counter,
+                "Requests that used the cache, by host and outcome."
+            )
+            for host in cache.hosts {
+                for request in CacheFigures.requests(host.counts) where request.count > 0 {
+                    page.sample(request.count, ("host", host.host), ("outcome", request.outcome.rawValue))
+                }
+            }
+        }
+        if !cache.rules.isEmpty {
+            page.begin(
+                "pinproxy_cache_rule_matches_total",
+                .counter,
+                "Requests and responses that a rule has decided about."
+            )
+            for rule in cache.rules { page.sample(rule.matches, ("host", rule.entry), ("rule", "\(rule.place)")) }
+        }
         func each(_ memory: Int, _ disk: Int?) {
             page.sample(memory, ("store", "memory"))
             if let disk { page.sample(disk, ("store", "disk")) }

@@ -4,6 +4,9 @@ import HTTPCaching
 struct CacheFigures: Sendable {
     var isShared: Bool
     var counts: ResponseCache.Counts
+    /// Bounded in number.
+    var hosts: [CacheTallies.OfHost]
+    var rules: [CacheTallies.OfRule]
     /// Responses that operators removed and made stale.
     var purged: CacheStore.Purged
     /// Requests that wait for another request's response.
@@ -24,6 +27,8 @@ struct CacheFigures: Sendable {
     init(_ cache: ResponseCache) {
         isShared = cache.options.isShared
         counts = cache.counts
+        hosts = cache.tallies.ofHosts
+        rules = cache.tallies.ofRules
         purged = cache.store.purgedCounts
         waiting = cache.waitingCount
         memory = cache.store.memory.statistics
@@ -32,7 +37,9 @@ struct CacheFigures: Sendable {
     }
 
     /// Requests by outcome, in the words of the task log.
-    var requests: [(outcome: CacheOutcome, count: Int)] {
+    var requests: [(outcome: CacheOutcome, count: Int)] { Self.requests(counts) }
+
+    static func requests(_ counts: ResponseCache.Counts) -> [(outcome: CacheOutcome, count: Int)] {
         [
             (.hit, counts.hits), (.stale, counts.stale), (.revalidated, counts.revalidated), (.miss, counts.misses),
             (.bypass, counts.bypassed),

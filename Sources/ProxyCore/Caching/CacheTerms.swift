@@ -12,6 +12,10 @@ final class CacheTerms {
     private let plain: PolicyDigest
     /// What an HTTPS proxy is held to.
     private let proxy: SecurityPolicyDigest?
+    private let host: String
+    /// The name of the host's entry in the configuration.
+    private let entry: String?
+    private var latestTally: (cache: ResponseCache, tally: CacheTally)?
     private var latestBehindProxy: (own: PolicyDigest, proxy: [UInt8], digest: PolicyDigest)?
     /// The latest digest with the bytes it was made from: the expiry of a pin set changes it once.
     private var latest: (bytes: [UInt8], digest: PolicyDigest)?
@@ -19,10 +23,12 @@ final class CacheTerms {
     /// - Parameter snapshot: the snapshot that the endpoint was found in.
     init(_ rules: CacheRules, _ endpoint: Endpoint, _ snapshot: PolicySnapshot) {
         self.rules = rules
+        host = endpoint.host.authorityText
         // Everything else that decides which server responds. A response stored from another server is not used for
         // requests that go here now.
         var context = endpoint.scheme == .https ? "https" : "http"
         let settings = snapshot.policy(for: endpoint.host).configuration
+        entry = settings.host?.authorityText
         if let place = settings.resolve { context += " resolve \(place)" }
         if let proxy = settings.upstreamProxy {
             context += " proxy \(proxy)"
@@ -74,10 +80,10 @@ final class CacheTerms {
             method: request.method,
             fields: request.fields,
             hasInjectedCredentials: givesCredentials,
-            hasBody: request.bodyLength != .none,
-            policy: rules.requestPolicy(for: request.method, target: request.target.span)
+            hasBody: request.bodyLength != .none
         )
-        rules.apply(to: &cached, target: request.target.span)
+        let tally = tally(in: cache)
+        rules.apply(to: &cached, target: request.target.span, tally: tally)
         return CacheTransaction(
             cache,
             url: AbsoluteURL(origin: request.endpoint.origin, rest: request.target),
@@ -86,8 +92,16 @@ final class CacheTerms {
             rules: rules.rules,
             keyRules: rules.keys,
             digest: digest,
+            tally: tally,
             loop: loop
         )
+    }
+
+    private func tally(in cache: ResponseCache) -> CacheTally {
+        if let latestTally, latestTally.cache === cache { return latestTally.tally }
+        let tally = cache.tallies.tally(host: host, entry: entry, rules: rules.texts)
+        latestTally = (cache, tally)
+        return tally
     }
 
     /// The digest for a request that comes from a client.

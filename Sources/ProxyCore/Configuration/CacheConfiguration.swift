@@ -47,30 +47,34 @@ package struct CacheRules: Hashable, Sendable {
     /// Applies the rules about requests. The origin may read a path with dot segments differently: no rule about it
     /// lets the cache do more, and every bypass that names a path holds.
     ///
-    /// - Parameter target: path and query.
-    func apply(to request: inout CacheRequest, target: borrowing Span<UInt8>) {
+    /// - Parameters:
+    ///   - target: path and query.
+    ///   - tally: where the rules are counted.
+    func apply(to request: inout CacheRequest, target: borrowing Span<UInt8>, tally: CacheTally? = nil) {
+        request.policy = requestPolicy
+        for rule in requestRules where rule.fits(request.method, target: target) {
+            request.policy = rule.value
+            tally?.countRule(rule.place)
+            break
+        }
         guard !bypasses.isEmpty || !ignored.isEmpty || !graces.isEmpty else { return }
         let isAmbiguous = PathPattern.hasDotSegments(target)
         for rule in bypasses where rule.method == nil || rule.method == request.method {
             guard isAmbiguous || rule.fits(request.method, target: target) else { continue }
-            if rule.value.applies(to: request.fields) { request.bypasses = true }
+            guard rule.value.applies(to: request.fields) else { continue }
+            request.bypasses = true
+            tally?.countRule(rule.place)
         }
         guard !isAmbiguous else { return }
         for rule in ignored where rule.fits(request.method, target: target) {
             request.ignore(rule.value)
+            tally?.countRule(rule.place)
             break
         }
         for rule in graces where rule.fits(request.method, target: target) {
             request.grace = rule.value
+            tally?.countRule(rule.place)
             break
         }
-    }
-
-    /// The request policy for a request.
-    ///
-    /// - Parameter target: path and query.
-    func requestPolicy(for method: HTTPMethod, target: borrowing Span<UInt8>) -> RequestPolicy {
-        for rule in requestRules where rule.fits(method, target: target) { return rule.value }
-        return requestPolicy
     }
 }

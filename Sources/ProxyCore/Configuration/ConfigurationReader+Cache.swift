@@ -46,8 +46,8 @@ extension ConfigurationReader {
         }
         var cache = CacheRules()
         if let policy = object["requestPolicy"]?.choice(RequestPolicy.self) { cache.requestPolicy = policy }
-        for element in object.elements("rules") ?? [] {
-            if let object = element.object() { readCacheRule(object, into: &cache) }
+        for (place, element) in (object.elements("rules") ?? []).enumerated() {
+            if let object = element.object() { readCacheRule(object, at: place, into: &cache) }
         }
         object.finish()
         return cache
@@ -69,7 +69,7 @@ extension ConfigurationReader {
     /// The keys of which each rule has one.
     private static let ruleKinds = ["then"] + requestRuleKinds
 
-    private func readCacheRule(_ object: DocumentObject, into cache: inout CacheRules) {
+    private func readCacheRule(_ object: DocumentObject, at place: Int, into cache: inout CacheRules) {
         comment(object)
         let kinds = Self.ruleKinds.filter { object.has($0) }
         guard let kind = kinds.first, kinds.count == 1 else {
@@ -90,7 +90,7 @@ extension ConfigurationReader {
         }
         guard kind == "then" else {
             refuse(Self.responseKeys, of: object, "is about responses, and this rule is about requests")
-            readRequestRule(object, kind, into: &cache)
+            readRequestRule(object, kind, at: place, into: &cache)
             object.finish()
             return
         }
@@ -105,6 +105,7 @@ extension ConfigurationReader {
         }
         guard let word else { return }
         if word == .skip { rule.action = .skip }
+        rule.place = place
         cache.rules.append(rule)
     }
 

@@ -8,27 +8,29 @@ extension ConfigurationReader {
     /// The keys that make a rule of `cache.rules` one about requests.
     static let requestRuleKinds = ["requestPolicy", "key", "bypass", "ignoreDirectives", "grace"]
 
-    /// - Parameter kind: the one of `requestRuleKinds` that the rule has.
-    func readRequestRule(_ object: DocumentObject, _ kind: String, into cache: inout CacheRules) {
+    /// - Parameters:
+    ///   - kind: the one of `requestRuleKinds` that the rule has.
+    ///   - place: of the rule in its list.
+    func readRequestRule(_ object: DocumentObject, _ kind: String, at place: Int, into cache: inout CacheRules) {
         let path = object["path"]?.pathPattern()
         let method = object["method"]?.choice(CacheMethod.self)?.method
         switch kind {
         case "requestPolicy":
             guard let policy = object["requestPolicy"]?.choice(RequestPolicy.self) else { return }
-            cache.requestRules.append(CacheRequestRule(path: path, method: method, policy))
+            cache.requestRules.append(CacheRequestRule(path: path, method: method, policy, at: place))
         case "key":
             refuse(["method"], of: object, "makes no difference to a key: HEAD has that of GET")
             guard let terms = object.object("key").flatMap({ readKeyTerms($0) }) else { return }
-            cache.keys.rules.append(CacheRequestRule(path: path, terms))
+            cache.keys.rules.append(CacheRequestRule(path: path, terms, at: place))
         case "bypass":
             guard let bypass = object.object("bypass").flatMap({ readBypass($0) }) else { return }
-            cache.bypasses.append(CacheRequestRule(path: path, method: method, bypass))
+            cache.bypasses.append(CacheRequestRule(path: path, method: method, bypass, at: place))
         case "ignoreDirectives":
             guard let ignored = object["ignoreDirectives"].flatMap({ readIgnored($0) }) else { return }
-            cache.ignored.append(CacheRequestRule(path: path, method: method, ignored))
+            cache.ignored.append(CacheRequestRule(path: path, method: method, ignored, at: place))
         case "grace":
             guard let grace = object.object("grace").flatMap({ readGrace($0) }) else { return }
-            cache.graces.append(CacheRequestRule(path: path, method: method, grace))
+            cache.graces.append(CacheRequestRule(path: path, method: method, grace, at: place))
         default: assertionFailure("no rule about requests has \(kind)")
         }
     }

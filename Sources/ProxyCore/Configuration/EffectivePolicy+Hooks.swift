@@ -27,53 +27,11 @@ extension EffectivePolicy {
     }
 
     private static func describe(_ cache: CacheRules) -> String {
-        var parts = cache.requestRules.map { rule in
-            ([rule.value.rawValue] + conditions(rule.path, rule.method)).joined(separator: " ")
-        }
+        var parts = cache.requestRules.map { $0.text }
         if cache.requestPolicy != .useProtocolCachePolicy { parts.append("else \(cache.requestPolicy.rawValue)") }
-        parts += cache.keys.rules.map { rule in
-            var words = ["key"] + conditions(rule.path, nil)
-            words += rule.value.ignoredParameters.map { "without parameter \($0.text)" }
-            if rule.value.sortsParameters { words.append("with sorted parameters") }
-            words += rule.value.fieldNames.map { "with \(String(decoding: $0, as: UTF8.self))" }
-            return words.joined(separator: " ")
-        }
-        parts += cache.bypasses.map { rule in
-            var words = ["bypass"] + conditions(rule.path, rule.method)
-            words += rule.value.fieldNames.map { "with \(String(decoding: $0, as: UTF8.self))" }
-            words += rule.value.cookies.map { "with cookie \($0.text)" }
-            return words.joined(separator: " ")
-        }
-        parts += cache.ignored.map { rule in
-            let words = ConfigurationReader.IgnorableDirective.allCases.filter { rule.value.contains($0.value) }
-            return (["ignore"] + words.map(\.rawValue) + conditions(rule.path, rule.method)).joined(separator: " ")
-        }
-        parts += cache.graces.map { rule in
-            var words = ["grace"] + conditions(rule.path, rule.method)
-            for (name, seconds) in [
-                ("staleWhileRevalidate", rule.value.whileRevalidating), ("staleIfError", rule.value.onErrors),
-                ("retryAfter", rule.value.retryAfter),
-            ] where seconds > 0 { words.append("\(name) \(Milliseconds(seconds * 1000))") }
-            return words.joined(separator: " ")
-        }
-        parts += cache.rules.map { rule in
-            var words = conditions(rule.path, rule.method)
-            if let statuses = rule.statuses { words.append(statuses.description) }
-            if let types = rule.contentTypes { words.append(types.map(\.description).joined(separator: " or ")) }
-            guard case .store(lifetime: let seconds) = rule.action else {
-                return (["skip"] + words).joined(separator: " ")
-            }
-            words.insert("store", at: 0)
-            if let seconds { words.append("for \(Milliseconds(seconds * 1000))") }
-            words += rule.removedFields.map { "without \($0)" } + rule.setFields.map { "with \($0.name)" }
-            if let limit = rule.maximumBytes { words.append("up to \(ByteCount.describe(limit))") }
-            return words.joined(separator: " ")
-        }
+        parts += cache.keys.rules.map { $0.text } + cache.bypasses.map { $0.text } + cache.ignored.map { $0.text }
+        parts += cache.graces.map { $0.text } + cache.rules.map { $0.text }
         return parts.joined(separator: "; ")
-    }
-
-    private static func conditions(_ path: PathPattern?, _ method: HTTPMethod?) -> [String] {
-        [method.map { "\($0.knownText)" }, path?.text].compactMap { $0 }
     }
 
     private static func describe(_ redirects: RedirectRules) -> String {
