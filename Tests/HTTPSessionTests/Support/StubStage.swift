@@ -19,6 +19,8 @@ struct StubStage {
     ) throws {
         var configuration = HTTPSessionManager.Configuration()
         configuration.answerRequests(with: origin)
+        // Handlers run on Swift's threads, which the other tests hold for minutes.
+        configuration.timeouts = TaskTimeouts(firstByte: .seconds(3600), stall: .seconds(3600))
         change(&configuration)
         var trust = SessionTrust(anchors: TestPKI.shared.anchors)
         if isPinned { trust.policies[try Host("api.example.com")] = try .pinning(HTTPStage.server.pin) }
