@@ -49,7 +49,7 @@ public final class StubOrigin: @unchecked Sendable {
     ///     end for the rest; a query in the pattern has to be the request's, and without one any query matches.
     ///   - times: how many requests it answers; nil for all.
     ///   - respond: called on a thread of Swift's pool, when the request has been received whole.
-    /// - Throws: `requestInvalid` for what is no pattern.
+    /// - Throws: `requestInvalid` for a text that is not a pattern.
     public func route(
         _ method: HTTPMethod?,
         _ pattern: String,
@@ -61,7 +61,7 @@ public final class StubOrigin: @unchecked Sendable {
 
     /// Adds a route with one response.
     ///
-    /// - Throws: `requestInvalid` for what is no pattern.
+    /// - Throws: `requestInvalid` for a text that is not a pattern.
     public func route(
         _ method: HTTPMethod?,
         _ pattern: String,
@@ -79,7 +79,7 @@ public final class StubOrigin: @unchecked Sendable {
     ///   - times: how many requests fail; nil for all.
     ///   - delay: the time before the failure.
     ///   - failure: the error.
-    /// - Throws: `requestInvalid` for what is no pattern.
+    /// - Throws: `requestInvalid` for a text that is not a pattern.
     public func route(
         _ method: HTTPMethod?,
         _ pattern: String,
