@@ -17,9 +17,14 @@ enum ContentCoding: Equatable {
     /// The coding of a response's body; nil unless it is the only one and is supported.
     init?(_ head: borrowing ResponseHead) {
         if case .none = head.framing { return nil }
-        guard let place = head.fields.first(.contentEncoding), head.fields.next(.contentEncoding, after: place) == nil
+        self.init(head.fields)
+    }
+
+    /// The coding that fields name.
+    init?(_ fields: borrowing HTTPFields) {
+        guard let place = fields.first(.contentEncoding), fields.next(.contentEncoding, after: place) == nil
         else { return nil }
-        let value = head.fields.value(at: place)
+        let value = fields.value(at: place)
         if value.equalsIgnoringCase("gzip") || value.equalsIgnoringCase("x-gzip") {
             self = .gzip
         } else if value.equalsIgnoringCase("deflate") {

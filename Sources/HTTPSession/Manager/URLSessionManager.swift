@@ -64,6 +64,8 @@ public final class URLSessionManager: Sendable {
         /// Makes endpoints in place of `serverTrust`, `resolve`, `timeouts` and `httpVersion`, for a program with rules
         /// of its own. Called once for each origin; the pinned hosts of `serverTrust` still count for redirects.
         package var endpoints: (@Sendable (Origin) -> Result<Endpoint, SessionError>)?
+        /// Records the requests of tasks; nil for none.
+        package var recording: HopRecording.Start?
 
         /// A configuration with the defaults of each property.
         public init() {}

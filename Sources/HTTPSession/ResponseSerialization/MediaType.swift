@@ -1,15 +1,15 @@
 import HTTPCore
 
 /// A media type with its charset (RFC 9110, section 8.3.1), in lower case.
-struct MediaType: Sendable, Hashable {
+package struct MediaType: Sendable, Hashable {
     let type: String
     let subtype: String
-    let charset: String?
+    package let charset: String?
 
-    var essence: String { "\(type)/\(subtype)" }
+    package var essence: String { "\(type)/\(subtype)" }
 
     /// nil for an invalid media type.
-    init?(_ text: String) {
+    package init?(_ text: String) {
         var parts = Self.split(text)[...]
         let names = parts.removeFirst().split(separator: "/", omittingEmptySubsequences: false)
         guard names.count == 2, names.allSatisfy({ !$0.isEmpty && $0.utf8.allSatisfy(ASCII.isToken) }) else {

@@ -18,6 +18,8 @@ final class BodyFeed: @unchecked Sendable {
     private var task: LoopTask?
     /// Whether nothing more is read and handed over, since the task is suspended.
     private var isHeld = false
+    /// Gets each piece that is handed over; nil for no such watcher.
+    var didSend: ((_ bytes: borrowing Span<UInt8>) -> Void)?
 
     init(
         _ body: RequestBody,
@@ -56,7 +58,7 @@ final class BodyFeed: @unchecked Sendable {
         case .bytes(let bytes):
             guard sent < bytes.count else { return }
             let end = min(bytes.count, sent + BodySource.pieceSize)
-            task.send(bytes.span.extracting(sent..<end))
+            pass(bytes.span.extracting(sent..<end), to: task)
             sent = end
             if sent == bytes.count { task.finishSending() }
         case .source:
@@ -73,6 +75,11 @@ final class BodyFeed: @unchecked Sendable {
         }
     }
 
+    private func pass(_ bytes: borrowing Span<UInt8>, to task: LoopTask) {
+        didSend?(bytes)
+        task.send(bytes)
+    }
+
     private func didRead(_ result: Result<[UInt8], SessionError>) {
         reading = nil
         guard let task else { return }
@@ -87,7 +94,7 @@ final class BodyFeed: @unchecked Sendable {
                 )
             }
             guard bytes.isEmpty else {
-                task.send(bytes.span)
+                pass(bytes.span, to: task)
                 return sendMore()
             }
             reader = nil
@@ -113,6 +120,7 @@ final class BodyFeed: @unchecked Sendable {
     func stop() {
         task = nil
         reader = nil
+        didSend = nil
         reading?.cancel()
         reading = nil
     }

@@ -161,7 +161,8 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
             )
             sent.cachePolicy = cachePolicy
             task.willSend(request)
-            beginHop(session.manager.dataTask(with: sent, delegate: self))
+            let recording = session.configuration.recording?(sent, self)
+            beginHop(session.manager.dataTask(with: sent, delegate: recording?.delegate ?? self), recording)
         } catch {
             finish(error)
         }
@@ -177,7 +178,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         return nil
     }
 
-    private func beginHop(_ started: LoopTask) {
+    private func beginHop(_ started: LoopTask, _ recording: HopRecording?) {
         hop = started
         next = nil
         unwanted = UnwantedBody()
@@ -186,6 +187,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
             failure = error
             hop?.cancel()
         }
+        feed.didSend = recording?.didSend
         self.feed = feed
         feed.start(started, isHeld: isSuspended)
         // The body's source may have failed already.
@@ -531,9 +533,10 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
     ///
     /// - Returns: false when it fails.
     private func waitsForConnectivity(after error: SessionError?) -> Bool {
-        guard let task, let error, let host = url?.origin.host, session.configuration.waitsForConnectivity else {
-            return false
-        }
+        guard let task, let error, let host = url?.origin.host, session.configuration.waitsForConnectivity,
+            // The network says nothing about a stub origin.
+            session.configuration.session.stub == nil
+        else { return false }
         connectivity = ConnectivityWait.start(
             after: error,
             host: host,

@@ -45,7 +45,7 @@ public enum TextEncoding: Sendable, Hashable, CaseIterable {
     }
 
     /// Whether ASCII text has the same bytes as in ASCII.
-    var extendsASCII: Bool {
+    package var extendsASCII: Bool {
         switch self {
         case .utf8, .ascii, .isoLatin1, .windows1252: true
         case .utf16, .utf16BigEndian, .utf16LittleEndian: false

@@ -17,7 +17,7 @@ public import SessionCore
 /// ```
 ///
 /// Everything above the connection is the session's own: redirects, retries, cookies, challenges, the cache, limits of time,
-/// streams, progress, content codings, metrics. A request that no route matches fails with `request_invalid`: nothing is ever
+/// streams, progress, content codings, metrics. `init(har:)` replays a recording. A request that no route matches fails with `request_invalid`: nothing is ever
 /// sent anywhere. What the cache of such a session has stored, a session with connections does not use.
 ///
 /// `@unchecked Sendable`: `shared` is accessed with `lock` held.
@@ -32,8 +32,20 @@ public final class StubOrigin: @unchecked Sendable {
 
     private struct Shared {
         var routes: [StubRoute] = []
+        /// Answers what no route does.
+        var recording: (any StubRecording)?
         var requests: [StubRequest] = []
         var unmatched: [(method: HTTPMethod, url: String)] = []
+
+        mutating func replay(_ method: HTTPMethod, _ url: AbsoluteURL, body: [UInt8]?) -> StubRoute.Action {
+            switch recording?.reply(to: method, url, body: body) {
+            case .success(let action): return action
+            case .failure(let error):
+                unmatched.append((method, url.text))
+                return .refusal(error)
+            case nil: return .refusal(SessionError(.requestInvalid, "The recording was removed."))
+            }
+        }
     }
 
     /// An origin without routes.
@@ -48,8 +60,9 @@ public final class StubOrigin: @unchecked Sendable {
     ///   - pattern: a path (`/v1/items`) on any host, a URL, or `*` for everything. In a path `*` stands for one part, and at the
     ///     end for the rest; a query in the pattern has to be the request's, and without one any query matches.
     ///   - times: how many requests it answers; nil for all.
-    ///   - respond: called on a thread of Swift's pool, when the request has been received whole.
-    /// - Throws: `requestInvalid` for a text that is not a pattern.
+    ///   - respond: called on a thread of Swift's pool, when the request has been received whole. Of the time limits only
+    ///     `total` runs meanwhile: `StubResponse.delay` is the way to a response that comes too late.
+    /// - Throws: `requestInvalid` for what is no pattern.
     public func route(
         _ method: HTTPMethod?,
         _ pattern: String,
@@ -61,7 +74,7 @@ public final class StubOrigin: @unchecked Sendable {
 
     /// Adds a route with one response.
     ///
-    /// - Throws: `requestInvalid` for a text that is not a pattern.
+    /// - Throws: `requestInvalid` for what is no pattern.
     public func route(
         _ method: HTTPMethod?,
         _ pattern: String,
@@ -79,7 +92,7 @@ public final class StubOrigin: @unchecked Sendable {
     ///   - times: how many requests fail; nil for all.
     ///   - delay: the time before the failure.
     ///   - failure: the error.
-    /// - Throws: `requestInvalid` for a text that is not a pattern.
+    /// - Throws: `requestInvalid` for what is no pattern.
     public func route(
         _ method: HTTPMethod?,
         _ pattern: String,
@@ -91,8 +104,15 @@ public final class StubOrigin: @unchecked Sendable {
         add(StubRoute(method: method, pattern: pattern, left: times, action: .failure(failure, delay)))
     }
 
-    /// Removes all routes.
-    public func removeRoutes() { lock.withLock { shared.routes = [] } }
+    /// Removes all routes, and a recording.
+    public func removeRoutes() {
+        lock.withLock {
+            shared.routes = []
+            shared.recording = nil
+        }
+    }
+
+    func use(_ recording: any StubRecording) { lock.withLock { shared.recording = recording } }
 
     func add(_ route: StubRoute) { lock.withLock { shared.routes.append(route) } }
 
@@ -122,16 +142,28 @@ public final class StubOrigin: @unchecked Sendable {
     private func serve(_ exchange: StubExchange) {
         let method = exchange.request.method
         let action = lock.withLock { () -> StubRoute.Action? in
-            guard let url = AbsoluteURL(exchange.url),
-                let index = shared.routes.firstIndex(where: { $0.matches(method, url) })
-            else {
+            guard let url = AbsoluteURL(exchange.url) else { return nil }
+            if let index = shared.routes.firstIndex(where: { $0.matches(method, url) }) {
+                shared.routes[index].use()
+                return shared.routes[index].action
+            }
+            guard let recording = shared.recording else {
                 shared.unmatched.append((method, exchange.url))
                 return nil
             }
-            shared.routes[index].use()
-            return shared.routes[index].action
+            return recording.matchesBodies ? .recording : shared.replay(method, url, body: nil)
         }
         StubService(exchange, action ?? .refusal(unmatched(exchange)), of: self).start()
+    }
+
+    /// The recorded reply to a request that is there as a whole.
+    func recordedReply(to request: StubRequest) -> StubRoute.Action {
+        lock.withLock {
+            guard let url = AbsoluteURL(request.url) else {
+                return .refusal(SessionError(.requestInvalid, request.url))
+            }
+            return shared.replay(request.method, url, body: request.body)
+        }
     }
 
     private func unmatched(_ exchange: StubExchange) -> SessionError {
@@ -144,6 +176,21 @@ public final class StubOrigin: @unchecked Sendable {
     }
 }
 
+/// What answers the requests that no route of a `StubOrigin` does. The origin has it behind its lock.
+protocol StubRecording: Sendable {
+    /// Whether a reply depends on the body of the request.
+    var matchesBodies: Bool { get }
+
+    /// Takes the next reply to a request.
+    ///
+    /// - Parameter body: nil when bodies need not match.
+    mutating func reply(
+        to method: HTTPMethod,
+        _ url: AbsoluteURL,
+        body: [UInt8]?
+    ) -> Result<StubRoute.Action, SessionError>
+}
+
 /// One route of a `StubOrigin`.
 struct StubRoute: CustomStringConvertible {
     enum Action: Sendable {
@@ -152,6 +199,8 @@ struct StubRoute: CustomStringConvertible {
         case failure(StubFailure, Duration)
         /// Nothing is received.
         case refusal(SessionError)
+        /// The recorded reply to the whole request.
+        case recording
     }
 
     /// nil for every method.

@@ -35,7 +35,7 @@ final class StubService: @unchecked Sendable {
             after(delay) { [self] in exchange.fail(failure.error(of: exchange.request)) }
         case .refusal(let error):
             after(.zero) { [exchange] in exchange.fail(error) }
-        case .handler, .response, .failure:
+        case .handler, .response, .failure, .recording:
             after(.zero) { [exchange] in exchange.accept() }
         }
     }
@@ -65,12 +65,18 @@ final class StubService: @unchecked Sendable {
         )
         received = []
         origin.record(request)
+        carryOut(action, request)
+    }
+
+    private func carryOut(_ action: StubRoute.Action, _ request: StubRequest) {
         switch action {
+        case .recording: carryOut(origin.recordedReply(to: request), request)
         case .failure(let failure, let delay):
             after(delay) { [self] in exchange.fail(failure.error(of: exchange.request)) }
         case .response(let response): send(response)
         case .refusal(let error): exchange.fail(error)
         case .handler(let handler):
+            exchange.setWorking(true)
             work = Task { [exchange] in
                 let result: Result<StubResponse, SessionError>
                 do {
@@ -89,6 +95,7 @@ final class StubService: @unchecked Sendable {
 
     private func didMake(_ result: Result<StubResponse, SessionError>) {
         work = nil
+        exchange.setWorking(false)
         switch result {
         case .success(let response): send(response)
         case .failure(let error): exchange.fail(error)
@@ -125,6 +132,8 @@ final class StubService: @unchecked Sendable {
                 return exchange.fail(error)
             }
         }
+        // A body that is cut off behind its last byte must not be complete there.
+        if let cut = response.cut, let known = length, cut.count >= known { length = nil }
         exchange.respond(status: response.status, fields: response.fields, bodyLength: length)
         guard reader == nil else { return readMore() }
         if case .bytes(let bytes) = response.body { pass(bytes) }

@@ -1,5 +1,5 @@
 import HTTPCaching
-import HTTPCore
+package import HTTPCore
 import IOCore
 package import ServerTrust
 
@@ -43,7 +43,7 @@ extension LoopSession {
 
 extension SessionRequest {
     /// The URL, which is part of the cache's key.
-    var url: AbsoluteURL {
+    package var url: AbsoluteURL {
         AbsoluteURL(
             origin: Origin(
                 scheme: endpoint.scheme == .https ? .https : .http,

@@ -63,6 +63,8 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
     private var taskStart: UInt64 = 0
     private var clock = TransferClock()
     private var isContinuePlanned = false
+    /// A handler of an origin in memory makes the response.
+    private var isStubWorking = false
 
     // The exchange, for repetition and metrics.
     private var isBodyTaken = false
@@ -126,6 +128,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         // Not a copy of the request, which costs as much as what is looked up in it.
         let endpoint = task.request.endpoint
         clock = TransferClock(task.request.timeouts ?? endpoint.timeouts, taskStart: task.startedAt, now: loop.now)
+        isStubWorking = false
         if task.isHeldBack { clock.suspend() }
         armTimer()
         if let stub = connections.stub { return begin(with: stub, task) }
@@ -668,8 +671,16 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
 
     /// The task is suspended, or resumed.
     func holdClock(_ isHeld: Bool) {
-        if isHeld { clock.suspend() } else { clock.resume(at: loop.now) }
+        if isHeld { clock.suspend() } else if !isStubWorking { clock.resume(at: loop.now) }
         armTimer()
+    }
+
+    /// A handler of an origin in memory begins or ends its work. It is a part of a test, and shares its threads with other tests:
+    /// only the limit of the whole runs meanwhile.
+    func stubIsWorking(_ isWorking: Bool) {
+        guard let task, isWorking != isStubWorking else { return }
+        isStubWorking = isWorking
+        if !task.isHeldBack { holdClock(isWorking) }
     }
 
     /// The timer is armed for the shortest wait, and looks, when it fires, how much time is left: entering a phase costs two

@@ -113,6 +113,9 @@ package final class StubExchange: @unchecked Sendable {
         }
     }
 
+    /// Whether the origin makes the response on a thread of its own; the time limits of the phases stand still meanwhile.
+    package func setWorking(_ isWorking: Bool) { owner?.stubIsWorking(isWorking) }
+
     // MARK: Response
 
     /// Sends the head of the response.

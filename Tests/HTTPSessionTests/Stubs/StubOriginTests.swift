@@ -1,10 +1,10 @@
 import HTTPCore
-import HTTPSession
 import HTTPSessionStubs
 import ServerTrust
 import TestSupport
 import Testing
 
+@testable import HTTPSession
 @testable import SessionCore
 
 @Suite("A stub origin", .onOwnThreads)
@@ -206,6 +206,50 @@ struct StubOriginTests {
         await #expect { try await stage.manager.data(for: StubStage.base + "/silent") } throws: {
             $0.sessionCode == .connectTimeout
         }
+        await stage.end()
+    }
+
+    @Test("stops the clock of a request while a handler works, also across a pause of the task")
+    func handlersOutOfTime() async throws {
+        let stage = try StubStage { $0.timeouts = TaskTimeouts(firstByte: .milliseconds(1), stall: .seconds(3600)) }
+        try stage.origin.route(nil, "/slow") { _ in
+            // A hundred times the limit of the session under test.
+            try await Task.sleep(for: .milliseconds(100))
+            return .text("made")
+        }
+        #expect(try await stage.manager.get("/slow", serializer: .string).value == "made")
+        let (begins, begun) = AsyncStream<Void>.makeStream()
+        try stage.origin.route(nil, "/paused") { _ in
+            begun.yield()
+            try await Task.sleep(for: .milliseconds(100))
+            return .text("made")
+        }
+        let task = try stage.manager.session.dataTask(with: HTTPRequest(url: StubStage.base + "/paused"))
+        task.resume()
+        var begin = begins.makeAsyncIterator()
+        await begin.next()
+        task.suspend()
+        task.resume()
+        #expect(try await task.value().data == Array("made".utf8))
+        await stage.end()
+    }
+
+    @Test("fails without a wait for the network, which says nothing about a stub")
+    func connectivity() async throws {
+        let watches = Monitor(0)
+        let stage = try StubStage {
+            $0.waitsForConnectivity = true
+            $0.connectivity = { _, report in
+                watches.with { $0 += 1 }
+                // Without the error the task would wait for ever.
+                report(false)
+                return watches
+            }
+        }
+        stage.manager.session.taskIsWaitingForConnectivity = { $0.cancel() }
+        try stage.origin.route(nil, "*", failure: StubFailure(.connectFailed))
+        await #expect { try await stage.manager.data(for: StubStage.base) } throws: { $0.sessionCode == .connectFailed }
+        #expect(watches.with { $0 } == 0)
         await stage.end()
     }
 
