@@ -162,21 +162,22 @@ struct ModelFlights {
     private var flights: [ModelStore.Key: Flight] = [:]
     private var separate: [ModelStore.Key: UInt64] = [:]
 
-    mutating func join(
-        _ number: Int,
-        _ key: ModelStore.Key,
-        now: UInt64,
-        removals: Int,
-        mayWait: Bool = true
-    ) -> Joining {
+    mutating func join(_ number: Int, _ key: ModelStore.Key, now: UInt64, removals: Int) -> Joining {
         if let until = separate[key], now < until { return .goAlone }
         separate[key] = nil
         guard flights[key] != nil else {
             flights[key] = Flight(leader: number)
             return .lead
         }
-        if mayWait { flights[key]?.followers.append((number, now + Self.patience, removals)) }
+        flights[key]?.followers.append((number, now + Self.patience, removals))
         return .wait
+    }
+
+    /// For a background revalidation, which other requests' answers do not keep from leading.
+    mutating func lead(_ number: Int, _ key: ModelStore.Key) -> Bool {
+        guard flights[key] == nil else { return false }
+        flights[key] = Flight(leader: number)
+        return true
     }
 
     /// The response that can be read along.

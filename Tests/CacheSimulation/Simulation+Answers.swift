@@ -142,7 +142,7 @@ extension Simulation {
         }
     }
 
-    /// Those who read along read what there is.
+    /// The requests that read this one's body read what there is.
     ///
     /// - Parameter isWhole: whether they must have all of it now, or a part of it; nil: what they may.
     private func readOn(_ exchange: SimulatedExchange, isWhole: Bool?) throws {

@@ -188,7 +188,7 @@ extension Simulation {
             fields.lines.append((name: "if-modified-since", value: date))
         }
         let number = nextNumber()
-        let leads = flights.join(number, exchange.key, now: loop.now, removals: 0, mayWait: false) == .lead
+        let leads = flights.lead(number, exchange.key)
         var asked: HTTPFields?
         let transaction = exchange.transaction.refresh { asked = $0 }
         try require(exchange, asked.map { ModelFields($0).comparable }, leads ? fields.comparable : nil)

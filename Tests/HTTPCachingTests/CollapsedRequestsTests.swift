@@ -69,6 +69,21 @@ struct CollapsedRequestsTests {
         #expect(requests.finished(0, for: key) == [.lookUp(2)])
     }
 
+    @Test("a background revalidation leads unless another request is at the origin, also while requests go separately")
+    func refreshes() {
+        var requests = collapsed(1)
+        #expect(requests.lead(7, for: key) == false)
+        #expect(requests.isNotForOthers(0, for: key, now: 10) == [])
+        #expect(requests.join(1, for: key, now: 11) == .goAlone)
+        #expect(requests.lead(8, for: key) == true)
+        #expect(requests.lead(9, for: key) == false)
+        #expect(requests.join(2, for: key, now: 11) == .goAlone)
+        // Requests wait for it when the time is over.
+        #expect(requests.join(3, for: key, now: 1010) == .wait(until: 1110))
+        #expect(requests.finished(8, for: key) == [.lookUp(3)])
+        #expect(requests.lead(9, for: key) == true)
+    }
+
     @Test("beyond a number of followers requests go alone, and other keys are not touched")
     func bounds() throws {
         var requests = CollapsedRequests<Int>(patience: 100, memory: 1000, followersAtMost: 1)

@@ -68,7 +68,7 @@ struct GrowingBodyTests {
         #expect(body.makeReader() == nil)
     }
 
-    @Test("when memory has given it up, readers keep what they need, and nobody else begins")
+    @Test("when memory has given it up, readers keep what they need, and no other reader begins")
     func outOfMemory() throws {
         let body = body(capacity: 3)
         let reader = try #require(body.makeReader())

@@ -107,7 +107,7 @@ struct ReadingAlongTests {
         #expect(cache.requests.count == 1)
     }
 
-    @Test("a reload that changes the cache lets those who read along get all", arguments: [true, false])
+    @Test("after a reload that changes the cache readers still get all", arguments: [true, false])
     func reload(hasDisk: Bool) throws {
         let folder = try TemporaryFolder()
         let transfer = Transfer()

@@ -73,6 +73,15 @@ public struct CollapsedRequests<Identifier: Hashable & Sendable>: Sendable {
         return .wait(until: deadline)
     }
 
+    /// A background revalidation goes to the origin as the leader, also while requests for the key do not wait.
+    ///
+    /// - Returns: false when another request for the key is at the origin.
+    public mutating func lead(_ identifier: Identifier, for key: CacheKey) -> Bool {
+        guard flights[key] == nil else { return false }
+        flights[key] = Flight(leader: identifier)
+        return true
+    }
+
     /// The head of the leader's response shows that it will not be stored: the followers do not wait for its body.
     public mutating func isNotForOthers(_ leader: Identifier, for key: CacheKey, now: UInt64) -> [Action] {
         guard let flight = flights[key], flight.leader == leader else { return [] }

@@ -207,7 +207,7 @@ package final class CacheTransaction: @unchecked Sendable {
             cache.withdrawOffer(of: self)
         }
         guard insertion.isOver else { return }
-        // It is too large after all, or has lost its space to another body. Those who read along get the rest.
+        // It is too large after all, or has lost its space to another body. Its readers get the rest.
         self.insertion = nil
         if insertion.body.hasReaders { unstored = insertion.body }
         flow.lostStorage(insertion.refusal)
@@ -240,7 +240,7 @@ package final class CacheTransaction: @unchecked Sendable {
     /// Whether `holdsOrigin` may be true now.
     package var mayHoldOrigin: Bool { body?.isFullForReaders ?? false }
 
-    /// Whether the origin has to wait for those who read along.
+    /// Whether the origin has to wait for the readers of the body.
     ///
     /// - Parameter resume: called once on the loop when it need not wait any longer; only after true.
     package func holdsOrigin(_ resume: @escaping @Sendable () -> Void) -> Bool {
@@ -525,7 +525,7 @@ package final class CacheTransaction: @unchecked Sendable {
         var fields = HTTPFields()
         guard let course = flow.refreshing(now: now, fields: &fields) else { return nil }
         let refreshing = CacheTransaction(cache, course, tally, loop)
-        guard cache.leads(refreshing, now: loop.now) else { return nil }
+        guard cache.leads(refreshing) else { return nil }
         if cache.storedFlightCount != flightsBeforeLookup, isFreshByNow {
             refreshing.cancel()
             return nil

@@ -138,16 +138,8 @@ package final class ResponseCache: @unchecked Sendable {
 
     /// Whether no other request for this key is at the origin now. The caller then becomes the leader, and has to
     /// report the end.
-    func leads(_ transaction: CacheTransaction, now: UInt64) -> Bool {
-        lock.withLock {
-            switch collapsed.join(transaction.identifier, for: transaction.key, now: now) {
-            case .lead: return true
-            case .goAlone: return false
-            case .wait:
-                collapsed.leave(transaction.identifier, for: transaction.key)
-                return false
-            }
-        }
+    func leads(_ transaction: CacheTransaction) -> Bool {
+        lock.withLock { collapsed.lead(transaction.identifier, for: transaction.key) }
     }
 
     /// The number of leaders' responses that were stored. If it has changed since a lookup, the result of the lookup

@@ -6,10 +6,10 @@ import IOCore
 /// Unreserved characters are compared without percent-encoding (RFC 3986, section 6.2.2.2), so that `/%761/` does not
 /// evade a rule for `/v1/*`.
 public struct PathPattern: Hashable, Sendable {
+    private let pattern: WildcardPattern
+
     /// The pattern as written.
-    public let text: String
-    /// The pieces between the stars, in normal form; a single piece without a star.
-    private let pieces: [[UInt8]]
+    public var text: String { pattern.text }
 
     /// - Returns: nil for a text that cannot match a path: it begins with neither `/` nor `*`, or has a query, a
     ///   fragment, or an invalid character.
@@ -18,9 +18,8 @@ public struct PathPattern: Hashable, Sendable {
         guard let first = bytes.first, first == ASCII.slash || first == ASCII.asterisk else { return nil }
         let refused = Array("?#\\\"<> ".utf8)
         guard bytes.allSatisfy({ $0 > 0x20 && $0 < 0x7F && !refused.contains($0) }) else { return nil }
-        self.text = text
-        pieces = bytes.split(separator: ASCII.asterisk, omittingEmptySubsequences: false)
-            .map { Self.normal(Array($0).span) }
+        // The normal form neither adds nor removes a star.
+        pattern = WildcardPattern(text, Self.normal(bytes.span))
     }
 
     /// Whether it matches the path of a target. Allocates nothing for a path without a percent sign.
@@ -29,8 +28,8 @@ public struct PathPattern: Hashable, Sendable {
     package func matches(_ target: borrowing Span<UInt8>) -> Bool {
         let query = target.firstIndex(of: ASCII.questionMark) ?? target.count
         let path = target.extracting(0..<(target.firstIndex(of: ASCII.numberSign).map { min($0, query) } ?? query))
-        guard path.firstIndex(of: UInt8(ascii: "%")) != nil else { return matchesNormalized(path) }
-        return matchesNormalized(Self.normal(path).span)
+        guard path.firstIndex(of: UInt8(ascii: "%")) != nil else { return pattern.matches(path) }
+        return pattern.matches(Self.normal(path).span)
     }
 
     /// Whether the path of a target has a segment `.` or `..`, or one that some servers interpret so: percent-encoded
@@ -75,37 +74,16 @@ public struct PathPattern: Hashable, Sendable {
         return (byte, length)
     }
 
-    /// - Parameter path: in normal form.
-    private func matchesNormalized(_ path: borrowing Span<UInt8>) -> Bool {
-        let first = pieces[0]
-        let last = pieces[pieces.count - 1]
-        guard pieces.count > 1 else { return path.equals(first.span) }
-        guard path.count >= first.count + last.count, path.extracting(0..<first.count).equals(first.span),
-            path.extracting((path.count - last.count)..<path.count).equals(last.span)
-        else { return false }
-        // The middle pieces are searched one after the other, each at its earliest position.
-        var place = first.count
-        let end = path.count - last.count
-        for piece in pieces[1..<(pieces.count - 1)] {
-            while place + piece.count <= end, !path.extracting(place..<(place + piece.count)).equals(piece.span) {
-                place += 1
-            }
-            guard place + piece.count <= end else { return false }
-            place += piece.count
-        }
-        return true
-    }
-
     /// The part of a target in origin form that matches the only star, at the end; nil for other patterns, and for
     /// targets that do not match.
     package func rest(of target: [UInt8]) -> [UInt8]? {
-        guard pieces.count == 2, pieces[1].isEmpty else { return nil }
+        guard let prefix = pattern.prefix else { return nil }
         var matched: [UInt8] = []
         var position = 0
-        while matched.count < pieces[0].count, position < target.count {
+        while matched.count < prefix.count, position < target.count {
             position += Self.appendNormal(target.span, at: position, to: &matched)
         }
-        guard matched == pieces[0] else { return nil }
+        guard matched == prefix else { return nil }
         return Array(target[position...])
     }
 

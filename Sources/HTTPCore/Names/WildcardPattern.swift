@@ -11,9 +11,21 @@ package struct WildcardPattern: Hashable, Sendable {
     package init?(_ text: String) {
         let bytes = Array(text.utf8)
         guard !bytes.isEmpty, bytes.allSatisfy({ ASCII.isUnreserved($0) || $0 == ASCII.asterisk }) else { return nil }
+        self.init(text, bytes)
+    }
+
+    /// A pattern of any bytes.
+    ///
+    /// - Parameters:
+    ///   - text: the pattern as written.
+    ///   - bytes: the form in which it is compared.
+    init(_ text: String, _ bytes: [UInt8]) {
         self.text = text
         pieces = bytes.split(separator: ASCII.asterisk, omittingEmptySubsequences: false).map { Array($0) }
     }
+
+    /// The piece before the only star, if that is at the end.
+    var prefix: [UInt8]? { pieces.count == 2 && pieces[1].isEmpty ? pieces[0] : nil }
 
     package func matches(_ name: borrowing Span<UInt8>) -> Bool {
         let first = pieces[0]

@@ -60,7 +60,7 @@ public final class ResponseStream: Sendable {
 
     // MARK: Reading
 
-    /// Ends the transfer when the consumer is gone: a sequence can be read only once, so nobody else will read it.
+    /// Ends the transfer when the consumer is gone: a sequence can be read only once, so no other consumer will read it.
     fileprivate final class Reader: Sendable {
         let stream: ResponseStream
         private let isFirst: Bool

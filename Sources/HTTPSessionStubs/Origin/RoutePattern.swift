@@ -13,7 +13,7 @@ struct RoutePattern: Sendable {
     private let path: [Substring]?
     private let query: String?
 
-    /// - Throws: `requestInvalid` for what is no pattern.
+    /// - Throws: `requestInvalid` for a text that is not a pattern.
     init(_ text: String) throws(SessionError) {
         self.text = text
         if text == "*" {

@@ -62,7 +62,7 @@ public final class StubOrigin: @unchecked Sendable {
     ///   - times: how many requests it answers; nil for all.
     ///   - respond: called on a thread of Swift's pool, when the request has been received whole. Of the time limits only
     ///     `total` runs meanwhile: `StubResponse.delay` is the way to a response that comes too late.
-    /// - Throws: `requestInvalid` for what is no pattern.
+    /// - Throws: `requestInvalid` for a text that is not a pattern.
     public func route(
         _ method: HTTPMethod?,
         _ pattern: String,
@@ -74,7 +74,7 @@ public final class StubOrigin: @unchecked Sendable {
 
     /// Adds a route with one response.
     ///
-    /// - Throws: `requestInvalid` for what is no pattern.
+    /// - Throws: `requestInvalid` for a text that is not a pattern.
     public func route(
         _ method: HTTPMethod?,
         _ pattern: String,
@@ -92,7 +92,7 @@ public final class StubOrigin: @unchecked Sendable {
     ///   - times: how many requests fail; nil for all.
     ///   - delay: the time before the failure.
     ///   - failure: the error.
-    /// - Throws: `requestInvalid` for what is no pattern.
+    /// - Throws: `requestInvalid` for a text that is not a pattern.
     public func route(
         _ method: HTTPMethod?,
         _ pattern: String,

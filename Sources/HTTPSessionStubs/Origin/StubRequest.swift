@@ -22,7 +22,7 @@ public struct StubRequest: Sendable {
         return String(target[target.index(after: mark)...])
     }
 
-    /// The body as UTF-8; what is none is repaired.
+    /// The body as UTF-8. Invalid bytes become U+FFFD.
     public var text: String { String(decoding: body, as: UTF8.self) }
 
     /// The first value of a field, by its name in any case.

@@ -7,8 +7,8 @@ package import ServerTrust
 /// response, the stored or the origin's. Session, proxy and background refresh use the same.
 ///
 /// While the origin's response is being stored, a receiver without room does not hold it up: the rest is read from what
-/// the store has. When the receiver is gone and others read along, or little is missing, the response is received to
-/// its end.
+/// the store has. When the receiver is gone and other requests read the body, or little is missing, the response is
+/// received to its end.
 ///
 /// `@unchecked Sendable`: it belongs to its loop; threads of the disk and other loops only submit work to the loop with
 /// it.
@@ -78,7 +78,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     // The origin's response while it is relayed or received for the store.
     private var received = 0
     private var expected: Int?
-    /// The origin waits for those who read along.
+    /// The origin waits for the other requests that read the body.
     private var isHeldByReaders = false
     private var trailers: HTTPFields?
 
@@ -258,7 +258,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
         unsent = received..<Int.max
     }
 
-    /// Others have begun to read along, while the receiver has no room.
+    /// Other requests have begun to read the body, while the receiver has no room.
     private func othersRead() {
         guard case .relaying = phase, isPaused || isHeld, let reader = transaction.makeReader(at: received) else {
             return
@@ -274,7 +274,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
         originTask?.resumeReceiving()
     }
 
-    /// Whether the origin may send on, as far as those are concerned who read along.
+    /// Whether the other requests that read the body let the origin send on.
     private func flowForReaders() -> BodyFlow {
         guard transaction.mayHoldOrigin else { return .proceed }
         let mayHold = transaction.holdsOrigin { [self] in
@@ -453,7 +453,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
         guard case .relaying = phase else { return isOver ? .pause : flowForReaders() }
         guard case .pause = flow else { return flowForReaders() }
         isPaused = true
-        // Its receiver does not hold up others that read along: it reads the rest from the store, like them.
+        // Its receiver does not hold up other requests that read the body: it reads the rest from the store, as they do.
         guard transaction.isReadAlong, let reader = transaction.makeReader(at: received) else {
             transaction.whenReadAlong { [self] in othersRead() }
             return .pause

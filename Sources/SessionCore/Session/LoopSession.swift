@@ -17,8 +17,7 @@ public final class LoopSession {
     private var count = 0
     private var phase = Phase.open
     private var hasEnded = false
-    /// The tasks that were made and not resumed: nobody else here knows of them. They are their makers', who may drop
-    /// them.
+    /// The tasks that were made and not resumed. No other list has them, and the program that made them may drop them.
     private var unstarted: [Unstarted] = []
 
     private struct Unstarted { unowned let task: LoopTask }
