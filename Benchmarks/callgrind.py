@@ -12,7 +12,7 @@ import subprocess
 import time
 from collections import defaultdict
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Callable
 
@@ -34,6 +34,10 @@ class Counts:
     functions: dict[tuple[str, str], float]
     """instructions in the function itself, by object file and function"""
     system_calls: dict[str, float]
+    calls: dict[tuple[str, str], float] = field(default_factory=dict)
+    """how often one function (the first) called another"""
+    inclusive: dict[str, float] = field(default_factory=dict)
+    """instructions in the function and in those that it calls; too high where it calls itself"""
 
     def component_costs(self, own: str) -> dict[str, float]:
         costs = dict.fromkeys(COMPONENTS, 0.0)
@@ -43,14 +47,17 @@ class Counts:
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(self.instructions + other.instructions, _sum(self.functions, other.functions),
-                      _sum(self.system_calls, other.system_calls))
+                      _sum(self.system_calls, other.system_calls), _sum(self.calls, other.calls),
+                      _sum(self.inclusive, other.inclusive))
 
     def __sub__(self, other: "Counts") -> "Counts":
         return self + other / -1
 
     def __truediv__(self, divisor: float) -> "Counts":
         return Counts(self.instructions / divisor, {key: cost / divisor for key, cost in self.functions.items()},
-                      {name: count / divisor for name, count in self.system_calls.items()})
+                      {name: count / divisor for name, count in self.system_calls.items()},
+                      {pair: count / divisor for pair, count in self.calls.items()},
+                      {name: cost / divisor for name, cost in self.inclusive.items()})
 
 
 def _sum(first: dict, second: dict) -> dict:
@@ -74,11 +81,13 @@ def component(object_file: str, function: str, own: str) -> str:
 
 
 def read_profile(path: Path) -> Counts:
-    """Reads callgrind's output (format version 1): costs of each function itself, calls left out."""
+    """Reads callgrind's output (format version 1): costs of each function without the functions that it calls, and the number of its calls."""
     names: dict[str, dict[str, str]] = {"ob": {}, "fn": {}}
-    object_file = function = ""
+    object_file = function = called = ""
     positions, total = 1, 0.0
     functions: dict[tuple[str, str], float] = defaultdict(float)
+    calls: dict[tuple[str, str], float] = defaultdict(float)
+    inclusive: dict[str, float] = defaultdict(float)
     skips = False
 
     def name(kind: str, text: str) -> str:
@@ -93,11 +102,11 @@ def read_profile(path: Path) -> Counts:
         for line in file:
             first = line[:1]
             if first.isdigit() or first in "+-*":
+                costs = line.split()[positions:]
                 if skips:
                     skips = False
-                    continue
-                costs = line.split()[positions:]
-                if costs:
+                    inclusive[called] += int(costs[0])
+                elif costs:
                     functions[object_file, function] += int(costs[0])
                 continue
             key, separator, value = line.rstrip("\n").partition("=")
@@ -107,10 +116,11 @@ def read_profile(path: Path) -> Counts:
                 elif key == "ob":
                     object_file = name("ob", value)
                 elif key == "cfn":
-                    name("fn", value)
+                    called = name("fn", value)
                 elif key == "cob":
                     name("ob", value)
                 elif key == "calls":
+                    calls[function, called] += int(value.split()[0])
                     skips = True
                 continue
             key, separator, value = line.partition(":")
@@ -118,7 +128,7 @@ def read_profile(path: Path) -> Counts:
                 positions = len(value.split())
             elif key in ("summary", "totals"):
                 total = float(value.split()[0])
-    return Counts(total, dict(functions), {})
+    return Counts(total, dict(functions), {}, dict(calls), dict(inclusive))
 
 
 def read_system_calls(path: Path) -> Counts:

@@ -85,6 +85,8 @@ def options() -> argparse.Namespace:
                         help="of clients that ask at once, in rows with kept connections over HTTP/1.1")
     parser.add_argument("--functions", metavar="COUNT", type=int, default=0,
                         help="prints the functions that cost most, for each row")
+    parser.add_argument("--callers", metavar="NAMES", type=lambda text: text.split(","), default=[],
+                        help="prints the functions that call these (swift_retain,swift_release), and how often, for each row")
     parser.add_argument("--check", action="store_true",
                         help=f"pinproxy alone; fails if a row of {CEILINGS.name} is above its ceiling and 5 %%")
     parser.add_argument("--binary", type=Path, default=REPOSITORY / ".build" / "release" / "pinproxy",
@@ -166,10 +168,25 @@ def functions_table(results: dict[str, dict[str, Counts]], count: int) -> str:
     lines = []
     for row, name, costs in chosen:
         lines.append(f"\n{ROWS[row].title if row in ROWS else row}: {name}")
-        lines += [f"  {cost:>12,.0f}  {Path(place).name[:16]:<16}  {readable.get(function, function)[:130]}"
+        lines.append(f"  {'itself':>12}  {'and calls':>12}")
+        lines += [f"  {cost:>12,.0f}  {results[row][name].inclusive.get(function, 0):>12,.0f}  "
+                  f"{Path(place).name[:16]:<16}  {readable.get(function, function)[:130]}"
                   for (place, function), cost in costs]
         calls = sorted(results[row][name].system_calls.items(), key=lambda item: -item[1])
         lines.append("  system calls: " + ", ".join(f"{call} {number:.2f}" for call, number in calls if number >= 0.01))
+    return "\n".join(lines)
+
+
+def callers_table(results: dict[str, dict[str, Counts]], called: list[str]) -> str:
+    lines = []
+    for row, name, counts in ((row, name, counts) for row, by_peer in results.items() for name, counts in by_peer.items()):
+        for function in called:
+            chosen = sorted(((count, caller) for (caller, callee), count in counts.calls.items()
+                             if callee == function and count >= 0.05), reverse=True)
+            readable = demangled({caller for _, caller in chosen})
+            lines.append(f"\n{ROWS[row].title if row in ROWS else row}: {name}: "
+                         f"{sum(count for count, _ in chosen):.1f} calls of {function}")
+            lines += [f"  {count:>8.2f}  {readable.get(caller, caller)[:130]}" for count, caller in chosen]
     return "\n".join(lines)
 
 
@@ -224,6 +241,8 @@ def run(arguments: argparse.Namespace) -> int:
     print(table(results))
     if arguments.functions:
         print(functions_table(results, arguments.functions))
+    if arguments.callers:
+        print(callers_table(results, arguments.callers))
     progress(f"{time.monotonic() - begun:.0f} s")
     return 0
 

@@ -6,7 +6,7 @@ public struct PolicyDigest: Hashable, Sendable {
 
     /// - Parameter bytes: a digest that changes whenever the policy does, of at most 32 bytes; more are cut off.
     public init(_ bytes: [UInt8]) {
-        self.bytes = Array(bytes.prefix(32))
+        self.bytes = bytes.count <= 32 ? bytes : Array(bytes.prefix(32))
     }
 
     /// The digest for responses without a policy.

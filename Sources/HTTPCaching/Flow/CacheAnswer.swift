@@ -1,10 +1,17 @@
-/// A response from the cache.
-package struct CacheAnswer {
+/// A response from the cache. An object: it passes through several hands, and a copy of all its parts would cost more.
+package final class CacheAnswer {
     package let head: CacheResponse
     package let body: CacheAnswerBody
     package let status: CacheStatus
     /// Whether a background revalidation is needed: see `CacheTransaction.refresh`.
     package let refreshes: Bool
+
+    init(head: CacheResponse, body: CacheAnswerBody, status: CacheStatus, refreshes: Bool) {
+        self.head = head
+        self.body = body
+        self.status = status
+        self.refreshes = refreshes
+    }
 }
 
 /// The location of a body; `CacheResponse.body` is the range to send.

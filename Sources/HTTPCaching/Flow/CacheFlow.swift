@@ -41,8 +41,8 @@ package struct CacheFlow: ~Copyable {
         var sinceFailure: Int?
     }
 
-    /// The head of the origin's final response.
-    struct OriginHead {
+    /// The head of the origin's final response. An object, so that events and the flow itself stay small: a hit has none.
+    final class OriginHead {
         let status: Int
         let fields: HTTPFields
         /// The length of its body in bytes, if known.
@@ -51,6 +51,14 @@ package struct CacheFlow: ~Copyable {
         let mayStore: Bool
         /// False if a truncated body could not be recognised (RFC 9112 8): it is not stored.
         let endIsSure: Bool
+
+        init(status: Int, fields: HTTPFields, length: Int?, mayStore: Bool, endIsSure: Bool) {
+            self.status = status
+            self.fields = fields
+            self.length = length
+            self.mayStore = mayStore
+            self.endIsSure = endIsSure
+        }
     }
 
     enum Event {
@@ -113,8 +121,8 @@ package struct CacheFlow: ~Copyable {
         case abort
     }
 
-    /// A response that is about to be stored.
-    struct StorePlan {
+    /// A response that is about to be stored; an object for the same reason.
+    final class StorePlan {
         let response: StoredResponse
         let tags: [[UInt8]]
         let length: Int?
@@ -122,6 +130,22 @@ package struct CacheFlow: ~Copyable {
         let isInMemoryOnly: Bool
         /// Whether other requests for the URI could use it without validation.
         let isForOthers: Bool
+
+        init(
+            response: StoredResponse,
+            tags: [[UInt8]],
+            length: Int?,
+            maximumBytes: Int?,
+            isInMemoryOnly: Bool,
+            isForOthers: Bool
+        ) {
+            self.response = response
+            self.tags = tags
+            self.length = length
+            self.maximumBytes = maximumBytes
+            self.isInMemoryOnly = isInMemoryOnly
+            self.isForOthers = isForOthers
+        }
     }
 
     /// The changes for the store and the other requests, beside the action. The carrier takes it after each event,

@@ -72,7 +72,7 @@ package final class CacheTransaction: @unchecked Sendable {
     package convenience init(
         _ cache: ResponseCache,
         url: AbsoluteURL,
-        _ request: CacheRequest,
+        _ request: consuming CacheRequest,
         partition: [UInt8] = [],
         rules: [CacheRule] = [],
         keyRules: CacheKeyRules = CacheKeyRules(),
@@ -80,7 +80,6 @@ package final class CacheTransaction: @unchecked Sendable {
         tally: CacheTally? = nil,
         loop: EventLoop
     ) {
-        var request = request
         var matchedRule: Int?
         let key = keyRules.key(
             of: url,
@@ -91,6 +90,7 @@ package final class CacheTransaction: @unchecked Sendable {
         )
         if let matchedRule { tally?.countRule(matchedRule) }
         if key == nil { request.bypasses = true }
+        let method = request.method
         let question = CacheFlow.Question(
             url: url,
             request: request,
@@ -98,8 +98,7 @@ package final class CacheTransaction: @unchecked Sendable {
             keyRules: keyRules,
             digest: digest,
             options: cache.options,
-            key: key
-                ?? CacheKey(method: request.method, origin: url.origin, target: url.target.span, partition: partition)
+            key: key ?? CacheKey(method: method, origin: url.origin, target: url.target.span, partition: partition)
         )
         self.init(cache, CacheFlow(question), tally, loop)
     }
@@ -149,9 +148,7 @@ package final class CacheTransaction: @unchecked Sendable {
         isBeginning = true
         handle(.request)
         isBeginning = false
-        let step = firstStep
-        firstStep = nil
-        return step
+        return firstStep.take()
     }
 
     /// - Parameter completion: is called once, later, and not after `cancel`.
@@ -267,6 +264,8 @@ package final class CacheTransaction: @unchecked Sendable {
             isCancelled = true
             return
         }
+        // After most hits nothing is left to do.
+        if flow.state == .over, completion == nil, headCompletion == nil, unstored == nil { return }
         completion = nil
         headCompletion = nil
         stopTimer()
@@ -332,7 +331,7 @@ package final class CacheTransaction: @unchecked Sendable {
         }
     }
 
-    private func finish(_ step: Step) {
+    private func finish(_ step: consuming Step) {
         isBeforeOrigin = false
         guard !isBeginning else {
             firstStep = step

@@ -15,10 +15,12 @@ final class CacheTerms {
     private let host: String
     /// The name of the host's entry in the configuration.
     private let entry: String?
-    private var latestTally: (cache: ResponseCache, tally: CacheTally)?
+    /// The latest cache, and the host's tally in it.
+    private var talliedCache: ResponseCache?
+    private var latestTally: CacheTally?
     private var latestBehindProxy: (own: PolicyDigest, proxy: [UInt8], digest: PolicyDigest)?
-    /// The latest digest with the bytes it was made from: the expiry of a pin set changes it once.
-    private var latest: (bytes: [UInt8], digest: PolicyDigest)?
+    /// The latest digest, which is made of the policy's bytes: the expiry of a pin set changes them once.
+    private var latest: PolicyDigest?
 
     /// - Parameter snapshot: the snapshot that the endpoint was found in.
     init(_ rules: CacheRules, _ endpoint: Endpoint, _ snapshot: PolicySnapshot) {
@@ -58,7 +60,8 @@ final class CacheTerms {
     /// - Returns: nil when no stored response may be used because the policy refuses every server. The request is sent
     ///   then, and refused.
     func digest(at now: Int64, with changes: FieldChanges?) -> PolicyDigest? {
-        guard let digest = digest(at: now), let changes, !changes.isEmpty else { return digest(at: now) }
+        guard let digest = digest(at: now) else { return nil }
+        guard let changes, !changes.isEmpty else { return digest }
         return PolicyDigest(SecretDigest.sha256(digest.bytes + changes.digest))
     }
 
@@ -98,9 +101,10 @@ final class CacheTerms {
     }
 
     private func tally(in cache: ResponseCache) -> CacheTally {
-        if let latestTally, latestTally.cache === cache { return latestTally.tally }
+        if talliedCache === cache, let latestTally { return latestTally }
         let tally = cache.tallies.tally(host: host, entry: entry, rules: rules.texts)
-        latestTally = (cache, tally)
+        talliedCache = cache
+        latestTally = tally
         return tally
     }
 
@@ -119,9 +123,9 @@ final class CacheTerms {
     private func ownDigest(at now: Int64) -> PolicyDigest? {
         guard let policy else { return plain }
         guard let bytes = policy.bytes(at: now) else { return nil }
-        if let latest, latest.bytes == bytes { return latest.digest }
+        if let latest, latest.bytes == bytes { return latest }
         let digest = PolicyDigest(bytes)
-        latest = (bytes, digest)
+        latest = digest
         return digest
     }
 }

@@ -46,6 +46,8 @@ final class Exchange {
     private var expectation = ContinueExpectation()
     /// The trailers of the request; nil until its body has ended.
     private var trailers: HTTPFields?
+    /// The memory of the latest request to an origin.
+    private var memory = RequestMemory()
     /// A request that is still waiting after this many reloads in a row fails.
     private static let restartLimit = 16
 
@@ -275,15 +277,17 @@ final class Exchange {
             bodyHasBegun: bodyHasBegun,
             originDecides: endpoint.httpVersion == .http1
         )
-        var fields = clientFields(keepsExpectation: expectation.isForwarded)
+        var fields = memory.takeFields()
+        OriginFields.write(from: head, via: via, keepsExpectation: expectation.isForwarded, to: &fields)
         if let rules = route.hooks { prepareHooks(rules, on: route, to: endpoint, &fields) }
         var request = SessionRequest(
             endpoint: endpoint,
             method: head.method,
-            target: target,
+            target: memory.copy(head.target),
             fields: fields,
             bodyLength: bodyLength
         )
+        memory.keep(consume fields)
         // A stream of HTTP/2 may transfer in both directions at once. An HTTP/1.1 client rarely reads before it has
         // sent all.
         request.isBidirectional = head.majorVersion == 2 && bodyLength == .unknown
@@ -295,7 +299,7 @@ final class Exchange {
             request.timeouts = endpoint.timeouts
             request.timeouts?.total = TimeSpan(nanoseconds: total.nanoseconds - spent)
         }
-        origin.send(request, on: route, to: hooks ?? writer)
+        origin.send(consume request, on: route, to: hooks ?? writer)
     }
 
     /// Sends a new task the part of the body that is here.

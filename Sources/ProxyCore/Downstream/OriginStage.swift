@@ -68,7 +68,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
         cache = nil
         guard let responses = worker.cache, let terms = route.cache,
             let digest = terms.digest(at: worker.loop.wallClock / 1_000_000, with: changes)
-        else { return dispatch(request, delegate: self) }
+        else { return dispatch(consume request, delegate: self) }
         let transaction = terms.transaction(
             in: responses,
             for: request,
@@ -77,7 +77,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
             givesCredentials: route.hooks?.givesCredentials == true || changes?.givesCredentials == true,
             loop: worker.loop
         )
-        let cache = CacheStage(transaction, request, delegate: self, loop: worker.loop)
+        let cache = CacheStage(transaction, consume request, delegate: self, loop: worker.loop)
         self.cache = cache
         cache.begin()
     }
@@ -85,7 +85,7 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
     private func dispatch(_ request: consuming SessionRequest, delegate: LoopTaskDelegate) {
         guard let exchange, let generation = exchange.generation else { return }
         request.isRepetition = isRepetition
-        let task = generation.manager.dataTask(with: request, delegate: delegate)
+        let task = generation.manager.dataTask(with: consume request, delegate: delegate)
         self.task = task
         unsent = nil
         exchange.sendWaitingBody(to: task)

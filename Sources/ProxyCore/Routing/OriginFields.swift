@@ -14,6 +14,17 @@ enum OriginFields {
         keepsExpectation: Bool = false
     ) -> HTTPFields {
         var fields = HTTPFields()
+        write(from: head, via: via, keepsExpectation: keepsExpectation, to: &fields)
+        return fields
+    }
+
+    /// The same into `fields`, which is empty and may have memory.
+    static func write(
+        from head: borrowing RequestHead,
+        via: [UInt8],
+        keepsExpectation: Bool,
+        to fields: inout HTTPFields
+    ) {
         // Via, and TE with Connection, beside the client's.
         fields.reserveCapacity(count: head.fields.count + 3, bytes: head.byteCount + via.count + 64)
         for index in 0..<head.fields.count {
@@ -39,7 +50,6 @@ enum OriginFields {
             fields.append(.connection, "TE")
         }
         fields.append(.via, via.span)
-        return fields
     }
 
     /// Whether a Via field names this process (rule 45).

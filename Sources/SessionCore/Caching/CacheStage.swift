@@ -39,12 +39,14 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     }
 
     /// The origin's head and the beginning of its response, until the cache has decided.
-    private struct Held: ~Copyable {
-        var head = ResponseHead()
+    private final class Held {
+        let head: ResponseHead
         var body = ByteBuffer()
         var trailers: HTTPFields?
         /// The result of the response, if it has ended.
         var end: SessionError??
+
+        init(_ head: consuming ResponseHead) { self.head = head }
     }
 
     package let transaction: CacheTransaction
@@ -71,7 +73,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     private var isInHead = false
     /// The fields of the latest request to the origin.
     private var asked = HTTPFields()
-    private var held = Held()
+    private var held: Held?
     private var unwanted = UnwantedBody()
     private var timer: LoopTimer?
 
@@ -151,7 +153,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     private func ask(_ fields: HTTPFields) {
         phase = .asking
         asked = fields
-        held = Held()
+        held = nil
         unwanted = UnwantedBody()
         received = 0
         originBytes = 0
@@ -203,7 +205,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
         let task = originTask
         originTask = nil
         task?.cancel()
-        held = Held()
+        held = nil
         return false
     }
 
@@ -342,7 +344,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
         guard !isOver else { return .cancel }
         switch decided {
         case nil:
-            held.head = copy response
+            held = Held(copy response)
             return .allow
         case .relay(let status)?: return relay(response, status)
         case .respond(let stored)?: return drop(response, for: .respond(stored))
@@ -387,8 +389,8 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     /// The cache has decided after the head arrived.
     private func decide(_ step: CacheTransaction.HeadStep) {
         guard case .deciding = phase else { return }
-        var held = Held()
-        swap(&held, &self.held)
+        guard let held else { return }
+        self.held = nil
         guard case .relay(let status) = step else {
             let next: Next =
                 switch step {
@@ -427,7 +429,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
         originBytes += data.count
         switch phase {
         case .deciding:
-            held.body.append(data)
+            held?.body.append(data)
             return .pause
         case .relaying, .serving, .finishing: return receive(data)
         case .dropping:
@@ -464,7 +466,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     }
 
     override package func task(_ task: LoopTask, didReceiveTrailers trailers: borrowing HTTPFields) {
-        if case .deciding = phase { held.trailers = copy trailers } else { receive(trailers) }
+        if case .deciding = phase { held?.trailers = copy trailers } else { receive(trailers) }
     }
 
     private func receive(_ trailers: borrowing HTTPFields) {
@@ -487,7 +489,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
         delegate?.stage(self, didComplete: task, error, asksAgain: asksAgain)
         guard !isOver else { return }
         if case .deciding = phase {
-            held.end = .some(error)
+            held?.end = .some(error)
             originTask = nil
             return
         }
