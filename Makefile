@@ -46,7 +46,7 @@ TEST_PACKAGES := nginx:nginx openssl:openssl curl:curl python3:python3 git:git p
 # What packages are made with.
 PACKAGE_PACKAGES := dpkg-shlibdeps:dpkg-dev lintian:lintian patchelf:patchelf python3:python3 strip:binutils xz:xz-utils
 CLIENT_PACKAGES := wget:wget node:nodejs javac:default-jdk-headless dpkg-deb:dpkg python3-requests python3-httpx \
-    python3-aiohttp python3-pip
+    python3-aiohttp python3-pip chromium:chromium
 
 FILTER_ARGS = $(if $(FILTER),--filter '$(FILTER)')
 DOC := $(DESTDIR)$(PREFIX)/share/doc/pinproxy
@@ -205,6 +205,7 @@ install:
 	install -m 644 README.md CHANGELOG.md LICENSE SECURITY.md $(DOC)
 	install -m 644 docs/*.md $(DOC)/docs
 	install -D -m 644 docs/images/demo.svg $(DOC)/docs/images/demo.svg
+	install -m 644 docs/images/page.png $(DOC)/docs/images/page.png
 	ln -sf ../../../../pinproxy/schema/config.schema.json ../../../../pinproxy/schema/pin-file.schema.json $(DOC)/docs/schema
 	sed '$(SCHEMA_PATH)' config.example.json > $(DOC)/examples/config.example.json
 	chmod 644 $(DOC)/examples/config.example.json

@@ -101,6 +101,7 @@ let package = Package(
             dependencies: [
                 "SessionCore", "HTTP2Core", "HTTPCaching", "ServerTrust", "StrictJSON", "HTTPCore", "IOCore", "CShims",
             ],
+            resources: [.embedInCode("Admin/page.html")],
             swiftSettings: strict
         ),
         .executableTarget(

@@ -7,12 +7,16 @@ import Testing
 
 @Suite("What the admin listener makes of a request")
 struct AdminRequestTests {
-    private func judge(_ text: String, isOwnName: Bool = true, isLocal: Bool = true) throws -> AdminRequest {
+    private func judge(
+        _ text: String,
+        isOwnName: Bool = true,
+        access: AdminAccess = AdminAccess()
+    ) throws -> AdminRequest {
         var parser = RequestParser()
         var head = RequestHead()
         let (_, outcome) = parser.parse(Array(text.utf8).span, into: &head)
         switch outcome {
-        case .complete: return AdminRequest(head, isOwnName: isOwnName, isLocal: isLocal)
+        case .complete: return AdminRequest(head, isOwnName: isOwnName, access: access)
         case .failed(let fault): return AdminRequest(fault)
         case .needMore: throw Incomplete()
         }
@@ -29,6 +33,15 @@ struct AdminRequestTests {
         case .live: "live"
         case .ready: "ready"
         case .metrics: "metrics"
+        case .page: "page"
+        case .tasks(let limit): "tasks \(limit)"
+        case .taskStream(let first): "stream \(first.map(String.init) ?? "now")"
+        case .archive(let limit): "archive \(limit)"
+        case .policy: "policy"
+        case .configuration: "config"
+        case .reloads: "reloads"
+        case .reload(let dropsPins): dropsPins ? "reload, dropping pins" : "reload"
+        case .drain: "drain"
         case .cache(.figures): "cache"
         case .cache(.entries(let host, let limit)): "entries \(host?.description ?? "*") \(limit)"
         case .cache(.purge(let purges, let softly)):
@@ -53,7 +66,14 @@ struct AdminRequestTests {
             ("GET /live", "live"), ("HEAD /live", "live"), ("GET /ready", "ready"), ("GET /ready?verbose", "ready"),
             ("GET /metrics", "metrics"), ("GET /metrics?name[]=a", "metrics"),
             ("GET http://localhost/metrics", "metrics"),
-            ("GET /", "404"), ("GET /Live", "404"), ("GET /live/", "404"), ("GET //live", "404"),
+            ("GET /", "page"), ("HEAD /?a", "page"), ("GET /tasks", "tasks 100"),
+            ("GET /tasks?limit=1000", "tasks 1000"),
+            ("GET /tasks?limit=0", "400"), ("GET /tasks?limit=1001", "400"), ("GET /tasks?limit=1&limit=1", "400"),
+            ("GET /tasks?limit=x", "400"), ("GET /tasks?limit=%6", "400"), ("GET /tasks/stream", "stream now"),
+            ("GET /tasks/stream?from=7", "stream 7"), ("GET /tasks/stream?from=-1", "400"),
+            ("GET /tasks.har", "archive 100"), ("GET /tasks.har?limit=2", "archive 2"), ("GET /policy", "policy"),
+            ("GET /config", "config"), ("GET /reloads", "reloads"), ("GET /index.html", "404"), ("GET /tasks/", "404"),
+            ("GET /Live", "404"), ("GET /live/", "404"), ("GET //live", "404"),
             ("GET /metric", "404"),
             ("GET /%6Cive", "404"), ("GET /x/../live", "404"), ("GET /cache", "cache"), ("HEAD /cache?a", "cache"),
             ("GET /cache/", "404"), ("GET /cache/entry", "404"),
@@ -185,14 +205,104 @@ struct AdminRequestTests {
     )
     func browser(field: String) throws {
         #expect(name(try judge(request("DELETE /cache?all", "\(field)\r\n"))) == "403")
-        #expect(name(try judge(request("GET /cache", "\(field)\r\n"))) == "cache")
     }
 
-    @Test("what is stored is told to this machine alone, and purged for it alone")
+    // MARK: Browsers
+
+    @Test(
+        "a page of another site reads nothing through a browser, and a person who follows a link does",
+        arguments: [
+            ("Sec-Fetch-Site: cross-site", "403"), ("Sec-Fetch-Site: same-site", "403"),
+            ("Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors", "403"),
+            ("Sec-Fetch-Site: same-origin\r\nSec-Fetch-Site: same-origin", "403"),
+            ("Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate", "tasks 100"),
+            ("Sec-Fetch-Site: none\r\nSec-Fetch-Mode: navigate", "tasks 100"),
+            ("Sec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: cors", "tasks 100"), ("Accept: */*", "tasks 100"),
+        ]
+    )
+    func crossSiteRead(fields: String, result: String) throws {
+        #expect(name(try judge(request("GET /tasks", "\(fields)\r\n"))) == result)
+    }
+
+    @Test(
+        "only the listener's own page, and programs, change something; a form does not",
+        arguments: [
+            ("Accept: */*", "reload"), ("Content-Length: 0", "reload"),
+            ("Origin: http://localhost\r\nSec-Fetch-Site: same-origin", "reload"),
+            ("Origin: https://localhost\r\nSec-Fetch-Site: same-origin", "reload"),
+            ("Origin: http://localhost", "reload"), ("Sec-Fetch-Site: same-origin", "reload"),
+            ("Origin: http://localhost:1", "403"), ("Origin: null", "403"), ("Origin:", "403"),
+            ("Origin: http://evil.example", "403"), ("Origin: http://localhost.evil.example", "403"),
+            ("Origin: http://localhost\r\nOrigin: http://localhost", "403"),
+            ("Origin: http://localhost\r\nSec-Fetch-Site: cross-site", "403"),
+            ("Origin: http://localhost\r\nSec-Fetch-Site: same-site", "403"), ("Sec-Fetch-Site: none", "403"),
+            ("Content-Type: application/x-www-form-urlencoded", "403"), ("Content-Type: text/plain", "403"),
+            ("Content-Type: application/json", "403"), ("Content-Length: 1", "400"),
+        ]
+    )
+    func crossSiteWrite(fields: String, result: String) throws {
+        let access = AdminAccess(needsToken: true, hasToken: true)
+        #expect(name(try judge(request("POST /reload", "\(fields)\r\n"), access: access)) == result)
+    }
+
+    // MARK: Tokens
+
+    @Test(
+        "reading is free on this machine, changes need a token or the Unix socket, other machines need it for everything",
+        arguments: [
+            (AdminAccess(), "100 200 200 403 403"),
+            (AdminAccess(isUnixSocket: true), "100 200 200 200 200"),
+            (AdminAccess(needsToken: true), "100 200 401 401 401"),
+            (AdminAccess(isUnixSocket: true, needsToken: true), "100 200 401 401 401"),
+            (AdminAccess(needsToken: true, hasToken: true), "100 200 200 200 200"),
+            (AdminAccess(isRemote: true, needsToken: true), "401 401 401 401 401"),
+            // No configuration allows this: it fails closed.
+            (AdminAccess(isRemote: true), "401 401 401 401 401"),
+            (AdminAccess(isRemote: true, needsToken: true, hasToken: true), "100 200 200 200 200"),
+        ]
+    )
+    func access(access: AdminAccess, expected: String) throws {
+        let lines = ["GET /tasks", "GET /cache/entries", "DELETE /cache?all", "POST /reload", "POST /drain"]
+        let results = try lines.map { line in
+            if case .refused(let problem) = try judge(request(line), access: access) { return "\(problem.status)" }
+            return line == "GET /tasks" ? "100" : "200"
+        }
+        #expect(results.joined(separator: " ") == expected)
+    }
+
+    @Test("other machines do not even learn which paths and methods there are, nor whether the program lives")
     func remote() throws {
-        func judged(_ line: String) throws -> String { name(try judge(request(line), isLocal: false)) }
-        #expect(try judged("DELETE /cache?all") == "403")
-        #expect(try judged("GET /cache/entries") == "403")
-        #expect(try judged("GET /cache") == "cache" && judged("GET /metrics") == "metrics")
+        let access = AdminAccess(isRemote: true, needsToken: true)
+        for line in ["GET /", "GET /live", "GET /ready", "GET /metrics", "GET /nothing", "PUT /live", "POST /nothing"] {
+            #expect(name(try judge(request(line), access: access)) == "401", "\(line)")
+        }
+        #expect(name(try judge(request("GET /live"), isOwnName: false, access: access)) == "421")
+    }
+
+    @Test("reload and drain take POST alone")
+    func changes() throws {
+        let access = AdminAccess(isUnixSocket: true)
+        #expect(name(try judge(request("POST /reload"), access: access)) == "reload")
+        #expect(name(try judge(request("POST /reload?dropPins"), access: access)) == "reload, dropping pins")
+        #expect(name(try judge(request("POST /reload?dropPins=no"), access: access)) == "400")
+        #expect(name(try judge(request("POST /drain"), access: access)) == "drain")
+        for line in ["GET /reload", "HEAD /drain", "DELETE /reload", "PUT /drain"] {
+            guard case .refused(let problem) = try judge(request(line), access: access) else {
+                Issue.record("\(line) is served")
+                continue
+            }
+            #expect(problem.status == 405 && problem.allow.map { "\($0)" } == "POST", "\(line)")
+        }
+    }
+
+    @Test(
+        "a reader that comes back goes on behind its last event",
+        arguments: [
+            ("Last-Event-ID: 41", "stream 42"), ("Last-Event-ID: 0", "stream 1"), ("Last-Event-ID: x", "stream 7"),
+            ("Last-Event-ID: -2", "stream 7"), ("Last-Event-ID: 9999999999999999999", "stream 7"),
+        ]
+    )
+    func lastEvent(field: String, result: String) throws {
+        #expect(name(try judge(request("GET /tasks/stream?from=7", "\(field)\r\n"))) == result)
     }
 }

@@ -1,4 +1,6 @@
+import Foundation
 import HTTPCore
+import IOCore
 import ServerTrust
 import StrictJSON
 import Testing
@@ -47,11 +49,107 @@ struct ConfigurationAdminTests {
         #expect(issues.first?.message.contains(says) == true, "\(issues)")
     }
 
-    @Test("others than this machine may ask only if that is said")
+    @Test("others than this machine may ask only if that is said, and with a token, which goes unencrypted")
     func remote() {
-        let (admin, issues) = admin(#""address": "0.0.0.0:8081", "allowRemoteClients": true"#)
-        #expect(issues.isEmpty && admin?.allowRemoteClients == true)
+        let (none, issues) = admin(#""address": "0.0.0.0:8081", "allowRemoteClients": true"#)
+        #expect(issues.map(\.pointer) == ["/admin/address"] && none != nil)
+        #expect(issues.first?.message.contains("no token") == true)
+        #expect(issues.first?.remedy.contains("tokenFile") == true)
+        let (admin, whole) = admin(#""address": "[::]:8081", "allowRemoteClients": true, "tokenFile": "t""#)
+        #expect(whole.isEmpty && admin?.allowRemoteClients == true && admin?.isRemote == true)
+        #expect(admin?.tokenFile == "/etc/pinproxy/t")
+        let document =
+            #"{ "version": 1, "admin": { "address": "0.0.0.0:1", "allowRemoteClients": true, "tokenFile": "t" } }"#
+        let warnings = readConfiguration(document).warnings
+        #expect(warnings.contains { $0.pointer == "/admin/address" && $0.message.contains("no TLS") })
     }
+
+    @Test(
+        "the token's file has one long line of visible characters",
+        arguments: [
+            (String(repeating: "a", count: 32), nil), (String(repeating: "~!", count: 20) + "\r\n", nil),
+            (String(repeating: "a", count: 512) + "\n", nil), (String(repeating: "a", count: 31), "31 characters"),
+            ("", "0 characters"), ("\n", "0 characters"), (String(repeating: "a", count: 513), "513 characters"),
+            (String(repeating: "a b", count: 20), "visible ASCII"),
+            (String(repeating: "ä", count: 40), "visible ASCII"),
+            (String(repeating: "a", count: 40) + "\n" + String(repeating: "b", count: 40), "visible ASCII"),
+        ] as [(String, String?)]
+    )
+    func tokenFile(text: String, fault: String?) throws {
+        let folder = try ConfigurationFolder([
+            "config.json": #"{ "version": 1, "admin": { "unixSocket": "s", "tokenFile": "token" } }"#, "token": text,
+        ])
+        let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
+        guard let fault else {
+            #expect(outcome.issues.isEmpty, "\(outcome.issues)")
+            #expect(outcome.snapshot?.parts.adminToken == (try? AdminToken(Array(text.utf8))))
+            #expect(outcome.snapshot?.parts.adminToken != nil)
+            return
+        }
+        #expect(outcome.issues.map(\.pointer) == ["/admin/tokenFile"])
+        #expect(outcome.issues.first?.message.contains(fault) == true, "\(outcome.issues)")
+    }
+
+    @Test("a token's file that is missing is an error, one that everybody may read a warning")
+    func tokenFileOnDisk() throws {
+        let folder = try ConfigurationFolder([
+            "config.json": #"{ "version": 1, "admin": { "unixSocket": "s", "tokenFile": "token" } }"#
+        ])
+        #expect(
+            ConfigurationLoader.load(path: folder.path("config.json")).issues.map(\.pointer) == ["/admin/tokenFile"]
+        )
+        try Data(String(repeating: "a", count: 32).utf8).write(to: URL(fileURLWithPath: folder.path("token")))
+        for (mode, isOpen) in [(0o644, true), (0o640, false)] {
+            chmod(folder.path("token"), mode_t(mode))
+            let warnings = ConfigurationLoader.load(path: folder.path("config.json")).warnings
+            #expect(warnings.contains { $0.pointer == "/admin/tokenFile" } == isOpen)
+        }
+    }
+
+    @Test("a reload takes a new token of the same file in, and another file only with a restart")
+    func tokenAfterReload() throws {
+        func parts(_ file: String, _ token: Character) throws -> PolicyParts {
+            var configuration = Configuration()
+            configuration.admin = AdminConfiguration(endpoint: .unixSocket(path: "/s"), tokenFile: file)
+            var parts = PolicyParts(
+                configuration: configuration,
+                pinnedDomains: PinnedDomains(),
+                trustAnchors: TrustAnchors(certificates: [])
+            )
+            parts.adminToken = try AdminToken(Array(String(repeating: token, count: 32).utf8))
+            return parts
+        }
+        let running = try parts("/a", "1")
+        for (file, isNew) in [("/a", true), ("/b", false)] {
+            let next = try parts(file, "2")
+            var kept = next
+            RestartNeed.keep(running, in: &kept)
+            #expect(kept.adminToken == (isNew ? next : running).adminToken)
+            #expect(kept.configuration.admin?.tokenFile == "/a")
+        }
+    }
+
+    @Test(
+        "a token is accepted as a bearer token, or as the password of any user, and in no other way",
+        arguments: [
+            ("Authorization: Bearer \(token)", true), ("authorization: bearer  \(token)", true),
+            ("Authorization: Basic \(Base64.encode(Array("ops:\(token)".utf8)))", true),
+            ("Authorization: Basic \(Base64.encode(Array(":\(token)".utf8)))", true),
+            ("Authorization: Bearer \(token)x", false), ("Authorization: Bearer", false), ("Accept: \(token)", false),
+            ("Authorization: Basic \(Base64.encode(Array("\(token):".utf8)))", false),
+            ("Authorization: \(token)", false), ("Proxy-Authorization: Bearer \(token)", false),
+            ("Authorization: Bearer \(token)\r\nAuthorization: Bearer \(token)", false),
+        ]
+    )
+    func presented(fields: String, isAccepted: Bool) throws {
+        var parser = RequestParser()
+        var head = RequestHead()
+        _ = parser.parse(Array("GET / HTTP/1.1\r\nHost: a\r\n\(fields)\r\n\r\n".utf8).span, into: &head)
+        let admits = try AdminToken(Array(Self.token.utf8)).admits(head.fields)
+        #expect(admits == isAccepted)
+    }
+
+    private static let token = "0123456789abcdef0123456789ABCDEF"
 
     @Test("no resolve and no upstream leads there: its address is one of the proxy's own")
     func unreachable() {

@@ -118,7 +118,7 @@ struct ConfigurationSnapshotTests {
             #"""
             { "version": 1,
               "listeners": [{ "address": "127.0.0.1:1", "mode": "gateway", "upstream": "https://b.test" }],
-              "admin": { "address": "0.0.0.0:8081", "allowRemoteClients": true },
+              "admin": { "address": "127.0.0.1:8081" },
               "unpinnedHosts": "deny", "resolver": "system", "access": { "denyHosts": ["z.test"], "denyAddresses": ["private"] },
               "hosts": { "z.test": { "upgrade": true }, "b.test": { "resolve": "127.0.0.1:8443", "httpVersion": "2" } }
             }
@@ -128,7 +128,7 @@ struct ConfigurationSnapshotTests {
         let expected = """
             listeners
               gateway  127.0.0.1:1 to https://b.test:443
-              admin    0.0.0.0:8081, remote clients allowed
+              admin    127.0.0.1:8081
 
             all hosts
               names             looked up by the system's resolver

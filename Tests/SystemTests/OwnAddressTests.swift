@@ -93,7 +93,10 @@ struct OwnAddressTests {
         _ = try settings.write(to: folder)
         try FileManager.default.moveItem(atPath: "\(folder.path)/config.json", toPath: "\(folder.path)/closed.json")
         settings.listeners = [["address": "0.0.0.0:3128", "allowRemoteClients": true]]
-        settings.members["admin"] = ["address": "0.0.0.0:8081", "allowRemoteClients": true]
+        try folder.write(String(repeating: "t", count: 32), as: "admin.token")
+        settings.members["admin"] = [
+            "address": "0.0.0.0:8081", "allowRemoteClients": true, "tokenFile": "admin.token",
+        ]
         settings.members["access"] = ["denyAddresses": [String]()]
         _ = try settings.write(to: folder)
         try FileManager.default.moveItem(atPath: "\(folder.path)/config.json", toPath: "\(folder.path)/open.json")

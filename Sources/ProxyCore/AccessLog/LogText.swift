@@ -41,14 +41,14 @@ package struct LogText: Sendable {
         guard document.issues.isEmpty, case .object(let members)? = document.root?.content else {
             return Self.printable(String(decoding: bytes, as: UTF8.self))
         }
-        let object = Members(members)
+        let object = LineMembers(members)
         let event = object.text("event") ?? ""
         return event == "task" ? task(object) : self.event(event, members)
     }
 
     // MARK: A request
 
-    private func task(_ task: Members) -> String {
+    private func task(_ task: LineMembers) -> String {
         let (verdict, colour) = verdict(task)
         // Of 2026-11-21T06:00:00.123Z the time of the day.
         let time = (task.text("time") ?? "").dropFirst(11).prefix(8)
@@ -65,7 +65,7 @@ package struct LogText: Sendable {
         return line
     }
 
-    private func verdict(_ task: Members) -> (String, Colour) {
+    private func verdict(_ task: LineMembers) -> (String, Colour) {
         switch task.object("pinning")?.text("verdict") {
         case "pass": return ("pass", .green)
         case "fail": return ("FAIL", .boldRed)
@@ -83,7 +83,7 @@ package struct LogText: Sendable {
         return task.text("method") == "CONNECT" ? ("tunnel", .plain) : ("no TLS", .plain)
     }
 
-    private func facts(_ task: Members) -> [String] {
+    private func facts(_ task: LineMembers) -> [String] {
         var facts: [String] = []
         if let bytes = task.text("bytesReceived").flatMap({ Int($0) }), bytes > 0 { facts.append(Self.size(bytes)) }
         if let cache = task.text("cache") { facts.append("cache \(cache)") }
@@ -134,12 +134,12 @@ package struct LogText: Sendable {
             name.hasSuffix("Failed") ? .boldRed : name == "warning" || name == "restartNeeded" ? .yellow : .bold
         var text = styled(Self.padded(Self.printable(name), 10), colour)
         for member in members where member.name != "event" && member.name != "message" && member.name != "remedy" {
-            let value = Self.printable(Members.words(member.value))
+            let value = Self.printable(LineMembers.words(member.value))
             text +=
                 ["listener", "address", "unixSocket", "url", "file", "pointer"].contains(member.name)
                 ? " \(value)" : styled(" \(Self.printable(member.name))=", .dim) + value
         }
-        let object = Members(members)
+        let object = LineMembers(members)
         if let message = object.text("message") { text += " " + Self.printable(message) }
         if let remedy = object.text("remedy") { text += " (\(Self.printable(remedy)))" }
         return text
@@ -178,45 +178,5 @@ package struct LogText: Sendable {
         var result = String.UnicodeScalarView()
         result.append(contentsOf: safe)
         return String(result)
-    }
-
-    /// The members of an object by their names.
-    private struct Members {
-        private let members: [JSONValue.Member]
-
-        init(_ members: [JSONValue.Member]) { self.members = members }
-
-        private func value(_ name: String) -> JSONValue? { members.first { $0.name == name }?.value }
-
-        func text(_ name: String) -> String? { value(name).flatMap(Self.text) }
-
-        func object(_ name: String) -> Members? {
-            guard case .object(let members)? = value(name)?.content else { return nil }
-            return Members(members)
-        }
-
-        func last(_ name: String) -> Members? {
-            guard case .array(let elements)? = value(name)?.content, case .object(let members)? = elements.last?.content
-            else { return nil }
-            return Members(members)
-        }
-
-        /// A value as words: a list with commas, an object by its size.
-        static func words(_ value: JSONValue) -> String {
-            switch value.content {
-            case .array(let elements): elements.isEmpty ? "none" : elements.map(words).joined(separator: ",")
-            case .object(let members): "{\(members.count)}"
-            default: text(value) ?? "null"
-            }
-        }
-
-        /// A string, number or boolean as text.
-        static func text(_ value: JSONValue) -> String? {
-            switch value.content {
-            case .string(let text), .number(let text): text
-            case .bool(let value): value ? "true" : "false"
-            case .null, .array, .object, .unreadable: nil
-            }
-        }
     }
 }

@@ -183,9 +183,11 @@ private final class Reminder: @unchecked Sendable {
     }
 }
 
-/// The lines of one worker, before they are handed to the writer.
+/// The lines of one worker, before they are handed over.
 final class LogBuffer {
-    let writer: LogWriter
+    /// nil when the lines are for the admin listener alone.
+    let writer: LogWriter?
+    private let recent: RecentTasks?
     private unowned let loop: EventLoop
     private var lines = ByteBuffer()
     private var count = 0
@@ -198,8 +200,9 @@ final class LogBuffer {
     private static let longestLine = 4 << 10
     private static let age = TimeSpan.milliseconds(100)
 
-    init(writer: LogWriter, loop: EventLoop) {
+    init(writer: LogWriter?, recent: RecentTasks? = nil, loop: EventLoop) {
         self.writer = writer
+        self.recent = recent
         self.loop = loop
         timer.whenDue { [unowned self] in flush() }
     }
@@ -221,7 +224,8 @@ final class LogBuffer {
         guard count > 0 else { return }
         loop.disarm(timer)
         lastSize = min(lines.count, Self.enough)
-        writer.write(&lines, count: count)
+        if let recent { lines.withUnsafeBytes { recent.append($0, count: count) } }
+        if let writer { writer.write(&lines, count: count) } else { lines.removeAll() }
         count = 0
     }
 

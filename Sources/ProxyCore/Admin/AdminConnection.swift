@@ -1,5 +1,6 @@
 import HTTPCore
 import IOCore
+import StrictJSON
 
 /// A connection of the admin listener: HTTP/1.1, one request after the other. Requests are few and responses small.
 final class AdminConnection: EventHandler {
@@ -8,8 +9,6 @@ final class AdminConnection: EventHandler {
     let number: Int
     private var socket: StreamSocket
     private let isUnix: Bool
-    /// Whether the client is on this machine.
-    private let isLocal: Bool
     private var parser = RequestParser(limits: HeadLimits(headBytes: 16 << 10))
     private var head = RequestHead()
     private var input = ByteBuffer()
@@ -17,6 +16,10 @@ final class AdminConnection: EventHandler {
     private var timer: LoopTimer!
     private var phase = Phase.reading
     private var closesNext = false
+    /// The events that a reader of `/tasks/stream` gets.
+    private var stream: TaskStream?
+    /// When something was written to that reader last.
+    private var streamedAt: UInt64 = 0
 
     private enum Phase {
         case reading
@@ -24,6 +27,8 @@ final class AdminConnection: EventHandler {
         case waiting
         /// The client reads its response too slowly; the next request is read after that.
         case writing
+        /// Events are written as they come, until the reader goes away.
+        case streaming
         /// Everything has been written. Input is dropped, because a reset would make the client lose the response.
         case lingering
         case closed
@@ -38,10 +43,9 @@ final class AdminConnection: EventHandler {
         self.server = server
         self.number = number
         isUnix = address.family == .unix
-        isLocal = isUnix || AddressAndPort(address)?.address.isLoopback == true
         socket = StreamSocket(adopting: descriptor)
         super.init()
-        timer = LoopTimer { [unowned self] in close() }
+        timer = LoopTimer { [unowned self] in timeHasPassed() }
     }
 
     func open() {
@@ -53,6 +57,12 @@ final class AdminConnection: EventHandler {
             return
         }
         server.loop.arm(timer, after: Self.requestTime)
+    }
+
+    var isStreaming: Bool { phase == .streaming }
+
+    private func timeHasPassed() {
+        if phase == .streaming { writeEvents() } else { close() }
     }
 
     func close() {
@@ -72,6 +82,9 @@ final class AdminConnection: EventHandler {
         case .reading: read()
         case .waiting: break
         case .writing: flush()
+        case .streaming:
+            dropInput()
+            if phase == .streaming, !output.isEmpty { flushEvents() }
         case .lingering: dropInput()
         case .closed: break
         }
@@ -107,7 +120,7 @@ final class AdminConnection: EventHandler {
             case .complete:
                 closesNext = !head.keepAlive || head.framing.hasBody
                 let isOwnName = server.names.contains(head, localAddress: socket.localAddress)
-                respond(AdminRequest(head, isOwnName: isOwnName, isLocal: isLocal))
+                respond(AdminRequest(head, isOwnName: isOwnName, access: server.access(head.fields)))
             case .failed(let fault):
                 closesNext = true
                 respond(AdminRequest(fault))
@@ -120,12 +133,32 @@ final class AdminConnection: EventHandler {
     private func respond(_ request: AdminRequest) {
         let source = server.source
         switch request {
+        case .page:
+            let page = AdminPage.document
+            write(page.span, contentType: "text/html; charset=utf-8", isPage: true)
         case .live:
             if source.isAlive { write("live\n") } else { write("stuck: a worker does not respond\n", status: 503) }
         case .ready:
             if source.isReady { write("ready\n") } else { write("draining\n", status: 503) }
         case .metrics:
             write(source.metrics.text, contentType: ExpositionText.contentType)
+        case .tasks(let limit):
+            let tasks = TaskDocuments.tasks(source.wantedTasks(), limit: limit)
+            write(tasks.bytes, contentType: Self.json)
+        case .archive(let limit):
+            let archive = TaskDocuments.archive(
+                source.wantedTasks(),
+                limit: limit,
+                version: source.build.version
+            )
+            write(archive.bytes, contentType: Self.json, isFile: true)
+        case .taskStream(let first):
+            return beginStream(from: first)
+        case .policy: write(source.policy, contentType: Self.json)
+        case .configuration: write(source.configuration, contentType: Self.json)
+        case .reloads: write(source.reloads, contentType: Self.json)
+        case .reload(let dropsPins): return reload(dropsPins: dropsPins)
+        case .drain: return drain()
         case .cache(let request):
             guard performOnCache(request) else { return refuse(Self.noCache) }
             return
@@ -134,6 +167,8 @@ final class AdminConnection: EventHandler {
         }
         flush()
     }
+
+    private static var json: StaticString { "application/json" }
 
     private static let noCache = Problem(
         .requestInvalid,
@@ -149,18 +184,104 @@ final class AdminConnection: EventHandler {
             server.connection(number)?.respond(document)
         }
         guard isAccepted else { return false }
-        phase = .waiting
-        loop.modify(socket.descriptor, [])
-        loop.arm(timer, after: Self.idleTime)
+        wait()
         return true
     }
 
+    /// Waits for the response of another thread.
+    private func wait() {
+        phase = .waiting
+        server.loop.modify(socket.descriptor, [])
+        server.loop.arm(timer, after: Self.idleTime)
+    }
+
     /// The response from the other thread is ready.
-    private func respond(_ document: String) {
+    private func respond(_ document: String, status: Int = 200) {
         guard phase == .waiting else { return }
-        write(document, contentType: "application/json")
+        write(document, status: status, contentType: Self.json)
         flush()
     }
+
+    // MARK: Reload and drain
+
+    private func reload(dropsPins: Bool) {
+        let (server, number) = (server, number)
+        let completion: @Sendable (ReloadRecord) -> Void = { record in
+            server.loop.submit {
+                // RFC 9110, section 15.5.21: the files are understood, and cannot be used.
+                server.connection(number)?.respond(record.json.text, status: record.isApplied ? 200 : 422)
+            }
+        }
+        guard submit(.reload(dropsPins: dropsPins, completion: completion)) else { return }
+        wait()
+    }
+
+    private func drain() {
+        guard submit(.drain) else { return }
+        write("{\"draining\":true}\n", status: 202, contentType: Self.json)
+        flush()
+    }
+
+    /// - Returns: false after a refusal.
+    private func submit(_ request: OperatorRequests.Request) -> Bool {
+        guard let requests = server.source.operatorRequests, server.source.isReady else {
+            refuse(Problem(.requestInvalid, status: 503, "The proxy is about to end, and takes no further requests."))
+            return false
+        }
+        guard requests.submit(request) else {
+            refuse(Problem(.limitReached, "Too many reloads wait. Try again when one of them has ended."))
+            return false
+        }
+        return true
+    }
+
+    // MARK: Events
+
+    private func beginStream(from first: Int?) {
+        closesNext = true
+        guard server.admitsStream else {
+            refuse(Problem(.limitReached, "Too many readers of /tasks/stream. Close one of them."))
+            return
+        }
+        let recent = server.source.wantedTasks()
+        writeHead(contentType: "text/event-stream", length: nil)
+        guard head.method != .head else { return flush() }
+        output.append(TaskStream.beginning)
+        stream = TaskStream(from: first, of: recent.next)
+        phase = .streaming
+        streamedAt = server.loop.now
+        appendEvents()
+    }
+
+    /// Writes the events that have come, when the reader has taken the earlier ones.
+    private func writeEvents() {
+        if output.isEmpty { return appendEvents() }
+        // The reader takes nothing.
+        if server.loop.now &- streamedAt > Self.idleTime.nanoseconds { return close() }
+        server.loop.arm(timer, after: TaskStream.interval)
+    }
+
+    private func appendEvents() {
+        let hasEvents = stream?.write(server.source.recentTasks, to: &output) ?? false
+        if !hasEvents, server.loop.now &- streamedAt > TaskStream.heartbeat.nanoseconds { output.append(":\n\n") }
+        if !output.isEmpty { streamedAt = server.loop.now }
+        server.loop.arm(timer, after: TaskStream.interval)
+        flushEvents()
+    }
+
+    private func flushEvents() {
+        while !output.isEmpty {
+            switch socket.write(from: &output) {
+            case .bytes, .end: continue
+            case .wouldBlock: return server.loop.modify(socket.descriptor, [.readable, .writable])
+            case .failed: return close()
+            }
+        }
+        output.release()
+        server.loop.modify(socket.descriptor, .readable)
+    }
+
+    // MARK: Writing
 
     private func refuse(_ problem: Problem) {
         ErrorResponse.write(
@@ -168,9 +289,16 @@ final class AdminConnection: EventHandler {
             to: &output,
             isHead: head.method == .head,
             keepAlive: !closesNext,
-            date: server.httpDate.span,
-            writeFields: writeVersion
-        )
+            date: server.httpDate.span
+        ) { output in
+            // RFC 7617, section 2.1: the password is UTF-8.
+            if problem.status == 401 {
+                output.append("WWW-Authenticate: Bearer realm=\"pinproxy\"\r\n")
+                output.append("WWW-Authenticate: Basic realm=\"pinproxy\", charset=\"UTF-8\"\r\n")
+            }
+            writeCommonFields(to: &output)
+            writeContentSecurityPolicy(isPage: false, to: &output)
+        }
         flush()
     }
 
@@ -179,24 +307,65 @@ final class AdminConnection: EventHandler {
         status: Int = 200,
         contentType: StaticString = "text/plain; charset=utf-8"
     ) {
+        write(Array(body.utf8).span, status: status, contentType: contentType)
+    }
+
+    /// - Parameters:
+    ///   - isPage: whether its own script and style may run.
+    ///   - isFile: whether a browser keeps it as a file instead of showing it.
+    private func write(
+        _ body: borrowing Span<UInt8>,
+        status: Int = 200,
+        contentType: StaticString,
+        isPage: Bool = false,
+        isFile: Bool = false
+    ) {
+        writeHead(status: status, contentType: contentType, length: body.count, isPage: isPage, isFile: isFile)
+        if head.method != .head { output.append(body) }
+    }
+
+    /// - Parameter length: nil for a body that ends with the connection.
+    private func writeHead(
+        status: Int = 200,
+        contentType: StaticString,
+        length: Int?,
+        isPage: Bool = false,
+        isFile: Bool = false
+    ) {
         output.appendStatusLine(status)
         output.append("Date: ")
         output.append(server.httpDate)
         output.append("\r\nContent-Type: ")
         output.append(contentType)
-        output.append("\r\nContent-Length: ")
-        output.append(decimal: body.utf8.count)
+        if let length {
+            output.append("\r\nContent-Length: ")
+            output.append(decimal: length)
+        }
         output.append("\r\nCache-Control: no-store\r\n")
-        writeVersion(to: &output)
+        if isFile { output.append("Content-Disposition: attachment; filename=\"pinproxy.har\"\r\n") }
+        writeCommonFields(to: &output)
+        writeContentSecurityPolicy(isPage: isPage, to: &output)
         output.append(closesNext ? "Connection: close\r\n\r\n" : "\r\n")
-        if head.method != .head { output.append(text: body) }
     }
 
-    /// Writes the field that marks each response of an admin listener, and no other server's: `pinproxy health`
-    /// recognises the listener by it.
-    private func writeVersion(to output: inout ByteBuffer) {
+    /// Writes the field that marks each response of an admin listener, and no other server's (`pinproxy health`
+    /// recognises the listener by it), and those that keep other sites away from it in a browser.
+    private func writeCommonFields(to output: inout ByteBuffer) {
         output.append("Pinproxy-Admin: ")
         output.append(text: server.source.build.version)
+        output.append(
+            "\r\nX-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\nReferrer-Policy: no-referrer\r\n"
+        )
+        output.append("Cross-Origin-Resource-Policy: same-origin\r\nCross-Origin-Opener-Policy: same-origin\r\n")
+    }
+
+    private func writeContentSecurityPolicy(isPage: Bool, to output: inout ByteBuffer) {
+        output.append("Content-Security-Policy: ")
+        if isPage {
+            output.append(text: AdminPage.contentSecurityPolicy)
+        } else {
+            output.append("default-src 'none'; frame-ancestors 'none'")
+        }
         output.append("\r\n")
     }
 

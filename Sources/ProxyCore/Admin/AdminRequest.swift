@@ -3,111 +3,193 @@ import IOCore
 
 /// The kind of a request to the admin listener, decided by its head alone.
 enum AdminRequest {
+    /// The live page.
+    case page
     case live
     case ready
     case metrics
+    /// The latest tasks that have ended.
+    case tasks(limit: Int)
+    /// Tasks as they end.
+    ///
+    /// - Parameter from: the number of the first task; nil for those that end from now on.
+    case taskStream(from: Int?)
+    /// The latest tasks as an HTTP archive.
+    case archive(limit: Int)
+    case policy
+    case configuration
+    /// The results of the last loads.
+    case reloads
+    case reload(dropsPins: Bool)
+    case drain
     case cache(CacheRequest)
     case refused(Problem)
 
     /// A request about the cache.
     typealias CacheRequest = CacheAdministration.Request
 
+    /// The number of tasks that are listed when the request names no limit.
+    static let usualLimit = 100
+    static let largestLimit = 1000
+
     /// - Parameters:
     ///   - isOwnName: whether Host names this listener.
-    ///   - isLocal: whether the client is on this machine.
-    init(_ head: borrowing RequestHead, isOwnName: Bool, isLocal: Bool) {
-        guard isOwnName else {
-            // Invariant 16: a web page must not be able to make a browser read this under a name of the page's own.
-            self = .refused(
-                Problem(
-                    .misdirectedRequest,
-                    "The names of the admin listener are its own address, localhost and its allowedHosts; the request's Host is another. "
-                        + "Add the name to admin.allowedHosts if it may be used."
-                )
-            )
-            return
-        }
-        let target = head.target
-        let path = target.extracting(0..<(target.firstIndex(of: UInt8(ascii: "?")) ?? target.count))
-        let isPurge = path.equals("/cache") && head.method == .delete
-        guard isPurge || head.method == .get || head.method == .head else {
-            self = .refused(path.equals("/cache") ? Self.cacheMethodRefusal : Self.methodRefusal)
-            return
-        }
-        guard !head.framing.hasBody else {
-            self = .refused(Problem(.requestInvalid, "A request of the admin listener has no body. Send none."))
-            return
-        }
-        if path.equals("/live") {
-            self = .live
-        } else if path.equals("/ready") {
-            self = .ready
-        } else if path.equals("/metrics") {
-            self = .metrics
-        } else if path.equals("/cache"), !isPurge {
-            self = .cache(.figures)
-        } else if isPurge || path.equals("/cache/entries") {
-            self = Self.cacheRequest(head, isPurge: isPurge, isLocal: isLocal)
-        } else {
-            self = .refused(
-                Problem(
-                    .requestInvalid,
-                    status: 404,
-                    "The admin listener has /live, /ready, /metrics, /cache and /cache/entries, and nothing else."
-                )
-            )
+    ///   - access: what the client may do.
+    init(_ head: borrowing RequestHead, isOwnName: Bool, access: AdminAccess) {
+        do throws(Problem) {
+            self = try Self.read(head, isOwnName: isOwnName, access: access)
+        } catch {
+            self = .refused(error)
         }
     }
 
     /// Makes the refusal for a fault of the parser.
     init(_ fault: RequestFault) {
-        self = .refused(fault == .methodTrace ? Self.methodRefusal : Problem(fault))
+        self = .refused(fault == .methodTrace ? Self.methodRefusal(Self.reading) : Problem(fault))
     }
 
-    private static func cacheRequest(
+    private static func read(
         _ head: borrowing RequestHead,
-        isPurge: Bool,
-        isLocal: Bool
-    ) -> AdminRequest {
-        guard isLocal else {
-            return .refused(
-                Problem(
-                    .requestInvalid,
-                    status: 403,
-                    "The contents of the cache are shown to clients on this machine alone, and purged by them alone. Send the request from "
-                        + "here, at a loopback address or a Unix socket."
-                )
+        isOwnName: Bool,
+        access: AdminAccess
+    ) throws(Problem) -> AdminRequest {
+        guard isOwnName else {
+            // Invariant 16: a web page must not be able to make a browser read this under a name of the page's own.
+            throw Problem(
+                .misdirectedRequest,
+                "The names of the admin listener are its own address, localhost and its allowedHosts; the request's Host is another. "
+                    + "Add the name to admin.allowedHosts if it may be used."
             )
         }
-        // A web page must not be able to make a browser purge the cache, under any name.
-        if isPurge, head.fields.first(named: originName.bytes) != nil || head.fields.first(named: siteName.bytes) != nil
-        {
-            return .refused(
-                Problem(
-                    .requestInvalid,
-                    status: 403,
-                    "A browser does not purge the cache: the request has Origin or Sec-Fetch-Site. Use pinproxy cache purge."
-                )
-            )
+        // Other machines learn nothing without the token, not even which paths there are.
+        if access.isRemote, let refusal = access.refusal(isWrite: false) { throw refusal }
+        let target = head.target
+        let path = target.extracting(0..<(target.firstIndex(of: UInt8(ascii: "?")) ?? target.count))
+        let isRead = head.method == .get || head.method == .head
+        let allowed = Self.methods(of: path)
+        guard isRead || (allowed.write != nil && head.method == allowed.write), isRead ? allowed.isRead : true else {
+            throw methodRefusal(allowed)
         }
+        guard !head.framing.hasBody else {
+            throw Problem(.requestInvalid, "A request of the admin listener has no body. Send none.")
+        }
+        let isPurge = head.method == .delete
+        // A browser never purges, not even for the listener's own page.
+        if isPurge, isOfBrowser(head) { throw browserPurge }
+        if let refusal = AdminAccess.crossSiteRefusal(head, isWrite: !isRead) { throw refusal }
+        if let refusal = access.refusal(isWrite: !isRead, isFree: isPurge) { throw refusal }
+        return try route(head, path, isPurge: isPurge)
+    }
+
+    private static func parameters(of head: borrowing RequestHead) throws(Problem) -> QueryParameters {
         guard let parameters = QueryParameters(of: head.target) else {
-            return .refused(Problem(.requestInvalid, "The query is not percent-encoded UTF-8."))
+            throw Problem(.requestInvalid, "The query is not percent-encoded UTF-8.")
         }
-        do throws(Problem) {
-            return .cache(isPurge ? try .purge(parameters) : try .entries(parameters))
-        } catch {
-            return .refused(error)
+        return parameters
+    }
+
+    private static func route(
+        _ head: borrowing RequestHead,
+        _ path: borrowing Span<UInt8>,
+        isPurge: Bool
+    ) throws(Problem) -> AdminRequest {
+        if path.equals("/") { return .page }
+        if path.equals("/live") { return .live }
+        if path.equals("/ready") { return .ready }
+        if path.equals("/metrics") { return .metrics }
+        if path.equals("/tasks") { return .tasks(limit: try limit(head)) }
+        if path.equals("/tasks.har") { return .archive(limit: try limit(head)) }
+        if path.equals("/tasks/stream") {
+            let from = try parameters(of: head).number("from", 0...Int.max)
+            // A browser that has lost the connection repeats the same URL with Last-Event-ID.
+            return .taskStream(from: lastEvent(head).map { $0 + 1 } ?? from)
         }
+        if path.equals("/policy") { return .policy }
+        if path.equals("/config") { return .configuration }
+        if path.equals("/reloads") { return .reloads }
+        if path.equals("/reload") { return .reload(dropsPins: try parameters(of: head).flag("dropPins")) }
+        if path.equals("/drain") { return .drain }
+        if isPurge { return .cache(try .purge(try parameters(of: head))) }
+        if path.equals("/cache") { return .cache(.figures) }
+        if path.equals("/cache/entries") { return .cache(try .entries(try parameters(of: head))) }
+        throw Problem(
+            .requestInvalid,
+            status: 404,
+            "The admin listener has /, /live, /ready, /metrics, /tasks, /tasks/stream, /tasks.har, /policy, /config, /reloads, "
+                + "/cache and /cache/entries, POST /reload and POST /drain, and nothing else."
+        )
+    }
+
+    private static func limit(_ head: borrowing RequestHead) throws(Problem) -> Int {
+        try parameters(of: head).number("limit", 1...largestLimit) ?? usualLimit
+    }
+
+    /// The number in Last-Event-ID; nil without one.
+    private static func lastEvent(_ head: borrowing RequestHead) -> Int? {
+        guard let index = head.fields.first(named: lastEventName.bytes) else { return nil }
+        let value = head.fields.value(at: index)
+        guard value.count <= 18, let number = Int(String(copying: value)), number >= 0 else { return nil }
+        return number
+    }
+
+    private static var lastEventName: StaticString { "last-event-id" }
+
+    // MARK: Methods
+
+    private struct Methods {
+        var isRead = true
+        var write: HTTPMethod?
+        var list: StaticString
+    }
+
+    private static let reading = Methods(list: "GET, HEAD")
+
+    private static func methods(of path: borrowing Span<UInt8>) -> Methods {
+        if path.equals("/reload") || path.equals("/drain") { return Methods(isRead: false, write: .post, list: "POST") }
+        if path.equals("/cache") { return Methods(write: .delete, list: "GET, HEAD, DELETE") }
+        return reading
+    }
+
+    private static func methodRefusal(_ methods: Methods) -> Problem {
+        Problem(.requestInvalid, status: 405, "This path supports \(methods.list).", allow: methods.list)
+    }
+
+    // MARK: The cache
+
+    private static func isOfBrowser(_ head: borrowing RequestHead) -> Bool {
+        head.fields.first(named: originName.bytes) != nil || head.fields.first(named: siteName.bytes) != nil
     }
 
     private static var originName: StaticString { "origin" }
     private static var siteName: StaticString { "sec-fetch-site" }
 
-    private static var methodRefusal: Problem {
-        Problem(.requestInvalid, status: 405, "The admin listener supports GET and HEAD.", allow: "GET, HEAD")
+    private static var browserPurge: Problem {
+        Problem(
+            .requestInvalid,
+            status: 403,
+            "A browser does not purge the cache: the request has Origin or Sec-Fetch-Site. Use pinproxy cache purge."
+        )
+    }
+}
+
+extension QueryParameters {
+    /// A number of the query; nil without it.
+    fileprivate func number(_ name: String, _ range: ClosedRange<Int>) throws(Problem) -> Int? {
+        let values = all.filter { $0.name == name }
+        guard let value = values.first?.value else { return nil }
+        guard values.count == 1, let number = Int(value), range.contains(number) else {
+            let bounds =
+                range.upperBound == .max
+                ? "from \(range.lowerBound) on" : "from \(range.lowerBound) to \(range.upperBound)"
+            throw Problem(.requestInvalid, "\(name) is one number \(bounds).")
+        }
+        return number
     }
 
-    private static var cacheMethodRefusal: Problem {
-        Problem(.requestInvalid, status: 405, "/cache supports GET, HEAD and DELETE.", allow: "GET, HEAD, DELETE")
+    /// Whether the query has a name without a value.
+    fileprivate func flag(_ name: String) throws(Problem) -> Bool {
+        let values = all.filter { $0.name == name }
+        guard values.allSatisfy(\.value.isEmpty) else { throw Problem(.requestInvalid, "\(name) takes no value.") }
+        return !values.isEmpty
     }
 }

@@ -10,6 +10,7 @@ final class AdminServer: @unchecked Sendable {
     let socket: ListeningSocket
     let names: OwnNames
     let source: AdminSource
+    private let configuration: AdminConfiguration
     private var thread: LoopThread?
 
     // State of the loop's thread.
@@ -25,6 +26,7 @@ final class AdminServer: @unchecked Sendable {
         loop = try EventLoop()
         self.socket = socket
         self.source = source
+        self.configuration = configuration
         names = OwnNames(hosts: configuration.allowedHosts)
         connectionBound = min(64, source.state.descriptors.reserve / 2)
         let acceptor = AdminAcceptor(self)
@@ -57,6 +59,20 @@ final class AdminServer: @unchecked Sendable {
 
     /// The connection with that number; nil when it is closed.
     func connection(_ number: Int) -> AdminConnection? { connections.first { $0.number == number } }
+
+    /// Whether another reader of a stream may be served: streams take at most half of the connections.
+    var admitsStream: Bool { connections.count { $0.isStreaming } < connectionBound / 2 }
+
+    /// What the client that has sent a request may do.
+    func access(_ fields: borrowing HTTPFields) -> AdminAccess {
+        let token = source.token
+        return AdminAccess(
+            isRemote: configuration.isRemote,
+            isUnixSocket: configuration.endpoint.isUnixSocket,
+            needsToken: configuration.tokenFile != nil,
+            hasToken: token?.admits(fields) ?? false
+        )
+    }
 
     func forget(_ connection: AdminConnection) {
         connections.removeAll { $0 === connection }

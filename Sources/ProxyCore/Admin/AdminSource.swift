@@ -13,6 +13,11 @@ struct AdminSource: Sendable {
     let monitor: PinMonitor
     let cache: CacheHolder
     let logLosses: LogLosses
+    let recentTasks: RecentTasks
+    /// Has the workers make lines for `recentTasks` where no task log is written.
+    let recordTasks: @Sendable () -> Void
+    /// nil where nothing reloads or stops the proxy at a request.
+    let operatorRequests: OperatorRequests?
     /// Is called after a purge, so that the workers return the freed memory.
     let didPurge: @Sendable () -> Void
     /// Microseconds since 1970.
@@ -41,6 +46,23 @@ struct AdminSource: Sendable {
             startTime: startTime
         )
     }
+
+    /// The latest lines of the task log. The first call starts their recording where no log is written.
+    func wantedTasks() -> RecentTasks {
+        if recentTasks.want() { recordTasks() }
+        return recentTasks
+    }
+
+    var policy: String {
+        PolicyDocuments.policy(status.current, monitor.verdicts, at: Clock.realtime / 1_000_000)
+    }
+
+    var configuration: String { PolicyDocuments.configuration(status.current.snapshot) }
+
+    var reloads: String { PolicyDocuments.reloads(status.current) }
+
+    /// The token of `admin.tokenFile`, as the last reload has read it.
+    var token: AdminToken? { status.current.snapshot.parts.adminToken }
 
     /// Performs a request about the cache.
     ///

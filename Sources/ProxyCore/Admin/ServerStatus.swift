@@ -37,7 +37,7 @@ package enum ReloadFailure: String, CaseIterable, Sendable {
 }
 
 /// The results of reloads since the start.
-struct ReloadAccount: Equatable, Sendable {
+struct ReloadAccount: Sendable {
     /// The number of reloads that took effect.
     var applied = 0
     /// The numbers of failed reloads, in the order of `ReloadFailure`.
@@ -49,6 +49,15 @@ struct ReloadAccount: Equatable, Sendable {
     var droppedPins = 0
     /// The parts of the last configuration that need a restart.
     var restartNeeds: [RestartNeed] = []
+    /// The last loads of the files, the latest last.
+    private(set) var history: [ReloadRecord] = []
+
+    private static let longestHistory = 20
+
+    mutating func note(_ record: ReloadRecord) {
+        if history.count >= Self.longestHistory { history.removeFirst() }
+        history.append(record)
+    }
 
     mutating func noteReload(at time: Int64, needs: [RestartNeed]) {
         applied += 1

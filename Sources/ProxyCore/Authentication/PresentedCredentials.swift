@@ -10,12 +10,10 @@ enum PresentedCredentials: Equatable {
     /// RFC 6750, section 2.1, in the proxy's field.
     case bearer(token: [UInt8])
 
-    init(_ fields: borrowing HTTPFields) {
+    /// - Parameter field: `Authorization` at the admin listener, which is a server and no proxy.
+    init(_ fields: borrowing HTTPFields, in field: FieldName = .proxyAuthorization) {
         self = .none
-        guard let index = fields.first(.proxyAuthorization), fields.next(.proxyAuthorization, after: index) == nil
-        else {
-            return
-        }
+        guard let index = fields.first(field), fields.next(field, after: index) == nil else { return }
         let value = Array(copying: fields.value(at: index))
         guard let space = value.firstIndex(of: UInt8(ascii: " ")) else { return }
         let scheme = value[..<space].map { ASCII.lowercased($0) }

@@ -25,6 +25,19 @@ extension ConfigurationLoader {
         }
     }
 
+    /// Reads the file of `admin.tokenFile`.
+    static func loadAdminToken(_ read: ConfigurationReader, into parts: inout PolicyParts) {
+        guard let file = read.adminToken, let bytes = file.element.fileContents() else { return }
+        if FileContents.isReadableByEveryone(file.value) {
+            file.element.warn("every user of this machine can read the token", remedy: "chmod 640 \(file.value)")
+        }
+        do throws(AdminToken.Fault) {
+            parts.adminToken = try AdminToken(bytes)
+        } catch {
+            file.element.report(error.message, remedy: error.remedy)
+        }
+    }
+
     private static func load(_ tls: ConfigurationReader.TLSFiles) -> TLSMaterial? {
         let certificate = tls.certificate.fileContents()
         let key = tls.key.fileContents()

@@ -44,6 +44,7 @@ package enum ConfigurationLoader {
             trustAnchors: anchors ?? TrustAnchors(certificates: [])
         )
         loadClients(read, into: &parts)
+        loadAdminToken(read, into: &parts)
         loadAuthority(read, into: &parts)
 
         let issues = inOrder(reader.issues) + pinIssues

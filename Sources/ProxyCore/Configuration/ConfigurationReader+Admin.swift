@@ -20,15 +20,38 @@ extension ConfigurationReader {
             by: allowRemoteClients,
             danger: "see what the proxy does"
         )
+        if let element = object["tokenFile"], let path = element.path() {
+            admin.tokenFile = path
+            adminToken = Placed(value: path, element: element)
+        }
         object.finish()
         guard let endpoint else { return }
         configuration.admin = admin
+        if admin.isRemote, isRemote { checkRemote(object) }
         if configuration.listeners.contains(where: { Self.collide($0.endpoint, endpoint) }) {
             object.element.report(
                 "listens where a listener does (\(endpoint))",
                 remedy: "change its \(endpoint.isUnixSocket ? "path" : "port")"
             )
         }
+    }
+}
+
+extension ConfigurationReader {
+    /// Other machines could see all tasks and stop the proxy: they have to present a token.
+    private func checkRemote(_ object: DocumentObject) {
+        guard object.has("tokenFile") else {
+            object["address"]?.report(
+                "other machines can reach it, and there is no token for them",
+                remedy:
+                    "add \"tokenFile\": \"admin.token\" (openssl rand -hex 32 > admin.token), or listen on 127.0.0.1"
+            )
+            return
+        }
+        object["address"]?.warn(
+            "the admin listener has no TLS: its token, and what it shows, can be read on the way from other machines",
+            remedy: "listen on 127.0.0.1 or a Unix socket, or let only networks reach it in which nobody reads along"
+        )
     }
 }
 

@@ -32,6 +32,8 @@ struct ConfigurationReader {
     /// Entries of `hosts`, and `defaults`, with `"connect": "intercept"`.
     var intercepted: [Placed<HostConfiguration>] = []
     var interception: InterceptionFiles?
+    /// The `tokenFile` of `admin`.
+    var adminToken: Placed<String>?
     var globalAuthentication: DocumentElement?
     var namesListeners = false
     var namesCache = false

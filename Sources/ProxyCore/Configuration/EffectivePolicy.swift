@@ -54,7 +54,8 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
         }
         if let admin = snapshot.configuration.admin {
             let reach = admin.allowRemoteClients ? ", remote clients allowed" : ""
-            rows.append(Row(label: "admin", text: "\(admin.endpoint)\(reach)"))
+            let token = admin.tokenFile == nil ? "" : admin.isRemote ? ", token needed" : ", token needed for changes"
+            rows.append(Row(label: "admin", text: "\(admin.endpoint)\(reach)\(token)"))
         }
         return Section(title: "listeners", rows: rows)
     }

@@ -12,6 +12,8 @@ package struct PolicyParts: Sendable {
     package var tlsMaterial: [ListenerTLS: TLSMaterial] = [:]
     /// The loaded files of `authentication`, for the ways that are open at some listener.
     package var credentials: [AuthenticationConfiguration: ClientCredentials] = [:]
+    /// The token of `admin.tokenFile`.
+    package var adminToken: AdminToken?
     /// The CA that signs certificates for intercepted origins.
     package var authority: LocalAuthority?
     /// The real addresses of this program's listeners; before they listen, the fixed ports of the configuration.

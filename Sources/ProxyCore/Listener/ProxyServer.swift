@@ -15,6 +15,8 @@ package final class ProxyServer {
     private let cache: CacheHolder
     private let isLogGiven: Bool
     private let logLosses: LogLosses
+    /// nil without an admin listener.
+    private let recentTasks: RecentTasks?
     private let sockets: [ListeningSocket]
     private let adminSocket: ListeningSocket?
     private let status: ServerStatus
@@ -47,6 +49,7 @@ package final class ProxyServer {
         log: LogWriter? = nil,
         monitoring: PinMonitor.Settings = PinMonitor.Settings(),
         build: ProgramBuild = ProgramBuild(version: "", openSSL: ""),
+        operatorRequests: OperatorRequests? = nil,
         clock: LoopClock = .system
     ) throws(StartFailure) {
         self.clock = clock
@@ -59,6 +62,7 @@ package final class ProxyServer {
         self.adminSocket = adminSocket
         isLogGiven = log != nil
         logLosses = log?.losses ?? LogLosses()
+        recentTasks = configuration.admin == nil ? nil : RecentTasks()
         if let log { self.log = log } else { self.log = try Self.openLog(configuration.log, logLosses) }
         self.snapshot = Self.placed(snapshot, at: sockets + [adminSocket].compactMap { $0 })
         let shares = Self.shareDescriptors(workers: Self.workerCount(configuration, clock))
@@ -77,7 +81,7 @@ package final class ProxyServer {
         do {
             try startWorkers(configuration)
             watchdog = LoopWatchdog(workers.map(\.loop))
-            try startAdmin(configuration, build)
+            try startAdmin(configuration, build, operatorRequests)
         } catch let error as IOFailure {
             throw .system(error.description)
         } catch {
@@ -163,6 +167,7 @@ package final class ProxyServer {
                 monitor: monitor,
                 passwords: passwords,
                 log: log,
+                recentTasks: recentTasks,
                 cache: cache.current,
                 pseudonym: pseudonym
             )
@@ -178,8 +183,12 @@ package final class ProxyServer {
         }
     }
 
-    private func startAdmin(_ configuration: Configuration, _ build: ProgramBuild) throws(IOFailure) {
-        guard let adminSocket, let admin = configuration.admin else { return }
+    private func startAdmin(
+        _ configuration: Configuration,
+        _ build: ProgramBuild,
+        _ operatorRequests: OperatorRequests?
+    ) throws(IOFailure) {
+        guard let adminSocket, let recentTasks, let admin = configuration.admin else { return }
         let source = AdminSource(
             build: build,
             workers: workers.map(\.counters),
@@ -189,6 +198,11 @@ package final class ProxyServer {
             monitor: monitor,
             cache: cache,
             logLosses: logLosses,
+            recentTasks: recentTasks,
+            recordTasks: { [workers] in
+                for worker in workers { worker.loop.submit { worker.recordTasks() } }
+            },
+            operatorRequests: operatorRequests,
             didPurge: { [workers] in
                 for worker in workers { worker.loop.submit { worker.restSoon() } }
             }
@@ -267,6 +281,8 @@ package final class ProxyServer {
         monitor.replace(placed)
         let responses = replaceCache(from: current, to: placed.configuration)
         onWorkers { index, worker in worker.adopt(generations[index], log: log, cache: responses) }
+        // The kept lines were masked by the former rules.
+        if settings.redact != current.log.redact { recentTasks?.forget() }
         snapshot = placed
         changeLog(log)
         status.change {
@@ -289,6 +305,9 @@ package final class ProxyServer {
 
     /// Counts a failed reload for the metrics.
     package func noteReload(_ failure: ReloadFailure) { status.change { $0.reloads.note(failure) } }
+
+    /// Keeps the result of a load for the admin listener.
+    package func note(_ record: ReloadRecord) { status.change { $0.reloads.note(record) } }
 
     /// Counts, for the metrics, domains whose pins a reload has dropped.
     package func noteDroppedPins(_ count: Int) { status.change { $0.reloads.droppedPins += count } }

@@ -44,6 +44,8 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
     private let server: ServerState
     private let observer: HandshakeObserver
     private var logBuffer: LogBuffer?
+    /// nil without an admin listener.
+    private let recentTasks: RecentTasks?
     private var listeners: [WorkerListener] = []
     private var connections: [ClientTransport] = []
     private var idleExchanges: [Exchange] = []
@@ -62,6 +64,7 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
         monitor: PinMonitor,
         passwords: PasswordVerifier,
         log: LogWriter?,
+        recentTasks: RecentTasks? = nil,
         cache: ResponseCache?,
         pseudonym: [UInt8]
     ) {
@@ -76,7 +79,8 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
         viaOfVersion10 = ViaField.value(minorVersion: 0, pseudonym: pseudonym)
         viaOfVersion11 = ViaField.value(minorVersion: 1, pseudonym: pseudonym)
         viaOfVersion2 = ViaField.value(majorVersion: 2, minorVersion: 0, pseudonym: pseudonym)
-        logBuffer = log.map { LogBuffer(writer: $0, loop: loop) }
+        self.recentTasks = recentTasks
+        logBuffer = log.map { LogBuffer(writer: $0, recent: recentTasks, loop: loop) }
         logLine = TaskLogLine(redacting: generation.snapshot.configuration.log.redact)
         super.init()
         restTimer.whenDue { [unowned self] in rest() }
@@ -291,6 +295,7 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
         observer.observe(next.manager)
         for listener in listeners { listener.adopt(next) }
         let settings = next.snapshot.configuration.log
+        logBuffer?.flush()
         // The new masking also applies to requests that are under way.
         logLine = TaskLogLine(redacting: settings.redact)
         logTo(log)
@@ -301,7 +306,14 @@ final class Worker: EndOfTurnHandler, @unchecked Sendable {
     func logTo(_ writer: LogWriter?) {
         guard !isStopped, writer !== logBuffer?.writer else { return }
         logBuffer?.end()
-        logBuffer = writer.map { LogBuffer(writer: $0, loop: loop) }
+        logBuffer = writer.map { LogBuffer(writer: $0, recent: recentTasks, loop: loop) }
+        recordTasks()
+    }
+
+    /// Makes lines for a reader at the admin listener although no task log is written.
+    func recordTasks() {
+        guard !isStopped, logBuffer == nil, let recentTasks, recentTasks.isWanted else { return }
+        logBuffer = LogBuffer(writer: nil, recent: recentTasks, loop: loop)
     }
 
     // MARK: The end

@@ -16,6 +16,8 @@ struct HandshakeTally {
         var verdicts = Array(repeating: 0, count: TrustEvaluation.Verdict.allCases.count)
         /// The pin of the last chain in which only a backup pin matched.
         var backupOnly: PublicKeyPin?
+        /// The last evaluation, and its time in seconds since 1970.
+        var last: (evaluation: TrustEvaluation, time: Int64)?
         /// The certificate of the pinned domain that expires first, if it expires soon.
         var certificate: Expiry?
 
@@ -56,6 +58,7 @@ struct HandshakeTally {
 extension HandshakeTally.Entry {
     fileprivate mutating func note(_ evaluation: TrustEvaluation, of policy: SecurityPolicy, at now: Int64) {
         handshakes += 1
+        last = (evaluation, now)
         if let index = TrustEvaluation.Verdict.allCases.firstIndex(of: evaluation.verdict) { verdicts[index] += 1 }
         for key in Set(policy.pinsPresent(in: evaluation)) {
             if let index = keys.firstIndex(of: key) { matched[index] += 1 }

@@ -135,7 +135,7 @@ package final class PinMonitor: @unchecked Sendable {
         }
     }
 
-    /// The verdicts of the handshakes of each pinned domain, as far as the loops have handed them over.
+    /// The verdicts and the last handshake of each pinned domain, as far as the loops have handed them over.
     var verdicts: [PinUsage.Verdicts] { shownLock.withLock { shown } }
 
     /// The number of lost reports since the start, by reason; at most a minute old.
@@ -231,7 +231,13 @@ package final class PinMonitor: @unchecked Sendable {
 
     private func count(_ entry: HandshakeTally.Entry) {
         let matched = zip(entry.keys, entry.matched).map { (pin: $0, count: $1) }
-        usage.count(entry.handshakes, of: entry.domain, matched: matched, verdicts: entry.verdicts)
+        usage.count(
+            entry.handshakes,
+            of: entry.domain,
+            matched: matched,
+            verdicts: entry.verdicts,
+            last: entry.last.map { LastHandshake($0.evaluation, at: $0.time) }
+        )
         if let pin = entry.backupOnly, notices.isDue(.backupOnly, of: entry.domain, now: now) {
             warn(PinEvents.backupOnly(entry.domain, pin))
         }

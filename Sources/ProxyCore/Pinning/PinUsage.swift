@@ -19,17 +19,22 @@ package struct PinUsage: Sendable {
         }
     }
 
-    /// The verdicts of one domain's handshakes.
+    /// The verdicts of one domain's handshakes, and what the last of them has shown.
     package struct Verdicts: Equatable, Sendable {
         package let domain: Host
         /// In the order of `TrustEvaluation.Verdict`.
         package let counts: [Int]
+        /// How often each pin has matched.
+        package var matched: [PublicKeyPin: Int] = [:]
+        /// Nil before the first handshake.
+        package var last: LastHandshake?
     }
 
     private struct Record: Sendable {
         var handshakes = 0
         var verdicts = Array(repeating: 0, count: TrustEvaluation.Verdict.allCases.count)
         var matched: [PublicKeyPin: Int] = [:]
+        var last: LastHandshake?
     }
 
     private var records: [Host: Record] = [:]
@@ -63,20 +68,25 @@ package struct PinUsage: Sendable {
         _ handshakes: Int,
         of domain: Host,
         matched: [(pin: PublicKeyPin, count: Int)],
-        verdicts: [Int] = []
+        verdicts: [Int] = [],
+        last: LastHandshake? = nil
     ) {
         guard let place = places[domain] else { return }
         changed.insert(place)
         records[domain, default: Record()].handshakes += handshakes
         for (index, count) in verdicts.enumerated() { records[domain]?.verdicts[index] += count }
         for (pin, count) in matched where count > 0 { records[domain]?.matched[pin, default: 0] += count }
+        // The loops hand their counts over one after the other.
+        if let last, last.time >= records[domain]?.last?.time ?? .min { records[domain]?.last = last }
     }
 
     /// The verdicts of all pinned domains, sorted by name.
     package var verdicts: [Verdicts] {
         // Domains without a handshake share one array.
         let none = Record().verdicts
-        return order.map { Verdicts(domain: $0, counts: records[$0]?.verdicts ?? none) }
+        return order.map { domain in
+            records[domain].map { Self.verdicts($0, of: domain) } ?? Verdicts(domain: domain, counts: none)
+        }
     }
 
     /// The verdicts of the domains that have been counted since the last call, each with its place among `verdicts`.
@@ -84,8 +94,12 @@ package struct PinUsage: Sendable {
         defer { changed.removeAll(keepingCapacity: true) }
         return changed.map { place in
             let domain = order[place]
-            return (place, Verdicts(domain: domain, counts: records[domain]?.verdicts ?? Record().verdicts))
+            return (place, Self.verdicts(records[domain] ?? Record(), of: domain))
         }
+    }
+
+    private static func verdicts(_ record: Record, of domain: Host) -> Verdicts {
+        Verdicts(domain: domain, counts: record.verdicts, matched: record.matched, last: record.last)
     }
 
     /// The usage for all domains that had a handshake, sorted by name.

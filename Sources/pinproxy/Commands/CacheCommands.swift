@@ -2,7 +2,7 @@ extension Command {
     static let cacheStats: Command = Command(
         name: "cache stats",
         summary: "what the cache of a running proxy has done and holds",
-        options: [.adminConfig, .admin, .patience, .cacheJSON],
+        options: [.adminConfig, .admin, .tokenFile, .patience, .cacheJSON],
         explanation: [
             """
             Asks the admin listener of a running pinproxy. Where it listens is read from the "admin" of a \
@@ -26,7 +26,7 @@ extension Command {
         options: [
             Option(name: "host", value: "HOST", summary: "of this host alone"),
             Option(name: "limit", value: "N", summary: "so many at most, the latest: 100 unless given, up to 10000"),
-            .adminConfig, .admin, .patience, .cacheJSON,
+            .adminConfig, .admin, .tokenFile, .patience, .cacheJSON,
         ],
         explanation: [
             """
@@ -65,7 +65,7 @@ extension Command {
             Option(name: "tag", value: "TAG", summary: "all that bear this tag of Surrogate-Key or Cache-Tag"),
             Option(name: "all", summary: "everything"),
             Option(name: "soft", summary: "make stale instead of removing"),
-            .adminConfig, .admin, .patience, .cacheJSON,
+            .adminConfig, .admin, .tokenFile, .patience, .cacheJSON,
         ],
         operands: .optional("URL"),
         explanation: [

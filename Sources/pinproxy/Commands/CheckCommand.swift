@@ -49,17 +49,6 @@ extension Command {
     }
 }
 
-extension JSONLine {
-    fileprivate init(_ issue: DocumentIssue) {
-        add("file", issue.file)
-        if !issue.pointer.isEmpty { add("pointer", issue.pointer) }
-        add("message", issue.message)
-        if !issue.remedy.isEmpty { add("remedy", issue.remedy) }
-        if let place = issue.line { add("line", place) }
-        if let column = issue.column { add("column", column) }
-    }
-}
-
 extension Command.Option {
     static let config = Command.Option(
         name: "config",

@@ -2,7 +2,7 @@ extension Command {
     static let health = Command(
         name: "health",
         summary: "ask a running proxy whether it is ready, or alive",
-        options: [.live, .adminConfig, .admin, .patience],
+        options: [.live, .adminConfig, .admin, .tokenFile, .patience],
         explanation: [
             """
             Asks the admin listener of a running pinproxy for /ready: 0 when it is, 1 when it is not (it is about to \

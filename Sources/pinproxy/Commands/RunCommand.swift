@@ -41,7 +41,8 @@ extension Command {
         let prepare = { (parts: inout PolicyParts) throws(CommandFailure) in
             if let origin { try origin.add(to: &parts) }
         }
-        let (proxy, record) = try start(arguments["config"], prepare)
+        let requests = try OperatorRequests.make()
+        let (proxy, record) = try start(arguments["config"], prepare, requests)
         let signals = try SignalDescriptor.make()
         // The watch starts before readiness is reported, so that no later change is missed.
         var reloader = Reloader(
@@ -57,11 +58,9 @@ extension Command {
         if origin != nil {
             EventLine(event: "demoOrigin").with("url", "http://\(DemoOrigin.hostBesideAProxy)/").write()
         }
-        let signal = serve(proxy.server, signals, &reloader, &manager)
+        let cause = serve(proxy.server, signals, requests, &reloader, &manager)
         manager.notifyStopping()
-        EventLine(event: "stopping")
-            .with("signal", signal == SIGINT ? "SIGINT" : "SIGTERM")
-            .write(.info, at: proxy.level)
+        EventLine(event: "stopping").with(cause.name, cause.value).write(.info, at: proxy.level)
         proxy.stop(keepsIdle: true) { milliseconds in
             manager.turn(proxy.server)
             return isEnd(pinproxy_wait_signal(milliseconds))
@@ -74,7 +73,8 @@ extension Command {
     /// released: it lives as long as its policy.
     private static func start(
         _ path: String,
-        _ prepare: (inout PolicyParts) throws(CommandFailure) -> Void
+        _ prepare: (inout PolicyParts) throws(CommandFailure) -> Void,
+        _ requests: OperatorRequests
     ) throws(CommandFailure) -> (RunningProxy, FileRecord) {
         let (loaded, outcome) = try LoadedConfiguration.loadRecorded(path)
         EventLine.useFormat(loaded.configuration.log.format)
@@ -91,22 +91,39 @@ extension Command {
         }
         var parts = loaded.parts
         try prepare(&parts)
-        return (try RunningProxy(PolicySnapshot(parts, generation: loaded.generation)), outcome.record)
+        let snapshot = PolicySnapshot(parts, generation: loaded.generation)
+        let proxy = try RunningProxy(snapshot, operatorRequests: requests)
+        proxy.server.note(
+            ReloadRecord(
+                time: Clock.realtime / 1_000_000,
+                trigger: "start",
+                generation: loaded.generation,
+                warnings: outcome.warnings
+            )
+        )
+        return (proxy, outcome.record)
     }
 
-    /// Reloads until a signal ends the proxy; returns the signal.
+    /// Reloads until a signal, or a request to the admin listener, ends the proxy; returns which.
     private static func serve(
         _ proxy: ProxyServer,
         _ signals: SignalDescriptor,
+        _ requests: OperatorRequests,
         _ reloader: inout Reloader,
         _ manager: inout ServiceManager
-    ) -> Int32 {
+    ) -> (name: String, value: String) {
         while true {
             let deadline = [reloader.deadline, manager.deadline].compactMap { $0 }.min()
-            DescriptorPoll.wait([signals.descriptor] + reloader.descriptors, until: deadline)
+            DescriptorPoll.wait([signals.descriptor, requests.descriptor] + reloader.descriptors, until: deadline)
             manager.turn(proxy)
+            for request in requests.take() {
+                switch request {
+                case .reload(let dropsPins, let completion): completion(reloader.loadNow(dropsPins: dropsPins))
+                case .drain: return ("request", "drain")
+                }
+            }
             while let signal = signals.readSignal() {
-                if isEnd(signal) { return signal }
+                if isEnd(signal) { return ("signal", signal == SIGINT ? "SIGINT" : "SIGTERM") }
                 switch signal {
                 case SIGHUP: reloader.hangUp()
                 case SIGUSR1: reloader.reopenLogs()
@@ -139,6 +156,16 @@ extension Command {
     }
 
     private static func isEnd(_ signal: Int32) -> Bool { signal == SIGTERM || signal == SIGINT }
+}
+
+extension OperatorRequests {
+    fileprivate static func make() throws(CommandFailure) -> OperatorRequests {
+        do throws(IOFailure) {
+            return try OperatorRequests()
+        } catch {
+            throw CommandFailure(.internal, error.description)
+        }
+    }
 }
 
 extension SignalDescriptor {

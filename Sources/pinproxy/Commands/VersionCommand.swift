@@ -1,5 +1,6 @@
 import COpenSSL
 import ProxyCore
+import StrictJSON
 
 extension Command {
     static let version = Command(

@@ -1,5 +1,6 @@
 import HTTPCore
 import ServerTrust
+import StrictJSON
 
 /// The evidence for a proposal: for people, or one JSON object for each server.
 struct LearningReport {

@@ -7,10 +7,39 @@ import ServerTrust
 /// The admin listener of a running proxy, used by commands.
 struct AdminListener {
     let endpoint: ListenerConfiguration.Endpoint
+    /// The file of the token, from the configuration or `--token-file`; nil without one.
+    private let tokenFile: String?
 
     /// The address from `--config` or `--admin`; 127.0.0.1:8081 without either.
     init(_ arguments: Arguments, of command: Command) throws(CommandFailure) {
-        endpoint = try Self.endpoint(arguments, of: command)
+        let configuration = try Self.configuration(arguments, of: command)
+        endpoint = configuration.endpoint
+        tokenFile = arguments.values["token-file"] ?? configuration.tokenFile
+    }
+
+    /// The field with the token. A token that cannot be read is missed only where the listener asks for it.
+    private var authorization: [String] {
+        guard let tokenFile, let bytes = try? FileContents.read(tokenFile, limit: 4096).get(),
+            let token = try? AdminToken.text(bytes)
+        else { return [] }
+        return ["Authorization: Bearer " + String(decoding: token, as: UTF8.self)]
+    }
+
+    private var unauthorized: CommandFailure {
+        guard let tokenFile else {
+            return CommandFailure(
+                .failed,
+                "\(endpoint) asks for a token",
+                remedy: "name its file with --token-file, or the configuration that names it with --config"
+            )
+        }
+        return CommandFailure(
+            .failed,
+            authorization.isEmpty
+                ? "\(endpoint) asks for a token, and \(Arguments.shown(tokenFile)) has none that can be read"
+                : "\(endpoint) does not accept the token of \(Arguments.shown(tokenFile))",
+            remedy: "run this as a user who may read the file that the proxy itself has read"
+        )
     }
 
     /// Sends a request, and accepts only the response of a pinproxy's admin listener.
@@ -25,6 +54,7 @@ struct AdminListener {
                 method,
                 target,
                 host: endpoint.isUnixSocket ? "localhost" : endpoint.description,
+                fields: authorization,
                 at: endpoint.socketAddress,
                 patience: patience
             )
@@ -32,6 +62,7 @@ struct AdminListener {
             throw failure(error, patience)
         }
         try recognise(response)
+        if response.status == 401 { throw unauthorized }
         return response
     }
 
@@ -89,19 +120,24 @@ struct AdminListener {
         )
     }
 
-    private static func endpoint(
+    private static func configuration(
         _ arguments: Arguments,
         of command: Command
-    ) throws(CommandFailure) -> ListenerConfiguration.Endpoint {
+    ) throws(CommandFailure) -> AdminConfiguration {
         if let path = arguments.values["config"] {
             guard arguments.values["admin"] == nil else {
                 throw CommandFailure(.usage, "\(command.name): --config and --admin say the same", usageOf: command)
             }
-            return try configuredEndpoint(path)
+            return try configuration(at: path)
         }
-        guard let word = arguments.values["admin"] else {
-            return .address(AddressAndPort(IPAddress(ipv4: 0x7F00_0001), 8081))
-        }
+        return AdminConfiguration(endpoint: try endpoint(arguments.values["admin"], of: command))
+    }
+
+    private static func endpoint(
+        _ word: String?,
+        of command: Command
+    ) throws(CommandFailure) -> ListenerConfiguration.Endpoint {
+        guard let word else { return .address(AddressAndPort(IPAddress(ipv4: 0x7F00_0001), 8081)) }
         if word.hasPrefix("unix:") { return .unixSocket(path: String(word.dropFirst(5))) }
         if word.contains("/") { return .unixSocket(path: word) }
         guard let address = try? AddressAndPort(parsing: word), address.port != 0 else {
@@ -115,10 +151,10 @@ struct AdminListener {
         return .address(address).reachable
     }
 
-    private static func configuredEndpoint(_ path: String) throws(CommandFailure) -> ListenerConfiguration.Endpoint {
-        let endpoint: ListenerConfiguration.Endpoint
+    private static func configuration(at path: String) throws(CommandFailure) -> AdminConfiguration {
+        var configuration: AdminConfiguration
         do throws(AdminConfiguration.LookupFailure) {
-            endpoint = try AdminConfiguration.lookUp(path: path).endpoint
+            configuration = try AdminConfiguration.lookUp(path: path)
         } catch {
             switch error {
             case .missingFile:
@@ -134,14 +170,15 @@ struct AdminListener {
                 )
             }
         }
-        if case .address(let address) = endpoint, address.port == 0 {
+        if case .address(let address) = configuration.endpoint, address.port == 0 {
             throw CommandFailure(
                 .badConfiguration,
                 "the admin listener of \(Arguments.shown(path)) has a port that is chosen at the start",
                 remedy: "give it a fixed one, or name the one of its listening line with --admin"
             )
         }
-        return endpoint.reachable
+        configuration.endpoint = configuration.endpoint.reachable
+        return configuration
     }
 }
 
@@ -164,6 +201,11 @@ extension Command.Option {
         name: "admin",
         value: "ADDRESS:PORT",
         summary: "the admin listener, or the path of its Unix socket"
+    )
+    static let tokenFile = Command.Option(
+        name: "token-file",
+        value: "FILE",
+        summary: "the file of the admin listener's token, if it is not the configuration's"
     )
     static let patience = Command.Option(
         name: "timeout",

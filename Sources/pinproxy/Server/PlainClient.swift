@@ -32,6 +32,7 @@ enum PlainClient {
         _ method: String,
         _ target: String,
         host: String,
+        fields: [String] = [],
         at address: SocketAddress,
         patience: Duration
     ) throws(IOFailure) -> Response {
@@ -49,7 +50,8 @@ enum PlainClient {
         let code = address.withSockaddr { connect(descriptor, $0, $1) == 0 ? 0 : errno } ?? ENAMETOOLONG
         guard code == 0 || code == EINPROGRESS else { throw IOFailure(code: code, during: "connect") }
         var request = ByteBuffer()
-        request.append(text: "\(method) \(target) HTTP/1.1\r\nHost: \(host)\r\nConnection: close\r\n\r\n")
+        let lines = ["\(method) \(target) HTTP/1.1", "Host: \(host)", "Connection: close"] + fields
+        request.append(text: lines.joined(separator: "\r\n") + "\r\n\r\n")
         while !request.isEmpty {
             try wait(descriptor, POLLOUT, during: "connect", until: deadline)
             if case .failed(let failure) = socket.write(from: &request) { throw failure }

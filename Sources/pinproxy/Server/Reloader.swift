@@ -9,9 +9,30 @@ import StrictJSON
 /// A load with an error changes nothing, and writes one event line for each error. Loads are blocking disk I/O and run
 /// on the calling thread, never on a loop.
 struct Reloader {
-    enum Trigger: String {
-        case signal = "SIGHUP"
+    enum Trigger: Equatable {
+        case signal
         case files
+        /// A request to the admin listener.
+        case request(dropsPins: Bool)
+
+        /// The name in events.
+        var name: String {
+            switch self {
+            case .signal: "SIGHUP"
+            case .files: "files"
+            case .request: "request"
+            }
+        }
+
+        /// Whether pins that are missing now are given up. Otherwise a missing file may be one that is away only for a
+        /// moment.
+        var dropsPins: Bool {
+            switch self {
+            case .signal: true
+            case .files: false
+            case .request(let dropsPins): dropsPins
+            }
+        }
     }
 
     private let path: String
@@ -67,7 +88,7 @@ struct Reloader {
         // Links and folders may have been replaced meanwhile.
         watchAgain()
         guard !record.isCurrent else {
-            EventLine(event: "unchanged").with("trigger", Trigger.files.rawValue).write(.debug, at: level)
+            EventLine(event: "unchanged").with("trigger", Trigger.files.name).write(.debug, at: level)
             return
         }
         load(.files)
@@ -76,6 +97,17 @@ struct Reloader {
     /// SIGHUP: loads in any case, and reopens a task log that is a file.
     mutating func hangUp() {
         load(.signal)
+    }
+
+    /// A request to the admin listener: loads as SIGHUP does, but gives pins up only when it says so.
+    mutating func loadNow(dropsPins: Bool) -> ReloadRecord {
+        // Only a load that changed files have caused is put off.
+        load(.request(dropsPins: dropsPins))
+            ?? ReloadRecord(
+                time: Clock.realtime / 1_000_000,
+                trigger: Trigger.request(dropsPins: dropsPins).name,
+                generation: proxy.snapshot.generation
+            )
     }
 
     /// SIGUSR1: reopens the files that are written to, and loads nothing.
@@ -93,7 +125,9 @@ struct Reloader {
 
     // MARK: Loading
 
-    private mutating func load(_ trigger: Trigger) {
+    /// - Returns: the result; nil when the load is put off, because the files are still being changed.
+    @discardableResult
+    private mutating func load(_ trigger: Trigger) -> ReloadRecord? {
         tidyLater()
         var readings = 0
         while true {
@@ -109,18 +143,15 @@ struct Reloader {
             guard pause.deadline != nil else { return apply(outcome, trigger) }
             // The load may have mixed old and new files: a file that is renamed meanwhile can be missing under both
             // names. The files are read again after the next quiet period.
-            if trigger == .files { return }
+            if trigger == .files { return nil }
             guard readings < Self.mostReadings else {
-                reopenLog()
-                proxy.noteReload(.configuration)
-                return logFailure(
-                    DocumentIssue(
-                        file: path,
-                        message: "it, or the files that it names, changed while they were read, \(readings) times",
-                        remedy: "nothing needs to be done: they are read again when they have come to rest"
-                    ),
-                    trigger
+                if trigger == .signal { reopenLog() }
+                let issue = DocumentIssue(
+                    file: path,
+                    message: "it, or the files that it names, changed while they were read, \(readings) times",
+                    remedy: "nothing needs to be done: they are read again when they have come to rest"
                 )
+                return fail([issue], .configuration, trigger)
             }
         }
     }
@@ -128,22 +159,18 @@ struct Reloader {
     /// The number of readings on SIGHUP, when files change meanwhile.
     private static let mostReadings = 5
 
-    private func apply(_ outcome: ConfigurationLoader.Outcome, _ trigger: Trigger) {
+    private func apply(_ outcome: ConfigurationLoader.Outcome, _ trigger: Trigger) -> ReloadRecord {
         guard let loaded = outcome.snapshot else {
             if trigger == .signal { reopenLog() }
-            proxy.noteReload(.configuration)
-            for issue in outcome.issues { logFailure(issue, trigger) }
-            return
+            return fail(outcome.issues, .configuration, trigger)
         }
         do {
             var parts = loaded.parts
             try prepare(&parts)
             let dropped = DroppedPins(from: proxy.snapshot.pinnedDomains, to: parts.pinnedDomains)
-            // Without SIGHUP, a missing file may be one that is away only for a moment.
-            guard trigger == .signal || dropped.isEmpty else {
-                proxy.noteReload(.pins)
-                logFailure(dropped.refusal(file: loaded.configuration.pins ?? path), trigger, code: DroppedPins.code)
-                return
+            guard trigger.dropsPins || dropped.isEmpty else {
+                let issue = dropped.refusal(file: loaded.configuration.pins ?? path)
+                return fail([issue], .pins, trigger, code: DroppedPins.code)
             }
             let needs = try proxy.reload(
                 PolicySnapshot(parts, generation: loaded.generation),
@@ -151,7 +178,7 @@ struct Reloader {
             )
             EventLine(event: "reloaded")
                 .with("generation", loaded.generation)
-                .with("trigger", trigger.rawValue)
+                .with("trigger", trigger.name)
                 .with("pinnedDomains", loaded.pinnedDomains.domains.count)
                 .with("hosts", loaded.configuration.hosts.count)
                 .with("warnings", outcome.warnings.count)
@@ -161,11 +188,41 @@ struct Reloader {
             LoadedConfiguration.printWarnings(outcome.warnings)
             DescriptorLimit.warnIfTooLow(proxy)
             for need in needs { logRestartNeed(need) }
+            return record(trigger, warnings: outcome.warnings)
         } catch {
             if trigger == .signal { reopenLog() }
-            if case ProxyServer.StartFailure.log = error { proxy.noteReload(.log) } else { proxy.noteReload(.system) }
-            logFailure(issue(error), trigger)
+            let isLog = if case ProxyServer.StartFailure.log = error { true } else { false }
+            return fail([issue(error)], isLog ? .log : .system, trigger)
         }
+    }
+
+    /// Counts and logs a failed load; the former policy stays.
+    private func fail(
+        _ issues: [DocumentIssue],
+        _ failure: ReloadFailure,
+        _ trigger: Trigger,
+        code: String? = nil
+    ) -> ReloadRecord {
+        proxy.noteReload(failure)
+        for issue in issues { logFailure(issue, trigger, code: code) }
+        return record(trigger, issues: issues)
+    }
+
+    /// Keeps the result for the admin listener.
+    private func record(
+        _ trigger: Trigger,
+        issues: [DocumentIssue] = [],
+        warnings: [DocumentIssue] = []
+    ) -> ReloadRecord {
+        let record = ReloadRecord(
+            time: Clock.realtime / 1_000_000,
+            trigger: trigger.name,
+            generation: proxy.snapshot.generation,
+            issues: issues,
+            warnings: warnings
+        )
+        proxy.note(record)
+        return record
     }
 
     /// The issue that prevents a loaded policy from being applied.
@@ -208,12 +265,12 @@ struct Reloader {
             .write(.warning, at: level)
     }
 
-    /// Logs a failed reload; the former policy stays.
+    /// Logs a reason of a failed load.
     private func logFailure(_ issue: DocumentIssue, _ trigger: Trigger, code: String? = nil) {
         var line = EventLine(event: "reloadFailed")
         if let code { line = line.with("code", code) }
         line = line.with("generation", proxy.snapshot.generation)
-            .with("trigger", trigger.rawValue)
+            .with("trigger", trigger.name)
             .with("file", issue.file)
         if !issue.pointer.isEmpty { line = line.with("pointer", issue.pointer) }
         line = line.with("message", issue.message)

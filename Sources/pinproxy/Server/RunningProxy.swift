@@ -9,10 +9,16 @@ struct RunningProxy {
 
     init(
         _ snapshot: PolicySnapshot,
-        monitoring: PinMonitor.Settings = PinMonitor.Settings()
+        monitoring: PinMonitor.Settings = PinMonitor.Settings(),
+        operatorRequests: OperatorRequests? = nil
     ) throws(CommandFailure) {
         do throws(ProxyServer.StartFailure) {
-            server = try ProxyServer(snapshot: snapshot, monitoring: monitoring, build: .current)
+            server = try ProxyServer(
+                snapshot: snapshot,
+                monitoring: monitoring,
+                build: .current,
+                operatorRequests: operatorRequests
+            )
         } catch {
             throw RunningProxy.failure(error)
         }

@@ -1,0 +1,138 @@
+import HTTPCore
+import ServerTrust
+import StrictJSON
+
+/// The documents of the admin listener about the policy in force.
+enum PolicyDocuments {
+    /// `/policy`: the domains of the pin files, with what their handshakes have shown.
+    ///
+    /// - Parameter now: seconds since 1970.
+    static func policy(_ status: ServerStatus.Values, _ verdicts: [PinUsage.Verdicts], at now: Int64) -> String {
+        let snapshot = status.snapshot
+        let seen = Dictionary(verdicts.map { ($0.domain, $0) }) { first, _ in first }
+        var line = JSONLine()
+        line.add("generation", snapshot.generation)
+        line.add("loaded", Timestamp.text(unixSeconds: status.reloads.lastLoad))
+        line.add("unpinnedHosts", snapshot.configuration.unpinnedHosts.rawValue)
+        line.add(
+            "domains",
+            array: snapshot.pinnedDomains.domains.map { domain($0, seen[$0.host], at: now).object }
+        )
+        return line.text
+    }
+
+    private static func domain(
+        _ domain: PinnedDomains.Domain,
+        _ seen: PinUsage.Verdicts?,
+        at now: Int64
+    ) -> JSONLine {
+        var line = JSONLine()
+        line.add("domain", domain.host.description)
+        line.add("file", domain.file)
+        line.add("includeSubdomains", domain.includeSubdomains)
+        if let ports = domain.ports { line.add("ports", array: ports.map(String.init)) }
+        guard let policy = domain.policy?.configuration else {
+            line.add("excludedFromParentPolicy", true)
+            return line
+        }
+        line.add("mode", policy.pinningMode.rawValue)
+        line.add("enforcePinning", policy.enforcePinning)
+        if policy.allowInvalidCertificates { line.add("allowInvalidCertificates", true) }
+        if !policy.validatesDomainName { line.add("validatesDomainName", false) }
+        line.add("pins", array: pins(policy, seen).map(\.object))
+        line.add("pinnedCertificates", policy.pinnedCertificates.count)
+        line.add("forbiddenPins", policy.forbiddenPins.count)
+        if let expiration = policy.expiration {
+            line.add("expiration", expiration.description)
+            line.add("expiresInDays", days(until: expiration.end, at: now))
+            line.add("onExpiration", policy.onExpiration.rawValue)
+        }
+        guard let seen else { return line }
+        var counts = JSONLine()
+        for (verdict, count) in zip(TrustEvaluation.Verdict.allCases, seen.counts) where count > 0 {
+            counts.add(verdict.rawValue, count)
+        }
+        line.add("handshakes", counts)
+        if let last = seen.last { line.add("lastHandshake", handshake(last, policy, at: now)) }
+        return line
+    }
+
+    private static func pins(_ policy: SecurityPolicy.Configuration, _ seen: PinUsage.Verdicts?) -> [JSONLine] {
+        policy.pins.map { pin in
+            var line = JSONLine()
+            line.add("pin", pin.key.description)
+            line.add("scope", pin.scope.rawValue)
+            line.add("backup", pin.isBackup)
+            if !pin.comment.isEmpty { line.add("comment", pin.comment) }
+            line.add("matched", seen?.matched[pin.key] ?? 0)
+            return line
+        }
+            + policy.pinnedCertificates.map { certificate in
+                var line = JSONLine()
+                line.add("pin", certificate.publicKeyPin.description)
+                line.add("certificate", certificate.subject)
+                line.add("matched", seen?.matched[certificate.publicKeyPin] ?? 0)
+                return line
+            }
+    }
+
+    private static func handshake(
+        _ last: LastHandshake,
+        _ policy: SecurityPolicy.Configuration,
+        at now: Int64
+    ) -> JSONLine {
+        let expected = Set(policy.pins.map(\.key)).union(policy.pinnedCertificates.map(\.publicKeyPin))
+        var line = JSONLine()
+        line.add("time", Timestamp.text(unixSeconds: last.time))
+        line.add("host", last.host.description)
+        line.add("verdict", last.verdict.rawValue)
+        if let failure = last.failure { line.add("error", failure.rawValue) }
+        if let end = last.certificateEnd { line.add("certificateExpiresInDays", days(until: end, at: now)) }
+        let keys = last.keys.map { key in
+            var line = JSONLine()
+            line.add("pin", key.pin.description)
+            line.add("subject", key.subject)
+            line.add("isPinned", expected.contains(key.pin))
+            return line.object
+        }
+        line.add("keys", array: keys)
+        return line
+    }
+
+    /// Whole days; 0 on the last one, negative afterwards.
+    private static func days(until end: Int64, at now: Int64) -> Int {
+        let seconds = Int(clamping: end - now)
+        return seconds > 0 ? seconds / 86_400 : (seconds - 86_399) / 86_400
+    }
+
+    /// `/config`: the settings in force, as `pinproxy check` prints them. There is no secret among them: of fields and
+    /// credentials only the names and the sources.
+    static func configuration(_ snapshot: PolicySnapshot) -> String {
+        var line = JSONLine()
+        line.add("generation", snapshot.generation)
+        line.add("sections", array: EffectivePolicy(snapshot).sections.map { section($0).object })
+        return line.text
+    }
+
+    private static func section(_ section: EffectivePolicy.Section) -> JSONLine {
+        var line = JSONLine()
+        line.add("title", section.title)
+        let rows = section.rows.map { row in
+            var line = JSONLine()
+            line.add("label", row.label)
+            line.add("text", row.text)
+            return line.object
+        }
+        line.add("rows", array: rows)
+        return line
+    }
+
+    /// `/reloads`: the last loads of the files, the latest first.
+    static func reloads(_ status: ServerStatus.Values) -> String {
+        var line = JSONLine()
+        line.add("generation", status.snapshot.generation)
+        line.add("restartNeeded", array: status.reloads.restartNeeds.map { JSONString.quoted($0.rawValue) })
+        line.add("loads", array: status.reloads.history.reversed().map(\.json.object))
+        return line.text
+    }
+}

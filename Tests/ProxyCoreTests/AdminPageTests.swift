@@ -1,0 +1,52 @@
+import Foundation
+import ServerTrust
+import Testing
+
+@testable import ProxyCore
+
+@Suite("The live page's document")
+struct AdminPageTests {
+    private let text = String(decoding: AdminPage.document, as: UTF8.self)
+
+    @Test("it is the file of the sources, and names no outside resource")
+    func resources() throws {
+        let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().appendingPathComponent("Sources/ProxyCore/Admin/page.html")
+        #expect(try String(contentsOf: file, encoding: .utf8) == text)
+        for outside in ["http:", "https:", "//cdn", "src=", "@import", "url(", "<link", "<iframe", "<form"] {
+            #expect(!text.contains(outside), "\(outside)")
+        }
+    }
+
+    @Test("what comes from the network is put in as text: the script makes no markup, and runs no text")
+    func markup() {
+        for means in [
+            "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "createContextualFragment", "DOMParser",
+            "eval(", "Function(", "javascript:", "srcdoc", "setHTML",
+        ] {
+            #expect(!text.contains(means), "\(means)")
+        }
+        // Handlers and styles in attributes are none of the script and the style whose digests count.
+        #expect(text.firstMatch(of: /<[a-z][^>]* (on[a-z]+|style)=/) == nil)
+    }
+
+    @Test("its policy lets its own script and style run, and nothing else")
+    func policy() throws {
+        let policy = AdminPage.contentSecurityPolicy
+        for (name, directive) in [("script", "script-src"), ("style", "style-src")] {
+            let pattern = try Regex("<\(name)>([\\s\\S]*?)</\(name)>")
+            let all = text.matches(of: pattern)
+            try #require(all.count == 1, "\(name)")
+            let inside = try #require(all[0].output[1].substring)
+            let digest = Base64.encode(SecretDigest.sha256(Array(inside.utf8)))
+            #expect(policy.contains("\(directive) 'sha256-\(digest)';"))
+        }
+        for directive in [
+            "default-src 'none'", "connect-src 'self'", "base-uri 'none'", "form-action 'none'",
+            "frame-ancestors 'none'",
+        ] {
+            #expect(policy.contains(directive), "\(directive)")
+        }
+        #expect(!policy.contains("unsafe"))
+    }
+}

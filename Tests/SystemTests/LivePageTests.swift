@@ -1,0 +1,149 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// The live page in headless Chromium. `PINPROXY_REQUIRE_CLIENTS=1` makes its absence a failure; otherwise the tests are
+/// skipped without it.
+@Suite("The live page in a browser")
+struct LivePageTests {
+    private static let isComplete = ProcessInfo.processInfo.environment["PINPROXY_REQUIRE_CLIENTS"] == "1"
+    private static let isThere = (try? Programs.path(of: "chromium")) != nil
+    private static let script = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+        .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent(".ci/browser").path
+    private static let wrongHost = "wrong.example.com"
+    private static let markup = "<img%20src=x%20onerror=document.title='run'>"
+
+    @Test("Chromium is there", .enabled(if: isComplete))
+    func complete() {
+        #expect(Self.isThere, "install chromium (make client-packages)")
+    }
+
+    private func stage() throws -> Stage {
+        try Stage { settings in
+            settings.members["admin"] = ["address": "127.0.0.1:0"]
+            settings.members["cache"] = [String: Any]()
+            settings.members["log"] = ["redact": ["token"]]
+            settings.resolve(Self.wrongHost, to: 1)
+            settings.pin(Self.wrongHost, to: .unrelated(7), with: ["expiration": "2101-01-31"])
+        } answering: {
+            OriginAnswer.text($0.target, fields: ["Cache-Control: max-age=600"])
+        }
+    }
+
+    /// Runs the steps on the page; returns what `print` steps have printed, then what the page has complained about.
+    private static func browse(_ proxy: ProxyUnderTest, _ steps: [String]) throws -> [String] {
+        let page = "http://127.0.0.1:\(proxy.port(of: 1))/"
+        let finished = try Programs.run(script, ["open=\(page)"] + steps, seconds: 150)
+        try #require(finished.exitCode == 0, "\(finished.errors) \(finished.output)")
+        return finished.output.split(separator: "\n").map(String.init)
+    }
+
+    private static let rows = ##"document.querySelectorAll("#task-table tbody tr").length"##
+
+    @Test("it shows hosts, tasks as they end, cache and loads, and complains of nothing", .enabled(if: isThere))
+    func shown() throws {
+        let stage = try stage()
+        #expect(try stage.get("/one?token=secret").status == 200)
+        #expect(try stage.get("/one?token=secret").status == 200)
+        let folder = try TemporaryFolder()
+        let files = ["light", "dark", "phone"].map { "\(folder.path)/\($0).png" }
+        let said = try Self.browse(
+            stage.proxy,
+            [
+                "size=1280x900", "scheme=light", "wait=\(Self.rows) == 2",
+                ##"wait=document.querySelector("#host-table tbody").innerText.includes("pass")"##,
+                #"print=document.body.innerText"#, "page=\(files[0])", "scheme=dark", "page=\(files[1])",
+                "phone=390x844", "page=\(files[2])",
+                // Nothing is wider than the phone.
+                "print=document.documentElement.scrollWidth <= 390",
+                // The tab key goes to the link that skips to the content first.
+                "key=Tab", "print=document.activeElement.textContent",
+                "print=[...document.querySelectorAll('button, input')].every((one) => one.textContent || one.labels.length)",
+                "print=[...document.querySelectorAll('.bar')].every((one) => one.getAttribute('aria-label'))",
+            ]
+        )
+        try #require(said.count == 6, "\(said)")
+        for text in [
+            Stage.host, Self.wrongHost, "not seen yet", "seen 1 time", "2101-01-31", "pass", "/one?token=***",
+            "from the cache",
+            "policy 1", "start", "50 %",
+        ] {
+            #expect(said[0].contains(text), "\(text): \(said[0])")
+        }
+        #expect(!said[0].contains("secret"))
+        #expect(said[1] == "true" && said[2] == "\"Skip to the content\"" && said[3] == "true" && said[4] == "true")
+        #expect(said[5] == "[]", "the page complains")
+        for file in files {
+            let bytes = try Data(contentsOf: URL(fileURLWithPath: file))
+            #expect(bytes.starts(with: [0x89, 0x50, 0x4E, 0x47]) && bytes.count > 20_000, "\(file)")
+        }
+    }
+
+    @Test(
+        "markup of the network is text in it: nothing of it is run, and its own policy forbids it",
+        .enabled(if: isThere)
+    )
+    func markup() throws {
+        let stage = try stage()
+        #expect(
+            try stage.proxy.get("http://\(Self.wrongHost)/\(Self.markup)?<script>document.title='run'</script>").status
+                == 502
+        )
+        let inject =
+            "const one = document.createElement('script'); one.textContent = \"document.title='run'\"; document.body.append(one)"
+        let said = try Self.browse(
+            stage.proxy,
+            [
+                "wait=\(Self.rows) == 1",
+                "print=document.querySelectorAll('#task-table img, #task-table script').length",
+                ##"print=document.querySelector("#task-table").innerText"##, "print={ \(inject); document.title }",
+            ]
+        )
+        try #require(said.count == 4, "\(said)")
+        #expect(said[0] == "0" && said[1].contains("onerror=document.title='run'") && said[2] == "\"pinproxy\"")
+        #expect(said[3].contains("Content Security Policy"), "\(said[3])")
+    }
+
+    @Test("a reload is refused without a token, and the page says what to do", .enabled(if: isThere))
+    func reload() throws {
+        let stage = try stage()
+        let state = #"document.getElementById("reload-state").textContent"#
+        let said = try Self.browse(
+            stage.proxy,
+            [
+                ##"wait=document.querySelectorAll("#reload-table tbody tr").length == 1"##,
+                #"print=document.getElementById("reload").focus()"#, "key=Enter", "wait=\(state).includes('token')",
+                "print=\(state)",
+            ]
+        )
+        #expect(said.dropFirst().first?.contains("admin.tokenFile") == true, "\(said)")
+        #expect(stage.proxy.events("reloaded").isEmpty)
+    }
+
+    @Test("tasks that end while it is open arrive, latest first, and wait while it is paused", .enabled(if: isThere))
+    func live() throws {
+        let stage = try stage()
+        let folder = try TemporaryFolder()
+        func get(_ path: String) -> String {
+            "run=curl -sS -o \(folder.path)/body -x http://127.0.0.1:\(stage.proxy.port) \(stage.url(path))"
+        }
+        let first = ##"document.querySelector("#task-table .url").textContent"##
+        let said = try Self.browse(
+            stage.proxy,
+            [
+                #"wait=document.getElementById("stream-state").textContent.startsWith("Live.")"#,
+                get("/a"), "wait=\(Self.rows) == 1", get("/b"), "wait=\(Self.rows) == 2", "print=\(first)",
+                #"print=document.getElementById("pause").click()"#, get("/c"), "wait=tasks.length == 3",
+                // What is paused stays as it is when the state has been written.
+                #"wait=document.getElementById("stream-state").textContent.includes("Paused")"#, "print=\(Self.rows)",
+                #"print=document.getElementById("pause").click()"#, "wait=\(Self.rows) == 3", "print=\(first)",
+            ]
+        )
+        #expect(
+            said == [
+                "\"https://\(Stage.host)/b\"", "null", "2", "null", "\"https://\(Stage.host)/c\"", "[]",
+            ],
+            "\(said)"
+        )
+    }
+}
