@@ -69,7 +69,7 @@ help:
 	@echo 'make install      to PREFIX=$(PREFIX), under DESTDIR; make uninstall takes it away'
 	@echo 'make deb          a Debian package for this release of Debian, in $(PACKAGES)'
 	@echo 'make dist         the same as an archive to unpack; make image: as an OCI image, with its bill of materials (SPDX)'
-	@echo 'make picture      draws docs/images/demo.svg from what pinproxy demo prints'
+	@echo 'make picture      draws the pictures of README and docs: a terminal, and the live page'
 	@echo 'make examples     builds and runs the programs in Examples/; make docs builds the library documentation (DocC)'
 	@echo 'make lint         style and dependencies between folders, warnings are errors; make format mends most of it'
 	@echo 'make sanitize     the tests under ThreadSanitizer, then under AddressSanitizer'
@@ -117,9 +117,10 @@ run: run-packages build
 demo: build
 	$(BINARY) demo
 
-# The README's picture.
+# The pictures of README and docs; the page's needs chromium.
 picture: build
 	.ci/picture docs/images/demo.svg $(BINARY) demo
+	.ci/page-picture docs/images/page.png $(BINARY)
 
 test: test-packages
 	PINPROXY_TEST_TARGETS='$(TARGETS)' $(SWIFT) build --build-tests
