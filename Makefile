@@ -195,7 +195,9 @@ install:
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	sed 's|/usr/local/|$(PREFIX)/|g' deploy/pinproxy.service \
 	    > $(DESTDIR)$(PREFIX)/lib/systemd/system/pinproxy.service
-	chmod 644 $(DESTDIR)$(PREFIX)/lib/systemd/system/pinproxy.service
+	sed 's|/usr/local/|$(PREFIX)/|g' deploy/pinproxy.socket \
+	    > $(DESTDIR)$(PREFIX)/lib/systemd/system/pinproxy.socket
+	chmod 644 $(DESTDIR)$(PREFIX)/lib/systemd/system/pinproxy.service $(DESTDIR)$(PREFIX)/lib/systemd/system/pinproxy.socket
 	install -D -m 644 deploy/pinproxy.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/pinproxy.conf
 	$(BINARY) help --json | SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) deploy/manual-pages docs/schema $(DESTDIR)$(PREFIX)/share/man
 	$(BINARY) help --json | deploy/completions $(DESTDIR)$(PREFIX)/share
@@ -207,7 +209,8 @@ install:
 	install -m 644 docs/*.md $(DOC)/docs
 	install -D -m 644 docs/images/demo.svg $(DOC)/docs/images/demo.svg
 	install -m 644 docs/images/page.png $(DOC)/docs/images/page.png
-	ln -sf ../../../../pinproxy/schema/config.schema.json ../../../../pinproxy/schema/pin-file.schema.json $(DOC)/docs/schema
+	ln -sf ../../../../pinproxy/schema/config.schema.json ../../../../pinproxy/schema/pin-file.schema.json \
+	    ../../../../pinproxy/schema/policy.schema.json $(DOC)/docs/schema
 	sed '$(SCHEMA_PATH)' config.example.json > $(DOC)/examples/config.example.json
 	chmod 644 $(DOC)/examples/config.example.json
 	install -m 644 deploy/kubernetes-sidecar.yaml $(DOC)/examples
@@ -216,7 +219,7 @@ install:
 # What people have put into /etc/pinproxy stays.
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/pinproxy $(DESTDIR)$(PREFIX)/lib/systemd/system/pinproxy.service \
-	    $(DESTDIR)$(PREFIX)/lib/sysusers.d/pinproxy.conf $(DESTDIR)$(PREFIX)/share/man/man1/pinproxy.1 \
+	    $(DESTDIR)$(PREFIX)/lib/systemd/system/pinproxy.socket $(DESTDIR)$(PREFIX)/lib/sysusers.d/pinproxy.conf $(DESTDIR)$(PREFIX)/share/man/man1/pinproxy.1 \
 	    $(DESTDIR)$(PREFIX)/share/man/man5/pinproxy.json.5 $(DESTDIR)$(PREFIX)/share/man/man5/pinproxy-pins.5 \
 	    $(DESTDIR)$(PREFIX)/share/bash-completion/completions/pinproxy \
 	    $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_pinproxy \

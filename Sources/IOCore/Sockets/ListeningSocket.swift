@@ -10,6 +10,8 @@ package final class ListeningSocket: Sendable {
     package let address: SocketAddress
     /// The file to remove at the end.
     private let unixPath: String?
+    /// Whether the service manager has the socket, too: it listens on when this process stops.
+    private let isPassed: Bool
 
     /// The result of `accept`.
     package enum Accepted {
@@ -48,6 +50,7 @@ package final class ListeningSocket: Sendable {
             throw error
         }
         descriptor = created
+        isPassed = false
         if wanted.family == .unix {
             address = wanted
             unixPath = wanted.path
@@ -57,13 +60,23 @@ package final class ListeningSocket: Sendable {
         }
     }
 
+    /// Adopts a socket of the service manager, which listens already.
+    package init(passed descriptor: Int32, _ address: SocketAddress) {
+        self.descriptor = descriptor
+        self.address = address
+        unixPath = nil
+        isPassed = true
+    }
+
     deinit {
         close(descriptor)
         if let unixPath { unlink(unixPath) }
     }
 
-    /// Stops listening: new connections are refused, although loops still hold the descriptor.
+    /// Stops listening: new connections are refused, although loops still hold the descriptor. Those to a socket of the
+    /// service manager wait for the next process instead.
     package func refuse() {
+        guard !isPassed else { return }
         shutdown(descriptor, Int32(SHUT_RD))
         if let unixPath { unlink(unixPath) }
     }

@@ -31,6 +31,8 @@ package final class ProxyServer {
     package enum StartFailure: Error {
         /// The address of a listener is in use or not available.
         case bind(listener: String, IOFailure)
+        /// The service manager has passed sockets that no listener has.
+        case passed([PassedSockets.Socket])
         case log(path: String, IOFailure)
         case reports(path: String, IOFailure)
         case system(String)
@@ -50,14 +52,18 @@ package final class ProxyServer {
         monitoring: PinMonitor.Settings = PinMonitor.Settings(),
         build: ProgramBuild = ProgramBuild(version: "", openSSL: ""),
         operatorRequests: OperatorRequests? = nil,
+        passed: PassedSockets = .none,
         clock: LoopClock = .system
     ) throws(StartFailure) {
         self.clock = clock
         let configuration = snapshot.configuration
         var sockets: [ListeningSocket] = []
-        for listener in configuration.listeners { sockets.append(try Self.bind(listener.endpoint)) }
+        var passed = passed
+        for listener in configuration.listeners { sockets.append(try Self.bind(listener.endpoint, &passed)) }
         let adminSocket: ListeningSocket? =
-            if let admin = configuration.admin { try Self.bind(admin.endpoint) } else { nil }
+            if let admin = configuration.admin { try Self.bind(admin.endpoint, &passed) } else { nil }
+        // Clients of such a socket would wait for ever.
+        guard passed.left.isEmpty else { throw .passed(passed.left) }
         self.sockets = sockets
         self.adminSocket = adminSocket
         isLogGiven = log != nil
@@ -117,7 +123,13 @@ package final class ProxyServer {
         return shares.clients < snapshot.configuration.limits.connections ? (shares.clients, shares) : nil
     }
 
-    private static func bind(_ endpoint: ListenerConfiguration.Endpoint) throws(StartFailure) -> ListeningSocket {
+    private static func bind(
+        _ endpoint: ListenerConfiguration.Endpoint,
+        _ passed: inout PassedSockets
+    ) throws(StartFailure) -> ListeningSocket {
+        if let descriptor = passed.take(endpoint.socketAddress) {
+            return ListeningSocket(passed: descriptor, endpoint.socketAddress)
+        }
         do throws(IOFailure) {
             return try ListeningSocket(endpoint.socketAddress)
         } catch {

@@ -26,6 +26,10 @@ extension Command {
             SIGHUP: all of them or, with errors, none. SIGHUP opens a task log that is a file anew, too; SIGUSR1 does \
             nothing else. Changes of listeners, admin and workers need a restart.
             """,
+            """
+            A listener takes the socket of its address that the service manager has opened (LISTEN_FDS); without one it opens \
+            its own. A passed socket that no listener has is an error.
+            """,
         ],
         examples: [
             Example(
@@ -92,7 +96,7 @@ extension Command {
         var parts = loaded.parts
         try prepare(&parts)
         let snapshot = PolicySnapshot(parts, generation: loaded.generation)
-        let proxy = try RunningProxy(snapshot, operatorRequests: requests)
+        let proxy = try RunningProxy(snapshot, operatorRequests: requests, passed: PassedSockets())
         proxy.server.note(
             ReloadRecord(
                 time: Clock.realtime / 1_000_000,

@@ -10,14 +10,16 @@ struct RunningProxy {
     init(
         _ snapshot: PolicySnapshot,
         monitoring: PinMonitor.Settings = PinMonitor.Settings(),
-        operatorRequests: OperatorRequests? = nil
+        operatorRequests: OperatorRequests? = nil,
+        passed: PassedSockets = .none
     ) throws(CommandFailure) {
         do throws(ProxyServer.StartFailure) {
             server = try ProxyServer(
                 snapshot: snapshot,
                 monitoring: monitoring,
                 build: .current,
-                operatorRequests: operatorRequests
+                operatorRequests: operatorRequests,
+                passed: passed
             )
         } catch {
             throw RunningProxy.failure(error)
@@ -39,6 +41,17 @@ struct RunningProxy {
                 default: "change the address in the configuration"
                 }
             return CommandFailure(.cannotBind, "cannot listen on \(listener): \(cause.reason)", remedy: remedy)
+        case .passed(let sockets):
+            let shown = sockets.map { socket in
+                let place = socket.address.map { "for \($0)" } ?? "that is no listening stream socket"
+                return "one \(place) (\(Arguments.shown(socket.name)))"
+            }
+            return CommandFailure(
+                .badConfiguration,
+                "the service manager has passed sockets that no listener of the configuration has: "
+                    + shown.joined(separator: ", "),
+                remedy: "let ListenStream= of the socket unit and the addresses of the configuration be the same, or disable the unit"
+            )
         case .log(let path, let cause):
             return CommandFailure(
                 .badConfiguration,
