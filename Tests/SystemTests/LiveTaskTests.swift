@@ -9,6 +9,8 @@ struct LiveTaskTests {
     private func stage(_ change: @escaping (inout ProxySettings) -> Void = { _ in }) throws -> Stage {
         try Stage { settings in
             settings.members["admin"] = ["address": "127.0.0.1:0"]
+            // Two workers hand their lines over in either order.
+            settings.members["workers"] = 1
             settings.members["log"] = ["redact": ["token"]]
             settings.resolve(Self.wrongHost, to: 1)
             change(&settings)

@@ -71,7 +71,7 @@ struct SocketActivationTests {
             let live = try TestClient(port: admin.port)
             try live.send("GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
             #expect(try live.readResponse().text == "live\n")
-            try process.waitForErrors("all listeners") { $0.contains("\"listener\":\"admin\"") ? true : nil }
+            _ = try process.waitForErrors("all listeners") { $0.contains("\"listener\":\"admin\"") ? true : nil }
             #expect(process.errors.contains("\"address\":\"127.0.0.1:\(forward.port)\""))
             process.signal(SIGTERM)
             #expect(try process.waitForExit().exitCode == 0, "\(process.errors)")
@@ -125,11 +125,11 @@ struct SocketActivationTests {
         let process = try start(settings, [forward, other], names: "forward:spare")
         let finished = try process.waitForExit()
         #expect(finished.exitCode == 78)
-        #expect(finished.errors.contains("127.0.0.1:\(other.port) (spare)"), "\(finished.errors)")
+        #expect(finished.errors.contains("127.0.0.1:\(other.port) (\"spare\")"), "\(finished.errors)")
         #expect(!finished.errors.contains("127.0.0.1:\(forward.port)") && finished.errors.contains("ListenStream="))
         // The same without it starts.
         let good = try start(settings, [forward], names: "forward")
-        try good.waitForErrors("the listener") { $0.contains("\"listening\"") ? true : nil }
+        _ = try good.waitForErrors("the listener") { $0.contains("\"listening\"") ? true : nil }
         good.signal(SIGTERM)
         #expect(try good.waitForExit().exitCode == 0)
     }
@@ -142,7 +142,7 @@ struct SocketActivationTests {
         let useless = Held(ofType: kind == "datagram" ? SOCK_DGRAM : SOCK_STREAM)
         let finished = try start(settings, [forward, useless], names: "forward:\(kind)").waitForExit()
         #expect(finished.exitCode == 78)
-        #expect(finished.errors.contains("no listening stream socket (\(kind))"), "\(finished.errors)")
+        #expect(finished.errors.contains("no listening stream socket (\"\(kind)\")"), "\(finished.errors)")
     }
 
     @Test("sockets that were passed to another process are not taken")

@@ -1,4 +1,4 @@
-import HTTPCore
+import SessionCore
 import StrictJSON
 
 /// Entries of an HTTP archive (HAR 1.2, w3c.github.io/web-performance/specs/HAR), made of a line of the task log: one for
@@ -27,14 +27,16 @@ enum ArchiveEntry {
         let url = transaction?.text("url") ?? task.text("url") ?? ""
         let version = transaction?.text("networkProtocolName") ?? ""
         let start = transaction?.number("fetchStart") ?? 0
-        let timings = ArchiveTimings(transaction, duration: task.number("duration") ?? 0)
+        let timings = ArchiveTimings(metrics(transaction))
+        // A task without any of these phases has waited all the time: for the cache, or in vain for an address.
+        let pause = timings.total == 0 ? task.number("duration") ?? 0 : 0
         var entry = JSONLine()
         entry.add("startedDateTime", time(task.text("time") ?? "", plus: start))
-        entry.add("time", number: Decimal3.text(timings.total))
+        entry.add("time", number: Decimal3.text(timings.total + pause))
         entry.add("request", request(task, transaction, url: url, version: version))
         entry.add("response", response(task, transaction, next: next, version: version, isLast: isLast))
         entry.add("cache", JSONLine())
-        entry.add("timings", timings.json)
+        entry.add("timings", json(timings, pause: pause))
         if let address = transaction?.text("remoteAddress"), let colon = address.lastIndex(of: ":") {
             entry.add("serverIPAddress", address[..<colon].filter { $0 != "[" && $0 != "]" })
         }
@@ -49,6 +51,38 @@ enum ArchiveEntry {
             entry.add("_errorDetails", task.text("errorDetails") ?? "")
         }
         return entry
+    }
+
+    /// The times of a transaction in the log, which are milliseconds there.
+    private static func metrics(_ transaction: LineMembers?) -> TransactionMetrics {
+        var metrics = TransactionMetrics()
+        func time(_ name: String) -> Int64 {
+            transaction?.number(name).map { Int64(($0 * 1000).rounded()) } ?? TransactionMetrics.absent
+        }
+        metrics.fetchStart = time("fetchStart")
+        metrics.domainLookupStart = time("domainLookupStart")
+        metrics.domainLookupEnd = time("domainLookupEnd")
+        metrics.connectStart = time("connectStart")
+        metrics.secureConnectionStart = time("secureConnectionStart")
+        metrics.secureConnectionEnd = time("secureConnectionEnd")
+        metrics.connectEnd = time("connectEnd")
+        // A refused server has no end of the connection; the handshake's end is the refusal.
+        if metrics.connectEnd == TransactionMetrics.absent { metrics.connectEnd = metrics.secureConnectionEnd }
+        metrics.requestStart = time("requestStart")
+        metrics.requestEnd = time("requestEnd")
+        metrics.responseStart = time("responseStart")
+        metrics.responseEnd = time("responseEnd")
+        return metrics
+    }
+
+    private static func json(_ timings: ArchiveTimings, pause: Double) -> JSONLine {
+        var line = JSONLine()
+        let phases: [(String, Double?)] = [
+            ("blocked", timings.blocked), ("dns", timings.dns), ("connect", timings.connect), ("ssl", timings.ssl),
+            ("send", timings.send), ("wait", timings.wait + pause), ("receive", timings.receive),
+        ]
+        for (name, value) in phases { line.add(name, number: Decimal3.text(value ?? -1)) }
+        return line
     }
 
     private static func request(
@@ -125,58 +159,6 @@ enum ArchiveEntry {
         }
         return text.prefix(11) + padded(sum / 3_600_000, 2) + ":" + padded(sum / 60_000 % 60, 2) + ":"
             + padded(sum / 1000 % 60, 2) + "." + padded(sum % 1000, 3) + "Z"
-    }
-}
-
-/// The phases of an entry, in milliseconds; -1 for those that did not happen.
-private struct ArchiveTimings {
-    private var blocked = -1.0
-    private var lookup = -1.0
-    /// With the TLS handshake.
-    private var connect = -1.0
-    private var handshake = -1.0
-    private var send = 0.0
-    private var wait = 0.0
-    private var receive = 0.0
-
-    /// - Parameter duration: of the task; for a task without a request to an origin, all of it is waiting.
-    init(_ transaction: LineMembers?, duration: Double) {
-        guard let transaction else {
-            wait = duration
-            return
-        }
-        func span(_ start: String, _ end: String) -> Double? {
-            guard let start = transaction.number(start), let end = transaction.number(end) else { return nil }
-            return max(0, end - start)
-        }
-        let start = transaction.number("fetchStart") ?? 0
-        let firsts = ["domainLookupStart", "connectStart", "requestStart"].compactMap { transaction.number($0) }
-        guard let first = firsts.first else {
-            wait = duration
-            return
-        }
-        blocked = max(0, first - start)
-        lookup = span("domainLookupStart", "domainLookupEnd") ?? -1
-        // A refused server has no end of the connection; the handshake's end is the refusal.
-        connect = span("connectStart", "connectEnd") ?? span("connectStart", "secureConnectionEnd") ?? -1
-        handshake = span("secureConnectionStart", "secureConnectionEnd") ?? -1
-        send = span("requestStart", "requestEnd") ?? 0
-        wait = span("requestEnd", "responseStart") ?? span("requestStart", "responseStart") ?? 0
-        receive = span("responseStart", "responseEnd") ?? 0
-    }
-
-    /// `connect` has the handshake in it.
-    var total: Double { [blocked, lookup, connect, send, wait, receive].reduce(0) { $0 + max(0, $1) } }
-
-    var json: JSONLine {
-        var line = JSONLine()
-        for (name, value) in [
-            ("blocked", blocked), ("dns", lookup), ("connect", connect), ("ssl", handshake), ("send", send),
-            ("wait", wait), ("receive", receive),
-        ] {
-            line.add(name, number: Decimal3.text(value))
-        }
-        return line
     }
 }
 

@@ -50,7 +50,8 @@ struct RunningProxy {
                 .badConfiguration,
                 "the service manager has passed sockets that no listener of the configuration has: "
                     + shown.joined(separator: ", "),
-                remedy: "let ListenStream= of the socket unit and the addresses of the configuration be the same, or disable the unit"
+                remedy:
+                    "let ListenStream= of the socket unit and the addresses of the configuration be the same, or disable the unit"
             )
         case .log(let path, let cause):
             return CommandFailure(
