@@ -7,11 +7,15 @@ import Testing
 @Suite("Command line: cache")
 struct CacheCommandTests {
     /// An origin whose answers may be stored, and a proxy with a cache and an admin listener.
-    private func stage(_ cache: [String: Any]? = [:]) throws -> Stage {
+    private func stage(
+        _ cache: [String: Any]? = [:],
+        _ change: @escaping (inout ProxySettings) -> Void = { _ in }
+    ) throws -> Stage {
         try Stage { settings in
             settings.members["admin"] = ["address": "127.0.0.1:0"]
             settings.members["log"] = ["redact": ["token"]]
             if let cache { settings.members["cache"] = cache }
+            change(&settings)
         } answering: { request in
             let tag = request.target.hasPrefix("/tagged") ? ["Surrogate-Key: red blue"] : []
             return OriginAnswer.text(request.target, fields: ["Cache-Control: max-age=600"] + tag)
@@ -62,6 +66,29 @@ struct CacheCommandTests {
         let page = try stage.proxy.exchange("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", on: 1).text
         #expect(page.contains("\npinproxy_cache_requests_total{outcome=\"hit\"} 1\n"))
         #expect(page.contains("\npinproxy_cache_entries{store=\"disk\"} 2\n"))
+    }
+
+    @Test("its counts are told by host and rule")
+    func hostsAndRules() throws {
+        let stage = try stage([:]) {
+            $0.hosts[Stage.host]?["cache"] = [
+                "rules": [["path": "/b", "then": "skip"], ["bypass": ["cookies": ["session"]]]]
+            ]
+        }
+        for (path, fields) in [("/a", []), ("/a", []), ("/b", []), ("/c", ["Cookie: session=1"])] {
+            #expect(try stage.get(path, fields: fields).text == path)
+        }
+        let finished = try Self.run(["stats"], stage.proxy)
+        let lines = finished.output.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+        let tables = lines.drop { !$0.isEmpty }.map { $0.split(separator: " ").map(String.init) }
+        try #require(finished.exitCode == 0 && tables.count >= 7, "\(finished.output)")
+        #expect(tables[0] == [] && tables[3] == [])
+        #expect(tables[1] == ["HOST", "HIT", "STALE", "REVALIDATED", "MISS", "BYPASS", "STORED", "COLLAPSED"])
+        #expect(tables[2] == [Stage.host, "1", "0", "0", "2", "1", "1", "0"])
+        #expect(tables[4] == ["HOST", "RULE", "MATCHES", "TEXT"])
+        #expect(tables[5].prefix(3) == [Stage.host, "0", "1"] && tables[5].contains("skip"))
+        #expect(tables[6].prefix(3) == [Stage.host, "1", "1"])
+        #expect(tables[7...] == [[]])
     }
 
     @Test("what is stored is listed, the values of masked parameters left out")

@@ -92,11 +92,16 @@ enum CacheReport {
                 TextLayout.printable(entry.freshUntil), TextLayout.printable(entry.url),
             ])
         }
-        let widths = (0..<4).map { column in rows.map { $0[column].count }.max() ?? 0 }
+        return table(rows)
+    }
+
+    /// - Parameter rows: of equal length, the first with the names of the columns.
+    private static func table(_ rows: [[String]]) -> String {
+        let widths = (0..<rows[0].count).map { column in rows.map { $0[column].count }.max() ?? 0 }
         return rows.map { row in
-            zip(row, widths).map { text, width in
-                text + String(repeating: " ", count: width - text.count)
-            }.joined(separator: "  ") + "  \(row[4])\n"
+            zip(row, widths).dropLast().map { text, width in
+                text + String(repeating: " ", count: width - text.count) + "  "
+            }.joined() + "\(row[row.count - 1])\n"
         }.joined()
     }
 
@@ -107,10 +112,12 @@ enum CacheReport {
             let collapsed = number(root, "collapsed"), let memory = root.object("memory")
         else { throw strange }
         var counts: [(name: String, count: Int)] = []
-        for name in ["hit", "stale", "revalidated", "miss", "bypass"] {
+        for name in outcomes {
             guard let count = number(requests, name) else { throw strange }
             counts.append((name, count))
         }
+        let byHost = try hosts(root)
+        let byRule = try rules(root)
         let total = counts.reduce(0) { $0 + $1.count }
         let answered = counts[0].count + counts[1].count + counts[2].count
         var rows = [
@@ -127,9 +134,45 @@ enum CacheReport {
             if let reason = disk.string("offBecause") { rows.append(("", "off: \(TextLayout.printable(reason))")) }
         }
         let width = (rows.map(\.0.count).max() ?? 0) + 2
-        return rows.map { label, text in
+        let figures = rows.map { label, text in
             label + String(repeating: " ", count: width - label.count) + text + "\n"
         }.joined()
+        return figures + byHost + byRule
+    }
+
+    private static let outcomes = ["hit", "stale", "revalidated", "miss", "bypass"]
+
+    /// A table of the counts by host, after an empty line; empty without a host.
+    private static func hosts(_ root: DocumentObject) throws(CommandFailure) -> String {
+        guard let elements = root.elements("hosts") else { throw strange }
+        guard !elements.isEmpty else { return "" }
+        var rows = [["HOST", "HIT", "STALE", "REVALIDATED", "MISS", "BYPASS", "STORED", "COLLAPSED"]]
+        for element in elements {
+            guard let host = element.object(), let name = host.string("host"), let requests = host.object("requests"),
+                let stored = number(host, "stored"), let collapsed = number(host, "collapsed")
+            else { throw strange }
+            var row = [TextLayout.printable(name)]
+            for outcome in outcomes {
+                guard let count = number(requests, outcome) else { throw strange }
+                row.append("\(count)")
+            }
+            rows.append(row + ["\(stored)", "\(collapsed)"])
+        }
+        return "\n" + table(rows)
+    }
+
+    /// A table of the rules with the number of their matches, after an empty line; empty without a rule.
+    private static func rules(_ root: DocumentObject) throws(CommandFailure) -> String {
+        guard let elements = root.elements("rules") else { throw strange }
+        guard !elements.isEmpty else { return "" }
+        var rows = [["HOST", "RULE", "MATCHES", "TEXT"]]
+        for element in elements {
+            guard let rule = element.object(), let host = rule.string("host"), let place = number(rule, "rule"),
+                let matches = number(rule, "matches"), let text = rule.string("text")
+            else { throw strange }
+            rows.append([TextLayout.printable(host), "\(place)", "\(matches)", TextLayout.printable(text)])
+        }
+        return "\n" + table(rows)
     }
 
     private static func store(_ object: DocumentObject) throws(CommandFailure) -> String {
