@@ -61,6 +61,10 @@ struct ModelEntry {
     var object = 0
     /// The number of a body in a file; nil for a small one.
     var file: Int?
+    /// What is stored of the body, if that is not all.
+    var parts: ModelParts? {
+        didSet { if let parts { body = parts.body } }
+    }
 
     var control: ModelDirectives { ModelDirectives(fields) }
     var date: Int { ModelText.seconds(fields.first("date")) ?? responseTime }

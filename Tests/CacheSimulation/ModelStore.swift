@@ -8,6 +8,8 @@ struct ModelStore {
     struct Found {
         var entries: [ModelEntry] = []
         var selected: Int?
+        /// What is stored in parts, if nothing is selected.
+        var part: ModelEntry?
         var entry: ModelEntry? { selected.map { entries[$0] } }
     }
 
@@ -16,6 +18,8 @@ struct ModelStore {
     let smallBody: Int
     private(set) var memory: [Key: [ModelEntry]] = [:]
     private(set) var disk: [Key: [ModelEntry]] = [:]
+    /// Responses of which only parts are stored, in memory.
+    private var parts: [Key: [ModelEntry]] = [:]
     /// The counter of removals of a URL; URLs may share one.
     private let counter: (String) -> Int
     private var removals: [Int: Int] = [:]
@@ -48,6 +52,13 @@ struct ModelStore {
     // MARK: Finding
 
     mutating func find(_ key: Key, _ request: ModelRequest, _ digest: Int) -> Found {
+        let part = Self.select(among: parts[key] ?? [], request, digest).entry
+        var found = findWhole(key, request, digest)
+        if found.selected == nil { found.part = part }
+        return found
+    }
+
+    private mutating func findWhole(_ key: Key, _ request: ModelRequest, _ digest: Int) -> Found {
         let found = Self.select(among: memory[key] ?? [], request, digest)
         guard found.selected == nil, hasDisk, disk.contains(where: { $0.key.uri == key.uri && !$0.value.isEmpty })
         else {
@@ -57,7 +68,7 @@ struct ModelStore {
         for index in copies.indices { copies[index].object = next() }
         let onDisk = Self.select(among: copies, request, digest)
         if let entry = onDisk.entry {
-            memory[key, default: []].removeAll { $0.selecting == entry.selecting }
+            removeFromMemory(key, like: entry)
             if entry.file == nil { memory[key, default: []].append(entry) }
         }
         return onDisk
@@ -82,7 +93,7 @@ struct ModelStore {
         var entry = new
         (entry.head, entry.object) = (next(), next())
         entry.file = hasDisk && !isSmall(entry.body) ? next() : nil
-        memory[key, default: []].removeAll { $0.selecting == entry.selecting }
+        removeFromMemory(key, like: entry)
         if entry.file == nil { memory[key, default: []].append(entry) }
         guard hasDisk, !inMemoryOnly, !Self.hasSecret(entry) else { return }
         removeFromDisk(key) { $0.selecting == entry.selecting }
@@ -104,10 +115,48 @@ struct ModelStore {
         }
         if let index = memory[key]?.firstIndex(where: { $0.object == entry.object }) {
             memory[key]?.remove(at: index)
-            memory[key, default: []].removeAll { $0.selecting == new.selecting }
+            removeFromMemory(key, like: new)
             memory[key, default: []].append(new)
         }
         return new
+    }
+
+    // MARK: Parts
+
+    /// The largest number of bytes that are stored of a response that is not complete.
+    var partsAtMost: Int { hasDisk ? smallBody : .max }
+
+    /// Stores parts, together with those of the same representation.
+    ///
+    /// - Returns: whether they are stored.
+    mutating func store(part: ModelEntry, at key: Key) -> Bool {
+        guard let own = part.parts, memory[key]?.contains(where: { $0.selecting == part.selecting }) != true else {
+            return false
+        }
+        var entry = part
+        if let old = parts[key]?.first(where: { $0.selecting == part.selecting }), old.digest == part.digest,
+            old.isSame(as: part.fields), let both = old.parts?.with(own, atMost: partsAtMost)
+        {
+            if (part.date, part.responseTime) < (old.date, old.responseTime) { entry = old }
+            entry.parts = both
+            entry.tags = part.tags.union(old.tags)
+        }
+        if let all = entry.parts, all.gap == nil {
+            entry.parts = nil
+            store(entry, at: key, inMemoryOnly: all.isInMemoryOnly)
+            return true
+        }
+        removeFromMemory(key, like: entry)
+        entry.object = next()
+        parts[key, default: []].append(entry)
+        return true
+    }
+
+    mutating func drop(_ part: ModelEntry, at key: Key) { parts[key]?.removeAll { $0.object == part.object } }
+
+    private mutating func removeFromMemory(_ key: Key, like entry: ModelEntry) {
+        memory[key, default: []].removeAll { $0.selecting == entry.selecting }
+        parts[key]?.removeAll { $0.selecting == entry.selecting }
     }
 
     // MARK: Removing
@@ -116,6 +165,7 @@ struct ModelStore {
         removals[counter(url), default: 0] += 1
         guard let uri = SimulatedTraffic.paths.firstIndex(of: url) else { return }
         for key in memory.keys where key.uri == uri { memory[key] = nil }
+        for key in parts.keys where key.uri == uri { parts[key] = nil }
         removeFromDisk { $0.uri == uri }
     }
 
@@ -123,12 +173,14 @@ struct ModelStore {
     mutating func purge(_ fits: (Key, ModelEntry) -> Bool) {
         for url in SimulatedTraffic.paths { removals[counter(url), default: 0] += 1 }
         for key in memory.keys { memory[key]?.removeAll { fits(key, $0) } }
+        for key in parts.keys { parts[key]?.removeAll { fits(key, $0) } }
         for key in disk.keys { removeFromDisk(key) { fits(key, $0) } }
     }
 
     /// The process has died.
     mutating func crash() {
         memory = [:]
+        parts = [:]
         removals = [:]
     }
 

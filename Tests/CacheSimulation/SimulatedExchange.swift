@@ -36,6 +36,9 @@ final class SimulatedExchange {
     var mayValidate = false
     var validates = false
     var removals = 0
+    var removalsAtLookup = 0
+    /// The stored parts whose rest is requested.
+    var completed: ModelEntry?
     var requestTime = 0
     /// The entry that is stored after the body.
     var entry: ModelEntry?
@@ -147,7 +150,7 @@ extension Simulation {
 
     static func outcome(_ step: CacheTransaction.HeadStep) -> SimulatedExchange.Outcome {
         switch step {
-        case .respond(let given): .answer(answer(given), refreshes: given.refreshes)
+        case .respond(let given), .respondWhileReceiving(let given): .answer(answer(given), refreshes: given.refreshes)
         case .again(let fields): .forward(ModelFields(fields).comparable)
         case .gatewayTimeout: .timeout
         case .relay(let status): .relay(isStored: status.isStored)

@@ -44,13 +44,16 @@ extension Simulation {
         exchange.transaction.didReceiveHead(
             status: reply.status,
             reply.fields.real,
-            length: exchange.request.method == "HEAD" ? nil : reply.body.utf8.count,
+            length: exchange.request.method == "HEAD" || !reply.hasLength ? nil : reply.body.utf8.count,
             mayStore: mayStore
         ) { given = $0 }
         drain()
         take(reply, exchange, mayStore: mayStore)
         try require(exchange, given.map { Self.outcome($0) } ?? .nothing, exchange.expected)
-        if case .respond(let answer)? = given {
+        if case .respondWhileReceiving(let answer)? = given, case .growing(let reader) = answer.body {
+            let expected = exchange.promised
+            exchange.readings.append(SimulatedReading(exchange.number, reader, answer.head.body, expected: expected))
+        } else if case .respond(let answer)? = given {
             try finishAnswer(exchange, answer)
         } else if exchange.phase == .over {
             exchange.transaction.didEnd(isWhole: true)
@@ -64,6 +67,7 @@ extension Simulation {
         exchange.reply = nil
         if mayStore { doubted.remove(SimulatedExchange.origin(exchange.uri)) }
         failed[SimulatedExchange.origin(exchange.uri)] = nil
+        if complete(reply, exchange, mayStore: mayStore) { return }
         if reply.status == 304, exchange.validates { return notModified(reply, exchange, mayStore: mayStore) }
         let use = model.use(after: .status(reply.status), exchange.request, exchange.found.entry, now, isDoubted: false)
         if reply.status >= 500, mayStore, use == .answer(refreshes: false), let entry = exchange.found.entry {
@@ -98,39 +102,60 @@ extension Simulation {
         exchange.phase = .relaying
         exchange.expected = .relay(isStored: false)
         exchange.entry = nil
+        if mayStore { dropPartsInDoubt(reply, exchange) }
         if request.method != "GET" {
             exchange.phase = .over
             if request.method == "HEAD", mayStore { describe(reply, exchange) }
             return
         }
+        if mayStore, reply.status == 206 {
+            if let part = part(reply, exchange) {
+                exchange.entry = part
+                exchange.expected = .relay(isStored: true)
+            }
+            return release(exchange, .notForOthers)
+        }
         guard mayStore, model.storing(request, reply.status, reply.fields) == .yes else {
             return release(exchange, .notForOthers)
         }
-        var names = CacheModel.vary(reply.fields)
-        if names.isEmpty {
-            let varied = exchange.found.entries.filter { !$0.selecting.isEmpty }.max { $0.date < $1.date }
-            names = varied?.selecting.compactMap { $0[0] } ?? []
-        }
-        let kept = model.kept(reply.fields)
-        let tags = kept.all("surrogate-key").flatMap { $0.split(separator: " ").map(String.init) }
-        let entry = ModelEntry(
-            status: reply.status,
-            fields: kept,
-            selecting: CacheModel.selecting(names, request.fields),
-            requestTime: exchange.requestTime,
-            responseTime: now,
-            initialAge: CacheModel.initialAge(reply.fields, requestTime: exchange.requestTime, responseTime: now),
-            digest: exchange.digest,
-            body: reply.body,
-            tags: Set(tags)
-        )
+        let entry = makeEntry(reply.status, reply.fields, exchange, body: reply.body)
         guard isWorthKeeping(entry, exchange) else { return release(exchange, .notForOthers) }
         // Secrets of clients stay off the disk.
-        let isSecret = ModelStore.hasSecret(entry) || (request.hasCredentials && !entry.selecting.isEmpty)
+        let isSecret = isSecret(entry, exchange)
         if isSecret, stored.hasDisk, !stored.isSmall(entry.body) { return release(exchange, .notForOthers) }
         exchange.entry = entry
         exchange.isInMemoryOnly = isSecret
         exchange.expected = .relay(isStored: true)
+        offer(entry, exchange)
+    }
+
+    func makeEntry(
+        _ status: Int,
+        _ fields: ModelFields,
+        _ exchange: SimulatedExchange,
+        body: String = ""
+    ) -> ModelEntry {
+        var names = CacheModel.vary(fields)
+        if names.isEmpty {
+            let varied = exchange.found.entries.filter { !$0.selecting.isEmpty }.max { $0.date < $1.date }
+            names = varied?.selecting.compactMap { $0[0] } ?? []
+        }
+        let kept = model.kept(fields)
+        return ModelEntry(
+            status: status,
+            fields: kept,
+            selecting: CacheModel.selecting(names, exchange.request.fields),
+            requestTime: exchange.requestTime,
+            responseTime: now,
+            initialAge: CacheModel.initialAge(fields, requestTime: exchange.requestTime, responseTime: now),
+            digest: exchange.digest,
+            body: body,
+            tags: ModelEntry.tags(kept)
+        )
+    }
+
+    /// Others may read the response along, if it is for them.
+    func offer(_ entry: ModelEntry, _ exchange: SimulatedExchange) {
         guard answersOthers(entry, exchange) else { return release(exchange, .notForOthers) }
         guard
             let followers = flights.offer(entry, removals: exchange.removals, by: exchange.number, exchange.key)
@@ -242,10 +267,11 @@ extension Simulation {
         return !own.isEmpty && !exchange.found.entries.contains { $0.hasValidator }
     }
 
-    private func askAgain(_ exchange: SimulatedExchange) {
+    func askAgain(_ exchange: SimulatedExchange) {
         exchange.validates = false
         exchange.mayValidate = false
         exchange.found.selected = nil
+        exchange.found.part = nil
         exchange.requestTime = now
         exchange.removals = stored.removals(of: exchange.uri)
         count("asked again")
@@ -257,6 +283,20 @@ extension Simulation {
     /// - Returns: whether the response stays stored.
     private func update(_ exchange: SimulatedExchange, _ index: Int, by fields: ModelFields) -> Bool {
         let old = exchange.found.entries[index]
+        let new = updated(old, exchange, by: fields)
+        switch mayStay(new, exchange) {
+        case .yes:
+            exchange.found.entries[index] = stored.update(old, by: new, at: exchange.key)
+            return true
+        case .no: stored.invalidate(SimulatedTraffic.paths[exchange.uri])
+        case .notForThisRequest: break
+        }
+        exchange.found.entries[index] = new
+        return false
+    }
+
+    /// A stored response after an update of its fields.
+    func updated(_ old: ModelEntry, _ exchange: SimulatedExchange, by fields: ModelFields) -> ModelEntry {
         var new = old
         var provided = model.kept(fields)
         let control = ModelDirectives(fields)
@@ -273,18 +313,14 @@ extension Simulation {
         new.responseTime = now
         new.initialAge = CacheModel.initialAge(fields, requestTime: exchange.requestTime, responseTime: now)
         new.isMarkedStale = false
+        return new
+    }
+
+    func mayStay(_ new: ModelEntry, _ exchange: SimulatedExchange) -> CacheModel.Storing {
         var owner = exchange.request.owner
         owner.bypasses = false
         let asked = ModelRequest(method: "GET", fields: exchange.request.fields, owner: owner)
-        switch model.storing(asked, new.status, new.fields) {
-        case .yes:
-            exchange.found.entries[index] = stored.update(old, by: new, at: exchange.key)
-            return true
-        case .no: stored.invalidate(SimulatedTraffic.paths[exchange.uri])
-        case .notForThisRequest: break
-        }
-        exchange.found.entries[index] = new
-        return false
+        return model.storing(asked, new.status, new.fields)
     }
 
     /// The effect of a HEAD on stored responses to GET (RFC 9111 4.3.5).
@@ -308,6 +344,7 @@ extension Simulation {
     }
 
     private func markStale(_ entry: ModelEntry, _ exchange: SimulatedExchange) {
+        guard !entry.isMarkedStale else { return }
         var stale = entry
         stale.isMarkedStale = true
         _ = stored.update(entry, by: stale, at: exchange.key)
@@ -327,9 +364,14 @@ extension Simulation {
         exchange.phase = .over
         var isStored = false
         if isWhole, let entry = exchange.entry, exchange.removals == stored.removals(of: exchange.uri) {
-            isStored = true
-            stored.store(entry, at: exchange.key, inMemoryOnly: exchange.isInMemoryOnly)
-            count("stored")
+            if entry.parts == nil {
+                isStored = true
+                stored.store(entry, at: exchange.key, inMemoryOnly: exchange.isInMemoryOnly)
+                count("stored")
+            } else {
+                isStored = stored.store(part: entry, at: exchange.key)
+                count("parts stored")
+            }
         }
         release(exchange, isStored ? .stored : .failed)
         exchange.transaction.didEnd(isWhole: isWhole)

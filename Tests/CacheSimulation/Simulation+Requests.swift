@@ -35,12 +35,17 @@ extension Simulation {
 
     func lookUp(_ exchange: SimulatedExchange, mayWait: Bool) {
         exchange.found = stored.find(exchange.key, exchange.request, exchange.digest)
+        exchange.removalsAtLookup = stored.removals(of: exchange.uri)
         decide(exchange, mayWait: mayWait)
     }
 
     private func decide(_ exchange: SimulatedExchange, mayWait: Bool) {
         let (request, entry) = (exchange.request, exchange.found.entry)
         let isDoubted = doubted.contains(SimulatedExchange.origin(exchange.uri))
+        if let answer = answerFromParts(exchange) {
+            (exchange.phase, exchange.expected) = (.over, .answer(answer, refreshes: false))
+            return count("hits of parts")
+        }
         switch model.use(request, entry, now, isDoubted: isDoubted) {
         case .answer(let refreshes):
             guard let entry else { return }
@@ -111,6 +116,7 @@ extension Simulation {
         exchange.removals = stored.removals(of: exchange.uri)
         exchange.requestTime = now
         exchange.validates = false
+        if let rest = rest(for: exchange) { return send(exchange, rest) }
         var fields = exchange.request.fields
         if exchange.mayValidate, let conditions = conditions(exchange) {
             exchange.validates = true

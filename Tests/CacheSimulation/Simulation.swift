@@ -118,7 +118,7 @@ package final class Simulation {
         }
     }
 
-    func uri() -> Int { traffic.below(SimulatedTraffic.paths.count) }
+    func uri() -> Int { traffic.chance(30) ? SimulatedTraffic.inParts : traffic.below(SimulatedTraffic.paths.count) }
 
     func note(_ text: @autoclosure () -> String) {
         trace.append("\(now % 1_000_000) \(text())")

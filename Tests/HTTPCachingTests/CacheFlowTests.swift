@@ -51,6 +51,11 @@ struct CacheFlowTests {
         [("Cache-Control", "max-age=60, stale-while-revalidate=600, stale-if-error=600"), ("ETag", "\"b\"")],
         [("Cache-Control", "max-age=60, must-revalidate"), ("Last-Modified", Stage.anHourBefore)],
         [("Cache-Control", "max-age=60"), ("Vary", "Accept")], [],
+        rest,
+    ]
+
+    private static let rest = [
+        ("Cache-Control", "max-age=60"), ("ETag", "\"a\""), ("Content-Range", "bytes 2-2/3"),
     ]
 
     private static let requests: [Stage.Pairs] = [
@@ -100,7 +105,8 @@ struct CacheFlowTests {
                 seen.insert(Step(from: before, to: flow.state))
             }
             _ = flow.takeEffects()
-            event = try next(after: flow.state, &random)
+            let completesPart = flow.completesPart
+            event = try next(after: flow.state, completesPart: completesPart, &random)
         }
     }
 
@@ -109,7 +115,11 @@ struct CacheFlowTests {
     }
 
     /// An event that the state waits for, or the end.
-    private func next(after state: CacheFlow.State, _ random: inout SeededGenerator) throws -> CacheFlow.Event {
+    private func next(
+        after state: CacheFlow.State,
+        completesPart: Bool,
+        _ random: inout SeededGenerator
+    ) throws -> CacheFlow.Event {
         if Int.random(in: 0..<40, using: &random) == 0 { return .cancelled }
         switch state {
         case .idle: return .request
@@ -132,16 +142,22 @@ struct CacheFlowTests {
             if Int.random(in: 0..<4, using: &random) == 0 {
                 return .failed(try Self.pick([.unreachable, .noConnection, .untrusted, .other], &random))
             }
+            if completesPart, Bool.random(using: &random) {
+                let fields = try Stage.fields(Self.rest)
+                return .head(.init(status: 206, fields: fields, length: 1, mayStore: true, endIsSure: true))
+            }
             return .head(
                 CacheFlow.OriginHead(
-                    status: try Self.pick([200, 200, 304, 304, 503, 404], &random),
+                    status: try Self.pick([200, 200, 206, 304, 304, 503, 404], &random),
                     fields: try Stage.fields(Self.pick(Self.heads, &random)),
-                    length: Bool.random(using: &random) ? 3 : nil,
+                    length: try Self.pick([nil, 1, 3], &random),
                     mayStore: Int.random(in: 0..<8, using: &random) > 0,
                     endIsSure: Int.random(in: 0..<8, using: &random) > 0
                 )
             )
-        case .storing: return .began(try Self.pick([nil, .tooLarge, .noRoom], &random))
+        case .storing:
+            let body = GrowingBody(in: MemoryStore(capacity: 1000), keeps: true, length: 3)
+            return .began(try Self.pick([nil, .tooLarge, .noRoom], &random), body.makeReader())
         case .removing: return .removed
         case .relaying: return .ended(isWhole: Bool.random(using: &random))
         case .finishing: return .settled(isStored: Bool.random(using: &random))
@@ -163,6 +179,13 @@ struct CacheFlowTests {
         }
         if !found.entries.isEmpty, Int.random(in: 0..<4, using: &random) > 0 {
             found.selected = Int.random(in: found.entries.indices, using: &random)
+        } else if Bool.random(using: &random) {
+            let parts = StoredParts([1, 2], at: 0, of: 3, isCompletable: true, isInMemoryOnly: false)
+            found.part = CachedEntry(
+                key: try Stage.key("http://a.example/"),
+                response: try Stage.stored([("Cache-Control", "max-age=60"), ("ETag", "\"a\"")]),
+                body: .parts(parts)
+            )
         }
         return found
     }

@@ -92,4 +92,52 @@ struct CacheUpdateTests {
             #expect(left.allSatisfy { $0.value(for: "Set-Cookie") != "own=1" })
         }
     }
+
+    @Test(
+        "4.3.5: a HEAD that contradicts a response for the second time leaves a validation on its way alone",
+        arguments: [true, false]
+    )
+    func contradictedTwice(isInMemory: Bool) throws {
+        let disk = try DiskStoreStage()
+        let memory = MemoryStore(capacity: 1 << 20, largestBody: isInMemory ? nil : 0)
+        let cache = ResponseCache(CacheStore(memory: memory, disk: isInMemory ? nil : disk.store, Stage.shared))
+        func begin(_ method: HTTPMethod) throws -> (CacheTransaction, isForwarded: Bool) {
+            let transaction = CacheTransaction(
+                cache,
+                url: try #require(AbsoluteURL("http://a.example/")),
+                try Stage.request(method: method),
+                digest: Stage.digest,
+                loop: loop
+            )
+            var step: CacheTransaction.Step?
+            transaction.begin { step = $0 }
+            loop.run(until: { step != nil }, atMost: .seconds(100))
+            if case .forward = try #require(step) { return (transaction, true) }
+            return (transaction, false)
+        }
+        func receive(_ transaction: CacheTransaction, _ status: Int, _ fields: Stage.Pairs) throws {
+            var isDone = false
+            let fields = try Stage.fields(fields)
+            transaction.didReceiveHead(status: status, fields, length: 1, mayStore: true) { _ in isDone = true }
+            loop.run(until: { isDone }, atMost: .seconds(100))
+            #expect(isDone)
+        }
+        let (first, _) = try begin(.get)
+        try receive(first, 200, [("Cache-Control", "max-age=0, public"), ("ETag", "\"a\"")])
+        first.didReceiveBody([7].span)
+        first.didEnd(isWhole: true)
+        if !isInMemory { try disk.settle() }
+        let contradiction: Stage.Pairs = [("ETag", "\"b\"")]
+        let (once, _) = try begin(.head)
+        try receive(once, 200, contradiction)
+        if !isInMemory { try disk.settle() }
+        let (twice, _) = try begin(.head)
+        let (validation, isForwarded) = try begin(.get)
+        #expect(isForwarded)
+        try receive(twice, 200, contradiction)
+        if !isInMemory { try disk.settle() }
+        try receive(validation, 304, [("ETag", "\"a\""), ("Cache-Control", "max-age=60")])
+        if !isInMemory { try disk.settle() }
+        #expect(try begin(.get).isForwarded == false)
+    }
 }

@@ -55,6 +55,7 @@ final class DiskStoreStage {
     func body(of entry: CachedEntry) throws -> [UInt8]? {
         switch entry.body {
         case .memory(let bytes): return bytes.bytes
+        case .parts: return nil
         case .file(let file):
             let opened: Box<StoredBody?> = try wait { done in
                 self.store.open(file, deliver: Self.here) { done(Box($0)) }

@@ -26,7 +26,10 @@ package struct CacheFlow: ~Copyable {
         }
 
         /// Whether this request and others are likely to be able to share one response.
-        var isCollapsible: Bool { mayReadAlong && !request.fields.containsAny(of: Self.ownConditions) }
+        var isCollapsible: Bool { mayReadAlong && !hasOwnConditions }
+
+        /// Whether it is for a part, or conditional.
+        var hasOwnConditions: Bool { request.fields.containsAny(of: Self.ownConditions) }
 
         private static let ownConditions: FieldNameSet = [.ifNoneMatch, .ifModifiedSince, .range, .ifRange]
     }
@@ -75,8 +78,8 @@ package struct CacheFlow: ~Copyable {
         /// The stored body is open; nil: it is gone.
         case opened(CacheAnswerBody?)
         case head(OriginHead)
-        /// The store takes the body, or not.
-        case began(InsertionRefusal?)
+        /// The store takes the body, or not. A reader of the body, if it completes a stored part.
+        case began(InsertionRefusal?, GrowingReader?)
         /// The invalidated responses are removed.
         case removed
         /// The request has failed without a response.
@@ -113,6 +116,8 @@ package struct CacheFlow: ~Copyable {
         case remove([CacheKey])
         /// Relay the origin's response: `ended`.
         case relay(CacheStatus)
+        /// Respond with this, while the origin's response completes its body: `ended`.
+        case respondWhileReceiving(CacheAnswer)
         /// Pass the failure on.
         case pass
         /// The body is complete: finish storing it: `settled`.
@@ -130,6 +135,10 @@ package struct CacheFlow: ~Copyable {
         let isInMemoryOnly: Bool
         /// Whether other requests for the URI could use it without validation.
         let isForOthers: Bool
+        /// The part of a representation that it has; nil for a complete one.
+        let part: PartialContent?
+        /// The stored part that the origin's response completes.
+        let completes: PartCompletion?
 
         init(
             response: StoredResponse,
@@ -137,7 +146,9 @@ package struct CacheFlow: ~Copyable {
             length: Int?,
             maximumBytes: Int?,
             isInMemoryOnly: Bool,
-            isForOthers: Bool
+            isForOthers: Bool,
+            part: PartialContent?,
+            completes: PartCompletion?
         ) {
             self.response = response
             self.tags = tags
@@ -145,6 +156,8 @@ package struct CacheFlow: ~Copyable {
             self.maximumBytes = maximumBytes
             self.isInMemoryOnly = isInMemoryOnly
             self.isForOthers = isForOthers
+            self.part = part
+            self.completes = completes
         }
     }
 
@@ -163,6 +176,8 @@ package struct CacheFlow: ~Copyable {
         var updates: [(entry: CachedEntry, response: StoredResponse)] = []
         /// The key must not stay stored.
         var invalidates = false
+        /// Stored parts that are in doubt: they must not stay stored.
+        var drops: CachedEntry?
         var counts: CacheOutcome?
         var countsCollapsed = false
         var countsStored = false
@@ -206,6 +221,8 @@ package struct CacheFlow: ~Copyable {
     private var head: OriginHead?
     private var relayed = CacheStatus(.forward(.bypass))
     private var plan: StorePlan?
+    /// The stored part that the origin's response has to complete.
+    private var completion: PartCompletion?
 
     init(_ question: Question) {
         self.question = question
@@ -214,6 +231,9 @@ package struct CacheFlow: ~Copyable {
 
     /// The Cache-Status before the origin has responded.
     var forwarded: CacheStatus { CacheStatus(.forward(reason)) }
+
+    /// Whether the request to the origin is for the rest of a stored part.
+    var completesPart: Bool { completion != nil }
 
     /// Takes what the store and the other requests have to know.
     mutating func takeEffects() -> Effects {
@@ -255,7 +275,7 @@ package struct CacheFlow: ~Copyable {
         case (.opening, .opened(let body)): return opened(body, moment)
         case (.asking, .head(let head)): return received(head, moment)
         case (.asking, .failed(let failure)): return failed(failure, moment)
-        case (.storing, .began(let refusal)): return began(refusal, moment)
+        case (.storing, .began(let refusal, let reader)): return began(refusal, reader, moment)
         case (.removing, .removed): return go(.relaying, .relay(relayed))
         case (.relaying, .ended(let isWhole)):
             guard isWhole, plan != nil else {
@@ -291,6 +311,17 @@ package struct CacheFlow: ~Copyable {
     }
 
     private mutating func decide(_ moment: Moment) -> Action {
+        if let entry = found.part,
+            let use = PartUse(
+                entry,
+                for: question.request,
+                now: moment.now,
+                isDoubted: moment.isDoubted,
+                question.options
+            )
+        {
+            return respond(use.reuse, entry, .memory(use.bytes), from: use.start)
+        }
         switch ReuseDecision.decide(question.request, found, now: moment.now, isDoubted: moment.isDoubted) {
         case .reuse(let reuse):
             guard let entry = found.entry else { return ask(moment) }
@@ -302,7 +333,9 @@ package struct CacheFlow: ~Copyable {
             release(.abandoned)
             return go(.over, .gatewayTimeout(CacheStatus(.forward(found.entries.isEmpty ? .uriMiss : .miss))))
         case .forward(let reason, let validates):
-            if !isCollapsed { self.reason = reason }
+            if !isCollapsed {
+                self.reason = found.part != nil && (reason == .uriMiss || reason == .varyMiss) ? .partial : reason
+            }
             self.validates = validates
             outcome = reason == .method || reason == .bypass ? .bypass : .miss
             if let reuse = insteadOfConnection(moment), let entry = found.entry {
@@ -329,8 +362,14 @@ package struct CacheFlow: ~Copyable {
         return reuse
     }
 
-    private mutating func respond(_ reuse: Reuse, _ entry: CachedEntry, _ body: CacheAnswerBody) -> Action {
-        let response = makeResponse(reuse, isCollapsed ? .forward(reason) : .hit, entry, body)
+    /// - Parameter start: the position of the first byte of `body` in the complete body.
+    private mutating func respond(
+        _ reuse: Reuse,
+        _ entry: CachedEntry,
+        _ body: CacheAnswerBody,
+        from start: Int = 0
+    ) -> Action {
+        let response = makeResponse(reuse, isCollapsed ? .forward(reason) : .hit, entry, body, from: start)
         outcome = reuse.freshness.isFresh ? .hit : .stale
         effects.counts = outcome
         effects.countsCollapsed = isCollapsed
@@ -347,16 +386,18 @@ package struct CacheFlow: ~Copyable {
         _ reuse: Reuse,
         _ outcome: CacheStatus.Outcome,
         _ entry: CachedEntry,
-        _ body: CacheAnswerBody
+        _ body: CacheAnswerBody,
+        from start: Int = 0
     ) -> CacheAnswer {
         var status = CacheStatus(outcome, timeToLive: reuse.timeToLive)
         status.isCollapsed = isCollapsed
-        let head = CacheResponse(
+        var head = CacheResponse(
             entry.response,
             length: entry.body.count,
             to: question.request,
             age: reuse.freshness.age
         )
+        if start > 0 { head.body = head.body.lowerBound - start..<head.body.upperBound - start }
         return CacheAnswer(head: head, body: body, status: status, refreshes: reuse.revalidates)
     }
 
@@ -437,6 +478,11 @@ package struct CacheFlow: ~Copyable {
     private mutating func ask(_ moment: Moment) -> Action {
         requestTime = moment.now
         isCollapsed = false
+        if let completion = makeCompletion() {
+            self.completion = completion
+            validates = false
+            return go(.asking, .ask(completion.fields(question.request.fields)))
+        }
         var fields = question.request.fields
         if validates {
             let conditional = Revalidation.fields(
@@ -450,10 +496,20 @@ package struct CacheFlow: ~Copyable {
         return go(.asking, .ask(fields))
     }
 
+    /// The stored part whose rest is requested, in the place of the complete response.
+    private func makeCompletion() -> PartCompletion? {
+        let request = question.request
+        guard request.method == .get, request.policy == .useProtocolCachePolicy, !request.control.noStore,
+            !question.hasOwnConditions, found.entries.isEmpty
+        else { return nil }
+        return found.part.flatMap { PartCompletion($0) }
+    }
+
     /// The 304 is for another response, or the entry is gone: requests the complete response from the origin.
     private mutating func askAgain(_ moment: Moment) -> Action {
         validates = false
         found.selected = nil
+        found.part = nil
         requestTime = moment.now
         return go(.asking, .askAgain(question.request.fields))
     }
@@ -461,6 +517,18 @@ package struct CacheFlow: ~Copyable {
     private mutating func received(_ head: OriginHead, _ moment: Moment) -> Action {
         effects.trusts = head.mayStore
         effects.notesResponse = true
+        if let completion {
+            self.completion = nil
+            switch head.status {
+            case 206: return complete(completion, head, moment)
+            case 404, 410: break
+            // The origin, or a cache before it, does not understand the condition.
+            case 300..<500:
+                if head.mayStore { effects.drops = completion.entry }
+                return askAgain(moment)
+            default: break
+            }
+        }
         if head.status == 304, validates { return notModified(head, moment) }
         if head.status >= 500, head.mayStore,
             case .reuse(let reuse)? = ReuseDecision.decide(
@@ -517,6 +585,7 @@ package struct CacheFlow: ~Copyable {
         effects.counts = outcome
         relayed = CacheStatus(.forward(reason))
         self.head = head
+        if mayStore { dropPartInDoubt(head) }
         if question.request.method == .head, mayStore { updateStored(head, moment) }
         guard question.request.method == .get else { return invalidateOthers() }
         guard mayStore, head.endIsSure else {
@@ -535,21 +604,41 @@ package struct CacheFlow: ~Copyable {
     ///
     /// - Returns: nil when nothing is; the reason is in `relayed` then.
     private mutating func makePlan(_ head: OriginHead, _ moment: Moment) -> StorePlan? {
-        let rule = self.rule(for: head)
+        guard head.status == 206 else {
+            return makePlan(status: head.status, head.fields, length: head.length, part: nil, moment)
+        }
+        relayed.reason = .status
+        guard let part = PartialContent(head.fields, length: head.length), found.selected == nil,
+            question.request.fields.contains(.range)
+        else { return nil }
+        if let entry = found.part { return makePlan(for: part, of: entry, head, moment) }
+        // A 206 to a request with If-Range lacks the fields that its client has.
+        guard !question.request.fields.contains(.ifRange) else { return nil }
+        relayed.reason = nil
+        var fields = head.fields
+        fields.remove(.contentRange)
+        return makePlan(status: 200, fields, length: part.range.count, part: part, moment)
+    }
+
+    /// The same for the head of the complete response.
+    ///
+    /// - Parameter part: the part of it that was received; nil for all.
+    private mutating func makePlan(
+        status: Int,
+        _ fields: HTTPFields,
+        length: Int?,
+        part: PartialContent?,
+        _ moment: Moment
+    ) -> StorePlan? {
+        let rule = self.rule(status: status, fields)
         effects.matchedRule = rule?.place
-        var verdict = StoreVerdict(
-            question.request,
-            status: head.status,
-            response: head.fields,
-            rule: rule,
-            question.options
-        )
+        var verdict = StoreVerdict(question.request, status: status, response: fields, rule: rule, question.options)
         var isInMemoryOnly = false
         if let willStore, case .store(let kept, _, _) = verdict {
-            switch willStore(head.status, kept) {
+            switch willStore(status, kept) {
             case .skip: verdict = .skip(.rule)
             case .store(let changed, let onlyThere):
-                verdict = verdict.revised(changed, question.request, status: head.status, question.options)
+                verdict = verdict.revised(changed, question.request, status: status, question.options)
                 isInMemoryOnly = onlyThere
             }
         }
@@ -559,7 +648,7 @@ package struct CacheFlow: ~Copyable {
             return nil
         case .store(let kept, let ruleLifetime, let maximumBytes):
             let response = StoredResponse(
-                status: head.status,
+                status: status,
                 response: kept,
                 to: question.request,
                 requestTime: requestTime,
@@ -573,30 +662,49 @@ package struct CacheFlow: ~Copyable {
                 relayed.reason = .noLifetime
                 return nil
             }
+            if let part {
+                guard response.strongTag != nil else {
+                    relayed.reason = .status
+                    return nil
+                }
+                guard part.total <= maximumBytes ?? .max else {
+                    relayed.reason = .tooLarge
+                    return nil
+                }
+            }
             let freshness = response.freshness(now: moment.now)
             relayed.timeToLive = freshness.lifetime - freshness.age
             return StorePlan(
                 response: response,
                 tags: SurrogateKeys.tags(of: kept),
-                length: head.length,
+                length: length,
                 maximumBytes: maximumBytes,
                 // Vary may name a field that this program adds: a secret.
                 isInMemoryOnly: isInMemoryOnly || (question.request.hasCredentials && !response.selecting.isEmpty),
-                isForOthers: isReusableForOthers(response, moment)
+                isForOthers: part == nil && isReusableForOthers(response, moment),
+                part: part,
+                completes: nil
             )
         }
     }
 
     /// The owner's rule that decides about a response.
-    private func rule(for head: OriginHead) -> CacheRule? {
+    private func rule(status: Int, _ fields: HTTPFields) -> CacheRule? {
         guard !question.rules.isEmpty else { return nil }
         let target = question.url.target
         return question.rules.first {
-            $0.fits(method: question.request.method, target: target.span, status: head.status, response: head.fields)
+            $0.fits(method: question.request.method, target: target.span, status: status, response: fields)
         }
     }
 
-    private mutating func began(_ refusal: InsertionRefusal?, _ moment: Moment) -> Action {
+    private mutating func began(_ refusal: InsertionRefusal?, _ reader: GrowingReader?, _ moment: Moment) -> Action {
+        if let plan, plan.completes != nil {
+            guard refusal == nil, let reader else {
+                self.plan = nil
+                return askAgain(moment)
+            }
+            return respond(plan, reader, moment)
+        }
         if let refusal {
             plan = nil
             relayed.reason = refusal.reason
@@ -626,6 +734,138 @@ package struct CacheFlow: ~Copyable {
         )
         guard !keys.isEmpty else { return go(.relaying, .relay(relayed)) }
         return go(.removing, .remove(keys))
+    }
+
+    // MARK: - Parts (RFC 9111 3.3 and 3.4)
+
+    /// Gives up stored parts when the origin's response shows that they are of another representation.
+    private mutating func dropPartInDoubt(_ head: OriginHead) {
+        guard let entry = found.part, let parts = entry.parts else { return }
+        let isInDoubt = entry.response.isContradicted(
+            byStatus: head.status,
+            head.fields,
+            length: head.length,
+            total: parts.total,
+            isHead: question.request.method == .head
+        )
+        guard isInDoubt else { return }
+        effects.drops = entry
+        found.part = nil
+    }
+
+    /// A further part of the representation of which parts are stored.
+    private mutating func makePlan(
+        for part: PartialContent,
+        of entry: CachedEntry,
+        _ head: OriginHead,
+        _ moment: Moment
+    ) -> StorePlan? {
+        guard let (response, isInMemoryOnly) = renewed(entry, by: head, moment) else { return nil }
+        relayed.reason = nil
+        return StorePlan(
+            response: response,
+            tags: Self.tags(of: response, entry),
+            length: part.range.count,
+            maximumBytes: nil,
+            isInMemoryOnly: isInMemoryOnly,
+            isForOthers: false,
+            part: part,
+            completes: nil
+        )
+    }
+
+    /// The origin has sent the rest of a stored part: both together are the complete response. In any doubt the complete
+    /// response is requested, and the stored part goes.
+    private mutating func complete(_ completion: PartCompletion, _ head: OriginHead, _ moment: Moment) -> Action {
+        guard head.mayStore, head.endIsSure else { return askAgain(moment) }
+        let entry = completion.entry
+        relayed = CacheStatus(.forward(reason))
+        guard completion.isMet(by: head.fields, length: head.length),
+            let (response, isInMemoryOnly) = renewed(entry, by: head, moment)
+        else {
+            effects.drops = entry
+            return askAgain(moment)
+        }
+        let plan = StorePlan(
+            response: response,
+            tags: Self.tags(of: response, entry),
+            length: completion.total,
+            maximumBytes: nil,
+            isInMemoryOnly: isInMemoryOnly,
+            isForOthers: isReusableForOthers(response, moment),
+            part: nil,
+            completes: completion
+        )
+        self.plan = plan
+        return go(.storing, .store(plan))
+    }
+
+    private mutating func respond(_ plan: StorePlan, _ reader: GrowingReader, _ moment: Moment) -> Action {
+        effects.counts = outcome
+        relayed.isStored = true
+        relayed.forwardStatus = 206
+        if !plan.isForOthers { release(.notForOthers) }
+        let age = plan.response.freshness(now: moment.now).age
+        let head = CacheResponse(plan.response, growing: plan.length, to: question.request, age: age)
+        let answer = CacheAnswer(head: head, body: .growing(reader), status: relayed, refreshes: false)
+        return go(.relaying, .respondWhileReceiving(answer))
+    }
+
+    /// The head of stored parts after a 206 with their validator.
+    ///
+    /// - Returns: nil when it may not be stored now; the reason is in `relayed` then.
+    private mutating func renewed(
+        _ entry: CachedEntry,
+        by head: OriginHead,
+        _ moment: Moment
+    ) -> (response: StoredResponse, isInMemoryOnly: Bool)? {
+        let total = entry.body.count
+        let rule = rule(status: entry.response.status, head.fields)
+        effects.matchedRule = rule?.place
+        if let rule, rule.action == .skip || total > rule.maximumBytes ?? .max {
+            relayed.reason = .rule
+            effects.drops = entry
+            return nil
+        }
+        var response = entry.response.updated(
+            by: rule?.changed(head.fields) ?? head.fields,
+            to: question.request,
+            requestTime: requestTime,
+            responseTime: moment.now,
+            question.options
+        )
+        var isInMemoryOnly = entry.parts?.isInMemoryOnly ?? true
+        if let willStore {
+            switch willStore(response.status, response.fields) {
+            case .skip:
+                relayed.reason = .rule
+                effects.drops = entry
+                return nil
+            case .store(let fields, let onlyThere):
+                response = response.with(fields, question.options)
+                isInMemoryOnly = isInMemoryOnly || onlyThere
+            }
+        }
+        switch mayStay(response) {
+        case .storable: break
+        case .notStorable(let reason):
+            relayed.reason = reason
+            if reason != .authorization { effects.drops = entry }
+            return nil
+        }
+        guard !question.request.control.noStore, !question.request.control.isMalformed, response.strongTag != nil
+        else {
+            relayed.reason = .requestNoStore
+            return nil
+        }
+        let freshness = response.freshness(now: moment.now)
+        relayed.timeToLive = freshness.lifetime - freshness.age
+        return (response, isInMemoryOnly || (question.request.hasCredentials && !response.selecting.isEmpty))
+    }
+
+    private static func tags(of response: StoredResponse, _ entry: CachedEntry) -> [[UInt8]] {
+        let tags = SurrogateKeys.tags(of: response.fields)
+        return tags + entry.tags.filter { !tags.contains($0) }
     }
 
     /// Whether a stored response could ever be used under RFC 9111. In a shared cache a response without lifetime and
@@ -674,7 +914,9 @@ package struct CacheFlow: ~Copyable {
             )
             switch update {
             case .update(let response)?: _ = keep(response, at: index)
-            case .stale(let response)?: effects.updates.append((entry, response))
+            // One mark is enough. Another one would keep a validation on its way from updating the entry in memory, and
+            // not on the disk, where the head is the same.
+            case .stale(let response)?: if !entry.response.isMarkedStale { effects.updates.append((entry, response)) }
             case nil: break
             }
         }
@@ -773,23 +1015,7 @@ package struct CacheFlow: ~Copyable {
             }
         }
         found.entries[index] = CachedEntry(key: question.key, response: response, body: entry.body)
-        // The client's directives neither remove stored responses of other clients nor keep a response that the origin
-        // forbids.
-        var fields = question.request.fields
-        fields.remove(.cacheControl)
-        let asked = CacheRequest(
-            method: .get,
-            fields: fields,
-            hasInjectedCredentials: question.request.hasCredentials
-        )
-        let verdict = Storability.evaluate(
-            asked,
-            status: response.status,
-            response: response.fields,
-            question.options,
-            hasRuleLifetime: response.ruleLifetime != nil
-        )
-        switch verdict {
+        switch mayStay(response) {
         case .storable where question.request.control.noStore || question.request.control.isMalformed: break
         case .storable:
             effects.updates.append((entry, response))
@@ -798,6 +1024,25 @@ package struct CacheFlow: ~Copyable {
         case .notStorable: effects.invalidates = true
         }
         return false
+    }
+
+    /// Whether a response may be stored after an update. The client's directives neither remove stored responses of other
+    /// clients nor keep a response that the origin forbids.
+    private func mayStay(_ response: StoredResponse) -> Storability {
+        var fields = question.request.fields
+        fields.remove(.cacheControl)
+        let asked = CacheRequest(
+            method: .get,
+            fields: fields,
+            hasInjectedCredentials: question.request.hasCredentials
+        )
+        return Storability.evaluate(
+            asked,
+            status: response.status,
+            response: response.fields,
+            question.options,
+            hasRuleLifetime: response.ruleLifetime != nil
+        )
     }
 
     /// A cookie in a 304 is for the client of this request; it replaces stored cookies in its response.

@@ -43,7 +43,7 @@ package enum CacheFlowTable {
         Row(
             state: .storing,
             meaning: "the store finds room for the body",
-            next: [.relaying, .over]
+            next: [.asking, .relaying, .over]
         ),
         Row(
             state: .removing,

@@ -21,6 +21,15 @@ public final class CacheInsertion {
     private let limit: Int
     /// The part for the disk; nil without a disk, or when the disk gave up.
     private var disk: DiskInsertion?
+    /// The place of the body in a larger one, of which it is a part.
+    struct Part {
+        let start: Int
+        let total: Int
+        let isCompletable: Bool
+        let isInMemoryOnly: Bool
+    }
+
+    private let part: Part?
     /// The part for memory and readers.
     let body: GrowingBody
     private var isInMemory: Bool
@@ -39,7 +48,8 @@ public final class CacheInsertion {
         length: Int?,
         maximumBytes: Int?,
         disk: DiskInsertion?,
-        _ body: GrowingBody
+        _ body: GrowingBody,
+        part: Part?
     ) {
         self.store = store
         self.key = key
@@ -50,6 +60,7 @@ public final class CacheInsertion {
         limit = min(maximumBytes ?? Int.max, length ?? Int.max)
         self.disk = disk
         self.body = body
+        self.part = part
         isInMemory = body.isInMemory
         // A body of unknown length may become too large for the disk, and readers must not depend on it then.
         if length != nil {
@@ -62,7 +73,7 @@ public final class CacheInsertion {
 
     /// Whether others can read the body while it is being received: memory has it, or a file. A body of unknown length
     /// may outgrow both, and its slowest reader would hold up all others then.
-    var canBeReadAlong: Bool { expected != nil && (isInMemory || disk?.hasFile == true) }
+    var canBeReadAlong: Bool { part == nil && expected != nil && (isInMemory || disk?.hasFile == true) }
 
     /// Appends a piece of the body.
     public func append(_ bytes: [UInt8]) { append(bytes.span) }
@@ -124,6 +135,7 @@ public final class CacheInsertion {
         if let bytes = body.complete() {
             disk?.finish()
             guard isWanted else { return false }
+            if let part { return store.insert(part: makeEntry(part, bytes), unlessRemovedSince: epoch) }
             store.insert(
                 CachedEntry(key: key, response: response, body: .memory(bytes), tags: tags),
                 unlessRemovedSince: epoch
@@ -131,10 +143,21 @@ public final class CacheInsertion {
             return true
         }
         // An older, smaller response must not stay in memory.
-        if isWanted { store.memory.remove(sameAs: key, response) }
+        if isWanted, part == nil { store.memory.remove(sameAs: key, response) }
         guard let disk else { return false }
         disk.finish { isStored in deliver { completion(isStored) } }
         return nil
+    }
+
+    private func makeEntry(_ part: Part, _ bytes: StoredBytes) -> CachedEntry {
+        let parts = StoredParts(
+            bytes,
+            at: part.start,
+            of: part.total,
+            isCompletable: part.isCompletable,
+            isInMemoryOnly: part.isInMemoryOnly
+        )
+        return CachedEntry(key: key, response: response, body: .parts(parts), tags: tags)
     }
 
     /// Aborts: the body was truncated, or must not be stored after all.

@@ -4,8 +4,9 @@ public struct CacheListing: Hashable, Sendable {
     public let url: String
     /// The partition that separates it from other clients; empty when all share it.
     public let partition: String
+    /// 206 for a response of which only parts are stored.
     public let status: Int
-    /// The length of the body, in bytes.
+    /// The length of the body, or of its stored parts together, in bytes.
     public let length: Int
     /// The time of its receipt or last validation, in seconds since 1970.
     public let storedAt: Int
@@ -22,8 +23,8 @@ public struct CacheListing: Hashable, Sendable {
         let freshness = response.freshness(now: response.responseTime)
         url = text(Self.withoutDefaultPort(entry.key.url))
         partition = text(entry.key.partition)
-        status = response.status
-        length = entry.body.count
+        status = entry.parts == nil ? response.status : 206
+        length = entry.parts?.count ?? entry.body.count
         storedAt = response.responseTime
         freshUntil = response.responseTime + freshness.lifetime - freshness.age
         tags = entry.tags.map(text)

@@ -47,6 +47,9 @@ public final class CacheStore: @unchecked Sendable {
         public var entries: [CachedEntry] = []
         /// The index of the response that the request selects.
         public var selected: Int?
+        /// The stored parts of a response that the request selects, if it selects no complete one. They are not among
+        /// the entries.
+        public internal(set) var part: CachedEntry?
 
         public var entry: CachedEntry? { selected.map { entries[$0] } }
     }
@@ -81,7 +84,9 @@ public final class CacheStore: @unchecked Sendable {
         guard let disk, disk.mayHave(key) else { return .found(found) }
         let before = epoch(of: key)
         disk.entries(for: key, deliver: deliver) { [self] entries in
+            let part = found.part
             var found = selection(among: entries, request, digest)
+            if found.selected == nil { found.part = part }
             if let index = found.selected {
                 // The same object goes into memory: an update is recognised by it.
                 found.entries[index] = found.entries[index].packed(in: memory.pool)
@@ -113,10 +118,14 @@ public final class CacheStore: @unchecked Sendable {
     /// Entries of another policy are ignored.
     private func selection(among entries: [CachedEntry], _ request: CacheRequest, _ digest: PolicyDigest) -> Found {
         var found = Found(entries: entries)
-        if entries.contains(where: { $0.response.digest != digest }) {
-            found.entries = entries.filter { $0.response.digest == digest }
+        if entries.contains(where: { $0.response.digest != digest || $0.parts != nil }) {
+            found.entries = entries.filter { $0.response.digest == digest && $0.parts == nil }
         }
         found.selected = CachedEntry.select(among: found.entries, for: request, under: digest, options)
+        if found.selected == nil, found.entries.count < entries.count {
+            let parts = entries.filter { $0.parts != nil }
+            found.part = CachedEntry.select(among: parts, for: request, under: digest, options).map { parts[$0] }
+        }
         return found
     }
 
@@ -152,6 +161,9 @@ public final class CacheStore: @unchecked Sendable {
     }
 
     /// The same, with the reason for a refusal.
+    ///
+    /// - Parameter part: the part of a representation that the response has; nil for a complete one. Parts are stored in
+    ///   memory only.
     func beginning(
         for key: CacheKey,
         _ response: StoredResponse,
@@ -159,13 +171,14 @@ public final class CacheStore: @unchecked Sendable {
         tags: [[UInt8]] = [],
         length: Int? = nil,
         maximumBytes: Int? = nil,
-        inMemoryOnly: Bool = false
+        inMemoryOnly: Bool = false,
+        part: PartialContent? = nil
     ) throws(InsertionRefusal) -> CacheInsertion {
         if let length, let maximumBytes, length > maximumBytes { throw .tooLarge }
         var refusal = InsertionRefusal.tooLarge
         var onDisk: DiskInsertion?
         // Clients' credentials and cookies are never written to a disk.
-        if !inMemoryOnly, !response.selecting.hasSecrets, let disk {
+        if !inMemoryOnly, part == nil, !response.selecting.hasSecrets, let disk {
             do throws(InsertionRefusal) {
                 onDisk = try disk.beginning(for: key, response, tags: tags, length: length) { [self] in
                     self.epoch(of: key) == epoch
@@ -186,8 +199,21 @@ public final class CacheStore: @unchecked Sendable {
             length: length,
             maximumBytes: maximumBytes,
             disk: onDisk,
-            body
+            body,
+            part: part.map {
+                CacheInsertion.Part(
+                    start: $0.range.lowerBound,
+                    total: $0.total,
+                    isCompletable: mayHold($0.total),
+                    isInMemoryOnly: inMemoryOnly
+                )
+            }
         )
+    }
+
+    /// Whether a body of that length, in bytes, is not too large for the store.
+    private func mayHold(_ length: Int) -> Bool {
+        length <= memory.largestBody || disk.map { length <= $0.configuration.largestBody } ?? false
     }
 
     /// Stores an entry after a validation, and returns it with its new head.
@@ -209,6 +235,42 @@ public final class CacheStore: @unchecked Sendable {
         guard self.epoch(of: entry.key) == epoch else { return }
         memory.insert(entry)
         if self.epoch(of: entry.key) != epoch { memory.remove(sameAs: entry.key, entry.response) }
+    }
+
+    /// Stores parts of a body, together with those of the same representation that are stored. If that makes them
+    /// complete, they are stored as a complete response.
+    ///
+    /// - Parameter epoch: as in `insert(_:unlessRemovedSince:)`.
+    /// - Returns: whether they were stored.
+    func insert(part: CachedEntry, unlessRemovedSince epoch: UInt64) -> Bool {
+        guard self.epoch(of: part.key) == epoch else { return false }
+        var entry = part
+        if let known = memory.entries(for: part.key).first(where: { $0.replaces(part) }) {
+            guard known.parts != nil else { return false }
+            entry = part.combined(with: known, in: memory.pool, atMost: memory.largestBody)
+        }
+        guard let parts = entry.parts else { return false }
+        if let whole = parts.whole, store(entry, whole, epoch: epoch, inMemoryOnly: parts.isInMemoryOnly) {
+            return true
+        }
+        guard memory.insert(entry) else { return false }
+        if self.epoch(of: part.key) != epoch { memory.remove(sameAs: part.key, entry.response) }
+        return true
+    }
+
+    /// Stores a complete response of parts.
+    private func store(_ entry: CachedEntry, _ whole: StoredBytes, epoch: UInt64, inMemoryOnly: Bool) -> Bool {
+        let insertion = insertion(
+            for: entry.key,
+            entry.response,
+            epoch: epoch,
+            tags: entry.tags,
+            length: whole.count,
+            inMemoryOnly: inMemoryOnly
+        )
+        guard let insertion else { return false }
+        whole.forEachPiece(of: 0..<whole.count) { insertion.append($0) }
+        return insertion.finish()
     }
 
     // MARK: - Removing

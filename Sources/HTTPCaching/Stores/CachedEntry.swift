@@ -58,14 +58,42 @@ public final class CachedEntry: Sendable {
         key == other.key && response.selecting == other.response.selecting
     }
 
+    /// The parts of its body, if it is not complete.
+    var parts: StoredParts? {
+        if case .parts(let parts) = body { parts } else { nil }
+    }
+
+    /// The entry with the parts of an older one too, if both are of the same representation (RFC 9111 3.4). Its head is
+    /// that of the later response.
+    ///
+    /// - Parameter limit: of the number of bytes.
+    /// - Returns: this entry alone, if there is any doubt.
+    func combined(with older: CachedEntry, in pool: ChunkPool, atMost limit: Int) -> CachedEntry {
+        guard let own = parts, let others = older.parts, response.digest == older.response.digest,
+            response.isShared == older.response.isShared, older.response.isSame(as: response.fields),
+            let both = others.adding(own, in: pool, atMost: limit)
+        else { return self }
+        return CachedEntry(
+            key: key,
+            response: response.isOlder(than: older.response) ? older.response : response,
+            body: .parts(both),
+            tags: tags + older.tags.filter { !tags.contains($0) },
+            uses: older.useCount
+        )
+    }
+
     /// Its cost in memory, in bytes.
     var cost: Int {
         // The objects, and their places in tables and queues.
         var cost = 600 + key.uri.footprint + key.partition.footprint + key.variant.footprint + response.footprint
         for tag in tags { cost += tag.footprint }
         var pooled = 0
-        if case .memory(let bytes) = body {
-            if bytes.isPooled { pooled = bytes.footprint } else { cost += bytes.footprint }
+        switch body {
+        case .memory(let bytes): if bytes.isPooled { pooled = bytes.footprint } else { cost += bytes.footprint }
+        case .parts(let parts):
+            pooled = parts.pooledFootprint
+            cost += parts.footprint
+        case .file: break
         }
         // The allocator's gaps, measured with mimalloc (`make bench-cache-memory`); a pool has hardly any.
         return cost + cost * 3 / 8 + pooled
@@ -94,12 +122,15 @@ public enum CachedBody: Sendable {
     case memory(StoredBytes)
     /// A file that its store has to open.
     case file(StoredFile)
+    /// Only parts of it, in memory. Such an entry is never used as a complete response.
+    case parts(StoredParts)
 
-    /// The length in bytes.
+    /// The length of the complete body, in bytes.
     public var count: Int {
         switch self {
         case .memory(let bytes): bytes.count
         case .file(let file): file.length
+        case .parts(let parts): parts.total
         }
     }
 }

@@ -392,6 +392,8 @@ final class DiskIndex {
         case (.file(let one), .file(let other)): return one == other
         case (.file(let file), .memory(let bytes)), (.memory(let bytes), .file(let file)):
             return file.length == bytes.count && file.checksum == bytes.checksum
+        // Parts are in memory only.
+        case (.parts, _), (_, .parts): return false
         }
     }
 

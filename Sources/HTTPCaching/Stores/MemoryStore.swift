@@ -60,10 +60,16 @@ public final class MemoryStore: @unchecked Sendable {
 
     /// Stores an entry, which replaces the one with the same selecting fields.
     ///
-    /// - Returns: whether it was stored: its body is in memory and not too large.
+    /// - Returns: whether it was stored: its body is in memory and not too large. Parts do not replace a complete response.
     @discardableResult
     public func insert(_ entry: CachedEntry) -> Bool {
-        guard case .memory(let bytes) = entry.body, bytes.count <= largestBody else {
+        let size: Int? =
+            switch entry.body {
+            case .memory(let bytes): bytes.count
+            case .parts(let parts): parts.count
+            case .file: nil
+            }
+        guard let size, size <= largestBody else {
             removeReplaced(by: entry)
             return false
         }
@@ -80,6 +86,7 @@ public final class MemoryStore: @unchecked Sendable {
         let resource = table.findOrInsert(entry.key)
         var isKnown = ghosts.contains(entry.key.hash)
         if let index = resource.entries.firstIndex(where: entry.replaces) {
+            if entry.parts != nil, resource.entries[index].parts == nil { return false }
             isKnown = isKnown || resource.places[index].isInMain
             drop(index, of: resource)
         }
@@ -120,6 +127,9 @@ public final class MemoryStore: @unchecked Sendable {
         if takeOut(entry) { insert(fresh) }
         return fresh
     }
+
+    /// Removes an entry, if it is still stored.
+    func remove(_ entry: CachedEntry) { _ = takeOut(entry) }
 
     /// - Returns: whether it was stored.
     private func takeOut(_ entry: CachedEntry) -> Bool {

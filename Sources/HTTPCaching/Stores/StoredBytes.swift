@@ -61,7 +61,7 @@ public struct StoredBytes: Sendable, ExpressibleByArrayLiteral {
     /// Calls `body` with all bytes, in pieces.
     private func forEachPiece(_ body: (borrowing Span<UInt8>) -> Void) { forEachPiece(of: 0..<count, body) }
 
-    private func forEachPiece(of range: Range<Int>, _ body: (borrowing Span<UInt8>) -> Void) {
+    func forEachPiece(of range: Range<Int>, _ body: (borrowing Span<UInt8>) -> Void) {
         var start = range.lowerBound
         while start < range.upperBound {
             let piece = contiguous(start..<range.upperBound)

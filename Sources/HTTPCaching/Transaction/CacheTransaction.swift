@@ -25,6 +25,9 @@ package final class CacheTransaction: @unchecked Sendable {
         /// Relay the origin's response to the client, and pass its body to `didReceiveBody`. A background revalidation
         /// has no client, and needs the body only if `isStoring`.
         case relay(CacheStatus)
+        /// Respond with this, and pass the origin's body to `didReceiveBody`: it has the bytes that the stored response
+        /// lacks.
+        case respondWhileReceiving(Response)
         /// Drop the origin's response, and send the request again with these fields.
         case again(HTTPFields)
         /// Respond with 504 instead of the failure.
@@ -51,6 +54,10 @@ package final class CacheTransaction: @unchecked Sendable {
     private var isBeforeOrigin = true
     private var headCompletion: ((HeadStep?) -> Void)?
     private var epoch: UInt64 = 0
+    /// The key's epoch before the lookup: stored bytes that were removed since are not stored again.
+    private var epochBeforeLookup: UInt64 = 0
+    /// What follows the origin's body in a response that it completes: stored bytes, from this position on.
+    private var rest: (bytes: StoredParts.Run, start: Int)?
     /// The cache's `storedFlightCount` before the lookup.
     private var flightsBeforeLookup: UInt64 = 0
     private var insertion: CacheInsertion?
@@ -250,6 +257,10 @@ package final class CacheTransaction: @unchecked Sendable {
     /// - Parameter isWhole: whether it is known to be complete: by its length, its last chunk, or the proper end of a
     ///   TLS connection.
     package func didEnd(isWhole: Bool) {
+        if let rest {
+            self.rest = nil
+            if isWhole { rest.bytes.forEachPiece(of: rest.start..<rest.bytes.range.upperBound) { didReceiveBody($0) } }
+        }
         if let unstored {
             if isWhole { _ = unstored.complete() } else { unstored.fail() }
             self.unstored = nil
@@ -298,7 +309,7 @@ package final class CacheTransaction: @unchecked Sendable {
     /// Seconds since 1970.
     private var now: Int { Int(loop.wallClock / 1_000_000) }
 
-    private func noteAsking() { epoch = cache.store.epoch(of: key) }
+    private func noteAsking() { epoch = flow.completesPart ? epochBeforeLookup : cache.store.epoch(of: key) }
 
     private func perform(_ action: consuming CacheFlow.Action) {
         switch action {
@@ -323,6 +334,7 @@ package final class CacheTransaction: @unchecked Sendable {
         case .store(let plan): beginStoring(plan)
         case .remove(let keys): remove(keys)
         case .relay(let status): finish(.relay(status))
+        case .respondWhileReceiving(let response): finish(.respondWhileReceiving(response))
         case .pass: finish(nil)
         case .finish: finishStoring()
         case .abort:
@@ -356,6 +368,7 @@ package final class CacheTransaction: @unchecked Sendable {
         if effects.notesResponse { cache.failures.forget(origin) }
         for (entry, response) in effects.updates { cache.store.update(entry, by: response) }
         if effects.invalidates { cache.store.invalidate(key) }
+        if let part = effects.drops { cache.store.memory.remove(part) }
         if let outcome = effects.counts {
             cache.counters.count(outcome)
             tally?.counters.count(outcome)
@@ -373,6 +386,7 @@ package final class CacheTransaction: @unchecked Sendable {
     }
 
     private func lookUp() {
+        epochBeforeLookup = cache.store.epoch(of: key)
         flightsBeforeLookup = cache.storedFlightCount
         if let found = cache.store.findAtOnce(key, for: flow.question.request, under: digestOfPolicy) {
             return handle(.found(found))
@@ -392,6 +406,8 @@ package final class CacheTransaction: @unchecked Sendable {
     private func open(_ entry: CachedEntry) {
         switch entry.body {
         case .memory(let bytes): handle(.opened(.memory(bytes)))
+        // Parts are never selected as a complete response.
+        case .parts: handle(.opened(nil))
         case .file(let file):
             guard let disk = cache.store.disk else { return handle(.opened(nil)) }
             let loop = loop
@@ -405,6 +421,7 @@ package final class CacheTransaction: @unchecked Sendable {
 
     private func beginStoring(_ plan: CacheFlow.StorePlan) {
         var refusal: InsertionRefusal?
+        var reader: GrowingReader?
         do throws(InsertionRefusal) {
             let insertion = try cache.store.beginning(
                 for: key,
@@ -413,16 +430,30 @@ package final class CacheTransaction: @unchecked Sendable {
                 tags: plan.tags,
                 length: plan.length,
                 maximumBytes: plan.maximumBytes,
-                inMemoryOnly: plan.isInMemoryOnly
+                inMemoryOnly: plan.isInMemoryOnly,
+                part: plan.part
             )
             self.insertion = insertion
+            if plan.completes != nil { reader = insertion.body.makeReader() }
             if plan.isForOthers, insertion.canBeReadAlong {
                 let growing = GrowingResponse(response: plan.response, length: plan.length, body: insertion.body)
                 isOffered = true
                 cache.offer(growing, by: self, epoch: epoch)
             }
         } catch { refusal = error }
-        handle(.began(refusal))
+        handle(.began(refusal, reader))
+        if refusal == nil, let completion = plan.completes { receiveStored(completion) }
+    }
+
+    /// The stored bytes before those that the origin sends now. What follows them is for the end.
+    private func receiveStored(_ completion: PartCompletion) {
+        guard flow.state == .relaying, let runs = completion.entry.parts?.runs else { return }
+        if let first = runs.first, first.start == 0 {
+            first.forEachPiece(of: 0..<completion.gap.lowerBound) { didReceiveBody($0) }
+        }
+        if let last = runs.last, completion.gap.upperBound < completion.total {
+            rest = (last, completion.gap.upperBound)
+        }
     }
 
     private func finishStoring() {

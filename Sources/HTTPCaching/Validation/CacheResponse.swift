@@ -8,7 +8,7 @@ public struct CacheResponse: Sendable {
     /// The value of Age, in seconds.
     public let age: Int
     /// The bytes of the stored body to send; empty for HEAD, 304 and 416. Without an end that is known, up to `Int.max`.
-    public let body: Range<Int>
+    public internal(set) var body: Range<Int>
     /// The value of Content-Length; nil when none is sent (304), or when it is not known yet.
     public let contentLength: Int?
 

@@ -1,15 +1,13 @@
-import HTTPCore
-
 /// `bytes first-last/total` (RFC 9110, section 14.4).
-struct ContentRange: Equatable {
-    let first: Int
-    /// Less than `Int.max`, so that the length of the part and of the complete file do not overflow.
-    let last: Int
-    /// The length of the complete file; nil for `*`.
-    let total: Int?
+package struct ContentRange: Equatable {
+    package let first: Int
+    /// Less than `Int.max`, so that the length of the part and of the complete representation do not overflow.
+    package let last: Int
+    /// The length of the complete representation; nil for `*`.
+    package let total: Int?
 
     /// - Returns: nil for another unit, an unsatisfied range (`bytes */123`), and contradictory numbers.
-    init?(_ text: borrowing Span<UInt8>) {
+    package init?(_ text: borrowing Span<UInt8>) {
         let unit = Array("bytes ".utf8)
         guard text.count > unit.count, text.extracting(0..<unit.count).equalsIgnoringCase(unit.span) else { return nil }
         guard let dash = text.firstIndex(of: UInt8(ascii: "-"), from: unit.count),

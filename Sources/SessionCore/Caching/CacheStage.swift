@@ -347,6 +347,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
             held = Held(copy response)
             return .allow
         case .relay(let status)?: return relay(response, status)
+        case .respondWhileReceiving(let stored)?: return serveWhileReceiving(stored)
         case .respond(let stored)?: return drop(response, for: .respond(stored))
         case .again(let fields)?: return drop(response, for: .ask(fields))
         case .gatewayTimeout(let status)?: return drop(response, for: .refuse(status))
@@ -384,6 +385,15 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
         return .allow
     }
 
+    private func drop(_ held: Held, for next: Next) {
+        let disposition = drop(held.head, for: next)
+        if held.end != nil {
+            stopWaiting()
+            return proceed(next)
+        }
+        if disposition == .cancel { originTask?.cancel() } else { originTask?.resumeReceiving() }
+    }
+
     private func waitForEndOfDropped() { wait(Self.dropTime) { [unowned self] in originTask?.cancel() } }
 
     /// The cache has decided after the head arrived.
@@ -391,23 +401,14 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
         guard case .deciding = phase else { return }
         guard let held else { return }
         self.held = nil
-        guard case .relay(let status) = step else {
-            let next: Next =
-                switch step {
-                case .respond(let stored): .respond(stored)
-                case .again(let fields): .ask(fields)
-                case .gatewayTimeout(let status): .refuse(status)
-                case .relay: .nothing
-                }
-            let disposition = drop(held.head, for: next)
-            if held.end != nil {
-                stopWaiting()
-                return proceed(next)
-            }
-            if disposition == .cancel { originTask?.cancel() } else { originTask?.resumeReceiving() }
-            return
+        let disposition: ResponseDisposition
+        switch step {
+        case .relay(let status): disposition = relay(held.head, status)
+        case .respondWhileReceiving(let stored): disposition = serveWhileReceiving(stored)
+        case .respond(let stored): return drop(held, for: .respond(stored))
+        case .again(let fields): return drop(held, for: .ask(fields))
+        case .gatewayTimeout(let status): return drop(held, for: .refuse(status))
         }
-        let disposition = relay(held.head, status)
         guard !isOver else { return }
         if disposition == .cancel {
             guard let end = held.end else {
@@ -510,7 +511,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
                 switch step {
                 case .respond(let stored)?: if mayContinue() { serve(stored) }
                 case .gatewayTimeout(let status)?: if mayContinue() { refuse(status) }
-                case .again, .relay, nil: complete(error)
+                case .again, .relay, .respondWhileReceiving, nil: complete(error)
                 }
             }
         case .relaying, .finishing:
@@ -542,6 +543,19 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
 
     private func serve(_ response: CacheAnswer) {
         guard !isBackground else { return complete(nil) }
+        beginServing(response)
+        send()
+    }
+
+    /// A stored response goes on, while the origin's completes it.
+    private func serveWhileReceiving(_ response: CacheAnswer) -> ResponseDisposition {
+        beginServing(response)
+        // The origin's task is in the midst of its head.
+        loop.atEndOfTurn { [self] in send() }
+        return isOver ? .cancel : .allow
+    }
+
+    private func beginServing(_ response: CacheAnswer) {
         isStored = true
         status = response.status
         storedAge = response.head.age
@@ -557,7 +571,6 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
         )
         // A response that is not delivered needs no body: it is a redirect, or refused.
         if delegate?.stage(self, didReceive: head) == .cancel { dropStored() }
-        send()
     }
 
     private func dropStored() {
