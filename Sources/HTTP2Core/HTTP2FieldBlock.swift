@@ -1,6 +1,6 @@
 import CNGHTTP2
 package import HTTPCore
-import IOCore
+package import IOCore
 
 /// A head or a trailer section in nghttp2's format: names in lower case, and an array with the ranges of names and
 /// values.
@@ -16,6 +16,7 @@ package struct HTTP2FieldBlock: ~Copyable {
     private var bytes: [UInt8] = []
     private var entries: [Entry] = []
     private var fields: [nghttp2_nv] = []
+    private var scratch = ByteBuffer()
 
     private static let status: StaticString = ":status"
 
@@ -48,54 +49,41 @@ package struct HTTP2FieldBlock: ~Copyable {
 
     /// Adds a field of a head, with its name in lower case (RFC 9113, section 8.2).
     package mutating func add(name: borrowing Span<UInt8>, value: borrowing Span<UInt8>) {
+        add(name, value, isSensitive: Self.isSensitive(FieldName(name)))
+    }
+
+    private mutating func add(_ name: borrowing Span<UInt8>, _ value: borrowing Span<UInt8>, isSensitive: Bool) {
         let start = bytes.count
         for index in 0..<name.count { bytes.append(ASCII.lowercased(name[index])) }
         let end = bytes.count
         bytes.append(value)
-        entries.append(Entry(name: start..<end, value: end..<bytes.count, isSensitive: Self.isSensitive(name)))
+        entries.append(Entry(name: start..<end, value: end..<bytes.count, isSensitive: isSensitive))
     }
 
-    /// Adds the fields of a serialised HTTP/1.1 head, from status line to empty line, except fields about the
-    /// connection (RFC 9113, section 8.2.2).
-    package mutating func add(headOf text: borrowing Span<UInt8>) {
-        var position = Self.endOfLine(text, 0)
-        while position < text.count, text[position] != UInt8(ascii: "\r") {
-            let end = Self.endOfLine(text, position)
-            if let colon = text.firstIndex(of: UInt8(ascii: ":"), from: position), colon < end {
-                let name = text.extracting(position..<colon)
-                let value = text.extracting(text.trimmingBlanks((colon + 1)..<(end - 2)))
-                if !Self.isAboutConnection(name, value) { add(name: name, value: value) }
-            }
-            position = end
-        }
+    /// Adds a field whose value `write` appends; `name` may have capital letters.
+    package mutating func add(_ name: StaticString, by write: (inout ByteBuffer) -> Void) {
+        var value = ByteBuffer()
+        swap(&value, &scratch)
+        value.removeAll()
+        write(&value)
+        add(name: name.bytes, value: value.bytes)
+        swap(&value, &scratch)
     }
 
-    /// The start of the body after such a head.
-    package static func endOfHead(_ text: borrowing Span<UInt8>) -> Int {
-        var position = 0
-        while position < text.count {
-            let end = endOfLine(text, position)
-            if text[position] == UInt8(ascii: "\r") { return end }
-            position = end
-        }
-        return position
-    }
-
-    private static func endOfLine(_ text: borrowing Span<UInt8>, _ start: Int) -> Int {
-        text.firstIndex(of: UInt8(ascii: "\n"), from: start).map { $0 + 1 } ?? text.count
-    }
-
-    /// Adds every field.
+    /// Adds every field, except those about the connection (RFC 9113, section 8.2.2).
     package mutating func add(_ fields: borrowing HTTPFields) {
-        for index in 0..<fields.count {
-            let name = fields.name(at: index)
-            let value = fields.value(at: index)
-            if !Self.isAboutConnection(name, value) { add(name: name, value: value) }
-        }
+        for index in 0..<fields.count { add(fields, at: index) }
     }
 
-    private static func isAboutConnection(_ name: borrowing Span<UInt8>, _ value: borrowing Span<UInt8>) -> Bool {
-        switch FieldName(name) {
+    /// Adds the field at `index`, unless it is about the connection.
+    package mutating func add(_ fields: borrowing HTTPFields, at index: Int) {
+        let id = fields.id(at: index)
+        guard !Self.isAboutConnection(id, fields.value(at: index)) else { return }
+        add(fields.name(at: index), fields.value(at: index), isSensitive: Self.isSensitive(id))
+    }
+
+    private static func isAboutConnection(_ id: FieldName, _ value: borrowing Span<UInt8>) -> Bool {
+        switch id {
         case .connection, .keepAlive, .proxyConnection, .transferEncoding, .upgrade, .host: true
         case .te: !value.equalsIgnoringCase("trailers")
         default: false
@@ -104,8 +92,8 @@ package struct HTTP2FieldBlock: ~Copyable {
 
     /// Whether a value must not enter the compression table, where an attacker who shares the connection could guess it
     /// (RFC 7541, section 7.1.3).
-    private static func isSensitive(_ name: borrowing Span<UInt8>) -> Bool {
-        switch FieldName(name) {
+    private static func isSensitive(_ id: FieldName) -> Bool {
+        switch id {
         case .authorization, .cookie, .setCookie, .proxyAuthorization: true
         default: false
         }

@@ -251,10 +251,11 @@ public final class HTTP2Session {
 
     /// Sends a 1xx head.
     ///
-    /// - Parameter head: a serialised HTTP/1.1 head, whose status line is ignored.
-    package func informational(_ stream: HTTP2Stream, status: Int, headOf head: borrowing Span<UInt8>) {
+    /// - Parameter fill: adds `:status` first, then the fields.
+    package func informational(_ stream: HTTP2Stream, _ fill: (inout HTTP2FieldBlock) -> Void) {
         guard !stream.isClosed, !isAbandoned else { return }
-        fill(status, head)
+        block.removeAll()
+        fill(&block)
         _ = block.withFields { fields, count in
             nghttp2_submit_headers(
                 session,
@@ -272,16 +273,16 @@ public final class HTTP2Session {
     /// Sends the final head of a response, followed by the bytes in `stream.output`.
     ///
     /// - Parameters:
-    ///   - head: a serialised HTTP/1.1 head.
     ///   - endsStream: whether there is neither body nor trailer section.
+    ///   - fill: adds `:status` first, then the fields.
     package func respond(
         _ stream: HTTP2Stream,
-        status: Int,
-        headOf head: borrowing Span<UInt8>,
-        endsStream: Bool
+        endsStream: Bool,
+        _ fill: (inout HTTP2FieldBlock) -> Void
     ) {
         guard !stream.isClosed, !isAbandoned else { return }
-        fill(status, head)
+        block.removeAll()
+        fill(&block)
         var provider = Self.provider(of: stream)
         let result = block.withFields { fields, count in
             withUnsafeMutablePointer(to: &provider) {
@@ -291,12 +292,6 @@ public final class HTTP2Session {
         if endsStream { stream.outputEnds = true }
         if result != 0 { reset(stream, .internalError) }
         hasOutput()
-    }
-
-    private func fill(_ status: Int, _ head: borrowing Span<UInt8>) {
-        block.removeAll()
-        block.add(status: status)
-        block.add(headOf: head)
     }
 
     private static func provider(of stream: HTTP2Stream) -> nghttp2_data_provider {

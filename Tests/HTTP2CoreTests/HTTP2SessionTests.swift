@@ -30,12 +30,8 @@ struct HTTP2SessionTests {
 
         pair.respond(to: served, 103)
         served.output.append(Array("ans".utf8))
-        pair.respond(
-            to: served,
-            200,
-            "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\nX-Y:  z \r\n\r\nx:",
-            ends: false
-        )
+        let fields = try trailers([("Content-Type", "text/plain"), ("Connection", "close"), ("X-Y", "z")])
+        pair.respond(to: served, 200, fields, ends: false)
         pair.exchange()
         served.output.append(Array("wer".utf8))
         pair.server.session.endBody(served, trailers: try trailers([("Grpc-Status", "0")]))

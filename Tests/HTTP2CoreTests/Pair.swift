@@ -121,14 +121,17 @@ struct Pair {
     func respond(
         to stream: Recorder,
         _ status: Int,
-        _ head: String = "HTTP/1.1 200 OK\r\n\r\n",
+        _ fields: HTTPFields = HTTPFields(),
         ends: Bool = true
     ) {
-        let text = Array(head.utf8)
+        func fill(_ block: inout HTTP2FieldBlock) {
+            block.add(status: status)
+            block.add(fields)
+        }
         if status < 200 {
-            server.session.informational(stream, status: status, headOf: text.span)
+            server.session.informational(stream, fill)
         } else {
-            server.session.respond(stream, status: status, headOf: text.span, endsStream: ends)
+            server.session.respond(stream, endsStream: ends, fill)
         }
     }
 

@@ -89,18 +89,15 @@ struct ClientResponseTests {
         )
         var answer = ClientResponse()
         var output = ByteBuffer()
-        answer.writeHead(
-            responseHead,
-            to: requestHead,
-            context: ResponseContext(
-                route: route,
-                listener: throughGateway ? gateway : forward,
-                worker: worker,
-                clientAuthority: throughGateway ? Array("localhost:9001".utf8) : [],
-                requestIsWhole: requestIsWhole
-            ),
-            output: &output
+        let context = ResponseContext(
+            route: route,
+            listener: throughGateway ? gateway : forward,
+            worker: worker,
+            clientAuthority: throughGateway ? Array("localhost:9001".utf8) : [],
+            requestIsWhole: requestIsWhole
         )
+        answer.begin(responseHead, to: requestHead, context: context)
+        ClientResponse.writeHead(responseHead, answer.form, to: requestHead, context: context, output: &output)
         for piece in pieces {
             answer.writePieceHead(piece.utf8.count, output: &output)
             output.append(text: piece)

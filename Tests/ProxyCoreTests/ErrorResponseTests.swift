@@ -13,7 +13,7 @@ struct ErrorResponseTests {
     private func write(_ problem: Problem, isHead: Bool = false, keepAlive: Bool = true) throws -> HTTPMessage {
         var output = ByteBuffer()
         let date = Array("Sat, 21 Nov 2026 06:00:00 GMT".utf8)
-        ErrorResponse.write(problem, to: &output, isHead: isHead, keepAlive: keepAlive, date: date.span)
+        ErrorResponse.write(problem, to: &output, isHead: isHead, keepAlive: keepAlive, date: date)
         var pieces = [output.withUnsafeBytes { Array($0) }]
         var reader = MessageReader()
         let role = MessageReader.Role.response(to: isHead ? "HEAD" : "GET")
@@ -62,7 +62,7 @@ struct ErrorResponseTests {
         var output = ByteBuffer()
         let date = Array("Sat, 21 Nov 2026 06:00:00 GMT".utf8)
         let details = "<script>alert(1)</script> & \"quotes\" 'too'\u{1b}"
-        ErrorResponse.write(Problem(.pinMismatch, details), to: &output, isPage: true, keepAlive: true, date: date.span)
+        ErrorResponse.write(Problem(.pinMismatch, details), to: &output, isPage: true, keepAlive: true, date: date)
         var pieces = [output.withUnsafeBytes { Array($0) }]
         var reader = MessageReader()
         let page = try #require(try reader.message(.response(to: "GET"), from: { pieces.popLast() ?? [] }))

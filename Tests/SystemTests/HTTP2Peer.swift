@@ -93,6 +93,8 @@ final class PeerStream: HTTP2Stream {
     private(set) var blocks: [[String: String]] = []
     private(set) var body: [UInt8] = []
     private(set) var hasEnd = false
+    /// The final head was the end, too: no DATA frame followed.
+    private(set) var endedWithHead = false
     private(set) var closed: HTTP2ErrorCode?
     var givesCredit = true
     private var block: [String: String] = [:]
@@ -111,6 +113,7 @@ final class PeerStream: HTTP2Stream {
     override func didReceiveHead(endsStream: Bool) -> Bool {
         blocks.append(block)
         block = [:]
+        endedWithHead = endsStream && statuses.count == blocks.count
         return true
     }
 

@@ -289,7 +289,7 @@ final class AdminConnection: EventHandler {
             to: &output,
             isHead: head.method == .head,
             keepAlive: !closesNext,
-            date: server.httpDate.span
+            date: server.httpDate
         ) { output in
             // RFC 7617, section 2.1: the password is UTF-8.
             if problem.status == 401 {

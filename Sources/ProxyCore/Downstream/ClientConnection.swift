@@ -223,6 +223,28 @@ final class ClientConnection: ExchangeStream {
 
     override var hasRoom: Bool { output.count < Self.highWater }
 
+    override func writeHead(
+        _ head: borrowing ResponseHead,
+        _ form: ClientResponse.Form,
+        to request: borrowing RequestHead,
+        context: borrowing ResponseContext
+    ) {
+        ClientResponse.writeHead(head, form, to: request, context: context, output: &output)
+    }
+
+    override func writeInformational(_ head: borrowing ResponseHead, to request: borrowing RequestHead) {
+        // HTTP/1.0 does not have these (rule 49).
+        guard request.minorVersion >= 1 else { return }
+        ClientResponse.writeInformational(head, pseudonym: worker.pseudonym, output: &output)
+    }
+
+    override func writeContinue() { output.append("HTTP/1.1 100 Continue\r\n\r\n") }
+
+    override func write(_ own: borrowing OwnResponse) {
+        own.writeHead(to: &output)
+        output.append(own.body.bytes)
+    }
+
     override func write(_ bytes: borrowing Span<UInt8>) {
         guard phase == .exchange else { return }
         if transport.isWriteBlocked {

@@ -22,76 +22,89 @@ struct ResponseContext {
 
 /// The response to one request as it is sent to the client: its head, the framing of its body, its end.
 ///
-/// A value: the origin's response goes in, bytes for the client come out.
+/// A value: the origin's response goes in, bytes or fields for the client come out.
 struct ClientResponse {
-    private enum Framing {
-        /// The body's bytes as they are: the length is known, or there is no body.
-        case plain
-        case chunked
-        /// HTTP/1.0 with unknown length: the end of the connection ends the body.
-        case untilClose
+    /// The decisions about a response that belong to the client's connection.
+    struct Form {
+        fileprivate enum Framing {
+            /// The body's bytes as they are: the length is known, the end of the stream is the end, or there is no body.
+            case plain
+            case chunked
+            /// HTTP/1.0 with unknown length: the end of the connection ends the body.
+            case untilClose
+        }
+
+        fileprivate var framing = Framing.plain
+        /// Whether the connection can be used for another request after this response.
+        fileprivate(set) var persists = true
     }
 
-    private var framing = Framing.plain
+    private(set) var form = Form()
     private(set) var trailers: HTTPFields?
     private(set) var hasBegun = false
     private(set) var status = 0
-    /// Whether the connection can be used for another request after this response.
-    private(set) var persists = true
 
-    /// Writes the head for the client: end-to-end fields, Via, Date, and the framing that this hop has.
-    mutating func writeHead(
+    var persists: Bool { form.persists }
+
+    /// Begins with the head of the origin's response, which `writeHead` writes.
+    mutating func begin(
         _ response: borrowing ResponseHead,
         to request: borrowing RequestHead,
-        context: borrowing ResponseContext,
-        output: inout ByteBuffer
+        context: borrowing ResponseContext
     ) {
         hasBegun = true
         status = response.status
-        persists = request.keepAlive && context.requestIsWhole && !context.worker.isDraining
-        output.appendStatusLine(response.status)
+        form.persists = request.keepAlive && context.requestIsWhole && !context.worker.isDraining
+        switch response.framing {
+        case .none, .length: form.framing = .plain
+        case .chunked, .untilClose:
+            if request.majorVersion == 2 {
+                form.framing = .plain
+            } else if request.minorVersion >= 1 {
+                form.framing = .chunked
+            } else {
+                form.framing = .untilClose
+                form.persists = false
+            }
+        }
+    }
+
+    /// Begins with a response of the proxy's own.
+    mutating func begin(_ own: borrowing OwnResponse) {
+        hasBegun = true
+        status = own.status
+        form = Form()
+        form.persists = own.keepAlive
+    }
+
+    /// Writes the head for the client: end-to-end fields, Via, Date, and the framing that this hop has.
+    static func writeHead<Output: HeadOutput & ~Copyable>(
+        _ response: borrowing ResponseHead,
+        _ form: Form,
+        to request: borrowing RequestHead,
+        context: borrowing ResponseContext,
+        output: inout Output
+    ) {
+        output.begin(status: response.status)
         if ResponseRewriter.isNeeded(for: response.fields, context) {
             writeFields(of: response, through: ResponseRewriter(context), to: &output)
         } else {
-            response.fields.serializeEndToEnd(response.connection, omitting: Self.omitted(of: response), into: &output)
+            output.appendEndToEnd(response.fields, response.connection, omitting: omitted(of: response))
         }
-        ViaField.write(of: response, pseudonym: context.worker.pseudonym, to: &output)
-        if !response.fields.contains(.date) {
-            output.append("Date: ")
-            output.append(context.worker.httpDate)
-            output.append("\r\n")
-        }
+        output.append("Via") { ViaField.write(of: response, pseudonym: context.worker.pseudonym, to: &$0) }
+        if !response.fields.contains(.date) { output.append("Date", context.worker.httpDate) }
         if let age = context.storedAge {
-            output.append("Age: ")
-            output.append(decimal: age)
-            if let length = response.contentLength {
-                output.append("\r\nContent-Length: ")
-                output.append(decimal: length)
-            }
-            output.append("\r\n")
+            output.append("Age", decimal: age)
+            if let length = response.contentLength { output.append("Content-Length", decimal: length) }
         }
-        context.cacheStatus?.writeField(to: &output)
-        switch response.framing {
-        case .none, .length:
-            framing = .plain
-        case .chunked, .untilClose:
-            if request.majorVersion == 2 {
-                // The end of the stream is the end of the body.
-                framing = .plain
-            } else if request.minorVersion >= 1 {
-                framing = .chunked
-                output.append("Transfer-Encoding: chunked\r\n")
-            } else {
-                framing = .untilClose
-                persists = false
-            }
-        }
-        if !persists {
-            output.append("Connection: close\r\n")
+        if let status = context.cacheStatus { output.append("Cache-Status") { status.serialize(into: &$0) } }
+        if case .chunked = form.framing { output.append(hop: "Transfer-Encoding: chunked") }
+        if !form.persists {
+            output.append(hop: "Connection: close")
         } else if request.minorVersion == 0 {
-            output.append("Connection: keep-alive\r\n")
+            output.append(hop: "Connection: keep-alive")
         }
-        output.append("\r\n")
+        output.end()
     }
 
     /// RFC 9110, section 8.6: a 204 has no Content-Length; a client might wait for that many bytes.
@@ -99,51 +112,39 @@ struct ClientResponse {
         response.status == 204 ? .contentLength : nil
     }
 
-    private static func isForwarded(_ index: Int, of response: borrowing ResponseHead) -> Bool {
-        if response.fields.id(at: index) == omitted(of: response) { return false }
-        return !response.fields.isHopByHop(at: index, response.connection)
-    }
-
-    private func writeFields(
+    private static func writeFields<Output: HeadOutput & ~Copyable>(
         of response: borrowing ResponseHead,
         through rewriter: borrowing ResponseRewriter,
-        to output: inout ByteBuffer
+        to output: inout Output
     ) {
-        for index in 0..<response.fields.count where Self.isForwarded(index, of: response) {
+        for index in 0..<response.fields.count {
             let id = response.fields.id(at: index)
+            if id == omitted(of: response) || response.fields.isHopByHop(at: index, response.connection) { continue }
             if rewriter.rewrite(id, at: index, of: response.fields, to: &output) { continue }
-            response.fields.serializeField(at: index, into: &output)
+            output.append(response.fields, at: index)
         }
     }
 
-    /// Writes a 1xx head. HTTP/1.0 does not have these, so such a client gets none (rule 49).
-    func writeInformational(
+    /// Writes a 1xx head.
+    static func writeInformational<Output: HeadOutput & ~Copyable>(
         _ informational: borrowing ResponseHead,
-        to request: borrowing RequestHead,
-        output: inout ByteBuffer,
-        pseudonym: [UInt8]
+        pseudonym: [UInt8],
+        output: inout Output
     ) {
-        guard request.minorVersion >= 1 else { return }
-        output.appendStatusLine(informational.status)
-        for index in 0..<informational.fields.count {
-            if informational.fields.id(at: index) != .contentLength,
-                !informational.fields.isHopByHop(at: index, informational.connection)
-            {
-                informational.fields.serializeField(at: index, into: &output)
-            }
-        }
-        ViaField.write(of: informational, pseudonym: pseudonym, to: &output)
-        output.append("\r\n")
+        output.begin(status: informational.status)
+        output.appendEndToEnd(informational.fields, informational.connection, omitting: .contentLength)
+        output.append("Via") { ViaField.write(of: informational, pseudonym: pseudonym, to: &$0) }
+        output.end()
     }
 
     /// Writes the framing that precedes a piece of the body.
     func writePieceHead(_ count: Int, output: inout ByteBuffer) {
-        if case .chunked = framing { output.appendChunkHead(size: count) }
+        if case .chunked = form.framing { output.appendChunkHead(size: count) }
     }
 
     /// Writes the framing that follows a piece of the body.
     func writePieceEnd(output: inout ByteBuffer) {
-        if case .chunked = framing { output.appendChunkEnd() }
+        if case .chunked = form.framing { output.appendChunkEnd() }
     }
 
     mutating func addTrailers(_ fields: borrowing HTTPFields) {
@@ -152,15 +153,17 @@ struct ClientResponse {
 
     /// Whether the end of the connection ends the body for the client: a truncated response must not end like that.
     var endsWithConnection: Bool {
-        if case .untilClose = framing { return hasBegun }
+        if case .untilClose = form.framing { return hasBegun }
         return false
     }
 
     /// Writes the framing that follows the body.
     func writeEnd(output: inout ByteBuffer) {
-        guard case .chunked = framing else { return }
+        guard case .chunked = form.framing else { return }
         if let trailers { output.appendLastChunk(trailers: trailers) } else { output.appendLastChunk() }
     }
+
+    // MARK: Responses that end HTTP/1.1 on the connection
 
     /// Writes the head of a 101 response with the fields of this hop. The bytes behind it are no longer HTTP.
     mutating func writeSwitchingProtocols(
@@ -170,96 +173,29 @@ struct ClientResponse {
     ) {
         hasBegun = true
         status = response.status
-        persists = false
-        output.appendStatusLine(response.status)
+        form.persists = false
+        output.begin(status: response.status)
         let rewriter = ResponseRewriter(context)
         for index in 0..<response.fields.count {
             let id = response.fields.id(at: index)
-            if id == .upgrade {
-                response.fields.serializeField(at: index, into: &output)
-                continue
+            if id != .upgrade {
+                if id == .contentLength || response.fields.isHopByHop(at: index, response.connection) { continue }
+                if rewriter.rewrite(id, at: index, of: response.fields, to: &output) { continue }
             }
-            if id == .contentLength || response.fields.isHopByHop(at: index, response.connection) { continue }
-            if rewriter.rewrite(id, at: index, of: response.fields, to: &output) { continue }
-            response.fields.serializeField(at: index, into: &output)
+            output.append(response.fields, at: index)
         }
-        ViaField.write(of: response, pseudonym: context.worker.pseudonym, to: &output)
-        output.append("Connection: Upgrade\r\n\r\n")
+        output.append("Via") { ViaField.write(of: response, pseudonym: context.worker.pseudonym, to: &$0) }
+        output.append(hop: "Connection: Upgrade")
+        output.end()
     }
 
     /// Writes the response to a successful CONNECT: no framing fields, no body, and no HTTP behind it (rule 50).
     mutating func writeConnected(to output: inout ByteBuffer, date: [UInt8]) {
         hasBegun = true
         status = 200
-        persists = false
-        output.appendStatusLine(200)
-        output.append("Date: ")
-        output.append(date)
-        output.append("\r\n\r\n")
-    }
-
-    /// Writes the response to OPTIONS: the methods that this proxy forwards.
-    mutating func writeOptions(keepAlive: Bool, to output: inout ByteBuffer, date: [UInt8]) {
-        hasBegun = true
-        status = 200
-        persists = keepAlive
-        output.appendStatusLine(200)
-        output.append("Date: ")
-        output.append(date)
-        output.append("\r\nAllow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH\r\nContent-Length: 0\r\n")
-        output.append(keepAlive ? "\r\n" : "Connection: close\r\n\r\n")
-    }
-
-    /// Writes the response that replaces one whose body was saved to a file.
-    mutating func writeDownload(
-        _ outcome: ResponseDownload.Outcome,
-        keepAlive: Bool,
-        to output: inout ByteBuffer,
-        date: [UInt8]
-    ) {
-        hasBegun = true
-        status = 201
-        persists = keepAlive
-        var body = ByteBuffer()
-        body.append("{\"path\":")
-        body.append(jsonString: outcome.path)
-        body.append(",\"bytes\":")
-        body.append(decimal: outcome.count)
-        body.append(",\"sha256\":\"")
-        body.append(text: outcome.digest)
-        body.append("\"}\n")
-        output.appendStatusLine(201)
-        output.append("Date: ")
-        output.append(date)
-        output.append("\r\nLocation: ")
-        output.append(text: outcome.url)
-        output.append("\r\nContent-Type: application/json\r\nContent-Length: ")
-        output.append(decimal: body.count)
-        output.append("\r\nCache-Control: no-store\r\n")
-        output.append(keepAlive ? "\r\n" : "Connection: close\r\n\r\n")
-        output.append(body.bytes)
-    }
-
-    /// Writes an error response of the proxy's own.
-    mutating func writeError(
-        _ problem: Problem,
-        head: borrowing RequestHead,
-        keepAlive: Bool,
-        cacheStatus: CacheStatus?,
-        to output: inout ByteBuffer,
-        date: [UInt8]
-    ) {
-        hasBegun = true
-        status = problem.status
-        persists = keepAlive
-        ErrorResponse.write(
-            problem,
-            to: &output,
-            isHead: head.method == .head,
-            isPage: problem.code != .requestInvalid && ErrorPage.isWanted(by: head.fields),
-            keepAlive: keepAlive,
-            cacheStatus: cacheStatus,
-            date: date.span
-        )
+        form.persists = false
+        output.begin(status: 200)
+        output.append("Date", date)
+        output.end()
     }
 }

@@ -207,7 +207,7 @@ final class ClientTransport: EventHandler {
             ),
             to: &output,
             keepAlive: false,
-            date: worker.httpDate.span
+            date: worker.httpDate
         )
         _ = socket.write(from: &output)
         socket.shutdownWrite()

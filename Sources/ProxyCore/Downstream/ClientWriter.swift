@@ -52,8 +52,8 @@ final class ClientWriter: ResponseStage {
 
     override func receive(_ head: borrowing ResponseHead) -> ResponseDisposition {
         guard let exchange, let context = exchange.responseContext else { return .cancel }
-        response.writeHead(head, to: exchange.head, context: context, output: &stream.output)
-        stream.headIsWritten(response.status)
+        response.begin(head, to: exchange.head, context: context)
+        stream.writeHead(head, response.form, to: exchange.head, context: context)
         // The body may take long; pieces that arrive in this turn are written together with the head.
         stream.flushLater()
         return .allow
@@ -101,15 +101,13 @@ final class ClientWriter: ResponseStage {
     /// Passes a 1xx head on.
     func receiveInformational(_ head: borrowing ResponseHead) {
         guard let exchange else { return }
-        response.writeInformational(head, to: exchange.head, output: &stream.output, pseudonym: worker.pseudonym)
-        stream.headIsWritten(head.status)
+        stream.writeInformational(head, to: exchange.head)
         stream.flushLater()
     }
 
     /// Writes 100 (Continue), for a client that waits for it (RFC 9110, section 10.1.1).
     func writeContinue() {
-        stream.output.append("HTTP/1.1 100 Continue\r\n\r\n")
-        stream.headIsWritten(100)
+        stream.writeContinue()
         stream.flushLater()
     }
 
@@ -117,27 +115,28 @@ final class ClientWriter: ResponseStage {
 
     func writeError(_ problem: Problem, keepAlive: Bool, cacheStatus: CacheStatus?) {
         guard let exchange else { return }
-        response.writeError(
-            problem,
-            head: exchange.head,
-            keepAlive: keepAlive,
-            cacheStatus: cacheStatus,
-            to: &stream.output,
-            date: worker.httpDate
+        write(
+            OwnResponse(
+                problem,
+                to: exchange.head,
+                keepAlive: keepAlive,
+                cacheStatus: cacheStatus,
+                date: worker.httpDate
+            )
         )
-        stream.headIsWritten(response.status)
     }
 
     /// Writes the response to OPTIONS that is for the proxy itself.
-    func writeOptions(keepAlive: Bool) {
-        response.writeOptions(keepAlive: keepAlive, to: &stream.output, date: worker.httpDate)
-        stream.headIsWritten(response.status)
-    }
+    func writeOptions(keepAlive: Bool) { write(.options(keepAlive: keepAlive, date: worker.httpDate)) }
 
     /// Writes the location of the file that the body was saved to.
     func writeDownload(_ outcome: ResponseDownload.Outcome, keepAlive: Bool) {
-        response.writeDownload(outcome, keepAlive: keepAlive, to: &stream.output, date: worker.httpDate)
-        stream.headIsWritten(response.status)
+        write(.download(outcome, keepAlive: keepAlive, date: worker.httpDate))
+    }
+
+    private func write(_ own: borrowing OwnResponse) {
+        response.begin(own)
+        stream.write(own)
     }
 
     // MARK: Responses that end HTTP on the connection

@@ -5,11 +5,12 @@ import ServerTrust
 
 /// Writes the response for a problem: status, `Proxy-Status` (RFC 9209) and a problem document (RFC 9457).
 enum ErrorResponse {
+    /// Writes the whole response as text of HTTP/1.1.
+    ///
     /// - Parameters:
     ///   - isHead: the response to HEAD has the same fields and no body.
     ///   - isPage: whether the client is a browser that shows a page instead.
     ///   - keepAlive: whether the connection stays open.
-    ///   - cacheStatus: the result of the cache; nil when nothing is cached.
     ///   - writeFields: writes further fields of the head.
     static func write(
         _ problem: Problem,
@@ -17,53 +18,74 @@ enum ErrorResponse {
         isHead: Bool = false,
         isPage: Bool = false,
         keepAlive: Bool,
-        cacheStatus: CacheStatus? = nil,
-        date: borrowing Span<UInt8>,
+        date: [UInt8],
         writeFields: (inout ByteBuffer) -> Void = { _ in }
     ) {
-        var body = ByteBuffer()
-        if isPage { ErrorPage.write(problem, to: &body) } else { writeDocument(problem, to: &body) }
-        writeStatusLine(problem, to: &output)
-        output.append("Date: ")
-        output.append(date)
-        output.append("\r\nContent-Type: ")
-        output.append(isPage ? ErrorPage.contentType : "application/problem+json")
-        output.append("\r\nContent-Length: ")
-        output.append(decimal: body.count)
-        output.append("\r\nCache-Control: no-store\r\nProxy-Status: pinproxy; error=")
-        output.append(problem.code.proxyStatusError)
-        output.append("; details=\"")
-        output.append(text: quotable(problem.details))
-        output.append("\"\r\n")
-        if let allow = problem.allow {
-            output.append("Allow: ")
-            output.append(allow)
-            output.append("\r\n")
-        }
-        cacheStatus?.writeField(to: &output)
-        writeFields(&output)
-        // A place may become free at any moment.
-        if problem.status == 503 { output.append("Retry-After: 1\r\n") }
-        // RFC 7617, section 2.1: user and password are UTF-8.
-        if problem.challenges.contains(.basic) {
-            output.append("Proxy-Authenticate: Basic realm=\"pinproxy\", charset=\"UTF-8\"\r\n")
-        }
-        if problem.challenges.contains(.bearer) { output.append("Proxy-Authenticate: Bearer realm=\"pinproxy\"\r\n") }
-        output.append(keepAlive ? "\r\n" : "Connection: close\r\n\r\n")
+        let body = body(of: problem, isPage: isPage)
+        writeHead(
+            problem,
+            contentLength: body.count,
+            isPage: isPage,
+            keepAlive: keepAlive,
+            cacheStatus: nil,
+            date: date,
+            to: &output,
+            writeFields: writeFields
+        )
         if !isHead { output.append(body.bytes) }
     }
 
-    /// The reason phrase names the cause: after a refused CONNECT programs show nothing else.
-    private static func writeStatusLine(_ problem: Problem, to output: inout ByteBuffer) {
-        output.append("HTTP/1.1 ")
-        output.append(decimal: problem.status)
-        output.append(" ")
-        output.append(ReasonPhrase.text(of: problem.status))
-        output.append(" (")
-        output.append(text: problem.code.rawValue)
-        output.append(": ")
-        output.append(problem.code.title)
-        output.append(")\r\n")
+    /// The problem document, or the page.
+    static func body(of problem: Problem, isPage: Bool) -> ByteBuffer {
+        var body = ByteBuffer()
+        if isPage { ErrorPage.write(problem, to: &body) } else { writeDocument(problem, to: &body) }
+        return body
+    }
+
+    /// Writes the head. The reason phrase names the cause: after a refused CONNECT programs show nothing else.
+    ///
+    /// - Parameter cacheStatus: the result of the cache; nil when nothing is cached.
+    static func writeHead<Output: HeadOutput & ~Copyable>(
+        _ problem: Problem,
+        contentLength: Int,
+        isPage: Bool,
+        keepAlive: Bool,
+        cacheStatus: CacheStatus?,
+        date: [UInt8],
+        to output: inout Output,
+        writeFields: (inout Output) -> Void = { _ in }
+    ) {
+        output.begin(status: problem.status) { phrase in
+            phrase.append(ReasonPhrase.text(of: problem.status))
+            phrase.append(" (")
+            phrase.append(text: problem.code.rawValue)
+            phrase.append(": ")
+            phrase.append(problem.code.title)
+            phrase.append(")")
+        }
+        output.append("Date", date)
+        output.append("Content-Type", isPage ? ErrorPage.contentType : "application/problem+json")
+        output.append("Content-Length", decimal: contentLength)
+        output.append("Cache-Control", "no-store")
+        output.append("Proxy-Status") { value in
+            value.append("pinproxy; error=")
+            value.append(problem.code.proxyStatusError)
+            value.append("; details=\"")
+            value.append(text: quotable(problem.details))
+            value.append("\"")
+        }
+        if let allow = problem.allow { output.append("Allow", allow) }
+        if let cacheStatus { output.append("Cache-Status") { cacheStatus.serialize(into: &$0) } }
+        writeFields(&output)
+        // A place may become free at any moment.
+        if problem.status == 503 { output.append("Retry-After", "1") }
+        // RFC 7617, section 2.1: user and password are UTF-8.
+        if problem.challenges.contains(.basic) {
+            output.append("Proxy-Authenticate", "Basic realm=\"pinproxy\", charset=\"UTF-8\"")
+        }
+        if problem.challenges.contains(.bearer) { output.append("Proxy-Authenticate", "Bearer realm=\"pinproxy\"") }
+        if !keepAlive { output.append(hop: "Connection: close") }
+        output.end()
     }
 
     private static func writeDocument(_ problem: Problem, to body: inout ByteBuffer) {

@@ -7,7 +7,7 @@ class ExchangeStream {
     final let listener: WorkerListener
     /// The transport of the client's connection.
     final let transport: ClientTransport
-    /// Output that `Exchange` appends to and the subclass writes.
+    /// Bodies, which the exchange's writer appends and the subclass writes; with HTTP/1.1 heads as well.
     final var output = ByteBuffer()
 
     init(_ transport: ClientTransport) {
@@ -19,8 +19,26 @@ class ExchangeStream {
     /// Whether there is room for more output; false when the origin should be paused.
     var hasRoom: Bool { preconditionFailure("a subclass overrides this") }
 
-    /// `output` holds a complete head, possibly with the beginning of its body.
-    func headIsWritten(_ status: Int) {}
+    /// Writes the head of the origin's response, which `ClientResponse.begin` has begun.
+    func writeHead(
+        _ head: borrowing ResponseHead,
+        _ form: ClientResponse.Form,
+        to request: borrowing RequestHead,
+        context: borrowing ResponseContext
+    ) {
+        preconditionFailure("a subclass overrides this")
+    }
+
+    /// Writes a 1xx head.
+    func writeInformational(_ head: borrowing ResponseHead, to request: borrowing RequestHead) {
+        preconditionFailure("a subclass overrides this")
+    }
+
+    /// Writes 100 (Continue).
+    func writeContinue() { preconditionFailure("a subclass overrides this") }
+
+    /// Writes a response of the proxy's own, with its body.
+    func write(_ own: borrowing OwnResponse) { preconditionFailure("a subclass overrides this") }
 
     /// Writes a large piece of a body after the waiting output, without copying it first.
     func write(_ bytes: borrowing Span<UInt8>) { preconditionFailure("a subclass overrides this") }

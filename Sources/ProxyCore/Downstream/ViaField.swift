@@ -15,9 +15,8 @@ enum ViaField {
         return value
     }
 
-    /// Writes the whole field line for a response.
+    /// Writes the value for a response.
     static func write(of response: borrowing ResponseHead, pseudonym: [UInt8], to output: inout ByteBuffer) {
-        output.append("Via: ")
         output.append(UInt8(ascii: "0") + response.majorVersion)
         if response.majorVersion == 1 {
             output.append(UInt8(ascii: "."))
@@ -25,7 +24,6 @@ enum ViaField {
         }
         output.append(" ")
         output.append(pseudonym)
-        output.append("\r\n")
     }
 
     /// A name for this process, which distinguishes two proxies in a row.

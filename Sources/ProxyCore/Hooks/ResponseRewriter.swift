@@ -48,11 +48,11 @@ struct ResponseRewriter {
     /// Writes the field in its changed form, or drops it.
     ///
     /// - Returns: false when the field is unchanged and still has to be written.
-    func rewrite(
+    func rewrite<Output: HeadOutput & ~Copyable>(
         _ id: FieldName,
         at index: Int,
         of fields: borrowing HTTPFields,
-        to output: inout ByteBuffer
+        to output: inout Output
     ) -> Bool {
         if mode == .off, context.base == nil { return false }
         switch id {
@@ -88,17 +88,14 @@ struct ResponseRewriter {
         return Array(name).span.equalsIgnoringCase(upstream.host.bytes.span) ? nil : upstream.host
     }
 
-    private func write(
+    private func write<Output: HeadOutput & ~Copyable>(
         _ value: [UInt8]?,
         for index: Int,
         of fields: borrowing HTTPFields,
-        to output: inout ByteBuffer
+        to output: inout Output
     ) -> Bool {
         guard let value else { return false }
-        output.append(fields.name(at: index))
-        output.append(": ")
-        output.append(value)
-        output.append("\r\n")
+        output.append(name: fields.name(at: index), value)
         return true
     }
 }

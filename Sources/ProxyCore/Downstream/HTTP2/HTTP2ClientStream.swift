@@ -176,16 +176,9 @@ final class HTTP2ClientStream: HTTP2Stream {
 }
 
 /// The sending side of one HTTP/2 stream.
-///
-/// The exchange writes heads in the form of HTTP/1.1, followed by bodies. This class converts the heads into fields.
-/// They were written by this proxy, so they need no further checks.
 final class HTTP2ExchangeStream: ExchangeStream {
     private unowned let stream: HTTP2ClientStream
     private unowned let connection: HTTP2Connection
-    /// The final head, until it is known whether a body follows.
-    private var head = ByteBuffer()
-    private var status = 0
-    private var isHeadWaiting = false
     private var isFlushPlanned = false
     /// The stream is gone.
     var isClosed = false
@@ -198,28 +191,40 @@ final class HTTP2ExchangeStream: ExchangeStream {
 
     override var hasRoom: Bool { isClosed || output.count + stream.output.count < connection.shareOfOutput }
 
-    override func headIsWritten(_ status: Int) {
-        guard !isClosed else { return output.removeAll() }
-        if status < 200 {
-            var text = ByteBuffer()
-            swap(&text, &output)
-            stream.session?.informational(stream, status: status, headOf: text.bytes)
-        } else {
-            self.status = status
-            isHeadWaiting = true
-            var text = ByteBuffer()
-            swap(&text, &output)
-            // The bytes behind the head are the beginning of the body.
-            let end = HTTP2FieldBlock.endOfHead(text.bytes)
-            if end < text.count { output.append(text.bytes.extracting(end..<text.count)) }
-            swap(&head, &text)
-            flushLater()
+    override func writeHead(
+        _ head: borrowing ResponseHead,
+        _ form: ClientResponse.Form,
+        to request: borrowing RequestHead,
+        context: borrowing ResponseContext
+    ) {
+        guard !isClosed else { return }
+        var isAlone = false
+        if case .none = head.framing { isAlone = true }
+        stream.session?.respond(stream, endsStream: isAlone) { block in
+            ClientResponse.writeHead(head, form, to: request, context: context, output: &block)
         }
+    }
+
+    override func writeInformational(_ head: borrowing ResponseHead, to request: borrowing RequestHead) {
+        guard !isClosed else { return }
+        stream.session?.informational(stream) { block in
+            ClientResponse.writeInformational(head, pseudonym: worker.pseudonym, output: &block)
+        }
+    }
+
+    override func writeContinue() {
+        if !isClosed { stream.session?.informational(stream) { $0.add(status: 100) } }
+    }
+
+    override func write(_ own: borrowing OwnResponse) {
+        guard !isClosed else { return }
+        stream.session?.respond(stream, endsStream: own.body.isEmpty) { own.writeHead(to: &$0) }
+        output.append(own.body.bytes)
     }
 
     override func write(_ bytes: borrowing Span<UInt8>) {
         guard !isClosed else { return }
-        submit(endsStream: false)
+        moveBody()
         stream.output.append(bytes)
         stream.session?.resume(stream)
     }
@@ -233,31 +238,19 @@ final class HTTP2ExchangeStream: ExchangeStream {
     func flushPlanned() {
         isFlushPlanned = false
         guard !isClosed else { return }
-        submit(endsStream: false)
-        if output.count > 0 || stream.output.count > 0 { stream.session?.resume(stream) }
+        moveBody()
+        if stream.output.count > 0 { stream.session?.resume(stream) }
     }
 
     /// Passes the output to the session.
-    private func submit(endsStream: Bool) {
-        if isHeadWaiting {
-            isHeadWaiting = false
-            moveBody()
-            var text = ByteBuffer()
-            swap(&text, &head)
-            stream.session?.respond(stream, status: status, headOf: text.bytes, endsStream: endsStream)
-        } else {
-            moveBody()
-        }
-    }
-
     private func moveBody() {
         guard !output.isEmpty else { return }
         if stream.output.isEmpty {
             swap(&stream.output, &output)
         } else {
-            var text = ByteBuffer()
-            swap(&text, &output)
-            stream.output.append(text.bytes)
+            var bytes = ByteBuffer()
+            swap(&bytes, &output)
+            stream.output.append(bytes.bytes)
         }
     }
 
@@ -266,10 +259,8 @@ final class HTTP2ExchangeStream: ExchangeStream {
     override func finished(_ exchange: Exchange, persists: Bool, isWhole: Bool) {
         if !isClosed {
             if isWhole {
-                let trailers = exchange.writer.trailers
-                let isHeadAlone = isHeadWaiting && output.isEmpty && trailers == nil
-                submit(endsStream: isHeadAlone)
-                if !isHeadAlone { stream.session?.endBody(stream, trailers: trailers) }
+                moveBody()
+                stream.session?.endBody(stream, trailers: exchange.writer.trailers)
             } else {
                 // The client must notice that the response is incomplete (rule 55).
                 stream.giveUp(.internalError)
