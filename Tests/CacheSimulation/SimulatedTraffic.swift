@@ -91,7 +91,7 @@ struct SimulatedTraffic {
         var hasLength = true
     }
 
-    /// Two of the four tags are weak, and the last URI has none.
+    /// The second URI's tag is sent as a weak one, and the fourth URI seldom has one.
     private func tag(_ uri: Int) -> String { "\"\(uri)-\(versions[uri] ?? 0)\"" }
 
     mutating func change(_ uri: Int) { versions[uri, default: 0] += 1 }

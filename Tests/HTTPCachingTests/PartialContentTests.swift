@@ -297,6 +297,30 @@ struct PartialContentTests {
         #expect(try part(4..<12) == Array(4..<12))
     }
 
+    @Test("a digest of the content of one message is not sent with another part, nor with the whole")
+    func digests() throws {
+        let digest: Stage.Pairs = [
+            ("Content-Digest", "sha-256=:AA==:"), ("Content-MD5", "AA=="), ("Repr-Digest", "x=:AA==:"),
+        ]
+        func hasDigests(_ answer: CacheTransaction.Response?) throws -> [Bool] {
+            let fields = try #require(answer).head.fields
+            return digest.map { fields.first(named: Array($0.0.utf8).span) != nil }
+        }
+        try fetch(0..<10, Self.head + digest)
+        #expect(try hasDigests(answered([Self.range(2..<4)])) == [false, false, true])
+        try fetch(10..<20, Self.head + digest)
+        #expect(listing == ["200 20"])
+        #expect(try hasDigests(answered([])) == [false, false, true])
+        cache.store.invalidate(try Stage.key(Self.url))
+        let whole = try transaction()
+        _ = try forwarded(whole)
+        _ = try receive(whole, 200, Self.head + digest, length: 20)
+        whole.didReceiveBody(Self.whole.span)
+        whole.didEnd(isWhole: true)
+        #expect(try hasDigests(answered([])) == [true, true, true])
+        #expect(try hasDigests(answered([Self.range(2..<4)])) == [false, false, true])
+    }
+
     @Test("a part does not replace a complete response, which replaces parts")
     func beside() throws {
         let late = try transaction([Self.range(4..<10)])

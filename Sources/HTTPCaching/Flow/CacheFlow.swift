@@ -617,6 +617,7 @@ package struct CacheFlow: ~Copyable {
         relayed.reason = nil
         var fields = head.fields
         fields.remove(.contentRange)
+        fields.removeDigestsOfContent()
         return makePlan(status: 200, fields, length: part.range.count, part: part, moment)
     }
 
@@ -827,8 +828,10 @@ package struct CacheFlow: ~Copyable {
             effects.drops = entry
             return nil
         }
+        var fields = rule?.changed(head.fields) ?? head.fields
+        fields.removeDigestsOfContent()
         var response = entry.response.updated(
-            by: rule?.changed(head.fields) ?? head.fields,
+            by: fields,
             to: question.request,
             requestTime: requestTime,
             responseTime: moment.now,

@@ -54,6 +54,7 @@ public struct CacheResponse: Sendable {
                 value.appendDecimal(length)
                 var fields = stored.fields
                 fields.remove(.contentRange)
+                fields.removeDigestsOfContent()
                 fields.append(.contentRange, value.span)
                 self.init(status: 206, fields: fields, age: age, body: range, contentLength: range.count)
                 return

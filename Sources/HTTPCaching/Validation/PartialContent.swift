@@ -28,6 +28,17 @@ struct PartialContent: Hashable, Sendable {
     }
 }
 
+extension HTTPFields {
+    /// Removes the digests of the content of one message, which are not those of another part or of the whole (RFC 9530 2,
+    /// RFC 2616 14.15).
+    mutating func removeDigestsOfContent() {
+        removeAll { fields, index in
+            let name = fields.name(at: index)
+            return name.equalsIgnoringCase("content-digest") || name.equalsIgnoringCase("content-md5")
+        }
+    }
+}
+
 extension StoredResponse {
     /// The value of ETag, if it is a strong validator.
     var strongTag: EntityTag? { etag.flatMap { $0.isWeak ? nil : $0 } }
