@@ -37,10 +37,10 @@ struct Fetch {
             let data = [UInt8](try Data(contentsOf: resumeFile))
             task = try manager.downloadTask(withResumeData: data, destination: destination)
         } else {
-            task = try manager.downloadTask(with: HTTPRequest(url: url), destination: destination)
+            task = try manager.downloadTask(with: HTTPSessionRequest(url: url), destination: destination)
         }
         // The memory of a session at work, not of one that has just been made.
-        _ = try await manager.dataTask(with: HTTPRequest(url: url, method: .head)).value()
+        _ = try await manager.dataTask(with: HTTPSessionRequest(url: url, method: .head)).value()
         let memory = MemoryGauge()
         let begin = ContinuousClock.now
         if let end {

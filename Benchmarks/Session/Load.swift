@@ -79,13 +79,13 @@ struct Load {
             configuration: configuration,
             serverTrust: SessionTrust(anchors: anchors)
         )
-        let request = HTTPRequest(url: url)
+        let request = HTTPSessionRequest(url: url)
         return measure { tally in
             for _ in 0..<width { Self.next(tally, manager, request) }
         }
     }
 
-    @Sendable private static func next(_ tally: Tally, _ manager: URLSessionManager, _ request: HTTPRequest) {
+    @Sendable private static func next(_ tally: Tally, _ manager: URLSessionManager, _ request: HTTPSessionRequest) {
         guard tally.takes() else { return }
         do throws(SessionError) {
             let task = try manager.dataTask(with: request) { result in

@@ -35,20 +35,13 @@ extension HTTPSessionManager {
         guard let method = HTTPMethod(request.httpMethod ?? "GET") else {
             throw SessionError(.requestInvalid, "The request's method is no token.")
         }
-        var fields = HTTPFields()
-        for (name, value) in (request.allHTTPHeaderFields ?? [:]).sorted(by: { $0.key < $1.key })
-        where name.lowercased() != "content-length" {
-            do {
-                try fields.append(name: name, value: value)
-            } catch {
-                throw SessionError(.requestInvalid, "A header field cannot be sent: \(error).")
-            }
-        }
+        var headers = HTTPHeaders(request.allHTTPHeaderFields ?? [:])
+        headers["Content-Length"] = nil
         return try await data(
-            for: HTTPRequest(
+            for: HTTPSessionRequest(
                 url: url.absoluteString,
                 method: method,
-                fields: fields,
+                headers: headers,
                 body: body(of: request),
                 timeouts: timeouts(request.timeoutInterval),
                 handlesCookies: request.httpShouldHandleCookies,

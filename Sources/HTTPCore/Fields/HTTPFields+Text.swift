@@ -63,10 +63,18 @@ extension HTTPFields {
     /// The first value of that name.
     public func value(for name: String) -> String? { values(for: name).first }
 
+    /// The first value of that name; nil without one.
+    public subscript(name: String) -> String? { value(for: name) }
+
     /// Every field as text, in order.
     public var list: [(name: String, value: String)] {
         (0..<count).map { (String(copying: name(at: $0)), String(copying: value(at: $0))) }
     }
+}
+
+extension HTTPFields: Sequence {
+    /// Every field as text, in order.
+    public func makeIterator() -> IndexingIterator<[(name: String, value: String)]> { list.makeIterator() }
 }
 
 extension HTTPFields: Equatable {

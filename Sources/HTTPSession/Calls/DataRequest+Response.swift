@@ -40,6 +40,7 @@ extension DataRequest {
         _ serializer: Serializer
     ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
         let response = try await attempt()
+        let serializer = manager.resolved(serializer)
         return SerializedResponse(value: try serialize(response, serializer), response: response)
     }
 

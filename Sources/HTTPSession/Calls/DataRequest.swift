@@ -15,18 +15,18 @@ public final class DataRequest: Request, @unchecked Sendable {
     private let downloadProgress: ProgressHandler?
 
     init(
-        _ request: HTTPRequest,
+        _ request: HTTPSessionRequest,
         manager: HTTPSessionManager,
-        interceptor: (any RequestInterceptor)?,
+        options: RequestOptions,
         uploadProgress: ProgressHandler?,
         downloadProgress: ProgressHandler?
     ) {
         self.uploadProgress = uploadProgress
         self.downloadProgress = downloadProgress
-        super.init(request, manager: manager, interceptor: interceptor)
+        super.init(request, manager: manager, options: options)
     }
 
-    override func makeTask(for request: HTTPRequest) throws(SessionError) -> SessionTask {
+    override func makeTask(for request: HTTPSessionRequest) throws(SessionError) -> SessionTask {
         let task: DataTask
         if request.body.length == .none {
             task = try manager.session.dataTask(with: request)

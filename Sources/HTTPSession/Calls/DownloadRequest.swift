@@ -21,10 +21,10 @@ public final class DownloadRequest: Request, @unchecked Sendable {
     private let earlier: [UInt8]?
 
     init(
-        _ request: HTTPRequest,
+        _ request: HTTPSessionRequest,
         resuming earlier: [UInt8]? = nil,
         manager: HTTPSessionManager,
-        interceptor: (any RequestInterceptor)?,
+        options: RequestOptions,
         validation: ResponseValidation,
         downloadProgress: ProgressHandler?,
         destination: DownloadDestination?
@@ -33,7 +33,7 @@ public final class DownloadRequest: Request, @unchecked Sendable {
         self.validation = validation
         self.downloadProgress = downloadProgress
         self.destination = destination
-        super.init(request, manager: manager, interceptor: interceptor)
+        super.init(request, manager: manager, options: options)
     }
 
     /// The resume data of the latest attempt, or with which it was made, for
@@ -56,7 +56,7 @@ public final class DownloadRequest: Request, @unchecked Sendable {
         if isBegun { whenFinished(report) } else { report() }
     }
 
-    override func makeTask(for request: HTTPRequest) throws(SessionError) -> SessionTask {
+    override func makeTask(for request: HTTPSessionRequest) throws(SessionError) -> SessionTask {
         let task: DownloadTask
         if let resumed = try resumedTask(for: request) {
             task = resumed
@@ -71,7 +71,7 @@ public final class DownloadRequest: Request, @unchecked Sendable {
     }
 
     /// Resumes the earlier attempt. For another URL, its partial file is removed.
-    private func resumedTask(for request: HTTPRequest) throws(SessionError) -> DownloadTask? {
+    private func resumedTask(for request: HTTPSessionRequest) throws(SessionError) -> DownloadTask? {
         guard let resumeData else { return nil }
         let resumption = try ResumeData(resumeData)
         guard resumption.url == request.url, request.method == .get, request.body.length == .none else {

@@ -4,7 +4,7 @@ import IOCore
 /// The part of interceptors, for requests of either kind.
 extension Request {
     /// Returns the request of the next attempt.
-    func adapt() async throws(RequestFailure) -> HTTPRequest {
+    func adapt() async throws(RequestFailure) -> HTTPSessionRequest {
         guard !isCancelled else { throw .session(.taskCancelled) }
         guard let interceptor else { return originalRequest }
         do {

@@ -11,10 +11,11 @@ public import SessionCore
 /// held, except `resume`, `suspend` and `cancel` of the task, so that these happen in the order of the states.
 public class Request: @unchecked Sendable {
     /// The request before any adapter has changed it.
-    public let originalRequest: HTTPRequest
+    public let originalRequest: HTTPSessionRequest
     /// The manager that carries it out; adapters and retriers may use it for further requests.
     public let manager: HTTPSessionManager
     let interceptor: (any RequestInterceptor)?
+    private let options: RequestOptions
 
     private let lock = PosixLock()
     private var shared: Shared
@@ -22,7 +23,7 @@ public class Request: @unchecked Sendable {
     private struct Shared {
         var state = RequestState.initialized
         var hasBegun = false
-        var request: HTTPRequest
+        var request: HTTPSessionRequest
         var tasks: [SessionTask] = []
         var retryCount = 0
         /// Ends a wait between tasks.
@@ -33,10 +34,11 @@ public class Request: @unchecked Sendable {
         var isNotifying = false
     }
 
-    init(_ request: HTTPRequest, manager: HTTPSessionManager, interceptor: (any RequestInterceptor)?) {
+    init(_ request: HTTPSessionRequest, manager: HTTPSessionManager, options: RequestOptions) {
         originalRequest = request
         self.manager = manager
-        self.interceptor = interceptor
+        self.options = options
+        interceptor = manager.combined(options.interceptor)
         shared = Shared(request: request)
     }
 
@@ -45,7 +47,7 @@ public class Request: @unchecked Sendable {
     /// The state of the request.
     public var state: RequestState { lock.withLock { shared.state } }
     /// The latest request that the adapters have made from `originalRequest`.
-    public var request: HTTPRequest { lock.withLock { shared.request } }
+    public var request: HTTPSessionRequest { lock.withLock { shared.request } }
     /// The tasks of the attempts, in order; a redirect belongs to the task of its attempt.
     public var tasks: [SessionTask] { lock.withLock { shared.tasks } }
     /// The task of the latest attempt; nil before the first.
@@ -57,7 +59,7 @@ public class Request: @unchecked Sendable {
     /// The metrics of the latest attempt that has ended.
     public var metrics: TaskMetrics? { tasks.last { $0.delegate.metrics != nil }?.delegate.metrics }
 
-    /// A curl(1) command for the latest request; see `HTTPRequest.cURLDescription`.
+    /// A curl(1) command for the latest request; see `HTTPSessionRequest.cURLDescription`.
     public func cURLDescription(redactingSecrets: Bool = true) -> String {
         request.cURLDescription(redactingSecrets: redactingSecrets)
     }
@@ -144,7 +146,7 @@ public class Request: @unchecked Sendable {
     var hasBegun: Bool { lock.withLock { shared.hasBegun } }
     var isCancelled: Bool { state == .cancelled }
 
-    func didAdapt(to adapted: HTTPRequest) {
+    func didAdapt(to adapted: HTTPSessionRequest) {
         lock.withLock { shared.request = adapted }
     }
 
@@ -172,12 +174,12 @@ public class Request: @unchecked Sendable {
     }
 
     /// Makes the task of an attempt, without starting it.
-    func makeTask(for request: HTTPRequest) throws(SessionError) -> SessionTask {
+    func makeTask(for request: HTTPSessionRequest) throws(SessionError) -> SessionTask {
         throw SessionError(.internal, "A request that is neither for data nor a download.")
     }
 
     /// Makes the task of an attempt, starts it unless the request is suspended, and waits for its end.
-    func carryOut(_ request: HTTPRequest) async throws(RequestFailure) -> SessionTask {
+    func carryOut(_ request: HTTPSessionRequest) async throws(RequestFailure) -> SessionTask {
         let task = try begin(request)
         await withCheckedContinuation { continuation in task.delegate.whenComplete { continuation.resume() } }
         didEnd(task)
@@ -185,13 +187,14 @@ public class Request: @unchecked Sendable {
     }
 
     /// Makes the task of an attempt, and starts it unless the request is suspended.
-    func begin(_ request: HTTPRequest) throws(RequestFailure) -> SessionTask {
+    func begin(_ request: HTTPSessionRequest) throws(RequestFailure) -> SessionTask {
         let task: SessionTask
         do throws(SessionError) {
             task = try makeTask(for: request)
         } catch {
             throw .session(error)
         }
+        options.apply(to: task)
         notifyMonitors { $0.request(self, didCreate: task) }
         lock.withLock {
             shared.tasks.append(task)

@@ -9,7 +9,7 @@ final class SerializerBox: @unchecked Sendable {
 
     private struct Shared {
         var request: any RequestSerializer = HTTPRequestSerializer()
-        var response: any ResponseSerializer = JSONResponseSerializer()
+        var response = AnyResponseSerializer.json
     }
 
     var request: any RequestSerializer {
@@ -22,7 +22,7 @@ final class SerializerBox: @unchecked Sendable {
         }
     }
 
-    var response: any ResponseSerializer {
+    var response: AnyResponseSerializer {
         get { lock.withLock { shared.response } }
         _modify {
             lock.lock()

@@ -10,16 +10,16 @@ final class StreamRequest: Request, @unchecked Sendable {
     private let validation: ResponseValidation
 
     init(
-        _ request: HTTPRequest,
+        _ request: HTTPSessionRequest,
         manager: HTTPSessionManager,
-        interceptor: (any RequestInterceptor)?,
+        options: RequestOptions,
         validation: ResponseValidation
     ) {
         self.validation = validation
-        super.init(request, manager: manager, interceptor: interceptor)
+        super.init(request, manager: manager, options: options)
     }
 
-    override func makeTask(for request: HTTPRequest) throws(SessionError) -> SessionTask {
+    override func makeTask(for request: HTTPSessionRequest) throws(SessionError) -> SessionTask {
         let task =
             request.body.length == .none
             ? try manager.session.dataTask(with: request) : try manager.session.uploadTask(request, isStreamed: false)

@@ -4,7 +4,7 @@ import HTTPCore
 /// scheme first.
 struct AuthenticationQuestion {
     /// The request that got the 401.
-    let request: HTTPRequest
+    let request: HTTPSessionRequest
     let response: ResponseHead
     let url: AbsoluteURL
     var offers: ArraySlice<OfferedAuthentication>

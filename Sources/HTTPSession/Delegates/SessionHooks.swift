@@ -15,7 +15,7 @@ public enum DataTaskDisposition: Sendable, Equatable {
 public struct RedirectProposal: Sendable {
     /// The next request by the rules of RFC 9110, section 15.4: method and body according to the status, without
     /// `Authorization` and `Cookie` for another origin.
-    public let request: HTTPRequest
+    public let request: HTTPSessionRequest
     /// The reason against the redirect, without which the session follows it.
     public let denial: Denial?
 
@@ -34,7 +34,7 @@ public enum RedirectDecision: Sendable {
     case proceed
     /// Send this request, even when the redirect is denied; the hook is responsible for that. A host with a security
     /// policy is not reached without TLS in any case.
-    case follow(HTTPRequest)
+    case follow(HTTPSessionRequest)
     /// Do not follow the redirect: it is the final response.
     case stop
 }

@@ -51,8 +51,8 @@ public class TaskDelegate: @unchecked Sendable {
     public var error: SessionError? { lock.withLock { common.error } }
     /// The metrics of the task; nil before its end.
     public var metrics: TaskMetrics? { lock.withLock { common.metrics } }
-    /// Microseconds from the start of the task to the head of the response; nil before.
-    public var initialResponseTime: Int64? { lock.withLock { common.initialResponseTime } }
+    /// The time from the start of the task to the head of the response; nil before.
+    public var initialResponseTime: Duration? { lock.withLock { common.initialResponseTime }.map { .microseconds($0) } }
 
     /// The credential that is proposed to the origin of the original request; it takes precedence over the session's
     /// storage.

@@ -8,7 +8,7 @@ class BodySink {
         /// End the task with this error.
         case end(SessionError)
         /// Discard this response, and send that request.
-        case ask(HTTPRequest)
+        case ask(HTTPSessionRequest)
         /// A download task continues the transfer.
         case becomeDownload
     }
@@ -21,7 +21,10 @@ class BodySink {
     }
 
     /// Prepares for the first request, and may replace it.
-    func prepare(_ request: HTTPRequest, then go: @escaping @Sendable (Result<HTTPRequest, SessionError>) -> Void) {
+    func prepare(
+        _ request: HTTPSessionRequest,
+        then go: @escaping @Sendable (Result<HTTPSessionRequest, SessionError>) -> Void
+    ) {
         go(.success(request))
     }
 

@@ -21,7 +21,7 @@ final class DownloadSink: BodySink, @unchecked Sendable {
     private var head: ResponseHead?
     /// The validator with which a later task can request the rest; nil when it cannot.
     private var validator: String?
-    private var request: HTTPRequest
+    private var request: HTTPSessionRequest
     private var failure: SessionError?
     private var isOver = false
     /// Set by `cancel(byProducingResumeData:)`.
@@ -44,8 +44,8 @@ final class DownloadSink: BodySink, @unchecked Sendable {
     // MARK: Begin
 
     override func prepare(
-        _ request: HTTPRequest,
-        then go: @escaping @Sendable (Result<HTTPRequest, SessionError>) -> Void
+        _ request: HTTPSessionRequest,
+        then go: @escaping @Sendable (Result<HTTPSessionRequest, SessionError>) -> Void
     ) {
         guard let resumption else { return go(.success(request)) }
         let found = makeFile(resumption.fileName)
@@ -59,10 +59,10 @@ final class DownloadSink: BodySink, @unchecked Sendable {
         }
     }
 
-    private static func forTheWhole(_ request: HTTPRequest) -> HTTPRequest {
+    private static func forTheWhole(_ request: HTTPSessionRequest) -> HTTPSessionRequest {
         var request = request
-        request.fields.remove(name: "Range")
-        request.fields.remove(name: "If-Range")
+        request.headers.remove(name: "Range")
+        request.headers.remove(name: "If-Range")
         return request
     }
 
@@ -100,7 +100,7 @@ final class DownloadSink: BodySink, @unchecked Sendable {
         if let reason = own.validation?.fault(of: head) {
             return .end(SessionError(.responseInvalid, "\(reason) Nothing of it was written."))
         }
-        guard head.status != 206 || request.fields.value(for: "Range") != nil else {
+        guard head.status != 206 || request.headers.value(for: "Range") != nil else {
             return .end(SessionError(.responseInvalid, "The origin sent a part of the file; the whole was asked for."))
         }
         // A part that the caller requested cannot be the beginning of a complete file.
@@ -175,7 +175,7 @@ final class DownloadSink: BodySink, @unchecked Sendable {
                 own.resumeData =
                     ResumeData(
                         url: task.originalRequest.url,
-                        fields: task.originalRequest.fields,
+                        headers: task.originalRequest.headers,
                         fileName: file.name,
                         received: size,
                         validator: validator,

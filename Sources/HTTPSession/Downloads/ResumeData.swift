@@ -10,7 +10,7 @@ package import SessionCore
 /// its folder.
 package struct ResumeData: Equatable, Sendable {
     var url: String
-    var fields: HTTPFields
+    var headers: HTTPHeaders
     /// The name of the partial file in `Configuration.temporaryFolder`.
     package var fileName: String
     var received: Int
@@ -23,14 +23,11 @@ package struct ResumeData: Equatable, Sendable {
     private static let firstLine = "pinproxy resume data 1"
     private static let sizeLimit = 1 << 20
 
-    init(url: String, fields: HTTPFields, fileName: String, received: Int, validator: String, total: Int?) {
+    init(url: String, headers: HTTPHeaders, fileName: String, received: Int, validator: String, total: Int?) {
         self.url = url
-        self.fields = fields
-        self.fields.removeAll { fields, index in
-            switch fields.id(at: index) {
-            case .authorization, .proxyAuthorization, .cookie, .range, .ifRange: true
-            default: false
-            }
+        self.headers = headers
+        for name in ["Authorization", "Proxy-Authorization", "Cookie", "Range", "If-Range"] {
+            self.headers.remove(name: name)
         }
         self.fileName = fileName
         self.received = received
@@ -43,7 +40,7 @@ package struct ResumeData: Equatable, Sendable {
             Self.firstLine, "url: \(url)", "file: \(fileName)", "received: \(received)", "validator: \(validator)",
         ]
         if let total { lines.append("total: \(total)") }
-        for (name, value) in fields.list { lines.append("field: \(name): \(value)") }
+        for (name, value) in headers { lines.append("field: \(name): \(value)") }
         return Array((lines.joined(separator: "\n") + "\n").utf8)
     }
 
@@ -55,17 +52,17 @@ package struct ResumeData: Equatable, Sendable {
         var lines = text.split(separator: "\n", omittingEmptySubsequences: false).dropLast()
         guard lines.popFirst().map(String.init) == Self.firstLine else { throw Self.unreadable }
         var values: [String: String] = [:]
-        var fields = HTTPFields()
+        var headers = HTTPHeaders()
         for line in lines {
             guard let (key, value) = Self.pair(line) else { throw Self.unreadable }
             if key == "field" {
-                guard let (name, content) = Self.pair(value[...]),
-                    (try? fields.append(name: name, value: content)) != nil
-                else { throw Self.unreadable }
+                guard let (name, content) = Self.pair(value[...]) else { throw Self.unreadable }
+                headers.append(name: name, value: content)
             } else {
                 guard values.updateValue(value, forKey: key) == nil else { throw Self.unreadable }
             }
         }
+        guard (try? headers.validate()) != nil else { throw Self.unreadable }
         let known: Set = ["url", "file", "received", "validator", "total"]
         guard Set(values.keys).isSubset(of: known), let url = values["url"], let file = values["file"],
             let received = values["received"].flatMap({ Int($0) }), received > 0,
@@ -76,7 +73,7 @@ package struct ResumeData: Equatable, Sendable {
         if let total { guard let total, total >= received else { throw Self.unreadable } }
         self.init(
             url: url,
-            fields: fields,
+            headers: headers,
             fileName: file,
             received: received,
             validator: validator,
@@ -95,12 +92,12 @@ package struct ResumeData: Equatable, Sendable {
     }
 
     /// The request for the rest.
-    func request(_ fields: HTTPFields) throws(SessionError) -> HTTPRequest {
-        var all = fields
-        all.appendMissing(of: self.fields)
+    func request(_ headers: HTTPHeaders) throws(SessionError) -> HTTPSessionRequest {
+        var all = headers
+        all.appendMissing(of: self.headers)
         try all.setForRequest("Range", "bytes=\(received)-")
         try all.setForRequest("If-Range", validator)
-        return HTTPRequest(url: url, fields: all)
+        return HTTPSessionRequest(url: url, headers: all)
     }
 
     // MARK: Making it

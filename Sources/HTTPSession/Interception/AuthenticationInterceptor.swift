@@ -17,7 +17,7 @@ public protocol Authenticator<Credential>: Sendable {
     associatedtype Credential: AuthenticationCredential
 
     /// Adds the credential to a request. A request to a host that the credential is not for has to stay as it is.
-    func apply(_ credential: Credential, to request: inout HTTPRequest) throws
+    func apply(_ credential: Credential, to request: inout HTTPSessionRequest) throws
 
     /// Gets a new credential. There is one call at a time, for all waiting requests.
     ///
@@ -28,11 +28,12 @@ public protocol Authenticator<Credential>: Sendable {
     func refresh(_ credential: Credential, for manager: HTTPSessionManager) async throws -> Credential
 
     /// Whether a request failed because of its credential, mostly with a status of 401.
-    func didRequest(_ request: HTTPRequest, with response: ResponseHead, failDueTo failure: RequestFailure) -> Bool
+    func didRequest(_ request: HTTPSessionRequest, with response: ResponseHead, failDueTo failure: RequestFailure)
+        -> Bool
 
     /// Whether the request was sent with this credential. If not, it is sent again with the present one, which another
     /// request has refreshed meanwhile.
-    func isRequest(_ request: HTTPRequest, authenticatedWith credential: Credential) -> Bool
+    func isRequest(_ request: HTTPSessionRequest, authenticatedWith credential: Credential) -> Bool
 }
 
 /// The interceptor's reasons to send no request.
@@ -118,7 +119,7 @@ public final class AuthenticationInterceptor<Provider: Authenticator>: RequestIn
     /// it.
     ///
     /// - Throws: `AuthenticationError`, and the authenticator's errors.
-    public func adapt(_ request: HTTPRequest, for subject: Request) async throws -> HTTPRequest {
+    public func adapt(_ request: HTTPSessionRequest, for subject: Request) async throws -> HTTPSessionRequest {
         var request = request
         var credential: Credential
         if let refresh = lock.withLock({ shared.refresh }) {

@@ -17,9 +17,9 @@ public protocol EventMonitor: Sendable {
     /// The request has ended: called exactly once, as the last call.
     func requestDidFinish(_ request: Request)
     /// An adapter has changed the request; called before each attempt.
-    func request(_ request: Request, didAdapt initial: HTTPRequest, to adapted: HTTPRequest)
+    func request(_ request: Request, didAdapt initial: HTTPSessionRequest, to adapted: HTTPSessionRequest)
     /// An adapter has failed; retriers are called next.
-    func request(_ request: Request, didFailToAdapt initial: HTTPRequest, with error: any Error)
+    func request(_ request: Request, didFailToAdapt initial: HTTPSessionRequest, with error: any Error)
     /// The task of an attempt was made, and not started yet.
     func request(_ request: Request, didCreate task: SessionTask)
     /// An attempt has ended, with or without success.
@@ -47,9 +47,9 @@ extension EventMonitor {
     /// Does nothing.
     public func requestDidFinish(_ request: Request) {}
     /// Does nothing.
-    public func request(_ request: Request, didAdapt initial: HTTPRequest, to adapted: HTTPRequest) {}
+    public func request(_ request: Request, didAdapt initial: HTTPSessionRequest, to adapted: HTTPSessionRequest) {}
     /// Does nothing.
-    public func request(_ request: Request, didFailToAdapt initial: HTTPRequest, with error: any Error) {}
+    public func request(_ request: Request, didFailToAdapt initial: HTTPSessionRequest, with error: any Error) {}
     /// Does nothing.
     public func request(_ request: Request, didCreate task: SessionTask) {}
     /// Does nothing.

@@ -5,7 +5,7 @@ import SessionCore
 /// original request.
 public protocol RequestAdapter: Sendable {
     /// - Throws: any error; the request fails with `RequestFailure.adaptation`.
-    func adapt(_ request: HTTPRequest, for subject: Request) async throws -> HTTPRequest
+    func adapt(_ request: HTTPSessionRequest, for subject: Request) async throws -> HTTPSessionRequest
 }
 
 /// Decides whether a failed request is sent again.
@@ -51,7 +51,9 @@ public protocol RequestInterceptor: RequestAdapter, RequestRetrier {}
 
 extension RequestInterceptor {
     /// Returns the request unchanged.
-    public func adapt(_ request: HTTPRequest, for subject: Request) async throws -> HTTPRequest { request }
+    public func adapt(_ request: HTTPSessionRequest, for subject: Request) async throws -> HTTPSessionRequest {
+        request
+    }
 
     /// Lets the request fail.
     public func retry(_ request: Request, dueTo failure: RequestFailure) async -> RetryResult { .doNotRetry }
@@ -59,15 +61,15 @@ extension RequestInterceptor {
 
 /// A `RequestAdapter` from a closure.
 public struct Adapter: RequestInterceptor {
-    private let closure: @Sendable (HTTPRequest, Request) async throws -> HTTPRequest
+    private let closure: @Sendable (HTTPSessionRequest, Request) async throws -> HTTPSessionRequest
 
     /// An adapter that never retries.
-    public init(_ adapt: @escaping @Sendable (HTTPRequest, Request) async throws -> HTTPRequest) {
+    public init(_ adapt: @escaping @Sendable (HTTPSessionRequest, Request) async throws -> HTTPSessionRequest) {
         closure = adapt
     }
 
     /// The closure's request.
-    public func adapt(_ request: HTTPRequest, for subject: Request) async throws -> HTTPRequest {
+    public func adapt(_ request: HTTPSessionRequest, for subject: Request) async throws -> HTTPSessionRequest {
         try await closure(request, subject)
     }
 }
@@ -109,7 +111,7 @@ public struct Interceptor: RequestInterceptor {
     }
 
     /// The last adapter's request; the first adapter that throws ends the request.
-    public func adapt(_ request: HTTPRequest, for subject: Request) async throws -> HTTPRequest {
+    public func adapt(_ request: HTTPSessionRequest, for subject: Request) async throws -> HTTPSessionRequest {
         var request = request
         for adapter in adapters { request = try await adapter.adapt(request, for: subject) }
         return request

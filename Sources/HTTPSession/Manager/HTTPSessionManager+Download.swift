@@ -7,21 +7,21 @@ extension HTTPSessionManager {
     ///
     /// - Parameters:
     ///   - request: with an absolute URL.
-    ///   - interceptor: called before the manager's.
+    ///   - options: those of this request.
     ///   - validation: which responses are written; by default those with a status from 200 to 299.
     ///   - downloadProgress: progress of the response's body; an attempt that resumes an earlier one counts from there.
     ///   - destination: the path of the complete file; nil as for `URLSessionManager.downloadTask`.
     public func download(
-        _ request: HTTPRequest,
-        interceptor: (any RequestInterceptor)? = nil,
+        _ request: HTTPSessionRequest,
+        options: RequestOptions = RequestOptions(),
         validation: ResponseValidation = ResponseValidation(),
         downloadProgress: ProgressHandler? = nil,
         to destination: DownloadDestination? = nil
     ) -> DownloadRequest {
         DownloadRequest(
-            request,
+            options.applied(to: request),
             manager: self,
-            interceptor: combined(interceptor),
+            options: options,
             validation: validation,
             downloadProgress: downloadProgress,
             destination: destination
@@ -35,7 +35,7 @@ extension HTTPSessionManager {
     ///   - url: relative to `baseURL`, or absolute.
     ///   - parameters: nil for none.
     ///   - headers: take precedence over the serializer's.
-    ///   - interceptor: called before the manager's.
+    ///   - options: those of this request.
     ///   - validation: which responses are written; by default those with a status from 200 to 299.
     ///   - downloadProgress: progress of the response's body; an attempt that resumes an earlier one counts from there.
     ///   - destination: the path of the complete file; nil as for `URLSessionManager.downloadTask`.
@@ -43,17 +43,39 @@ extension HTTPSessionManager {
     public func download(
         _ method: HTTPMethod = .get,
         _ url: String,
-        parameters: ParameterValue? = nil,
-        headers: [String: String] = [:],
-        interceptor: (any RequestInterceptor)? = nil,
+        parameters: Parameters? = nil,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
         validation: ResponseValidation = ResponseValidation(),
         downloadProgress: ProgressHandler? = nil,
         to destination: DownloadDestination? = nil
     ) throws(SessionError) -> DownloadRequest {
-        let base = HTTPRequest(url: try self.url(url), method: method, fields: try Self.fields(headers))
-        return download(
-            try requestSerializer.serialize(base, parameters: parameters),
-            interceptor: interceptor,
+        download(
+            try made(method, url, parameters, headers, options),
+            options: options,
+            validation: validation,
+            downloadProgress: downloadProgress,
+            to: destination
+        )
+    }
+
+    /// The same with parameters of any `Encodable` type.
+    public func download(
+        _ method: HTTPMethod = .get,
+        _ url: String,
+        parameters: some Encodable & Sendable,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
+        validation: ResponseValidation = ResponseValidation(),
+        downloadProgress: ProgressHandler? = nil,
+        to destination: DownloadDestination? = nil
+    ) throws(SessionError) -> DownloadRequest {
+        try download(
+            method,
+            url,
+            parameters: .some(Parameters(parameters)),
+            headers: headers,
+            options: options,
             validation: validation,
             downloadProgress: downloadProgress,
             to: destination
@@ -65,8 +87,8 @@ extension HTTPSessionManager {
     ///
     /// - Parameters:
     ///   - resumeData: from a `DownloadRequest` or a download task.
-    ///   - fields: added to those of the first request; resume data does not contain credentials.
-    ///   - interceptor: called before the manager's.
+    ///   - headers: added to those of the first request; resume data does not contain credentials.
+    ///   - options: those of this request; its serializer is not used.
     ///   - validation: which responses are written when the download starts over; a response with the rest has status
     ///     206.
     ///   - downloadProgress: counts from the resumed offset.
@@ -74,20 +96,20 @@ extension HTTPSessionManager {
     /// - Throws: `requestInvalid` for what is no resume data.
     public func download(
         resumingWith resumeData: [UInt8],
-        fields: HTTPFields = HTTPFields(),
-        interceptor: (any RequestInterceptor)? = nil,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
         validation: ResponseValidation = ResponseValidation(),
         downloadProgress: ProgressHandler? = nil,
         to destination: DownloadDestination? = nil
     ) throws(SessionError) -> DownloadRequest {
         let resumption = try ResumeData(resumeData)
-        var all = fields
-        all.appendMissing(of: resumption.fields)
+        var all = headers
+        all.appendMissing(of: resumption.headers)
         return DownloadRequest(
-            HTTPRequest(url: resumption.url, fields: all),
+            options.applied(to: HTTPSessionRequest(url: resumption.url, headers: all)),
             resuming: resumeData,
             manager: self,
-            interceptor: combined(interceptor),
+            options: options,
             validation: validation,
             downloadProgress: downloadProgress,
             destination: destination

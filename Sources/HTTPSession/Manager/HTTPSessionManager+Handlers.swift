@@ -4,12 +4,12 @@ public import SessionCore
 /// The HTTP methods with completion handlers. The request is under way when they return; the returned object cancels
 /// it, suspends it, and has its tasks.
 ///
-/// Handlers get the result of `responseSerializer`. For another serializer or another queue use `request`, and its
-/// `response`.
+/// Handlers get the result of `responseSerializer`, on the session's callback queue. For another serializer or another queue use
+/// `request`, and its `response`; for parameters of a type, `Parameters(value)`.
 extension HTTPSessionManager {
     /// Runs on the session's callback queue.
     public typealias CompletionHandler =
-        @Sendable (_ result: sending Result<SerializedResponse<Any>, RequestFailure>) -> Void
+        @Sendable (_ result: sending Result<SerializedResponse<any Sendable>, RequestFailure>) -> Void
 
     /// HEAD. The response has no body.
     ///
@@ -17,14 +17,13 @@ extension HTTPSessionManager {
     @discardableResult
     public func head(
         _ url: String,
-        parameters: ParameterValue? = nil,
-        headers: [String: String] = [:],
+        parameters: Parameters? = nil,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
         completionHandler: @escaping @Sendable (_ result: Result<DataResponse, RequestFailure>) -> Void
     ) throws(SessionError) -> DataRequest {
-        try request(.head, url, parameters: parameters, headers: headers).response(serializer: anySerializer) {
-            result in
-            completionHandler(result.map(\.response))
-        }
+        try request(.head, url, parameters: parameters, headers: headers, options: options)
+            .response(serializer: .manager) { result in completionHandler(result.map(\.response)) }
     }
 
     /// GET.
@@ -33,13 +32,20 @@ extension HTTPSessionManager {
     @discardableResult
     public func get(
         _ url: String,
-        parameters: ParameterValue? = nil,
-        headers: [String: String] = [:],
+        parameters: Parameters? = nil,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
         progress: ProgressHandler? = nil,
         completionHandler: @escaping CompletionHandler
     ) throws(SessionError) -> DataRequest {
-        try request(.get, url, parameters: parameters, headers: headers, downloadProgress: progress)
-            .response(serializer: anySerializer, completionHandler: completionHandler)
+        try request(
+            .get,
+            url,
+            parameters: parameters,
+            headers: headers,
+            options: options,
+            downloadProgress: progress
+        ).response(serializer: .manager, completionHandler: completionHandler)
     }
 
     /// POST.
@@ -48,13 +54,20 @@ extension HTTPSessionManager {
     @discardableResult
     public func post(
         _ url: String,
-        parameters: ParameterValue? = nil,
-        headers: [String: String] = [:],
+        parameters: Parameters? = nil,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
         progress: ProgressHandler? = nil,
         completionHandler: @escaping CompletionHandler
     ) throws(SessionError) -> DataRequest {
-        try request(.post, url, parameters: parameters, headers: headers, uploadProgress: progress)
-            .response(serializer: anySerializer, completionHandler: completionHandler)
+        try request(
+            .post,
+            url,
+            parameters: parameters,
+            headers: headers,
+            options: options,
+            uploadProgress: progress
+        ).response(serializer: .manager, completionHandler: completionHandler)
     }
 
     /// PUT.
@@ -63,13 +76,20 @@ extension HTTPSessionManager {
     @discardableResult
     public func put(
         _ url: String,
-        parameters: ParameterValue? = nil,
-        headers: [String: String] = [:],
+        parameters: Parameters? = nil,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
         progress: ProgressHandler? = nil,
         completionHandler: @escaping CompletionHandler
     ) throws(SessionError) -> DataRequest {
-        try request(.put, url, parameters: parameters, headers: headers, uploadProgress: progress)
-            .response(serializer: anySerializer, completionHandler: completionHandler)
+        try request(
+            .put,
+            url,
+            parameters: parameters,
+            headers: headers,
+            options: options,
+            uploadProgress: progress
+        ).response(serializer: .manager, completionHandler: completionHandler)
     }
 
     /// PATCH.
@@ -78,13 +98,20 @@ extension HTTPSessionManager {
     @discardableResult
     public func patch(
         _ url: String,
-        parameters: ParameterValue? = nil,
-        headers: [String: String] = [:],
+        parameters: Parameters? = nil,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
         progress: ProgressHandler? = nil,
         completionHandler: @escaping CompletionHandler
     ) throws(SessionError) -> DataRequest {
-        try request(.patch, url, parameters: parameters, headers: headers, uploadProgress: progress)
-            .response(serializer: anySerializer, completionHandler: completionHandler)
+        try request(
+            .patch,
+            url,
+            parameters: parameters,
+            headers: headers,
+            options: options,
+            uploadProgress: progress
+        ).response(serializer: .manager, completionHandler: completionHandler)
     }
 
     /// DELETE.
@@ -93,13 +120,20 @@ extension HTTPSessionManager {
     @discardableResult
     public func delete(
         _ url: String,
-        parameters: ParameterValue? = nil,
-        headers: [String: String] = [:],
+        parameters: Parameters? = nil,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
         progress: ProgressHandler? = nil,
         completionHandler: @escaping CompletionHandler
     ) throws(SessionError) -> DataRequest {
-        try request(.delete, url, parameters: parameters, headers: headers, downloadProgress: progress)
-            .response(serializer: anySerializer, completionHandler: completionHandler)
+        try request(
+            .delete,
+            url,
+            parameters: parameters,
+            headers: headers,
+            options: options,
+            downloadProgress: progress
+        ).response(serializer: .manager, completionHandler: completionHandler)
     }
 
     /// POST of a `multipart/form-data` body, which is read while it is sent.
@@ -108,8 +142,9 @@ extension HTTPSessionManager {
     @discardableResult
     public func post(
         _ url: String,
-        parameters: ParameterValue? = nil,
-        headers: [String: String] = [:],
+        parameters: Parameters? = nil,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
         progress: ProgressHandler? = nil,
         constructingBody: (inout MultipartFormData) throws -> Void,
         completionHandler: @escaping CompletionHandler
@@ -119,8 +154,9 @@ extension HTTPSessionManager {
             url,
             parameters: parameters,
             headers: headers,
+            options: options,
             uploadProgress: progress,
             constructingBody: constructingBody
-        ).response(serializer: anySerializer, completionHandler: completionHandler)
+        ).response(serializer: .manager, completionHandler: completionHandler)
     }
 }

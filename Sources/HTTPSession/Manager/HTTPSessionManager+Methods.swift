@@ -3,184 +3,362 @@ import SessionCore
 
 /// The HTTP methods as asynchronous functions. When the calling Swift task is cancelled, the request is cancelled.
 ///
-/// URLs are relative to `baseURL`. `requestSerializer` places the parameters as the method requires; `headers` take
-/// precedence over its fields.
+/// - URLs are relative to `baseURL`, or absolute.
+/// - Parameters are a literal, with variables or without, or a value of any `Encodable` type; `requestSerializer` places them.
+/// - Headers take precedence over those of `requestSerializer`.
+/// - The value is made by the serializer that is named, otherwise by `responseSerializer`.
+/// - `progress` reports the request's body of POST, PUT and PATCH, and the response's body of GET and DELETE.
 extension HTTPSessionManager {
-    /// HEAD, with the parameters in the URL. The response is validated as by `responseSerializer`; it has no body.
+    // MARK: HEAD
+
+    /// HEAD, with the parameters in the URL. The status is validated as by `responseSerializer`.
     public func head(
         _ url: String,
-        parameters: ParameterValue? = nil,
-        headers: [String: String] = [:]
+        parameters: Parameters? = nil,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions()
     ) async throws(RequestFailure) -> DataResponse {
         try await made { () throws(SessionError) in
-            try request(.head, url, parameters: parameters, headers: headers)
-        }.response(serializer: anySerializer).response
+            try request(.head, url, parameters: parameters, headers: headers, options: options)
+        }.response(serializer: .manager).response
+    }
+
+    /// HEAD with parameters of any `Encodable` type.
+    public func head(
+        _ url: String,
+        parameters: some Encodable & Sendable,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions()
+    ) async throws(RequestFailure) -> DataResponse {
+        try await head(url, parameters: .some(Parameters(parameters)), headers: headers, options: options)
     }
 
     // MARK: GET
 
-    /// GET, with the parameters in the URL. The result is made by `responseSerializer`. `progress` reports the
-    /// response's body.
-    public func get(
-        _ url: String,
-        parameters: ParameterValue? = nil,
-        headers: [String: String] = [:],
-        progress: ProgressHandler? = nil
-    ) async throws(RequestFailure) -> sending SerializedResponse<Any> {
-        try await get(url, parameters: parameters, headers: headers, progress: progress, serializer: anySerializer)
-    }
-
-    /// GET, with the parameters in the URL. The result is made by the serializer.
+    /// GET, with the parameters in the URL.
     public func get<Serializer: ResponseSerializer>(
         _ url: String,
-        parameters: ParameterValue? = nil,
-        headers: [String: String] = [:],
+        parameters: Parameters? = nil,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
         progress: ProgressHandler? = nil,
-        serializer: Serializer
+        serializer: Serializer = AnyResponseSerializer.manager
     ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
         try await made { () throws(SessionError) in
-            try request(.get, url, parameters: parameters, headers: headers, downloadProgress: progress)
+            try request(
+                .get,
+                url,
+                parameters: parameters,
+                headers: headers,
+                options: options,
+                downloadProgress: progress
+            )
         }.response(serializer: serializer)
+    }
+
+    /// GET with parameters of any `Encodable` type.
+    public func get<Serializer: ResponseSerializer>(
+        _ url: String,
+        parameters: some Encodable & Sendable,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
+        progress: ProgressHandler? = nil,
+        serializer: Serializer = AnyResponseSerializer.manager
+    ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
+        try await get(
+            url,
+            parameters: .some(Parameters(parameters)),
+            headers: headers,
+            options: options,
+            progress: progress,
+            serializer: serializer
+        )
+    }
+
+    /// GET with a literal that nests values of several kinds: `["user": ["tags": [1, true]]]`.
+    @_disfavoredOverload
+    public func get<Serializer: ResponseSerializer>(
+        _ url: String,
+        parameters: ParameterValue,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
+        progress: ProgressHandler? = nil,
+        serializer: Serializer = AnyResponseSerializer.manager
+    ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
+        try await get(
+            url,
+            parameters: .some(Parameters(parameters)),
+            headers: headers,
+            options: options,
+            progress: progress,
+            serializer: serializer
+        )
     }
 
     // MARK: POST
 
-    /// POST, with the parameters in the body. The result is made by `responseSerializer`. `progress` reports the
-    /// request's body.
-    public func post(
-        _ url: String,
-        parameters: ParameterValue? = nil,
-        headers: [String: String] = [:],
-        progress: ProgressHandler? = nil
-    ) async throws(RequestFailure) -> sending SerializedResponse<Any> {
-        try await post(url, parameters: parameters, headers: headers, progress: progress, serializer: anySerializer)
-    }
-
-    /// POST, with the parameters in the body. The result is made by the serializer.
+    /// POST, with the parameters in the body.
     public func post<Serializer: ResponseSerializer>(
         _ url: String,
-        parameters: ParameterValue? = nil,
-        headers: [String: String] = [:],
+        parameters: Parameters? = nil,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
         progress: ProgressHandler? = nil,
-        serializer: Serializer
+        serializer: Serializer = AnyResponseSerializer.manager
     ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
         try await made { () throws(SessionError) in
-            try request(.post, url, parameters: parameters, headers: headers, uploadProgress: progress)
+            try request(
+                .post,
+                url,
+                parameters: parameters,
+                headers: headers,
+                options: options,
+                uploadProgress: progress
+            )
         }.response(serializer: serializer)
+    }
+
+    /// POST with parameters of any `Encodable` type.
+    public func post<Serializer: ResponseSerializer>(
+        _ url: String,
+        parameters: some Encodable & Sendable,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
+        progress: ProgressHandler? = nil,
+        serializer: Serializer = AnyResponseSerializer.manager
+    ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
+        try await post(
+            url,
+            parameters: .some(Parameters(parameters)),
+            headers: headers,
+            options: options,
+            progress: progress,
+            serializer: serializer
+        )
+    }
+
+    /// POST with a literal that nests values of several kinds: `["user": ["tags": [1, true]]]`.
+    @_disfavoredOverload
+    public func post<Serializer: ResponseSerializer>(
+        _ url: String,
+        parameters: ParameterValue,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
+        progress: ProgressHandler? = nil,
+        serializer: Serializer = AnyResponseSerializer.manager
+    ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
+        try await post(
+            url,
+            parameters: .some(Parameters(parameters)),
+            headers: headers,
+            options: options,
+            progress: progress,
+            serializer: serializer
+        )
     }
 
     // MARK: PUT
 
-    /// PUT, with the parameters in the body. The result is made by `responseSerializer`. `progress` reports the
-    /// request's body.
-    public func put(
-        _ url: String,
-        parameters: ParameterValue? = nil,
-        headers: [String: String] = [:],
-        progress: ProgressHandler? = nil
-    ) async throws(RequestFailure) -> sending SerializedResponse<Any> {
-        try await put(url, parameters: parameters, headers: headers, progress: progress, serializer: anySerializer)
-    }
-
-    /// PUT, with the parameters in the body. The result is made by the serializer.
+    /// PUT, with the parameters in the body.
     public func put<Serializer: ResponseSerializer>(
         _ url: String,
-        parameters: ParameterValue? = nil,
-        headers: [String: String] = [:],
+        parameters: Parameters? = nil,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
         progress: ProgressHandler? = nil,
-        serializer: Serializer
+        serializer: Serializer = AnyResponseSerializer.manager
     ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
         try await made { () throws(SessionError) in
-            try request(.put, url, parameters: parameters, headers: headers, uploadProgress: progress)
+            try request(
+                .put,
+                url,
+                parameters: parameters,
+                headers: headers,
+                options: options,
+                uploadProgress: progress
+            )
         }.response(serializer: serializer)
+    }
+
+    /// PUT with parameters of any `Encodable` type.
+    public func put<Serializer: ResponseSerializer>(
+        _ url: String,
+        parameters: some Encodable & Sendable,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
+        progress: ProgressHandler? = nil,
+        serializer: Serializer = AnyResponseSerializer.manager
+    ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
+        try await put(
+            url,
+            parameters: .some(Parameters(parameters)),
+            headers: headers,
+            options: options,
+            progress: progress,
+            serializer: serializer
+        )
+    }
+
+    /// PUT with a literal that nests values of several kinds: `["user": ["tags": [1, true]]]`.
+    @_disfavoredOverload
+    public func put<Serializer: ResponseSerializer>(
+        _ url: String,
+        parameters: ParameterValue,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
+        progress: ProgressHandler? = nil,
+        serializer: Serializer = AnyResponseSerializer.manager
+    ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
+        try await put(
+            url,
+            parameters: .some(Parameters(parameters)),
+            headers: headers,
+            options: options,
+            progress: progress,
+            serializer: serializer
+        )
     }
 
     // MARK: PATCH
 
-    /// PATCH, with the parameters in the body. The result is made by `responseSerializer`. `progress` reports the
-    /// request's body.
-    public func patch(
-        _ url: String,
-        parameters: ParameterValue? = nil,
-        headers: [String: String] = [:],
-        progress: ProgressHandler? = nil
-    ) async throws(RequestFailure) -> sending SerializedResponse<Any> {
-        try await patch(url, parameters: parameters, headers: headers, progress: progress, serializer: anySerializer)
-    }
-
-    /// PATCH, with the parameters in the body. The result is made by the serializer.
+    /// PATCH, with the parameters in the body.
     public func patch<Serializer: ResponseSerializer>(
         _ url: String,
-        parameters: ParameterValue? = nil,
-        headers: [String: String] = [:],
+        parameters: Parameters? = nil,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
         progress: ProgressHandler? = nil,
-        serializer: Serializer
+        serializer: Serializer = AnyResponseSerializer.manager
     ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
         try await made { () throws(SessionError) in
-            try request(.patch, url, parameters: parameters, headers: headers, uploadProgress: progress)
+            try request(
+                .patch,
+                url,
+                parameters: parameters,
+                headers: headers,
+                options: options,
+                uploadProgress: progress
+            )
         }.response(serializer: serializer)
+    }
+
+    /// PATCH with parameters of any `Encodable` type.
+    public func patch<Serializer: ResponseSerializer>(
+        _ url: String,
+        parameters: some Encodable & Sendable,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
+        progress: ProgressHandler? = nil,
+        serializer: Serializer = AnyResponseSerializer.manager
+    ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
+        try await patch(
+            url,
+            parameters: .some(Parameters(parameters)),
+            headers: headers,
+            options: options,
+            progress: progress,
+            serializer: serializer
+        )
+    }
+
+    /// PATCH with a literal that nests values of several kinds: `["user": ["tags": [1, true]]]`.
+    @_disfavoredOverload
+    public func patch<Serializer: ResponseSerializer>(
+        _ url: String,
+        parameters: ParameterValue,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
+        progress: ProgressHandler? = nil,
+        serializer: Serializer = AnyResponseSerializer.manager
+    ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
+        try await patch(
+            url,
+            parameters: .some(Parameters(parameters)),
+            headers: headers,
+            options: options,
+            progress: progress,
+            serializer: serializer
+        )
     }
 
     // MARK: DELETE
 
-    /// DELETE, with the parameters in the URL. The result is made by `responseSerializer`. `progress` reports the
-    /// response's body.
-    public func delete(
-        _ url: String,
-        parameters: ParameterValue? = nil,
-        headers: [String: String] = [:],
-        progress: ProgressHandler? = nil
-    ) async throws(RequestFailure) -> sending SerializedResponse<Any> {
-        try await delete(url, parameters: parameters, headers: headers, progress: progress, serializer: anySerializer)
-    }
-
-    /// DELETE, with the parameters in the URL. The result is made by the serializer.
+    /// DELETE, with the parameters in the URL.
     public func delete<Serializer: ResponseSerializer>(
         _ url: String,
-        parameters: ParameterValue? = nil,
-        headers: [String: String] = [:],
+        parameters: Parameters? = nil,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
         progress: ProgressHandler? = nil,
-        serializer: Serializer
+        serializer: Serializer = AnyResponseSerializer.manager
     ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
         try await made { () throws(SessionError) in
-            try request(.delete, url, parameters: parameters, headers: headers, downloadProgress: progress)
+            try request(
+                .delete,
+                url,
+                parameters: parameters,
+                headers: headers,
+                options: options,
+                downloadProgress: progress
+            )
         }.response(serializer: serializer)
+    }
+
+    /// DELETE with parameters of any `Encodable` type.
+    public func delete<Serializer: ResponseSerializer>(
+        _ url: String,
+        parameters: some Encodable & Sendable,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
+        progress: ProgressHandler? = nil,
+        serializer: Serializer = AnyResponseSerializer.manager
+    ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
+        try await delete(
+            url,
+            parameters: .some(Parameters(parameters)),
+            headers: headers,
+            options: options,
+            progress: progress,
+            serializer: serializer
+        )
+    }
+
+    /// DELETE with a literal that nests values of several kinds: `["user": ["tags": [1, true]]]`.
+    @_disfavoredOverload
+    public func delete<Serializer: ResponseSerializer>(
+        _ url: String,
+        parameters: ParameterValue,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
+        progress: ProgressHandler? = nil,
+        serializer: Serializer = AnyResponseSerializer.manager
+    ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
+        try await delete(
+            url,
+            parameters: .some(Parameters(parameters)),
+            headers: headers,
+            options: options,
+            progress: progress,
+            serializer: serializer
+        )
     }
 
     // MARK: POST of a form
 
-    /// POST of a `multipart/form-data` body, which is read while it is sent. The result is made by
-    /// `responseSerializer`.
+    /// POST of a `multipart/form-data` body, which is read while it is sent.
     ///
     /// ```swift
     /// _ = try await manager.post("reports", parameters: ["author": "Ada"]) { form in
     ///     try form.appendFile("/srv/report.pdf", name: "report")
     /// }
     /// ```
-    public func post(
-        _ url: String,
-        parameters: ParameterValue? = nil,
-        headers: [String: String] = [:],
-        progress: ProgressHandler? = nil,
-        constructingBody: (inout MultipartFormData) throws -> Void
-    ) async throws(RequestFailure) -> sending SerializedResponse<Any> {
-        try await post(
-            url,
-            parameters: parameters,
-            headers: headers,
-            progress: progress,
-            serializer: anySerializer,
-            constructingBody: constructingBody
-        )
-    }
-
-    /// POST of a `multipart/form-data` body. The result is made by the serializer.
     public func post<Serializer: ResponseSerializer>(
         _ url: String,
-        parameters: ParameterValue? = nil,
-        headers: [String: String] = [:],
+        parameters: Parameters? = nil,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
         progress: ProgressHandler? = nil,
-        serializer: Serializer,
+        serializer: Serializer = AnyResponseSerializer.manager,
         constructingBody: (inout MultipartFormData) throws -> Void
     ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
         try await made { () throws(SessionError) in
@@ -189,6 +367,7 @@ extension HTTPSessionManager {
                 url,
                 parameters: parameters,
                 headers: headers,
+                options: options,
                 uploadProgress: progress,
                 constructingBody: constructingBody
             )

@@ -8,19 +8,19 @@ extension HTTPSessionManager {
     ///
     /// - Parameters:
     ///   - request: with an absolute URL.
-    ///   - interceptor: called before the manager's.
+    ///   - options: those of this request; its serializer is not used.
     ///   - uploadProgress: progress of the request's body, from its beginning in each attempt.
     ///   - downloadProgress: progress of the response's body, likewise.
     public func request(
-        _ request: HTTPRequest,
-        interceptor: (any RequestInterceptor)? = nil,
+        _ request: HTTPSessionRequest,
+        options: RequestOptions = RequestOptions(),
         uploadProgress: ProgressHandler? = nil,
         downloadProgress: ProgressHandler? = nil
     ) -> DataRequest {
         DataRequest(
-            request,
+            options.applied(to: request),
             manager: self,
-            interceptor: combined(interceptor),
+            options: options,
             uploadProgress: uploadProgress,
             downloadProgress: downloadProgress
         )
@@ -33,23 +33,65 @@ extension HTTPSessionManager {
     ///   - url: relative to `baseURL`, or absolute.
     ///   - parameters: nil for none.
     ///   - headers: take precedence over the serializer's.
-    ///   - interceptor: called before the manager's.
+    ///   - options: those of this request.
     ///   - uploadProgress: progress of the request's body, from its beginning in each attempt.
     ///   - downloadProgress: progress of the response's body, likewise.
     /// - Throws: `requestInvalid` when no request can be made from these arguments.
     public func request(
         _ method: HTTPMethod,
         _ url: String,
-        parameters: ParameterValue? = nil,
-        headers: [String: String] = [:],
-        interceptor: (any RequestInterceptor)? = nil,
+        parameters: Parameters? = nil,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
         uploadProgress: ProgressHandler? = nil,
         downloadProgress: ProgressHandler? = nil
     ) throws(SessionError) -> DataRequest {
-        let base = HTTPRequest(url: try self.url(url), method: method, fields: try Self.fields(headers))
-        return request(
-            try requestSerializer.serialize(base, parameters: parameters),
-            interceptor: interceptor,
+        request(
+            try made(method, url, parameters, headers, options),
+            options: options,
+            uploadProgress: uploadProgress,
+            downloadProgress: downloadProgress
+        )
+    }
+
+    /// The same with parameters of any `Encodable` type.
+    public func request(
+        _ method: HTTPMethod,
+        _ url: String,
+        parameters: some Encodable & Sendable,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
+        uploadProgress: ProgressHandler? = nil,
+        downloadProgress: ProgressHandler? = nil
+    ) throws(SessionError) -> DataRequest {
+        try request(
+            method,
+            url,
+            parameters: .some(Parameters(parameters)),
+            headers: headers,
+            options: options,
+            uploadProgress: uploadProgress,
+            downloadProgress: downloadProgress
+        )
+    }
+
+    /// The same with a literal that nests values of several kinds: `["user": ["tags": [1, true]]]`.
+    @_disfavoredOverload
+    public func request(
+        _ method: HTTPMethod,
+        _ url: String,
+        parameters: ParameterValue,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
+        uploadProgress: ProgressHandler? = nil,
+        downloadProgress: ProgressHandler? = nil
+    ) throws(SessionError) -> DataRequest {
+        try request(
+            method,
+            url,
+            parameters: .some(Parameters(parameters)),
+            headers: headers,
+            options: options,
             uploadProgress: uploadProgress,
             downloadProgress: downloadProgress
         )
@@ -62,23 +104,25 @@ extension HTTPSessionManager {
     public func multipartRequest(
         _ method: HTTPMethod,
         _ url: String,
-        parameters: ParameterValue? = nil,
-        headers: [String: String] = [:],
-        interceptor: (any RequestInterceptor)? = nil,
+        parameters: Parameters? = nil,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
         uploadProgress: ProgressHandler? = nil,
         downloadProgress: ProgressHandler? = nil,
         constructingBody construct: (inout MultipartFormData) throws -> Void
     ) throws(SessionError) -> DataRequest {
-        let made = try requestSerializer.multipartFormRequest(
+        let serializer = options.requestSerializer ?? requestSerializer
+        try headers.validate()
+        let made = try serializer.multipartFormRequest(
             method,
             try self.url(url),
-            parameters: parameters,
-            fields: try Self.fields(headers),
+            parameters: try Self.encoded(parameters, serializer),
+            headers: headers,
             constructingBody: construct
         )
         return request(
             made,
-            interceptor: interceptor,
+            options: options,
             uploadProgress: uploadProgress,
             downloadProgress: downloadProgress
         )
@@ -87,7 +131,7 @@ extension HTTPSessionManager {
     /// Makes a request and serializes its response: `request(_:).response(serializer:)`.
     @concurrent
     public func response<Serializer: ResponseSerializer>(
-        for request: HTTPRequest,
+        for request: HTTPSessionRequest,
         serializer: Serializer
     ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
         try await self.request(request).response(serializer: serializer)
@@ -95,12 +139,39 @@ extension HTTPSessionManager {
 
     // MARK: Inside
 
-    /// `responseSerializer` for objects of any type.
-    var anySerializer: AnyResponseSerializer {
-        func erase(_ serializer: some ResponseSerializer) -> AnyResponseSerializer {
-            AnyResponseSerializer(serializer)
+    /// A request that the serializer of the options, or the manager's, makes from its parts.
+    func made(
+        _ method: HTTPMethod,
+        _ url: String,
+        _ parameters: Parameters?,
+        _ headers: HTTPHeaders,
+        _ options: RequestOptions
+    ) throws(SessionError) -> HTTPSessionRequest {
+        let serializer = options.requestSerializer ?? requestSerializer
+        // The call that has written a header that cannot be sent fails, not the task.
+        try headers.validate()
+        let base = HTTPSessionRequest(url: try self.url(url), method: method, headers: headers)
+        return try serializer.serialize(base, parameters: try Self.encoded(parameters, serializer))
+    }
+
+    /// - Throws: `requestInvalid` when the type cannot be encoded.
+    private static func encoded(
+        _ parameters: Parameters?,
+        _ serializer: any RequestSerializer
+    ) throws(SessionError) -> ParameterValue? {
+        do {
+            return try parameters?.value(serializer.settings.parameterEncoder)
+        } catch let error as SessionError {
+            throw error
+        } catch {
+            throw SessionError(.requestInvalid, "The parameters cannot be encoded: \(error).")
         }
-        return erase(responseSerializer)
+    }
+
+    /// The manager's serializer in place of `AnyResponseSerializer.manager`; any other as it is.
+    func resolved<Serializer: ResponseSerializer>(_ serializer: Serializer) -> Serializer {
+        guard let any = serializer as? AnyResponseSerializer, any.isManagers else { return serializer }
+        return responseSerializer as? Serializer ?? serializer
     }
 
     /// Notifies the event monitors, each on its queue.
@@ -113,11 +184,5 @@ extension HTTPSessionManager {
     func combined(_ own: (any RequestInterceptor)?) -> (any RequestInterceptor)? {
         guard let own, let interceptor else { return own ?? interceptor }
         return Interceptor(interceptors: [own, interceptor])
-    }
-
-    static func fields(_ headers: [String: String]) throws(SessionError) -> HTTPFields {
-        var fields = HTTPFields()
-        for (name, value) in headers.sorted(by: { $0.key < $1.key }) { try fields.setForRequest(name, value) }
-        return fields
     }
 }

@@ -6,17 +6,17 @@ extension HTTPSessionManager {
     ///
     /// - Parameters:
     ///   - request: with an absolute URL.
-    ///   - interceptor: called before the manager's; attempts are repeated until a head is accepted, not later.
+    ///   - options: those of this request; its serializer is not used. Attempts are repeated until a head is accepted, not later.
     ///   - validation: which responses are read; by default those with a status from 200 to 299.
     public func stream(
-        _ request: HTTPRequest,
-        interceptor: (any RequestInterceptor)? = nil,
+        _ request: HTTPSessionRequest,
+        options: RequestOptions = RequestOptions(),
         validation: ResponseValidation = ResponseValidation()
     ) async throws(RequestFailure) -> ResponseStream {
         let request = StreamRequest(
-            request,
+            options.applied(to: request),
             manager: self,
-            interceptor: combined(interceptor),
+            options: options,
             validation: validation
         )
         return try await request.open()
@@ -30,24 +30,42 @@ extension HTTPSessionManager {
     ///   - url: relative to `baseURL`, or absolute.
     ///   - parameters: nil for none.
     ///   - headers: take precedence over the serializer's.
-    ///   - interceptor: called before the manager's.
+    ///   - options: those of this request.
     ///   - validation: which responses are read; by default those with a status from 200 to 299.
     public func stream(
         _ method: HTTPMethod = .get,
         _ url: String,
-        parameters: ParameterValue? = nil,
-        headers: [String: String] = [:],
-        interceptor: (any RequestInterceptor)? = nil,
+        parameters: Parameters? = nil,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
         validation: ResponseValidation = ResponseValidation()
     ) async throws(RequestFailure) -> ResponseStream {
-        let made: HTTPRequest
+        let made: HTTPSessionRequest
         do throws(SessionError) {
-            let base = HTTPRequest(url: try self.url(url), method: method, fields: try Self.fields(headers))
-            made = try requestSerializer.serialize(base, parameters: parameters)
+            made = try self.made(method, url, parameters, headers, options)
         } catch {
             throw .session(error)
         }
-        return try await stream(made, interceptor: interceptor, validation: validation)
+        return try await stream(made, options: options, validation: validation)
+    }
+
+    /// The same with parameters of any `Encodable` type.
+    public func stream(
+        _ method: HTTPMethod = .get,
+        _ url: String,
+        parameters: some Encodable & Sendable,
+        headers: HTTPHeaders = [:],
+        options: RequestOptions = RequestOptions(),
+        validation: ResponseValidation = ResponseValidation()
+    ) async throws(RequestFailure) -> ResponseStream {
+        try await stream(
+            method,
+            url,
+            parameters: .some(Parameters(parameters)),
+            headers: headers,
+            options: options,
+            validation: validation
+        )
     }
 
     /// Server-sent events (`text/event-stream`), with a new connection whenever one ends, as an `EventSource` of a browser
@@ -63,14 +81,14 @@ extension HTTPSessionManager {
     ///   - headers: take precedence over the serializer's.
     ///   - lastEventID: of an earlier connection, sent as `Last-Event-ID`; nil for none.
     ///   - reconnection: when a connection is made again.
-    ///   - interceptor: called before the manager's, for each connection.
+    ///   - options: those of each connection.
     public func events(
         _ url: String,
-        parameters: ParameterValue? = nil,
-        headers: [String: String] = [:],
+        parameters: Parameters? = nil,
+        headers: HTTPHeaders = [:],
         lastEventID: String? = nil,
         reconnection: ServerSentEvents.Reconnection = ServerSentEvents.Reconnection(),
-        interceptor: (any RequestInterceptor)? = nil
+        options: RequestOptions = RequestOptions()
     ) -> ServerSentEvents {
         ServerSentEvents(lastEventID: lastEventID, reconnection: reconnection) {
             [self] lastEventID async throws(RequestFailure) in
@@ -84,7 +102,7 @@ extension HTTPSessionManager {
                 url,
                 parameters: parameters,
                 headers: all,
-                interceptor: interceptor,
+                options: options,
                 validation: ServerSentEvents.validation
             )
         }

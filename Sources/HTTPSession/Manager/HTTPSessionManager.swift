@@ -77,8 +77,9 @@ public final class HTTPSessionManager: Sendable {
         try change(&serializers.request)
     }
 
-    /// Makes objects from responses when a call names no serializer; by default a `JSONResponseSerializer`.
-    public var responseSerializer: any ResponseSerializer {
+    /// Makes objects from responses when a call names no serializer; by default `.json`. Another one:
+    /// `AnyResponseSerializer(serializer)`. A call names a serializer whose objects are not `Sendable`.
+    public var responseSerializer: AnyResponseSerializer {
         get { serializers.response }
         _modify { yield &serializers.response }
     }
@@ -137,24 +138,24 @@ public final class HTTPSessionManager: Sendable {
     ///   - url: `http` or `https`, ASCII, percent-encoded as it shall go on the wire (RFC 3986). User information is
     ///     refused; a fragment is not sent.
     ///   - method: GET by default.
-    ///   - fields: in addition to `Host` and the framing fields, which are made from `url` and `body`.
+    ///   - headers: in addition to `Host` and the framing fields, which are made from `url` and `body`.
     ///   - body: nil for none.
     public func data(
         for url: String,
         method: HTTPMethod = .get,
-        fields: HTTPFields = HTTPFields(),
+        headers: HTTPHeaders = [:],
         body: [UInt8]? = nil
     ) async throws(SessionError) -> DataResponse {
         try await data(
-            for: HTTPRequest(url: url, method: method, fields: fields, body: body.map { .bytes($0) } ?? .none)
+            for: HTTPSessionRequest(url: url, method: method, headers: headers, body: body.map { .bytes($0) } ?? .none)
         )
     }
 
-    /// Makes a request and collects the response, as `data(for:method:fields:body:)` does. The source of a body is read
+    /// Makes a request and collects the response, as `data(for:method:headers:body:)` does. The source of a body is read
     /// while it is sent, at most 128 KB ahead.
     ///
     /// - Throws: also what the body's source throws, as `requestInvalid`.
-    public func data(for request: HTTPRequest) async throws(SessionError) -> DataResponse {
+    public func data(for request: HTTPSessionRequest) async throws(SessionError) -> DataResponse {
         try await session.dataTask(with: request).value()
     }
 

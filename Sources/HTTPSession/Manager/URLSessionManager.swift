@@ -1,4 +1,4 @@
-public import HTTPCore
+package import HTTPCore
 import IOCore
 public import SessionCore
 
@@ -7,7 +7,7 @@ public import SessionCore
 /// ```swift
 /// let manager = try URLSessionManager(serverTrust: SessionTrust(anchors: .system(), policies: policies))
 /// manager.taskDidComplete = { task, error in print(task.taskIdentifier, error ?? "done") }
-/// let task = try manager.dataTask(with: HTTPRequest(url: "https://api.example.com/v1/items"))
+/// let task = try manager.dataTask(with: HTTPSessionRequest(url: "https://api.example.com/v1/items"))
 /// let response = try await task.value()
 /// await manager.invalidateSession(cancelingTasks: false)
 /// ```
@@ -23,13 +23,13 @@ public final class URLSessionManager: Sendable {
     public struct Configuration: Sendable {
         /// Limits of connections: how many, and how long they are kept.
         public var session = SessionConfiguration()
-        /// Time limits of tasks; `HTTPRequest.timeouts` takes precedence.
+        /// Time limits of tasks; `HTTPSessionRequest.timeouts` takes precedence.
         public var timeouts = TaskTimeouts()
         /// The highest HTTP version that is offered to `https` hosts.
         public var httpVersion = Endpoint.HTTPVersion.http1
-        /// Fields that are added to each request without a field of that name: `User-Agent`, `Accept`. There are no
-        /// others by default.
-        public var additionalFields = HTTPFields()
+        /// Headers that are added to each request without a header of that name: `User-Agent`, `Accept`. There are none by
+        /// default.
+        public var additionalHeaders: HTTPHeaders = [:]
         /// Whether data and upload tasks ask for gzip and deflate, and decode the response. Requests with an
         /// `Accept-Encoding` or `Range` of their own get what the server sends; so do downloads, since they may have to
         /// be resumed. A decoded response has no expected length: `Content-Length` is that of the coded body.
@@ -120,7 +120,7 @@ public final class URLSessionManager: Sendable {
     /// status is a success.
     ///
     /// - Throws: `requestInvalid` when the request cannot be sent, `cancelled` when the session has been invalidated.
-    public func dataTask(with request: HTTPRequest) throws(SessionError) -> DataTask {
+    public func dataTask(with request: HTTPSessionRequest) throws(SessionError) -> DataTask {
         try check(request)
         let delegate = DataTaskDelegate(limit: configuration.maximumBodySize, callbacks: thread.callbacks)
         let task = DataTask(request, delegate: delegate, session: thread)
@@ -130,7 +130,7 @@ public final class URLSessionManager: Sendable {
 
     /// The same, with a handler that is called at the end, on the session's callback queue.
     public func dataTask(
-        with request: HTTPRequest,
+        with request: HTTPSessionRequest,
         completionHandler: @escaping @Sendable (Result<DataResponse, SessionError>) -> Void
     ) throws(SessionError) -> DataTask {
         let task = try dataTask(with: request)
@@ -141,14 +141,14 @@ public final class URLSessionManager: Sendable {
     /// A task that sends a file.
     ///
     /// - Throws: also when the file cannot be read.
-    public func uploadTask(with request: HTTPRequest, fromFile path: String) throws(SessionError) -> UploadTask {
+    public func uploadTask(with request: HTTPSessionRequest, fromFile path: String) throws(SessionError) -> UploadTask {
         var request = request
         request.body = .source(try .file(path))
         return try uploadTask(request, isStreamed: false)
     }
 
     /// A task that sends bytes.
-    public func uploadTask(with request: HTTPRequest, from bytes: [UInt8]) throws(SessionError) -> UploadTask {
+    public func uploadTask(with request: HTTPSessionRequest, from bytes: [UInt8]) throws(SessionError) -> UploadTask {
         var request = request
         request.body = .bytes(bytes)
         return try uploadTask(request, isStreamed: false)
@@ -156,7 +156,8 @@ public final class URLSessionManager: Sendable {
 
     /// A task that sends the bytes of a source while they are read: `.file(path)`, `.sequence(asyncSequence)`, with
     /// `HTTPSessionFoundation` `.inputStream { … }`.
-    public func uploadTask(with request: HTTPRequest, from source: BodySource) throws(SessionError) -> UploadTask {
+    public func uploadTask(with request: HTTPSessionRequest, from source: BodySource) throws(SessionError) -> UploadTask
+    {
         var request = request
         request.body = .source(source)
         return try uploadTask(request, isStreamed: false)
@@ -164,11 +165,11 @@ public final class URLSessionManager: Sendable {
 
     /// A task that sends the body which `taskNeedNewBodyStream` returns, or the request's own body when the hook
     /// returns nil.
-    public func uploadTask(withStreamedRequest request: HTTPRequest) throws(SessionError) -> UploadTask {
+    public func uploadTask(withStreamedRequest request: HTTPSessionRequest) throws(SessionError) -> UploadTask {
         try uploadTask(request, isStreamed: true)
     }
 
-    func uploadTask(_ request: HTTPRequest, isStreamed: Bool) throws(SessionError) -> UploadTask {
+    func uploadTask(_ request: HTTPSessionRequest, isStreamed: Bool) throws(SessionError) -> UploadTask {
         try check(request)
         let delegate = UploadTaskDelegate(limit: configuration.maximumBodySize, callbacks: thread.callbacks)
         let task = UploadTask(request, delegate: delegate, session: thread, isStreamed: isStreamed)
@@ -183,7 +184,7 @@ public final class URLSessionManager: Sendable {
     ///   - destination: the path of the complete file; nil: `downloadTaskDidFinishDownloading` decides, or the file
     ///     stays in the session's temporary folder.
     public func downloadTask(
-        with request: HTTPRequest,
+        with request: HTTPSessionRequest,
         destination: DownloadDestination? = nil
     ) throws(SessionError) -> DownloadTask {
         try downloadTask(request, destination, resuming: nil)
@@ -198,32 +199,32 @@ public final class URLSessionManager: Sendable {
     ///
     /// - Parameters:
     ///   - resumeData: from `DownloadTaskDelegate.resumeData` or `cancel(byProducingResumeData:)`.
-    ///   - fields: added to those of the first request; they replace fields of the same name. Resume data does not
+    ///   - headers: added to those of the first request; they replace fields of the same name. Resume data does not
     ///     contain credentials.
     ///   - destination: the path of the complete file; nil as for any download.
     /// - Throws: `requestInvalid` for what is no resume data.
     public func downloadTask(
         withResumeData resumeData: [UInt8],
-        fields: HTTPFields = HTTPFields(),
+        headers: HTTPHeaders = [:],
         destination: DownloadDestination? = nil
     ) throws(SessionError) -> DownloadTask {
         let resumption = try ResumeData(resumeData)
-        return try downloadTask(try resumption.request(fields), destination, resuming: resumption)
+        return try downloadTask(try resumption.request(headers), destination, resuming: resumption)
     }
 
     /// The same for a new request: its own fields replace those of the first request.
     func downloadTask(
-        with request: HTTPRequest,
+        with request: HTTPSessionRequest,
         resuming resumption: ResumeData,
         destination: DownloadDestination?
     ) throws(SessionError) -> DownloadTask {
         var resuming = request
-        resuming.fields = try resumption.request(request.fields).fields
+        resuming.headers = try resumption.request(request.headers).headers
         return try downloadTask(resuming, destination, resuming: resumption)
     }
 
     private func downloadTask(
-        _ request: HTTPRequest,
+        _ request: HTTPSessionRequest,
         _ destination: DownloadDestination?,
         resuming resumption: ResumeData?
     ) throws(SessionError) -> DownloadTask {
@@ -236,11 +237,11 @@ public final class URLSessionManager: Sendable {
     }
 
     /// Reports errors of a request to the caller, before a task exists.
-    private func check(_ request: HTTPRequest) throws(SessionError) {
+    private func check(_ request: HTTPSessionRequest) throws(SessionError) {
         let url = try RequestURL(request.url)
-        var fields = request.fields
-        fields.appendMissing(of: configuration.additionalFields)
-        try SessionRequest.check(method: request.method, fields: fields)
+        var headers = request.headers
+        headers.appendMissing(of: configuration.additionalHeaders)
+        try SessionRequest.check(method: request.method, fields: try headers.checked())
         _ = try thread.endpoint(for: url)
     }
 

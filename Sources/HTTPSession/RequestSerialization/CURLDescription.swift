@@ -1,7 +1,7 @@
 import HTTPCore
 import SessionCore
 
-extension HTTPRequest {
+extension HTTPSessionRequest {
     /// A curl(1) command that makes the same request, for a shell.
     ///
     /// It has no pins: it is for inspecting a request, not for replacing it. A body from a source is named as the file
@@ -16,7 +16,7 @@ extension HTTPRequest {
         case (.head, .none): words.append("--head")
         default: words.append("--request \(Self.quoted(method.description))")
         }
-        for (name, value) in fields.list {
+        for (name, value) in headers {
             let isSecret = ["authorization", "proxy-authorization", "cookie"].contains(name.lowercased())
             // With a colon alone curl would remove the field.
             let field = value.isEmpty ? "\(name);" : "\(name): \(isSecret && redactingSecrets ? "***" : value)"
@@ -48,7 +48,7 @@ extension HTTPRequest {
 
     /// By default curl gives a body the content type of a form.
     private func appendOwnContentType(to words: inout [String]) {
-        if fields.value(for: "Content-Type") == nil { words.append("--header 'Content-Type:'") }
+        if headers.value(for: "Content-Type") == nil { words.append("--header 'Content-Type:'") }
     }
 
     /// Quotes a text for POSIX shells, with single quotes.

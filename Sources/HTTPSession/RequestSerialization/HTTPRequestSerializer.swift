@@ -12,7 +12,9 @@ public struct HTTPRequestSerializer: RequestSerializer {
     }
 
     /// - Throws: `requestInvalid` for parameters that are no dictionary, or cannot be encoded in the charset.
-    public func serialize(_ request: HTTPRequest, parameters: ParameterValue?) throws(SessionError) -> HTTPRequest {
+    public func serialize(_ request: HTTPSessionRequest, parameters: ParameterValue?) throws(SessionError)
+        -> HTTPSessionRequest
+    {
         var (request, rest) = try settings.apply(to: request, parameters)
         guard let rest else { return request }
         let query = try settings.query(for: request, rest)

@@ -15,7 +15,9 @@ public struct JSONRequestSerializer: RequestSerializer {
     }
 
     /// - Throws: `requestInvalid`, also for infinities and NaN, which JSON cannot express.
-    public func serialize(_ request: HTTPRequest, parameters: ParameterValue?) throws(SessionError) -> HTTPRequest {
+    public func serialize(_ request: HTTPSessionRequest, parameters: ParameterValue?) throws(SessionError)
+        -> HTTPSessionRequest
+    {
         var (request, rest) = try settings.apply(to: request, parameters)
         guard let rest else { return request }
         let value: JSONValue
@@ -33,8 +35,8 @@ public struct JSONRequestSerializer: RequestSerializer {
         _ method: HTTPMethod,
         _ url: String,
         json: JSONValue
-    ) throws(SessionError) -> HTTPRequest {
-        var (request, _) = try settings.apply(to: HTTPRequest(url: url, method: method), nil)
+    ) throws(SessionError) -> HTTPSessionRequest {
+        var (request, _) = try settings.apply(to: HTTPSessionRequest(url: url, method: method), nil)
         try request.setBody(json.serialized(writingOptions), contentType: "application/json")
         return request
     }

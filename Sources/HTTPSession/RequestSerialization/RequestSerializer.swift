@@ -10,7 +10,8 @@ public protocol RequestSerializer: Sendable {
     /// Adds the parameters to a request.
     ///
     /// - Throws: `requestInvalid` when they cannot be sent in this form.
-    func serialize(_ request: HTTPRequest, parameters: ParameterValue?) throws(SessionError) -> HTTPRequest
+    func serialize(_ request: HTTPSessionRequest, parameters: ParameterValue?) throws(SessionError)
+        -> HTTPSessionRequest
 }
 
 extension RequestSerializer {
@@ -19,14 +20,14 @@ extension RequestSerializer {
         _ method: HTTPMethod,
         _ url: String,
         parameters: ParameterValue? = nil
-    ) throws(SessionError) -> HTTPRequest {
-        try serialize(HTTPRequest(url: url, method: method), parameters: parameters)
+    ) throws(SessionError) -> HTTPSessionRequest {
+        try serialize(HTTPSessionRequest(url: url, method: method), parameters: parameters)
     }
 
     // MARK: Fields
 
     /// The value of a field that is set on all requests; nil for none.
-    public func value(forHTTPHeaderField name: String) -> String? { settings.fields.value(for: name) }
+    public func value(forHTTPHeaderField name: String) -> String? { settings.headers.value(for: name) }
 
     /// Sets a field on all requests; nil removes it. A field that a request already has is not changed.
     ///
@@ -34,9 +35,9 @@ extension RequestSerializer {
     ///   changes.
     public mutating func setValue(_ value: String?, forHTTPHeaderField name: String) throws(SessionError) {
         if let value {
-            try settings.fields.setForRequest(name, value)
+            try settings.headers.setForRequest(name, value)
         } else {
-            settings.fields.remove(name: name)
+            settings.headers.remove(name: name)
         }
     }
 
@@ -69,14 +70,14 @@ extension RequestSerializer {
 
     /// Removes the credentials from further requests.
     public mutating func clearAuthorizationHeader() {
-        settings.fields.remove(name: "Authorization")
+        settings.headers.remove(name: "Authorization")
     }
 }
 
-extension HTTPRequest {
+extension HTTPSessionRequest {
     /// Sets a body of bytes, and a Content-Type unless there is one.
     mutating func setBody(_ bytes: [UInt8], contentType: String) throws(SessionError) {
         body = .bytes(bytes)
-        if fields.value(for: "Content-Type") == nil { try fields.setForRequest("Content-Type", contentType) }
+        if headers["Content-Type"] == nil { try headers.setForRequest("Content-Type", contentType) }
     }
 }

@@ -6,10 +6,10 @@ public struct RequestSettings: Sendable {
     /// Makes the query string in place of `queryString`. The result is appended to the URL, or sent as the body,
     /// without change, so it has to be escaped.
     public typealias QuerySerialization =
-        @Sendable (_ request: HTTPRequest, _ parameters: ParameterValue) throws -> String
+        @Sendable (_ request: HTTPSessionRequest, _ parameters: ParameterValue) throws -> String
 
-    /// Fields for each request without a field of that name; at first `Accept-Language` and `User-Agent`.
-    public internal(set) var fields: HTTPFields
+    /// Headers for each request without a header of that name; at first `Accept-Language` and `User-Agent`.
+    public var headers: HTTPHeaders
     /// Time limits for each request without its own; nil for the session's.
     public var timeouts: TaskTimeouts?
     /// Whether requests send and store cookies, if the session has a storage.
@@ -30,18 +30,18 @@ public struct RequestSettings: Sendable {
 
     /// Settings with `Accept-Language` and `User-Agent`, UTF-8 and AFNetworking's query strings.
     public init() {
-        fields = DefaultFields.all()
+        headers = HTTPHeaders(DefaultFields.all())
     }
 
     /// Applies the settings to a request, and adds the parameters to its URL if the method requires that.
     ///
     /// - Returns: the request, and the parameters that remain for its body.
     func apply(
-        to request: HTTPRequest,
+        to request: HTTPSessionRequest,
         _ parameters: ParameterValue?
-    ) throws(SessionError) -> (HTTPRequest, ParameterValue?) {
+    ) throws(SessionError) -> (HTTPSessionRequest, ParameterValue?) {
         var request = request
-        request.fields.appendMissing(of: fields)
+        request.headers.appendMissing(of: headers)
         request.timeouts = request.timeouts ?? timeouts
         request.cachePolicy = request.cachePolicy ?? cachePolicy
         request.handlesCookies = request.handlesCookies && handlesCookies
@@ -58,7 +58,7 @@ public struct RequestSettings: Sendable {
 
     private static let methodsWithContent: Set<HTTPMethod> = [.post, .put, .patch]
 
-    func query(for request: HTTPRequest, _ parameters: ParameterValue) throws(SessionError) -> String {
+    func query(for request: HTTPSessionRequest, _ parameters: ParameterValue) throws(SessionError) -> String {
         if let querySerialization {
             do {
                 return try querySerialization(request, parameters)

@@ -21,13 +21,3 @@ struct RequestURL: Sendable {
         self.target = target
     }
 }
-
-extension HTTPFields {
-    /// Adds the fields of `other` that have other names than those here.
-    mutating func appendMissing(of other: HTTPFields) {
-        let present = self
-        for index in 0..<other.count where present.first(named: other.name(at: index)) == nil {
-            append(contentsOf: other, at: index)
-        }
-    }
-}

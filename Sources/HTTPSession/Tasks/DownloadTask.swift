@@ -7,8 +7,12 @@ public final class DownloadTask: SessionTask, @unchecked Sendable {
     /// The resume data of an earlier task.
     let resumption: ResumeData?
 
-    init(_ request: HTTPRequest, delegate: DownloadTaskDelegate, session: SessionThread, resumption: ResumeData? = nil)
-    {
+    init(
+        _ request: HTTPSessionRequest,
+        delegate: DownloadTaskDelegate,
+        session: SessionThread,
+        resumption: ResumeData? = nil
+    ) {
         self.resumption = resumption
         super.init(request, delegate: delegate, session: session)
     }

@@ -4,7 +4,7 @@ import SessionCore
 /// A redirect by the rules: the request that follows it, and whether it is denied. A value.
 struct RedirectEvaluation {
     /// The next request.
-    let following: HTTPRequest
+    let following: HTTPSessionRequest
     /// Why the redirect is denied, unless a hook follows it all the same; nil when it is allowed.
     let denial: RedirectMachine.Denial?
 
@@ -16,7 +16,7 @@ struct RedirectEvaluation {
     ///   - now: seconds since 1970.
     init(
         _ hop: RedirectMachine.Hop,
-        of request: HTTPRequest,
+        of request: HTTPSessionRequest,
         from: (origin: Origin, endpoint: Endpoint?),
         to: Endpoint?,
         now: Int64
@@ -36,7 +36,10 @@ struct RedirectEvaluation {
         }
         following.method = hop.method
         if !hop.keepsBody { following.body = .none }
-        RedirectMachine.prune(&following.fields, for: hop, leavesTLS: isFromTLS && !isToTLS)
+        // They were sent already, so that they are valid; otherwise none of them would be.
+        var fields = (try? following.headers.checked()) ?? HTTPFields()
+        RedirectMachine.prune(&fields, for: hop, leavesTLS: isFromTLS && !isToTLS)
+        following.headers = HTTPHeaders(fields)
         self.following = following
     }
 }

@@ -3,7 +3,7 @@ import SessionCore
 /// The effect of a response head on a task.
 enum ResponseStep {
     /// The task goes on with another request: a redirect, or the same request with credentials.
-    case follow(HTTPRequest)
+    case follow(HTTPSessionRequest)
     /// The response is the task's response.
     case deliver
     case fail(SessionError)

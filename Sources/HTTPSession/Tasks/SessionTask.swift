@@ -12,7 +12,7 @@ public class SessionTask: @unchecked Sendable {
     /// Unique among the tasks of a process.
     public let taskIdentifier: UInt64
     /// The request that the task was made with, before any redirect.
-    public let originalRequest: HTTPRequest
+    public let originalRequest: HTTPSessionRequest
     /// The collected data, and the hooks of this task alone.
     public let delegate: TaskDelegate
     let session: SessionThread
@@ -29,7 +29,7 @@ public class SessionTask: @unchecked Sendable {
 
     private struct Shared {
         var machine = TaskMachine()
-        var currentRequest: HTTPRequest
+        var currentRequest: HTTPSessionRequest
         var response: ResponseHead?
         var error: SessionError?
         var counts = ByteCounts()
@@ -39,7 +39,7 @@ public class SessionTask: @unchecked Sendable {
         var successor: SessionTask?
     }
 
-    init(_ request: HTTPRequest, delegate: TaskDelegate, session: SessionThread) {
+    init(_ request: HTTPSessionRequest, delegate: TaskDelegate, session: SessionThread) {
         taskIdentifier = TaskIdentifiers.next()
         originalRequest = request
         self.delegate = delegate
@@ -120,7 +120,7 @@ public class SessionTask: @unchecked Sendable {
     // MARK: What there is to know
 
     /// The request that is sent, or was sent last; it differs from `originalRequest` after a redirect.
-    public var currentRequest: HTTPRequest { lock.withLock { shared.currentRequest } }
+    public var currentRequest: HTTPSessionRequest { lock.withLock { shared.currentRequest } }
     /// The head of the response; nil before it has been received.
     public var response: ResponseHead? { lock.withLock { shared.response } }
     /// The cause of a failure; nil before the end of the task, and after success.
@@ -165,7 +165,7 @@ public class SessionTask: @unchecked Sendable {
 
     // MARK: For TaskExecution
 
-    func willSend(_ request: HTTPRequest) {
+    func willSend(_ request: HTTPSessionRequest) {
         lock.withLock {
             shared.currentRequest = request
             shared.counts.sent = 0
@@ -255,7 +255,7 @@ public final class UploadTask: DataTask, @unchecked Sendable {
     /// Whether `taskNeedNewBodyStream` provides the body.
     let isStreamed: Bool
 
-    init(_ request: HTTPRequest, delegate: TaskDelegate, session: SessionThread, isStreamed: Bool) {
+    init(_ request: HTTPSessionRequest, delegate: TaskDelegate, session: SessionThread, isStreamed: Bool) {
         self.isStreamed = isStreamed
         super.init(request, delegate: delegate, session: session)
     }

@@ -20,7 +20,8 @@ final class TaskAuthenticator {
     init(_ session: SessionThread) { self.session = session }
 
     /// Adds `Authorization` to a request's fields when the credentials for its target are known.
-    func authorize(_ request: HTTPRequest, _ fields: inout HTTPFields, _ place: RequestURL) throws(SessionError) {
+    func authorize(_ request: HTTPSessionRequest, _ fields: inout HTTPFields, _ place: RequestURL) throws(SessionError)
+    {
         sent = nil
         let authorizer: Authorizer
         if let chosen, chosen.space.isAt(place.origin) {
@@ -43,7 +44,7 @@ final class TaskAuthenticator {
     /// which were sent are good.
     func didReceiveHead(
         _ head: borrowing ResponseHead,
-        to request: HTTPRequest,
+        to request: HTTPSessionRequest,
         at url: AbsoluteURL,
         of task: SessionTask
     ) -> ResponseStep {

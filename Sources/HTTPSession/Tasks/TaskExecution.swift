@@ -11,7 +11,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
     private var task: SessionTask?
     private let session: SessionThread
     /// The request of the present hop, or of the next.
-    private var request: HTTPRequest
+    private var request: HTTPSessionRequest
     private var redirects = RedirectMachine()
     private var metrics = TaskMetrics()
     private let authenticator: TaskAuthenticator
@@ -21,7 +21,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
     private var feed: BodyFeed?
     private var reportedSent: Int64 = 0
     /// The request to send when the present hop is over (redirect or authentication); nil when its response is final.
-    private var next: HTTPRequest?
+    private var next: HTTPSessionRequest?
     /// The body of a response that is not final.
     private var unwanted = UnwantedBody()
 
@@ -136,8 +136,9 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
             request.body = try body(of: request, isFirst: metrics.redirectCount == 0)
             let place = try RequestURL(request.url)
             url = AbsoluteURL(origin: place.origin, rest: place.target)
-            var fields = request.fields
-            fields.appendMissing(of: session.configuration.additionalFields)
+            var headers = request.headers
+            headers.appendMissing(of: session.configuration.additionalHeaders)
+            var fields = try headers.checked()
             try SessionRequest.check(method: request.method, fields: fields)
             if let urgency = task.urgency, fields.value(for: "Priority") == nil {
                 try fields.setForRequest("Priority", urgency)
@@ -171,7 +172,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
     /// The request's cache policy; nil for tasks that do not use the cache.
     ///
     /// - Throws: `notStored` when the policy forbids a request to the origin.
-    private func cachePolicy(_ request: HTTPRequest, of task: SessionTask) throws(SessionError) -> CachePolicy? {
+    private func cachePolicy(_ request: HTTPSessionRequest, of task: SessionTask) throws(SessionError) -> CachePolicy? {
         let policy = request.cachePolicy ?? session.configuration.cachePolicy
         if task is DataTask { return policy }
         guard policy != .returnCacheDataDontLoad else { throw .notStored }
@@ -195,7 +196,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
     }
 
     /// The body of the next request: for a streamed upload that of the hook, otherwise that of the request.
-    private func body(of request: HTTPRequest, isFirst: Bool) throws(SessionError) -> RequestBody {
+    private func body(of request: HTTPSessionRequest, isFirst: Bool) throws(SessionError) -> RequestBody {
         guard let upload = task as? UploadTask, upload.isStreamed, request.body.length.hasBody || isFirst else {
             return request.body
         }
@@ -205,7 +206,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
     }
 
     /// The limits of the next hop; `total` is the time that the task has left.
-    private func timeouts(_ request: HTTPRequest) throws(SessionError) -> TaskTimeouts {
+    private func timeouts(_ request: HTTPSessionRequest) throws(SessionError) -> TaskTimeouts {
         var timeouts = request.timeouts ?? session.configuration.timeouts
         guard let total = timeouts.total, let left = remainingTime else { return timeouts }
         guard left.nanoseconds > 1 else {
@@ -408,7 +409,8 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
     }
 
     /// Ends this hop without delivering its response, and sends another request then.
-    private func discardBody(of head: borrowing ResponseHead, then following: HTTPRequest) -> ResponseDisposition {
+    private func discardBody(of head: borrowing ResponseHead, then following: HTTPSessionRequest) -> ResponseDisposition
+    {
         next = following
         return UnwantedBody.isWorthReading(head.framing) ? .allow : .cancel
     }

@@ -20,7 +20,10 @@ public struct PropertyListRequestSerializer: RequestSerializer {
     }
 
     /// - Throws: `requestInvalid`, also for null, which property lists cannot express. Sets become sorted arrays.
-    public func serialize(_ request: HTTPRequest, parameters: ParameterValue?) throws(SessionError) -> HTTPRequest {
+    public func serialize(
+        _ request: HTTPSessionRequest,
+        parameters: ParameterValue?
+    ) throws(SessionError) -> HTTPSessionRequest {
         // Without parameters the other serializer does everything: fields, limits, the URL's query.
         let http = HTTPRequestSerializer(settings: settings)
         guard let parameters, !settings.methodsEncodingParametersInURI.contains(request.method) else {
@@ -42,13 +45,7 @@ public struct PropertyListRequestSerializer: RequestSerializer {
         } catch {
             throw SessionError(.requestInvalid, "The parameters are no property list: \(error).")
         }
-        do {
-            if request.fields.value(for: "Content-Type") == nil {
-                try request.fields.append(name: "Content-Type", value: "application/x-plist")
-            }
-        } catch {
-            throw SessionError(.internal, "\(error)")
-        }
+        request.headers["Content-Type"] = request.headers["Content-Type"] ?? "application/x-plist"
         return request
     }
 

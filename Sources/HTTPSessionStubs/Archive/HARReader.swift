@@ -90,7 +90,7 @@ struct HARReader {
         else {
             return .missingBody(place)
         }
-        let made = StubResponse(status: status, fields: fields, body: .bytes(body))
+        let made = StubResponse(status: status, headers: HTTPHeaders(fields), body: .bytes(body))
         guard let code else { return .response(made) }
         return .response(made.cut(afterBytes: body.count, error: SessionError(code, details)))
     }

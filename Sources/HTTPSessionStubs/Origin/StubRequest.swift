@@ -9,7 +9,7 @@ public struct StubRequest: Sendable {
     public let url: String
     /// The fields, those that the session has added (cookies, credentials, `Accept-Encoding`) among them; without `Host` and
     /// the fields that frame the message.
-    public let fields: HTTPFields
+    public let headers: HTTPHeaders
     /// The whole body; empty without one.
     public let body: [UInt8]
 
@@ -26,7 +26,7 @@ public struct StubRequest: Sendable {
     public var text: String { String(decoding: body, as: UTF8.self) }
 
     /// The first value of a field, by its name in any case.
-    public func value(for name: String) -> String? { fields.value(for: name) }
+    public func value(for name: String) -> String? { headers[name] }
 
     /// The body as JSON.
     ///

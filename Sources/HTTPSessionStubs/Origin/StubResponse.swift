@@ -1,4 +1,4 @@
-public import HTTPCore
+import HTTPCore
 public import HTTPSession
 public import SessionCore
 
@@ -6,22 +6,22 @@ public import SessionCore
 public struct StubResponse: Sendable {
     /// 200 to 599; another status fails the request with `response_invalid`.
     public var status: Int
-    /// The fields. `Content-Length` is added where the body's length is known; a wrong one of your own does what it does on a
+    /// The headers. `Content-Length` is added where the body's length is known; a wrong one of your own does what it does on a
     /// connection: a body that is shorter is `response_truncated`. `Transfer-Encoding` and `Connection` are the stub's own.
-    public var fields: HTTPFields
+    public var headers: HTTPHeaders
     /// The body: bytes, or a source that is read as fast as the consumer takes them (`.source(.sequence(…))`,
     /// `.source(.file(path))`).
     public var body: RequestBody
     /// Sent behind a body whose length is not known beforehand.
-    public var trailers = HTTPFields()
+    public var trailers: HTTPHeaders = [:]
     /// The time from the end of the request to the head.
     public var delay = Duration.zero
     private(set) var cut: (count: Int, error: SessionError)?
 
     /// A response from its parts.
-    public init(status: Int = 200, fields: HTTPFields = HTTPFields(), body: RequestBody = .none) {
+    public init(status: Int = 200, headers: HTTPHeaders = [:], body: RequestBody = .none) {
         self.status = status
-        self.fields = fields
+        self.headers = headers
         self.body = body
     }
 
@@ -97,14 +97,10 @@ public struct StubResponse: Sendable {
         return response.adding("Content-Range", "bytes \(start)-\(bytes.count - 1)/\(bytes.count)")
     }
 
-    /// The same with a field more. A field that cannot be sent fails the request that gets the response.
+    /// The same with a header more. One that cannot be sent fails the request that gets the response.
     public func adding(_ name: String, _ value: String) -> StubResponse {
         var response = self
-        do {
-            try response.fields.append(name: name, value: value)
-        } catch {
-            response.fault = SessionError(.responseInvalid, "The stub's response cannot be sent: \(error).")
-        }
+        response.headers.append(name: name, value: value)
         return response
     }
 
@@ -126,6 +122,4 @@ public struct StubResponse: Sendable {
         )
         return response
     }
-
-    private(set) var fault: SessionError?
 }

@@ -14,6 +14,7 @@ final class StubService: @unchecked Sendable {
     private let timer = LoopTimer()
     private var work: Task<Void, Never>?
     private var response = StubResponse()
+    private var trailers = HTTPFields()
     private var reader: (any BodyReader)?
     private var sent = 0
 
@@ -60,7 +61,7 @@ final class StubService: @unchecked Sendable {
         let request = StubRequest(
             method: exchange.request.method,
             url: exchange.url,
-            fields: exchange.request.fields,
+            headers: HTTPHeaders(exchange.request.fields),
             body: received
         )
         received = []
@@ -110,13 +111,19 @@ final class StubService: @unchecked Sendable {
     }
 
     private func sendHead() {
-        if let fault = response.fault { return exchange.fail(fault) }
+        let (fields, trailers): (HTTPFields, HTTPFields)
+        do throws(SessionError) {
+            (fields, trailers) = (try response.headers.checked(), try response.trailers.checked())
+        } catch {
+            return exchange.fail(SessionError(.responseInvalid, "The stub's response cannot be sent: \(error.details)"))
+        }
+        self.trailers = trailers
         guard (200...599).contains(response.status) else {
             return exchange.fail(
                 SessionError(.responseInvalid, "A stub's response has the status \(response.status): write 200 to 599.")
             )
         }
-        let own = ["Transfer-Encoding", "Connection"].first { response.fields.value(for: $0) != nil }
+        let own = ["Transfer-Encoding", "Connection"].first { response.headers.contains(name: $0) }
         if let own {
             return exchange.fail(SessionError(.responseInvalid, "\(own) is a stub's own field: leave it out."))
         }
@@ -134,10 +141,10 @@ final class StubService: @unchecked Sendable {
         }
         // A body that is cut off behind its last byte must not be complete there.
         if let cut = response.cut, let known = length, cut.count >= known { length = nil }
-        exchange.respond(status: response.status, fields: response.fields, bodyLength: length)
+        exchange.respond(status: response.status, fields: fields, bodyLength: length)
         guard reader == nil else { return readMore() }
         if case .bytes(let bytes) = response.body { pass(bytes) }
-        exchange.finish(trailers: response.trailers)
+        exchange.finish(trailers: trailers)
     }
 
     /// Sends bytes of the body, up to the place where it is to be cut.
@@ -175,7 +182,7 @@ final class StubService: @unchecked Sendable {
         case .failure(let error): exchange.fail(error)
         case .success(let bytes) where bytes.isEmpty:
             reader = nil
-            exchange.finish(trailers: response.trailers)
+            exchange.finish(trailers: trailers)
         case .success(let bytes): pass(bytes)
         }
     }

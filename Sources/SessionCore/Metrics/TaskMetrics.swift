@@ -4,9 +4,9 @@ public import ServerTrust
 /// The times and sizes of a task, in the terms of `URLSessionTaskMetrics`.
 public struct TaskMetrics: Sendable {
     /// The time when the task was resumed, in microseconds since 1970.
-    public package(set) var fetchStart: Int64 = 0
+    package var fetchStart: Int64 = 0
     /// The time from then to the end, in microseconds.
-    public package(set) var duration: Int64 = 0
+    package var duration: Int64 = 0
     /// The number of redirects that were followed.
     public package(set) var redirectCount = 0
     /// The present transaction, or the last one.
@@ -17,6 +17,13 @@ public struct TaskMetrics: Sendable {
 
     /// The metrics of a task that has not begun.
     public init() {}
+
+    /// The time when the task was resumed, since 1970; nil before.
+    public var start: Duration? { fetchStart > 0 ? .microseconds(fetchStart) : nil }
+    /// The time from the task's start to its end, redirects and retries of the session among it.
+    public var taskDuration: Duration { .microseconds(duration) }
+    /// All transactions, oldest first.
+    public var transactions: [TransactionMetrics] { earlierTransactions + [transaction] }
 }
 
 /// The source of a response, in the terms of `URLSessionTaskMetrics.ResourceFetchType`.
@@ -29,47 +36,47 @@ public enum ResourceFetchType: Sendable, Hashable {
 
 /// One request and its response, in the terms of `URLSessionTaskTransactionMetrics`.
 ///
-/// Times are microseconds from the task's `fetchStart`; `absent` where a phase did not happen, as on a reused
-/// connection.
+/// Phases are ranges of times from the start of the task; nil for a phase that did not happen, as that of a connection for a
+/// request on a kept one.
 public struct TransactionMetrics: Sendable {
-    /// The value of times that do not apply.
-    public static let absent: Int64 = -1
+    /// The value of times that do not apply. Stored times are microseconds from the `fetchStart` of the task.
+    package static let absent: Int64 = -1
 
     /// The begin of the request: near 0 for the first of a task, later after a redirect and for a retry.
-    public package(set) var fetchStart: Int64 = absent
+    package var fetchStart: Int64 = absent
     /// The begin of the name lookup, for the host or the proxy. Absent when no connection was made for the request, as
     /// are all times up to `connectEnd`.
-    public package(set) var domainLookupStart: Int64 = absent
+    package var domainLookupStart: Int64 = absent
     /// The end of the name lookup.
-    public package(set) var domainLookupEnd: Int64 = absent
+    package var domainLookupEnd: Int64 = absent
     /// The begin of the TCP connection.
-    public package(set) var connectStart: Int64 = absent
+    package var connectStart: Int64 = absent
     /// The begin of the TLS handshake with an HTTPS proxy, after TCP; absent without one.
-    public package(set) var proxySecureConnectionStart: Int64 = absent
+    package var proxySecureConnectionStart: Int64 = absent
     /// The end of that handshake, with the evaluation by the policy for the proxy. CONNECT follows.
-    public package(set) var proxySecureConnectionEnd: Int64 = absent
+    package var proxySecureConnectionEnd: Int64 = absent
     /// The begin of the TLS handshake, after TCP and the proxy's tunnel. Absent without TLS too.
-    public package(set) var secureConnectionStart: Int64 = absent
+    package var secureConnectionStart: Int64 = absent
     /// The end of the TLS handshake, with the evaluation by the security policy; or its failure.
-    public package(set) var secureConnectionEnd: Int64 = absent
+    package var secureConnectionEnd: Int64 = absent
     /// The connection is ready for requests: after TLS, if there is any. For a rejected server or a failed handshake,
     /// the end of the connection.
-    public package(set) var connectEnd: Int64 = absent
+    package var connectEnd: Int64 = absent
     /// The begin of sending the request's head. Absent when there was no connection to send it on.
-    public package(set) var requestStart: Int64 = absent
+    package var requestStart: Int64 = absent
     /// The last byte of the request was handed to the connection.
-    public package(set) var requestEnd: Int64 = absent
+    package var requestEnd: Int64 = absent
     /// The final head was received; 1xx heads do not count.
-    public package(set) var responseStart: Int64 = absent
+    package var responseStart: Int64 = absent
     /// The response was received completely, or was cut off.
-    public package(set) var responseEnd: Int64 = absent
+    package var responseEnd: Int64 = absent
 
     /// The source of the response.
     public package(set) var resourceFetchType = ResourceFetchType.networkLoad
     /// The status of the final head; 0 without one.
-    public package(set) var status = 0
+    package var status = 0
     /// 10, 11 or 20; 0 without a head, and for a stored response.
-    public package(set) var protocolVersion = 0
+    package var protocolVersion = 0
     /// Whether the request was sent on an existing connection.
     public package(set) var isReusedConnection = false
     /// The size of the request's head in bytes of HTTP/1.1 text.
@@ -87,6 +94,42 @@ public struct TransactionMetrics: Sendable {
 
     /// The metrics of a request that was not sent: every time is `absent`.
     public init() {}
+}
+
+extension TransactionMetrics {
+    /// The begin of the request: near zero for the first of a task, later after a redirect. Nil for a request that was not begun.
+    public var start: Duration? { fetchStart == Self.absent ? nil : .microseconds(fetchStart) }
+    /// The name lookup, for the host or the proxy. Nil when no connection was made for the request, as are all phases up to
+    /// `secureConnection`.
+    public var domainLookup: Range<Duration>? { phase(domainLookupStart, domainLookupEnd) }
+    /// The new connection: TCP, the proxy's tunnel and TLS, up to its readiness for requests; for a refused server or a failed
+    /// handshake, up to the end of the connection.
+    public var connect: Range<Duration>? { phase(connectStart, connectEnd) }
+    /// The TLS handshake with an HTTPS proxy, with the evaluation by the policy for the proxy. CONNECT follows.
+    public var proxySecureConnection: Range<Duration>? { phase(proxySecureConnectionStart, proxySecureConnectionEnd) }
+    /// The TLS handshake with the evaluation by the security policy, or its failure; nil without TLS, too.
+    public var secureConnection: Range<Duration>? { phase(secureConnectionStart, secureConnectionEnd) }
+    /// From the head of the request to its last byte that was handed to the connection; nil without a connection to send it on.
+    public var request: Range<Duration>? { phase(requestStart, requestEnd) }
+    /// From the final head of the response (1xx heads do not count) to its end, or to where it was cut off.
+    public var response: Range<Duration>? { phase(responseStart, responseEnd) }
+    /// The status of the final head; nil without one.
+    public var statusCode: Int? { status == 0 ? nil : status }
+    /// `http/1.0`, `http/1.1` or `h2` (the names of ALPN), as in Foundation; nil without a head, and for a stored response.
+    public var networkProtocolName: String? {
+        switch protocolVersion {
+        case 10: "http/1.0"
+        case 11: "http/1.1"
+        case 20: "h2"
+        default: nil
+        }
+    }
+
+    /// A phase that was cut off has no end, and counts as empty.
+    private func phase(_ start: Int64, _ end: Int64) -> Range<Duration>? {
+        guard start != Self.absent else { return nil }
+        return .microseconds(start) ..< .microseconds(max(start, end))
+    }
 }
 
 extension TransactionMetrics {

@@ -5,7 +5,7 @@ import SessionCore
 
 /// The work that the command line describes for `fetch`.
 struct FetchPlan {
-    var request: HTTPRequest
+    var request: HTTPSessionRequest
     /// The file for the body; nil: the standard output.
     var output: String?
     var resumes: Bool
@@ -72,10 +72,10 @@ struct FetchPlan {
 
     // MARK: The request
 
-    private static func request(_ url: String, _ arguments: Arguments) throws(CommandFailure) -> HTTPRequest {
+    private static func request(_ url: String, _ arguments: Arguments) throws(CommandFailure) -> HTTPSessionRequest {
         let ways = ["data", "form", "upload-file"].filter { arguments.values[$0] != nil }
         guard ways.count <= 1 else { throw wrong("--\(ways[0]) and --\(ways[1]) are two bodies: give one") }
-        var request = HTTPRequest(url: url)
+        var request = HTTPSessionRequest(url: url)
         switch ways.first {
         case "data": try attach(data: arguments.lists["data"] ?? [], to: &request)
         case "form": try attach(form: arguments.lists["form"] ?? [], to: &request)
@@ -89,29 +89,28 @@ struct FetchPlan {
             guard let method = HTTPMethod(word) else { throw wrong("\(Arguments.shown(word)) is no method") }
             request.method = method
         }
-        for line in arguments.lists["header"] ?? [] { try add(line, to: &request.fields) }
+        for line in arguments.lists["header"] ?? [] { try add(line, to: &request.headers) }
         return request
     }
 
-    private static func add(_ line: String, to fields: inout HTTPFields) throws(CommandFailure) {
+    private static func add(_ line: String, to headers: inout HTTPHeaders) throws(CommandFailure) {
         guard let colon = line.firstIndex(of: ":"), colon != line.startIndex else {
             throw wrong("\(Arguments.shown(line)) is no header field", "as in -H \"Accept: application/json\"")
         }
         let name = String(line[..<colon])
         let value = line[line.index(after: colon)...].drop { $0 == " " || $0 == "\t" }
         // A content type that belongs to the body is replaced.
-        if fields.list.contains(where: { $0.name.lowercased() == "content-type" }), name.lowercased() == "content-type"
-        {
-            fields.remove(name: name)
-        }
-        do throws(HTTPFieldFault) {
-            try fields.append(name: name, value: String(value))
+        if name.lowercased() == "content-type" { headers.remove(name: name) }
+        let field: HTTPHeaders = [name: String(value)]
+        do throws(SessionError) {
+            try field.validate()
         } catch {
-            throw wrong("\(Arguments.shown(line)) cannot be sent: \(error)")
+            throw wrong("\(Arguments.shown(line)) cannot be sent: \(error.details)")
         }
+        headers.append(name: name, value: String(value))
     }
 
-    private static func attach(data: [String], to request: inout HTTPRequest) throws(CommandFailure) {
+    private static func attach(data: [String], to request: inout HTTPSessionRequest) throws(CommandFailure) {
         request.method = .post
         let files = data.filter { $0.hasPrefix("@") }
         if let file = files.first {
@@ -121,10 +120,10 @@ struct FetchPlan {
         } else {
             request.body = .bytes(Array(data.joined(separator: "&").utf8))
         }
-        try add("Content-Type: application/x-www-form-urlencoded", to: &request.fields)
+        try add("Content-Type: application/x-www-form-urlencoded", to: &request.headers)
     }
 
-    private static func attach(form: [String], to request: inout HTTPRequest) throws(CommandFailure) {
+    private static func attach(form: [String], to request: inout HTTPSessionRequest) throws(CommandFailure) {
         var parts = MultipartFormData()
         for word in form {
             guard let sign = word.firstIndex(of: "="), sign != word.startIndex else {

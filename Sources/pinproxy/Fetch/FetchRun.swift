@@ -24,9 +24,7 @@ struct FetchRun {
 
     private static func manager(_ plan: FetchPlan) throws(CommandFailure) -> URLSessionManager {
         var configuration = URLSessionManager.Configuration()
-        for (name, value) in [("User-Agent", "pinproxy/\(ProgramVersion.current)"), ("Accept", "*/*")] {
-            configuration.additionalFields.append(name: Array(name.utf8).span, value: Array(value.utf8).span)
-        }
+        configuration.additionalHeaders = ["User-Agent": "pinproxy/\(ProgramVersion.current)", "Accept": "*/*"]
         configuration.timeouts = TaskTimeouts(total: plan.timeout)
         if let output = plan.output { configuration.temporaryFolder = ResumeFile.folder(of: output) }
         var trust: SessionTrust
@@ -129,7 +127,7 @@ struct FetchRun {
 
     private func resumed(_ bytes: [UInt8], _ output: String, _ hooks: FetchHooks) throws(SessionError) -> SessionTask {
         let file = ResumeFile(for: output)
-        let task = try manager.downloadTask(withResumeData: bytes, fields: plan.request.fields)
+        let task = try manager.downloadTask(withResumeData: bytes, headers: plan.request.headers)
         guard task.originalRequest.url == plan.request.url else {
             task.cancel()
             throw SessionError(

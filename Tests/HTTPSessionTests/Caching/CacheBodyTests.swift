@@ -107,7 +107,7 @@ struct CacheBodyTests {
             }
         }
         for _ in 0..<2 {
-            let http = HTTPRequest(url: "http://plain.example.com/")
+            let http = HTTPSessionRequest(url: "http://plain.example.com/")
             #expect(try await cached.answer(http).text == "some")
             await #expect { _ = try await cached.get("/broken") } throws: { $0.sessionCode == .responseTruncated }
             let task = try cached.manager.dataTask(with: cached.request("/slow"))

@@ -59,13 +59,13 @@ struct CacheStage {
         _ method: HTTPMethod = .get,
         policy: CachePolicy? = nil,
         _ fields: (String, String)...
-    ) throws -> HTTPRequest {
-        var request = HTTPRequest(url: ManagerStage.url(path), method: method, cachePolicy: policy)
-        for (name, value) in fields { try request.fields.append(name: name, value: value) }
+    ) throws -> HTTPSessionRequest {
+        var request = HTTPSessionRequest(url: ManagerStage.url(path), method: method, cachePolicy: policy)
+        for (name, value) in fields { request.headers.append(name: name, value: value) }
         return request
     }
 
-    func answer(_ request: HTTPRequest) async throws -> DataResponse {
+    func answer(_ request: HTTPSessionRequest) async throws -> DataResponse {
         try await manager.dataTask(with: request).value()
     }
 

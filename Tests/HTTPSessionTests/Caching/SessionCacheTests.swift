@@ -44,7 +44,7 @@ struct SessionCacheTests {
         let stage = try ManagerStage(answering: CacheStage.counting("Cache-Control: max-age=60"))
         func get(_ policy: CachePolicy?) async throws -> String {
             try await stage.manager.dataTask(
-                with: HTTPRequest(url: ManagerStage.url("/"), cachePolicy: policy)
+                with: HTTPSessionRequest(url: ManagerStage.url("/"), cachePolicy: policy)
             ).value().text
         }
         #expect(try await get(nil) == "1")
@@ -308,7 +308,7 @@ struct SessionCacheTests {
         var serializer = HTTPRequestSerializer()
         serializer.settings.cachePolicy = .returnCacheDataElseLoad
         #expect(try serializer.request(.get, "https://a.example/").cachePolicy == .returnCacheDataElseLoad)
-        let own = HTTPRequest(url: "https://a.example/", cachePolicy: .reloadIgnoringLocalCacheData)
+        let own = HTTPSessionRequest(url: "https://a.example/", cachePolicy: .reloadIgnoringLocalCacheData)
         #expect(try serializer.serialize(own, parameters: nil).cachePolicy == .reloadIgnoringLocalCacheData)
     }
 }

@@ -53,7 +53,7 @@ struct DownloadRequestTests {
                 $0 += 1
                 return $0
             }
-            try request.fields.set(name: "X-Number", value: "\(number)")
+            request.headers["X-Number"] = "\(number)"
             return request
         }
     }
@@ -304,19 +304,19 @@ struct DownloadRequestTests {
             let requiresRefresh = false
         }
         struct Tokens: Authenticator {
-            func apply(_ credential: Token, to request: inout HTTPRequest) throws {
-                try request.fields.set(name: "Authorization", value: credential.value)
+            func apply(_ credential: Token, to request: inout HTTPSessionRequest) throws {
+                request.headers["Authorization"] = credential.value
             }
             func refresh(_ credential: Token, for manager: HTTPSessionManager) async throws -> Token {
                 Token(value: "Bearer new")
             }
-            func didRequest(_ request: HTTPRequest, with response: ResponseHead, failDueTo error: RequestFailure)
+            func didRequest(_ request: HTTPSessionRequest, with response: ResponseHead, failDueTo error: RequestFailure)
                 -> Bool
             {
                 response.status == 401
             }
-            func isRequest(_ request: HTTPRequest, authenticatedWith credential: Token) -> Bool {
-                request.fields.value(for: "Authorization") == credential.value
+            func isRequest(_ request: HTTPSessionRequest, authenticatedWith credential: Token) -> Bool {
+                request.headers.value(for: "Authorization") == credential.value
             }
         }
         let stage = try stage(
@@ -381,7 +381,7 @@ struct DownloadRequestTests {
             { code in ended.with { $0.append("\(name) \(code?.rawValue ?? "-")") } }
         }
         let slow = try stage.manager.request(.get, "slow")
-        let busy = try stage.manager.request(.get, "busy", interceptor: patient)
+        let busy = try stage.manager.request(.get, "busy", options: RequestOptions(interceptor: patient))
         let held = try stage.manager.request(.get, "held")
         held.suspend()
         for (name, request) in [("slow", slow), ("busy", busy), ("held", held)] {
@@ -399,7 +399,7 @@ struct DownloadRequestTests {
             stage.origin.requests.count == 3 && busy.task?.state == .completed && held.task != nil
         }
         #expect(stage.manager.activeRequests.count == 4)
-        let plain = try stage.manager.session.dataTask(with: HTTPRequest(url: stage.manager.url("slow")))
+        let plain = try stage.manager.session.dataTask(with: HTTPSessionRequest(url: stage.manager.url("slow")))
         plain.resume()
         let isDone = Monitor(false)
         stage.manager.cancelAllRequests { isDone.with { $0 = true } }

@@ -76,7 +76,7 @@ struct NginxSessionTests {
             for number in 0..<100 {
                 group.addTask {
                     let serializer = DecodableResponseSerializer(Seen.self)
-                    let answer = try await manager.get("x", parameters: ["n": .int(number)], serializer: serializer)
+                    let answer = try await manager.get("x", parameters: ["n": number], serializer: serializer)
                     return (number, answer.value.query)
                 }
             }

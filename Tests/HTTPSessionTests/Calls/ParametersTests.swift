@@ -44,7 +44,9 @@ struct ParametersTests {
                 == "/v1/i?page=2&text=a%20b&url=https%3A//a.example/"
         )
         #expect(
-            try await target(manager.get("i", parameters: ["a": ["b": ["c": 1, "d": "x"]]], serializer: .json))
+            try await target(
+                manager.get("i", parameters: ["a": ["b": ["c": 1, "d": "x"]]], serializer: .json)
+            )
                 == "/v1/i?a%5Bb%5D%5Bc%5D=1&a%5Bb%5D%5Bd%5D=x"
         )
         #expect(try await target(manager.get("i", serializer: .json)) == "/v1/i")

@@ -69,7 +69,7 @@ struct RequestStateTests {
     func taskCancelledInTheHandler() async throws {
         let stage = try ManagerStage { OriginAnswer.text($0.target) }
         let made = Monitor<DataTask?>(nil)
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: ManagerStage.url("/"))) { [stage] result in
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: ManagerStage.url("/"))) { [stage] result in
             made.with { $0 }?.cancel()
             stage.note("\((try? result.get())?.response.status ?? 0)")
         }
@@ -104,7 +104,11 @@ struct RequestStateTests {
             HTTPStage.status("200 OK"),
         ]
         let stage = try HTTPStage(answering: HTTPStage.inTurn(answers))
-        let ended = try stage.manager.request(.get, "x", interceptor: interceptor(givesUp: true))
+        let ended = try stage.manager.request(
+            .get,
+            "x",
+            options: RequestOptions(interceptor: interceptor(givesUp: true))
+        )
         let failure = await #expect(throws: RequestFailure.self) {
             try await ended.response(serializer: JSONResponseSerializer())
         }
@@ -115,7 +119,11 @@ struct RequestStateTests {
         #expect(stage.origin.requests.count == 1 && ended.tasks.count == 1 && ended.retryCount == 1)
         #expect(asked.with { $0 } == ["answer", "adaptation"])
         asked.with { $0 = [] }
-        let other = try stage.manager.request(.get, "x", interceptor: interceptor(givesUp: false))
+        let other = try stage.manager.request(
+            .get,
+            "x",
+            options: RequestOptions(interceptor: interceptor(givesUp: false))
+        )
         let answer = try await other.response(serializer: JSONResponseSerializer())
         #expect(answer.response.response.status == 200)
         #expect(asked.with { $0 } == ["answer", "adaptation"] && other.retryCount == 2 && other.tasks.count == 2)

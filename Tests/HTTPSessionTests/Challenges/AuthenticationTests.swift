@@ -34,16 +34,17 @@ struct AuthenticationTests {
     @Test("a task's credential answers a challenge, and later tasks of the session send it unasked below that path")
     func basic() async throws {
         let stage = try basicStage()
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/a/b?x=/y/")))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/a/b?x=/y/")))
         task.delegate.credential = Self.right
         let answer = try await task.value()
         #expect(answer.data == Array("yes".utf8))
         #expect(answer.metrics.earlierTransactions.map(\.status) == [401])
         #expect(answer.metrics.redirectCount == 0)
-        #expect(task.currentRequest.fields.value(for: "Authorization") == nil)
+        #expect(task.currentRequest.headers.value(for: "Authorization") == nil)
         for path in ["/a/c", "/other"] {
             #expect(
-                try await stage.manager.dataTask(with: HTTPRequest(url: Stage.url(path))).value().response.status == 200
+                try await stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url(path))).value().response.status
+                    == 200
             )
         }
         let seen = stage.origin.requests.map { "\($0.target) \($0["Authorization"] != nil)" }
@@ -56,15 +57,16 @@ struct AuthenticationTests {
     func storage() async throws {
         let stage = try basicStage()
         let storage = try #require(stage.manager.configuration.credentialStorage)
-        let once = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let once = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         once.delegate.credential = Credential(user: "user", password: "right", persistence: .none)
         #expect(try await once.value().response.status == 200)
         #expect(storage.spaces.isEmpty)
-        let without = try await stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/"))).value()
+        let without = try await stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/"))).value()
         #expect(without.response.status == 401)
         storage.setDefaultCredential(Self.right, for: try Self.space(.httpBasic, realm: nil))
         #expect(
-            try await stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/"))).value().response.status == 200
+            try await stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/"))).value().response.status
+                == 200
         )
         #expect(try storage.defaultCredential(for: Self.space(.httpBasic))?.user == "user")
         #expect(try storage.defaultCredential(for: Self.space(.httpDigest)) == nil)
@@ -74,7 +76,7 @@ struct AuthenticationTests {
     @Test("a refused credential is not tried again: the 401 is the answer, and the hook is told how often")
     func previousFailure() async throws {
         let stage = try basicStage()
-        let wrong = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let wrong = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         wrong.delegate.credential = Credential(user: "user", password: "wrong")
         #expect(try await wrong.value().response.status == 401)
         #expect(stage.origin.requests.count == 2)
@@ -87,7 +89,7 @@ struct AuthenticationTests {
                 Credential(user: "user", password: challenge.previousFailureCount < 2 ? "wrong" : "right")
             )
         }
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         #expect(try await task.value().response.status == 200)
         #expect(stage.log.with { $0 } == ["0 401 r", "1 401 r", "2 401 r"])
         await stage.end()
@@ -98,7 +100,7 @@ struct AuthenticationTests {
         let stage = try Stage { _ in Self.unauthorized("Basic realm=r") }
         stage.manager.sessionDidReceiveAuthenticationChallenge = { _ in .performDefaultHandling }
         stage.manager.taskDidReceiveChallenge = { _, _ in .useCredential(Self.right) }
-        let answer = try await stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/"))).value()
+        let answer = try await stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/"))).value()
         #expect(answer.response.status == 401)
         #expect(stage.origin.requests.count == 11)
         await stage.end()
@@ -120,16 +122,16 @@ struct AuthenticationTests {
             default: return task.taskDescription == "cancel" ? .cancelAuthenticationChallenge : .rejectProtectionSpace
             }
         }
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         #expect(try await task.value().response.status == 200)
         #expect(stage.log.with { $0 } == ["httpDigest", "bearer"])
-        let cancelled = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let cancelled = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         cancelled.taskDescription = "cancel"
         await #expect { try await cancelled.value() } throws: { $0.sessionCode == .cancelled }
-        let own = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let own = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         own.delegate.taskDidReceiveChallenge = { _, _ in .rejectProtectionSpace }
         #expect(try await own.value().response.status == 401)
-        let wrongKind = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let wrongKind = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         wrongKind.delegate.taskDidReceiveChallenge = { _, _ in .useCredential(.serverTrust) }
         await #expect { try await wrongKind.value() } throws: { $0.sessionCode == .requestInvalid }
         await stage.end()
@@ -174,7 +176,7 @@ struct AuthenticationTests {
         }
         var answers: [String] = []
         for path in ["/a", "/b?c=d", "/e"] {
-            let answer = try await stage.manager.dataTask(with: HTTPRequest(url: Stage.url(path))).value()
+            let answer = try await stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url(path))).value()
             answers.append(String(decoding: answer.data, as: UTF8.self))
         }
         #expect(answers == ["yes 1", "yes 2", "yes 1"])
@@ -199,7 +201,7 @@ struct AuthenticationTests {
             for: Self.space(.httpDigest)
         )
         for nonce in ["first", "second", "third"] {
-            let answer = try await stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/"))).value()
+            let answer = try await stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/"))).value()
             let sent = try #require(HTTPChallenge.list(answer.data).first).parameters
             #expect(sent["nonce"] == nonce && sent["nc"] == "00000001")
         }
@@ -213,7 +215,7 @@ struct AuthenticationTests {
             if request["Authorization"] == nil { return Self.unauthorized("Basic realm=\"r\"") }
             return OriginAnswer.redirect(request.target == "/" ? "/again" : Stage.url("/", Stage.other))
         }
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         task.delegate.credential = Self.right
         let answer = try await task.value()
         #expect(answer.response.status == 401)
@@ -231,7 +233,10 @@ struct AuthenticationTests {
     @Test("a body is sent again: bytes as they are, a stream as the hook gives it anew")
     func bodies() async throws {
         let stage = try basicStage()
-        let bytes = try stage.manager.uploadTask(with: HTTPRequest(url: Stage.url("/1/"), method: .post), from: [1, 2])
+        let bytes = try stage.manager.uploadTask(
+            with: HTTPSessionRequest(url: Stage.url("/1/"), method: .post),
+            from: [1, 2]
+        )
         bytes.delegate.credential = Credential(user: "user", password: "right", persistence: .none)
         #expect(try await bytes.value().response.status == 200)
         stage.manager.taskNeedNewBodyStream = { [stage] _ in
@@ -239,7 +244,7 @@ struct AuthenticationTests {
             return .sequence(Pieces(all: [[3], [4]]))
         }
         let stream = try stage.manager.uploadTask(
-            withStreamedRequest: HTTPRequest(url: Stage.url("/2/"), method: .put)
+            withStreamedRequest: HTTPSessionRequest(url: Stage.url("/2/"), method: .put)
         )
         stream.delegate.credential = Self.right
         #expect(try await stream.value().response.status == 200)
@@ -251,7 +256,7 @@ struct AuthenticationTests {
     @Test("a user name with a colon cannot be sent as Basic", arguments: ["a:b", "a:\u{301}b"])
     func colon(user: String) async throws {
         let stage = try basicStage()
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         task.delegate.credential = Credential(user: user, password: "x")
         await #expect { try await task.value() } throws: { $0.sessionCode == .requestInvalid }
         #expect(stage.origin.requests.count == 1)
@@ -263,10 +268,10 @@ struct AuthenticationTests {
         let plain = try ScriptedOrigin(nil) { _ in Self.unauthorized("Bearer realm=r") }
         let stage = try Stage(plain: plain) { _ in OriginAnswer.text("") }
         let url = "http://plain.example.com/"
-        let proposed = try stage.manager.dataTask(with: HTTPRequest(url: url))
+        let proposed = try stage.manager.dataTask(with: HTTPSessionRequest(url: url))
         proposed.delegate.credential = Credential(bearerToken: "secret")
         #expect(try await proposed.value().response.status == 401)
-        let insisted = try stage.manager.dataTask(with: HTTPRequest(url: url))
+        let insisted = try stage.manager.dataTask(with: HTTPSessionRequest(url: url))
         insisted.delegate.taskDidReceiveChallenge = { _, _ in .useCredential(Credential(bearerToken: "secret")) }
         await #expect { try await insisted.value() } throws: { $0.sessionCode == .requestInvalid }
         #expect(plain.requests.count == 2)
@@ -284,7 +289,7 @@ struct AuthenticationTests {
         )
         let manager = try URLSessionManager(serverTrust: SessionTrust(anchors: TestPKI.shared.anchors))
         for (password, status) in [("wrong", 401), ("right", 204)] {
-            let task = try manager.dataTask(with: HTTPRequest(url: "https://127.0.0.1:\(nginx.port)/files/none"))
+            let task = try manager.dataTask(with: HTTPSessionRequest(url: "https://127.0.0.1:\(nginx.port)/files/none"))
             task.delegate.credential = Credential(user: "user", password: password)
             let answer = try await task.value()
             #expect(answer.response.status == (status == 204 ? 404 : 401))

@@ -44,10 +44,10 @@ struct LaterAnswerTests {
         let stage = try stage()
         let gate = Gate()
         answer(stage, behind: gate, .useCredential(Self.right))
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url(path)))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url(path)))
         task.resume()
         _ = try await stage.wait(for: "asked")
-        let other = try await stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/open"))).value()
+        let other = try await stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/open"))).value()
         #expect(other.response.status == 200)
         #expect(task.state == .running && task.response == nil)
         gate.open()
@@ -63,7 +63,7 @@ struct LaterAnswerTests {
             let stage = try stage()
             let gate = Gate()
             answer(stage, behind: gate, disposition)
-            let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url(path)))
+            let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url(path)))
             task.resume()
             _ = try await stage.wait(for: "asked")
             // A long one waits with its origin.
@@ -98,7 +98,7 @@ struct LaterAnswerTests {
                 .answerLater { method == .httpBasic ? .useCredential(Self.right) : .rejectProtectionSpace }
             }
         }
-        let answer = try await stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/"))).value()
+        let answer = try await stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/"))).value()
         #expect(answer.text == "yes")
         #expect(stage.log.with { $0 } == ["httpDigest", "httpBasic"])
         await stage.end()
@@ -117,7 +117,7 @@ struct LaterAnswerTests {
                 return .useCredential(Self.right)
             }
         }
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         task.resume()
         _ = try await stage.wait(for: "asked")
         if byTask { task.cancel() }
@@ -132,7 +132,7 @@ struct LaterAnswerTests {
         let stage = try stage()
         let gate = Gate()
         answer(stage, behind: gate, .useCredential(Self.right))
-        let request = HTTPRequest(url: Stage.url("/"), timeouts: TaskTimeouts(total: .seconds(2)))
+        let request = HTTPSessionRequest(url: Stage.url("/"), timeouts: TaskTimeouts(total: .seconds(2)))
         let task = try stage.manager.dataTask(with: request)
         await #expect { _ = try await task.value() } throws: { $0.sessionCode == .responseTimeout }
         #expect(stage.log.with { $0 } == ["asked"])
@@ -147,7 +147,7 @@ struct LaterAnswerTests {
         let stage = try stage { $0.temporaryFolder = path }
         let gate = Gate()
         answer(stage, behind: gate, .useCredential(Self.right))
-        let task = try stage.manager.downloadTask(with: HTTPRequest(url: Stage.url("/")))
+        let task = try stage.manager.downloadTask(with: HTTPSessionRequest(url: Stage.url("/")))
         task.resume()
         _ = try await stage.wait(for: "asked")
         task.suspend()
@@ -161,7 +161,7 @@ struct LaterAnswerTests {
     func serverTrust() async throws {
         let stage = try stage()
         stage.manager.sessionDidReceiveAuthenticationChallenge = { _ in .answerLater { .performDefaultHandling } }
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         await #expect { _ = try await task.value() } throws: { $0.sessionCode == .requestInvalid }
         #expect(stage.origin.applicationBytes == 0)
         await stage.end()

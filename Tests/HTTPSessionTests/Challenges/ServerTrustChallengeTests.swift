@@ -14,7 +14,7 @@ struct ServerTrustChallengeTests {
     private static func ok(_ request: HTTPMessage) -> String { OriginAnswer.text(request.target) }
 
     private func get(_ stage: Stage, _ path: String = "/") async throws -> Int {
-        try await stage.manager.dataTask(with: HTTPRequest(url: Stage.url(path))).value().response.status
+        try await stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url(path))).value().response.status
     }
 
     @Test("the session's hook is asked once a connection, before the request, with what the policy has found")
@@ -80,7 +80,7 @@ struct ServerTrustChallengeTests {
         for (host, code) in [
             (Stage.host, SessionError.Code.certificateHostMismatch), (Stage.other, .certificateHostMismatch),
         ] {
-            let task = try manager.dataTask(with: HTTPRequest(url: Stage.url("/", host)))
+            let task = try manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/", host)))
             await #expect { try await task.value() } throws: { $0.sessionCode == code }
         }
         try origin.waitForClosed(2)
@@ -93,7 +93,7 @@ struct ServerTrustChallengeTests {
     @Test("without a hook of the session the task's is asked, and the next connection's task anew")
     func taskHook() async throws {
         let stage = try Stage(answering: Self.ok)
-        let first = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let first = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         first.delegate.taskDidReceiveChallenge = { _, challenge in
             challenge.protectionSpace.authenticationMethod == .serverTrust
                 ? .rejectProtectionSpace : .performDefaultHandling
@@ -121,7 +121,7 @@ struct ServerTrustChallengeTests {
             }
         }
         let url = "https://127.0.0.1:\(nginx.port)/plain"
-        let tasks = try (0..<4).map { _ in try manager.dataTask(with: HTTPRequest(url: url)) }
+        let tasks = try (0..<4).map { _ in try manager.dataTask(with: HTTPSessionRequest(url: url)) }
         for task in tasks { task.resume() }
         var failed = 0
         for task in tasks {
@@ -170,7 +170,7 @@ struct ServerTrustChallengeTests {
         let identity = try Self.identity()
         for source in ["none", "hook", "task", "storage", "rejected"] {
             let (nginx, manager) = try nginx(protocols: protocols)
-            let task = try manager.dataTask(with: HTTPRequest(url: "https://127.0.0.1:\(nginx.port)/who"))
+            let task = try manager.dataTask(with: HTTPSessionRequest(url: "https://127.0.0.1:\(nginx.port)/who"))
             let space = ProtectionSpace(
                 host: try Host("127.0.0.1"),
                 port: nginx.port,
@@ -214,7 +214,7 @@ struct ServerTrustChallengeTests {
                 challenge.protectionSpace.authenticationMethod == .clientCertificate
                     ? disposition : .performDefaultHandling
             }
-            let task = try manager.dataTask(with: HTTPRequest(url: "https://127.0.0.1:\(nginx.port)/who"))
+            let task = try manager.dataTask(with: HTTPSessionRequest(url: "https://127.0.0.1:\(nginx.port)/who"))
             await #expect { try await task.value() } throws: { $0.sessionCode == code }
             #expect(try nginx.requestCount() == before + 1)
             await manager.invalidateSession(cancelingTasks: true)

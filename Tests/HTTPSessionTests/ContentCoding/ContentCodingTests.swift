@@ -30,7 +30,7 @@ struct ContentCodingTests {
     )
     func decodes(_ coding: String, _ body: [UInt8]) async throws {
         let stage = try stage(Self.answer(body, "Content-Encoding: \(coding)"))
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
         let answer = try await task.value()
         #expect(answer.data == CodedBody.text)
         #expect(task.countOfBytesReceived == Int64(CodedBody.text.count))
@@ -42,11 +42,11 @@ struct ContentCodingTests {
     @Test("the answer to an upload is decoded too, and one without a coding is as it is")
     func others() async throws {
         let stage = try stage(Self.answer(CodedBody.gzip, "Content-Encoding: gzip"))
-        let upload = try stage.manager.uploadTask(with: HTTPRequest(url: Self.url, method: .post), from: [1, 2])
+        let upload = try stage.manager.uploadTask(with: HTTPSessionRequest(url: Self.url, method: .post), from: [1, 2])
         #expect(try await upload.value().data == CodedBody.text)
         await stage.end()
         let plain = try self.stage(Self.answer(CodedBody.text))
-        let task = try plain.manager.dataTask(with: HTTPRequest(url: Self.url))
+        let task = try plain.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
         #expect(try await task.value().data == CodedBody.text)
         #expect(task.countOfBytesExpectedToReceive == Int64(CodedBody.text.count))
         await plain.end()
@@ -56,14 +56,14 @@ struct ContentCodingTests {
     func leftAlone() async throws {
         let stage = try stage(Self.answer(CodedBody.gzip, "Content-Encoding: gzip"))
         for field in [("Accept-Encoding", "gzip"), ("Range", "bytes=0-")] {
-            var request = HTTPRequest(url: Self.url)
-            try request.fields.setForRequest(field.0, field.1)
+            var request = HTTPSessionRequest(url: Self.url)
+            try request.headers.setForRequest(field.0, field.1)
             #expect(try await stage.manager.dataTask(with: request).value().data == CodedBody.gzip)
         }
         #expect(stage.origin.requests.last?["Accept-Encoding"] == nil)
         await stage.end()
         let off = try self.stage(Self.answer(CodedBody.gzip, "Content-Encoding: gzip")) { $0.decodesContent = false }
-        #expect(try await off.manager.dataTask(with: HTTPRequest(url: Self.url)).value().data == CodedBody.gzip)
+        #expect(try await off.manager.dataTask(with: HTTPSessionRequest(url: Self.url)).value().data == CodedBody.gzip)
         #expect(off.origin.requests.first?["Accept-Encoding"] == nil)
         await off.end()
     }
@@ -72,7 +72,9 @@ struct ContentCodingTests {
     func unknown() async throws {
         for fields in [["Content-Encoding: gzip, gzip"], ["Content-Encoding: br"]] {
             let stage = try stage(Self.answer(CodedBody.gzip, fields[0]))
-            #expect(try await stage.manager.dataTask(with: HTTPRequest(url: Self.url)).value().data == CodedBody.gzip)
+            #expect(
+                try await stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url)).value().data == CodedBody.gzip
+            )
             await stage.end()
         }
     }
@@ -85,21 +87,21 @@ struct ContentCodingTests {
             _ = try connection.readRequest()
             try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nContent-Encoding: gzip\r\n\r\n")
         }
-        let head = try stage.manager.dataTask(with: HTTPRequest(url: Self.url, method: .head))
+        let head = try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url, method: .head))
         #expect(try await head.value().data == [])
-        #expect(try await stage.manager.dataTask(with: HTTPRequest(url: Self.url)).value().data == [])
+        #expect(try await stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url)).value().data == [])
         await stage.end()
     }
 
     @Test("a broken coding and one that is cut off fail the task")
     func broken() async throws {
         let cut = try stage(Self.answer(Array(CodedBody.gzip.dropLast(9)), "Content-Encoding: gzip"))
-        await #expect { try await cut.manager.dataTask(with: HTTPRequest(url: Self.url)).value() } throws: {
+        await #expect { try await cut.manager.dataTask(with: HTTPSessionRequest(url: Self.url)).value() } throws: {
             $0.sessionCode == .responseTruncated
         }
         await cut.end()
         let other = try stage(Self.answer(CodedBody.text, "Content-Encoding: gzip"))
-        await #expect { try await other.manager.dataTask(with: HTTPRequest(url: Self.url)).value() } throws: {
+        await #expect { try await other.manager.dataTask(with: HTTPSessionRequest(url: Self.url)).value() } throws: {
             $0.sessionCode == .responseInvalid
         }
         await other.end()
@@ -110,7 +112,7 @@ struct ContentCodingTests {
         let bomb = CodedBody.deflated([UInt8](repeating: 0, count: 4 << 20))
         let stage = try stage(Self.answer(bomb, "Content-Encoding: deflate")) { $0.maximumBodySize = 1 << 20 }
         #expect(bomb.count < 10_000)
-        await #expect { try await stage.manager.dataTask(with: HTTPRequest(url: Self.url)).value() } throws: {
+        await #expect { try await stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url)).value() } throws: {
             $0.sessionCode == .responseTooLarge
         }
         await stage.end()
@@ -123,7 +125,7 @@ struct ContentCodingTests {
             $0.temporaryFolder = folder.path
         }
         let target = "\(folder.path)/file"
-        let download = try stage.manager.downloadTask(with: HTTPRequest(url: Self.url)) { _, _ in (target, []) }
+        let download = try stage.manager.downloadTask(with: HTTPSessionRequest(url: Self.url)) { _, _ in (target, []) }
         _ = try await download.value()
         #expect(stage.origin.requests.first?["Accept-Encoding"] == nil)
         #expect(try [UInt8](Data(contentsOf: URL(fileURLWithPath: target))) == CodedBody.gzip)
@@ -134,7 +136,7 @@ struct ContentCodingTests {
             download.downloadDelegate.destination = { _, _ in (other, []) }
             download.delegate.queue.add { [stage] in stage.note("moved") }
         }
-        try stage.manager.dataTask(with: HTTPRequest(url: Self.url)).resume()
+        try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url)).resume()
         _ = try await stage.wait(for: "moved")
         #expect(try [UInt8](Data(contentsOf: URL(fileURLWithPath: other))) == CodedBody.text)
         await stage.end()

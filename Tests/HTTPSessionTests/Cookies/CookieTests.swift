@@ -167,16 +167,14 @@ struct CookieTests {
             }
             return OriginAnswer.text(request["Cookie"] ?? "none")
         }
-        func get(_ url: String, _ fields: HTTPFields = HTTPFields()) async throws -> String {
-            let task = try stage.manager.dataTask(with: HTTPRequest(url: url, fields: fields))
+        func get(_ url: String, _ headers: HTTPHeaders = [:]) async throws -> String {
+            let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: url, headers: headers))
             return String(decoding: try await task.value().data, as: UTF8.self)
         }
         #expect(try await get(ManagerStage.url("/start")) == "b=2; a=1")
         #expect(try await get(ManagerStage.url("/")) == "a=1")
         #expect(try await get(ManagerStage.url("/", ManagerStage.other)) == "none")
-        var own = HTTPFields()
-        try own.append(name: "Cookie", value: "own=1")
-        #expect(try await get(ManagerStage.url("/"), own) == "own=1")
+        #expect(try await get(ManagerStage.url("/"), ["Cookie": "own=1"]) == "own=1")
         #expect(try storage.cookies(for: ManagerStage.url("/next")).map(\.name) == ["b", "a"])
         storage.removeAll()
         #expect(try await get(ManagerStage.url("/")) == "none")
@@ -189,7 +187,7 @@ struct CookieTests {
             OriginAnswer.text(request["Cookie"] ?? "none", fields: ["Set-Cookie: a=1"])
         }
         for _ in 0..<2 {
-            let answer = try await stage.manager.dataTask(with: HTTPRequest(url: ManagerStage.url("/"))).value()
+            let answer = try await stage.manager.dataTask(with: HTTPSessionRequest(url: ManagerStage.url("/"))).value()
             #expect(answer.data == Array("none".utf8))
         }
         await stage.end()

@@ -61,7 +61,7 @@ struct DownloadTests {
             stage.log.with { $0 = ["\(total) of \(expected ?? -1)"] }
         }
         let target = "\(folder.path)/a/b/file"
-        let task = try stage.manager.downloadTask(with: HTTPRequest(url: url)) { path, response in
+        let task = try stage.manager.downloadTask(with: HTTPSessionRequest(url: url)) { path, response in
             #expect(path.hasSuffix(".part") && response.status == 200)
             return (target, .createIntermediateDirectories)
         }
@@ -84,13 +84,13 @@ struct DownloadTests {
     @Test("without a destination the hook tells where the file goes, or it stays where it is")
     func hook() async throws {
         let stage = try stage { try Self.serve($0) }
-        let stays = try await stage.manager.downloadTask(with: HTTPRequest(url: url)).value()
+        let stays = try await stage.manager.downloadTask(with: HTTPSessionRequest(url: url)).value()
         #expect(partials.map { "\(folder.path)/\($0)" } == [stays.path])
         let mode = try FileManager.default.attributesOfItem(atPath: stays.path)[.posixPermissions] as? Int
         #expect(mode == 0o600)
         let target = "\(folder.path)/moved"
         stage.manager.downloadTaskDidFinishDownloading = { _, _ in target }
-        #expect(try await stage.manager.downloadTask(with: HTTPRequest(url: url)).value().path == target)
+        #expect(try await stage.manager.downloadTask(with: HTTPSessionRequest(url: url)).value().path == target)
         let isWhole = try file(target) == Self.body
         #expect(isWhole)
         await stage.end()
@@ -101,16 +101,16 @@ struct DownloadTests {
         let stage = try stage { try Self.serve($0) }
         stage.manager.downloadTaskDidFailToMove = { [stage] _, error in stage.note("\(error.code)") }
         let target = try folder.write("old", as: "target")
-        let refused = try stage.manager.downloadTask(with: HTTPRequest(url: url)) { _, _ in (target, []) }
+        let refused = try stage.manager.downloadTask(with: HTTPSessionRequest(url: url)) { _, _ in (target, []) }
         await #expect { try await refused.value() } throws: { $0.sessionCode == .fileFailed }
         #expect(try file(target) == Array("old".utf8))
         #expect(stage.log.with { $0 } == ["fileFailed"])
         #expect(partials.isEmpty)
-        let nowhere = try stage.manager.downloadTask(with: HTTPRequest(url: url)) { [folder] _, _ in
+        let nowhere = try stage.manager.downloadTask(with: HTTPSessionRequest(url: url)) { [folder] _, _ in
             ("\(folder.path)/no/folder", .removePreviousFile)
         }
         await #expect { try await nowhere.value() } throws: { $0.sessionCode == .fileFailed }
-        let replaced = try stage.manager.downloadTask(with: HTTPRequest(url: url)) { _, _ in
+        let replaced = try stage.manager.downloadTask(with: HTTPSessionRequest(url: url)) { _, _ in
             (target, .removePreviousFile)
         }
         #expect(try await replaced.value().path == target)
@@ -126,7 +126,7 @@ struct DownloadTests {
         } script: {
             try Self.serve($0)
         }
-        let task = try stage.manager.downloadTask(with: HTTPRequest(url: url))
+        let task = try stage.manager.downloadTask(with: HTTPSessionRequest(url: url))
         await #expect { try await task.value() } throws: { $0.sessionCode == .fileFailed }
         #expect(task.downloadDelegate.resumeData == nil)
         await stage.end()
@@ -141,7 +141,7 @@ struct DownloadTests {
             )
             try connection.write(Array(Self.body.prefix(500_000)))
         }
-        let task = try stage.manager.downloadTask(with: HTTPRequest(url: url))
+        let task = try stage.manager.downloadTask(with: HTTPSessionRequest(url: url))
         await #expect { try await task.value() } throws: { $0.sessionCode == .responseTruncated }
         #expect((task.downloadDelegate.resumeData != nil) == hasTag)
         #expect(partials.count == (hasTag ? 1 : 0))
@@ -152,14 +152,14 @@ struct DownloadTests {
     @Test("a download that is cancelled leaves nothing")
     func cancellation() async throws {
         let stage = try stage { try Self.serve($0, cutAt: 1_000_000) }
-        let task = try stage.manager.downloadTask(with: HTTPRequest(url: url))
+        let task = try stage.manager.downloadTask(with: HTTPSessionRequest(url: url))
         task.resume()
         try await eventually("a part") { task.countOfBytesReceived == 1_000_000 }
         task.cancel()
         await #expect { try await task.value() } throws: { $0.sessionCode == .cancelled }
         #expect(partials.isEmpty)
         #expect(await task.cancelByProducingResumeData() == nil)
-        let never = try stage.manager.downloadTask(with: HTTPRequest(url: url))
+        let never = try stage.manager.downloadTask(with: HTTPSessionRequest(url: url))
         #expect(await never.cancelByProducingResumeData() == nil)
         await stage.end()
     }
@@ -177,7 +177,7 @@ struct DownloadTests {
             download.delegate.queue.add { [stage] in stage.note("moved \(download.error == nil)") }
         }
         stage.manager.taskDidComplete = { [stage] task, _ in stage.note(task is DownloadTask ? "download" : "data") }
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: url))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: url))
         task.taskDescription = "named"
         let steps = Monitor<[TaskProgress]>([])
         task.dataDelegate.setProgressHandler { step in steps.with { $0.append(step) } }
@@ -207,7 +207,7 @@ struct DownloadTests {
         stage.manager.dataTaskDidReceiveResponse = { _, _ in .becomeDownload }
         let download = Monitor<DownloadTask?>(nil)
         stage.manager.dataTaskDidBecomeDownloadTask = { _, task in download.with { $0 = task } }
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: url))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: url))
         task.resume()
         try await eventually("a part") { download.with { $0?.countOfBytesReceived == 1_000_000 } }
         task.suspend()
@@ -230,7 +230,8 @@ struct DownloadTests {
         stage.manager.downloadTaskDidFinishDownloading = { _, _ in byHook.with { $0 } }
         func path() async throws -> String {
             let target = "\(folder.path)/destination"
-            return try await stage.manager.downloadTask(with: HTTPRequest(url: url)) { _, _ in (target, []) }.value()
+            return try await stage.manager.downloadTask(with: HTTPSessionRequest(url: url)) { _, _ in (target, []) }
+                .value()
                 .path
         }
         #expect(try await path() == "\(folder.path)/hook")
@@ -242,7 +243,7 @@ struct DownloadTests {
     @Test("a suspended download goes on where it was")
     func suspension() async throws {
         let stage = try stage { try Self.serve($0) }
-        let task = try stage.manager.downloadTask(with: HTTPRequest(url: url))
+        let task = try stage.manager.downloadTask(with: HTTPSessionRequest(url: url))
         task.downloadDelegate.downloadTaskDidWriteData = { task, _, total, _ in
             if total < 3_000_000 { task.suspend() }
         }

@@ -17,13 +17,9 @@ struct ResumeDataTests {
     }
 
     private static func sample(validator: String = "\"v1\"", total: Int? = 1000) throws -> ResumeData {
-        var fields = HTTPFields()
-        try fields.append(name: "Accept", value: "a, b: c")
-        try fields.append(name: "Authorization", value: "Basic secret")
-        try fields.append(name: "Cookie", value: "secret=1")
-        return ResumeData(
+        ResumeData(
             url: "https://a.example/x",
-            fields: fields,
+            headers: ["Accept": "a, b: c", "Authorization": "Basic secret", "Cookie": "secret=1"],
             fileName: "\(ResumeData.filePrefix)abc.part",
             received: 400,
             validator: validator,
@@ -37,17 +33,14 @@ struct ResumeDataTests {
         let read = try ResumeData(data.bytes)
         #expect(read == data)
         #expect(!String(decoding: data.bytes, as: UTF8.self).contains("secret"))
-        let request = try read.request(HTTPFields())
+        let request = try read.request([:])
         #expect(request.url == "https://a.example/x")
-        #expect(request.fields.value(for: "Range") == "bytes=400-")
-        #expect(request.fields.value(for: "If-Range") == "\"v1\"")
-        #expect(request.fields.value(for: "Accept") == "a, b: c")
-        var fields = HTTPFields()
-        try fields.append(name: "Authorization", value: "new")
-        try fields.append(name: "accept", value: "other")
-        let changed = try read.request(fields)
-        #expect(changed.fields.values(for: "Accept") == ["other"])
-        #expect(changed.fields.value(for: "Authorization") == "new")
+        #expect(request.headers.value(for: "Range") == "bytes=400-")
+        #expect(request.headers.value(for: "If-Range") == "\"v1\"")
+        #expect(request.headers.value(for: "Accept") == "a, b: c")
+        let changed = try read.request(["Authorization": "new", "accept": "other"])
+        #expect(changed.headers.values(for: "Accept") == ["other"])
+        #expect(changed.headers.value(for: "Authorization") == "new")
     }
 
     @Test("what no session has made is refused")

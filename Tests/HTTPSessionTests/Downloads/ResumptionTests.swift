@@ -11,10 +11,8 @@ extension DownloadTests {
     @Test("resume data outlives the session: another one fetches the rest, and the file is whole")
     func resumption() async throws {
         let first = try stage { try Self.serve($0, cutAt: 1_000_000) }
-        var fields = HTTPFields()
-        try fields.append(name: "X-Own", value: "kept")
-        try fields.append(name: "Authorization", value: "Bearer first")
-        let task = try first.manager.downloadTask(with: HTTPRequest(url: url, fields: fields))
+        let headers: HTTPHeaders = ["X-Own": "kept", "Authorization": "Bearer first"]
+        let task = try first.manager.downloadTask(with: HTTPSessionRequest(url: url, headers: headers))
         task.resume()
         try await eventually("a part") { task.countOfBytesReceived == 1_000_000 }
         let data = try #require(await task.cancelByProducingResumeData())
@@ -26,10 +24,9 @@ extension DownloadTests {
         second.manager.downloadTaskDidResumeAtOffset = { [second] _, offset, total in
             second.note("\(offset) of \(total ?? -1)")
         }
-        var credentials = HTTPFields()
-        try credentials.append(name: "Authorization", value: "Bearer second")
+        let credentials: HTTPHeaders = ["Authorization": "Bearer second"]
         let target = "\(folder.path)/whole"
-        let rest = try second.manager.downloadTask(withResumeData: data, fields: credentials) { _, response in
+        let rest = try second.manager.downloadTask(withResumeData: data, headers: credentials) { _, response in
             #expect(response.status == 206)
             return (target, [])
         }
@@ -51,7 +48,7 @@ extension DownloadTests {
     /// The resume data of a download after a million bytes.
     private func leftOver() async throws -> [UInt8] {
         let stage = try stage { try Self.serve($0, cutAt: 1_000_000) }
-        let task = try stage.manager.downloadTask(with: HTTPRequest(url: url))
+        let task = try stage.manager.downloadTask(with: HTTPSessionRequest(url: url))
         task.resume()
         try await eventually("a part") { task.countOfBytesReceived == 1_000_000 }
         let produced = Monitor<[[UInt8]?]>([])
@@ -132,7 +129,7 @@ extension DownloadTests {
             )
             connection.readToEnd()
         }
-        let task = try stage.manager.downloadTask(with: HTTPRequest(url: url))
+        let task = try stage.manager.downloadTask(with: HTTPSessionRequest(url: url))
         await #expect { try await task.value() } throws: { $0.sessionCode == .responseInvalid }
         #expect(partials.isEmpty)
         await stage.end()
@@ -207,7 +204,7 @@ extension DownloadTests {
                 #expect(isSame)
             } else {
                 let task = try manager.downloadTask(
-                    with: HTTPRequest(url: "https://127.0.0.1:\(nginx.port)/files/large")
+                    with: HTTPSessionRequest(url: "https://127.0.0.1:\(nginx.port)/files/large")
                 )
                 task.resume()
                 try await eventually("half of it") { task.state == .suspended }
@@ -231,7 +228,7 @@ extension DownloadTests {
             serverTrust: SessionTrust(anchors: TestPKI.shared.anchors)
         )
         let task = try manager.downloadTask(
-            with: HTTPRequest(url: "https://127.0.0.1:\(nginx.port)/files/large")
+            with: HTTPSessionRequest(url: "https://127.0.0.1:\(nginx.port)/files/large")
         )
         task.downloadDelegate.downloadTaskDidWriteData = { task, _, _, _ in task.suspend() }
         task.resume()

@@ -26,8 +26,8 @@ struct AuthenticationInterceptorTests {
             self.fails = fails
         }
 
-        func apply(_ credential: Token, to request: inout HTTPRequest) throws {
-            try request.fields.set(name: "Authorization", value: "Bearer \(credential.value)")
+        func apply(_ credential: Token, to request: inout HTTPSessionRequest) throws {
+            request.headers["Authorization"] = "Bearer \(credential.value)"
         }
 
         func refresh(_ credential: Token, for manager: HTTPSessionManager) async throws -> Token {
@@ -42,13 +42,14 @@ struct AuthenticationInterceptorTests {
             return Token(value: answer.response.status == 200 ? "t\(number)" : "none")
         }
 
-        func didRequest(_ request: HTTPRequest, with response: ResponseHead, failDueTo failure: RequestFailure) -> Bool
+        func didRequest(_ request: HTTPSessionRequest, with response: ResponseHead, failDueTo failure: RequestFailure)
+            -> Bool
         {
             response.status == 401
         }
 
-        func isRequest(_ request: HTTPRequest, authenticatedWith credential: Token) -> Bool {
-            request.fields.value(for: "Authorization") == "Bearer \(credential.value)"
+        func isRequest(_ request: HTTPSessionRequest, authenticatedWith credential: Token) -> Bool {
+            request.headers.value(for: "Authorization") == "Bearer \(credential.value)"
         }
     }
 

@@ -13,9 +13,9 @@ struct CURLDescriptionTests {
         _ url: String,
         _ fields: [(String, String)] = [],
         _ body: RequestBody = .none
-    ) -> HTTPRequest {
-        var request = HTTPRequest(url: url, method: method, body: body)
-        for (name, value) in fields { try! request.fields.append(name: name, value: value) }
+    ) -> HTTPSessionRequest {
+        var request = HTTPSessionRequest(url: url, method: method, body: body)
+        for (name, value) in fields { request.headers.append(name: name, value: value) }
         return request
     }
 
@@ -46,7 +46,7 @@ struct CURLDescriptionTests {
         let folder = try TemporaryFolder()
         let file = patternBytes(100_000)
         try Data(file).write(to: URL(fileURLWithPath: folder.path + "/body"))
-        let requests: [HTTPRequest] = [
+        let requests: [HTTPSessionRequest] = [
             Self.request(.get, url, [("X-Quote", #"it's "$HOME" \n `id`"#), ("X-Empty", ""), ("Authorization", "t")]),
             Self.request(.post, url, [("Content-Type", "text/plain")], .bytes(Array("@it's\n\tü $x".utf8))),
             Self.request(.put, url, [], .bytes(Array(UInt8.min...UInt8.max))),
@@ -67,8 +67,8 @@ struct CURLDescriptionTests {
             let seen = try #require(origin.requests.count == number + 1 ? origin.requests.last : nil)
             #expect(seen.method == request.method.description)
             #expect(seen.target == "/a/../b?c[]={1,2}&d=%20")
-            for (name, value) in request.fields.list { #expect(seen[name] == value) }
-            if request.fields.value(for: "Content-Type") == nil { #expect(seen["Content-Type"] == nil) }
+            for (name, value) in request.headers { #expect(seen[name] == value) }
+            if request.headers.value(for: "Content-Type") == nil { #expect(seen["Content-Type"] == nil) }
             let isSame = try await request.body.collect() == seen.body
             #expect(isSame)
         }
@@ -101,7 +101,7 @@ struct CURLDescriptionTests {
     func adapted() async throws {
         let adapter = Adapter { request, _ in
             var request = request
-            try request.fields.set(name: "X-Adapted", value: "yes")
+            request.headers["X-Adapted"] = "yes"
             return request
         }
         let stage = try HTTPStage(interceptor: adapter, answering: HTTPStage.echo)

@@ -14,7 +14,7 @@ struct InterceptorTests {
     /// A request that is never carried out, for interceptors that need one.
     private func withRequest(_ body: (DataRequest) async throws -> Void) async throws {
         let manager = try HTTPSessionManager(serverTrust: SessionTrust(anchors: TestPKI.shared.anchors))
-        try await body(manager.request(HTTPRequest(url: "https://api.example.com/")))
+        try await body(manager.request(HTTPSessionRequest(url: "https://api.example.com/")))
         await manager.invalidateSession(cancelingTasks: true)
     }
 

@@ -68,7 +68,7 @@ struct RetryTests {
         let path = try folder.write(bytes: content, as: "file")
         let adapter = Adapter { request, _ in
             var request = request
-            try request.fields.set(name: "X-Adapted", value: "yes")
+            request.headers["X-Adapted"] = "yes"
             return request
         }
         let answers = [HTTPStage.status("503 Service Unavailable"), HTTPStage.status("200 OK")]
@@ -76,7 +76,7 @@ struct RetryTests {
             interceptor: Interceptor(adapters: [adapter], retriers: [Self.policy]),
             answering: HTTPStage.inTurn(answers)
         )
-        let request = HTTPRequest(url: try stage.manager.url("x"), method: .put, body: .source(try .file(path)))
+        let request = HTTPSessionRequest(url: try stage.manager.url("x"), method: .put, body: .source(try .file(path)))
         _ = try await stage.manager.response(for: request, serializer: JSONResponseSerializer())
         let isSame = stage.origin.requests.map { $0.body == content && $0["X-Adapted"] == "yes" }
         #expect(isSame == [true, true])
@@ -95,7 +95,9 @@ struct RetryTests {
         let request = try stage.manager.request(
             .get,
             "x",
-            interceptor: RetryPolicy(retryLimit: 5, exponentialBackoffScale: .milliseconds(1))
+            options: RequestOptions(
+                interceptor: RetryPolicy(retryLimit: 5, exponentialBackoffScale: .milliseconds(1))
+            )
         )
         _ = try await request.response(serializer: JSONResponseSerializer())
         #expect(request.retryCount == 2)
@@ -124,19 +126,19 @@ struct RetryTests {
         func adding(_ word: String) -> Adapter {
             Adapter { request, subject in
                 var request = request
-                let before = request.fields.value(for: "X-Path").map { "\($0) " } ?? ""
-                try request.fields.set(name: "X-Path", value: "\(before)\(word)\(subject.retryCount)")
+                let before = request.headers.value(for: "X-Path").map { "\($0) " } ?? ""
+                request.headers["X-Path"] = "\(before)\(word)\(subject.retryCount)"
                 return request
             }
         }
         let answers = [HTTPStage.status("503 Service Unavailable"), HTTPStage.status("200 OK")]
         let general = Interceptor(adapters: [adding("b"), adding("c")], retriers: [Self.policy])
         let stage = try HTTPStage(interceptor: general, answering: HTTPStage.inTurn(answers))
-        let request = try stage.manager.request(.get, "x", interceptor: adding("a"))
+        let request = try stage.manager.request(.get, "x", options: RequestOptions(interceptor: adding("a")))
         _ = try await request.response(serializer: JSONResponseSerializer())
         #expect(stage.origin.requests.map { $0["X-Path"] } == ["a0 b0 c0", "a1 b1 c1"])
-        #expect(request.originalRequest.fields.value(for: "X-Path") == nil)
-        #expect(request.request.fields.value(for: "X-Path") == "a1 b1 c1")
+        #expect(request.originalRequest.headers.value(for: "X-Path") == nil)
+        #expect(request.request.headers.value(for: "X-Path") == "a1 b1 c1")
         await stage.end()
     }
 
@@ -157,7 +159,7 @@ struct RetryTests {
     func smugglingAdapter() async throws {
         let adapter = Adapter { request, _ in
             var request = request
-            try request.fields.append(name: "Transfer-Encoding", value: "chunked")
+            request.headers.append(name: "Transfer-Encoding", value: "chunked")
             return request
         }
         let stage = try HTTPStage(interceptor: adapter, answering: HTTPStage.echo)
@@ -213,7 +215,7 @@ struct RetryTests {
             }
             return request
         }
-        let other = try stage.manager.request(.get, "x", interceptor: deaf)
+        let other = try stage.manager.request(.get, "x", options: RequestOptions(interceptor: deaf))
         let second = beside { try await other.response(serializer: JSONResponseSerializer()).value }
         try begun.pass()
         second.cancel()
@@ -249,8 +251,10 @@ struct RetryTests {
         func requestDidSuspend(_ request: Request) { note("suspend") }
         func requestDidCancel(_ request: Request) { note("cancel") }
         func requestDidFinish(_ request: Request) { note("finish") }
-        func request(_ request: Request, didAdapt initial: HTTPRequest, to adapted: HTTPRequest) { note("adapt") }
-        func request(_ request: Request, didFailToAdapt initial: HTTPRequest, with error: any Error) {
+        func request(_ request: Request, didAdapt initial: HTTPSessionRequest, to adapted: HTTPSessionRequest) {
+            note("adapt")
+        }
+        func request(_ request: Request, didFailToAdapt initial: HTTPSessionRequest, with error: any Error) {
             note("no adapt")
         }
         func request(_ request: Request, didCreate task: SessionTask) { note("task") }
@@ -312,7 +316,11 @@ struct RetryTests {
             log.entries.with { $0.filter { !$0.hasPrefix("metrics") } }
                 == ["resume", "task", "suspend", "cancel", "complete cancelled", "finish"]
         )
-        let refused = try stage.manager.request(.get, "x", interceptor: Adapter { _, _ in throw Mine() })
+        let refused = try stage.manager.request(
+            .get,
+            "x",
+            options: RequestOptions(interceptor: Adapter { _, _ in throw Mine() })
+        )
         _ = try? await refused.response(serializer: JSONResponseSerializer())
         try await eventually("the end") { log.entries.with { $0.filter { $0 == "finish" }.count == 2 } }
         #expect(log.entries.with { $0.suffix(3) } == ["resume", "no adapt", "finish"])

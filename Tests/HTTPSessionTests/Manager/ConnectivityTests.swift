@@ -46,7 +46,7 @@ struct ConnectivityTests {
         let network = Network()
         let stage = try stage(network, port: refusing.port)
         stage.manager.taskIsWaitingForConnectivity = { [stage] task in stage.note("waits \(task.state)") }
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
         let answer = beside { try await task.value() }
         try await eventually("to listen") { network.listeners.with { !$0.isEmpty } }
         network.tell(false)
@@ -74,14 +74,14 @@ struct ConnectivityTests {
         defer { close(refusing.descriptor) }
         let network = Network()
         let stage = try stage(network, port: refusing.port)
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
         task.resume()
         try await eventually("to listen") { network.listeners.with { !$0.isEmpty } }
         network.tell(true)
         await #expect { try await task.value() } throws: { $0.sessionCode == .connectFailed }
         await stage.end()
         let hasty = try self.stage(network, port: refusing.port, waits: false)
-        let other = try hasty.manager.dataTask(with: HTTPRequest(url: Self.url))
+        let other = try hasty.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
         await #expect { try await other.value() } throws: { $0.sessionCode == .connectFailed }
         #expect(network.hosts.with { $0.count } == 1)
         await hasty.end()
@@ -93,7 +93,7 @@ struct ConnectivityTests {
         defer { close(refusing.descriptor) }
         let network = Network()
         let stage = try stage(network, port: refusing.port)
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
         task.resume()
         try await eventually("to listen") { network.listeners.with { !$0.isEmpty } }
         network.tell(false)
@@ -102,7 +102,7 @@ struct ConnectivityTests {
         network.tell(true)
         await stage.end()
         let short = try self.stage(Network(), port: refusing.port, total: .milliseconds(200))
-        let bounded = try short.manager.dataTask(with: HTTPRequest(url: Self.url))
+        let bounded = try short.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
         await #expect { try await bounded.value() } throws: { $0.sessionCode == .connectFailed }
         await short.end()
     }

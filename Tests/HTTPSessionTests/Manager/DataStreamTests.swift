@@ -15,7 +15,7 @@ struct DataStreamTests {
             request.target == "/" ? OriginAnswer.redirect("/end", body: "moved") : OriginAnswer.text("the end")
         }
         let streamed = Monitor<[UInt8]>([])
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         task.dataDelegate.dataStream = { bytes in streamed.with { $0 += bytes } }
         let answer = try await task.value()
         #expect(answer.response.status == 200 && answer.data.isEmpty && answer.metrics.redirectCount == 1)
@@ -34,14 +34,14 @@ struct DataStreamTests {
                 ) : OriginAnswer.text("welcome")
         }
         let streamed = Monitor<[UInt8]>([])
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         task.delegate.credential = Credential(user: "user", password: "right", persistence: .none)
         task.dataDelegate.dataStream = { bytes in streamed.with { $0 += bytes } }
         #expect(try await task.value().response.status == 200)
         #expect(streamed.with { $0 } == Array("welcome".utf8))
         // Without one the 401 is the answer, and its body is streamed.
         streamed.with { $0 = [] }
-        let refused = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/other/place")))
+        let refused = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/other/place")))
         refused.delegate.taskDidReceiveChallenge = { _, _ in .rejectProtectionSpace }
         refused.dataDelegate.dataStream = { bytes in streamed.with { $0 += bytes } }
         #expect(try await refused.value().response.status == 401)
@@ -59,7 +59,7 @@ struct DataStreamTests {
             while true { try connection.write(chunk) }
         }
         let calls = Monitor(0)
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         task.dataDelegate.dataStream = { [weak task] _ in
             calls.with { $0 += 1 }
             task?.cancel()

@@ -130,7 +130,7 @@ struct FoundationBridgeTests {
             }
             continuation.finish()
         }
-        let request = HTTPRequest(url: "https://127.0.0.1:\(origin.port)/", method: .put)
+        let request = HTTPSessionRequest(url: "https://127.0.0.1:\(origin.port)/", method: .put)
         _ = try await manager.session.uploadTask(with: request, from: .sequence(source)).value()
         let isWhole = origin.requests.last?.body == Array(body)
         #expect(isWhole)

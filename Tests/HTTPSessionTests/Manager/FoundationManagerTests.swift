@@ -16,7 +16,7 @@ struct FoundationManagerTests {
     func progress() async throws {
         let stage = try Stage { request in OriginAnswer.text(String(repeating: "x", count: 5000)) }
         let task = try stage.manager.uploadTask(
-            with: HTTPRequest(url: Stage.url("/"), method: .post),
+            with: HTTPSessionRequest(url: Stage.url("/"), method: .post),
             from: [UInt8](repeating: 1, count: 3000)
         )
         let own = Monitor<TaskProgress?>(nil)
@@ -38,7 +38,7 @@ struct FoundationManagerTests {
         let stage = try Stage { _ in
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\n\r\n"
         }
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         let progress = task.downloadProgress
         _ = try await task.value()
         try await eventually("the end") { progress.isFinished }
@@ -49,7 +49,7 @@ struct FoundationManagerTests {
     @Test("a Progress ends with a task without a body, in either direction")
     func withoutBody() async throws {
         let stage = try Stage { _ in "HTTP/1.1 204 No Content\r\n\r\n" }
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         let (upload, download) = (task.uploadProgress, task.downloadProgress)
         _ = try await task.value()
         try await eventually("the end") { upload.isFinished && download.isFinished }
@@ -66,7 +66,10 @@ struct FoundationManagerTests {
             try gate.pass()
             try connection.write("67890")
         }
-        let task = try stage.manager.uploadTask(with: HTTPRequest(url: Stage.url("/"), method: .post), from: [1, 2, 3])
+        let task = try stage.manager.uploadTask(
+            with: HTTPSessionRequest(url: Stage.url("/"), method: .post),
+            from: [1, 2, 3]
+        )
         task.resume()
         try await eventually("half of it") { task.countOfBytesReceived == 5 }
         let within = task.downloadProgress
@@ -76,7 +79,7 @@ struct FoundationManagerTests {
         try await eventually("the end") { within.isFinished }
         let after = task.uploadProgress
         #expect(after.completedUnitCount == 3 && after.totalUnitCount == 3 && after.isFinished)
-        let whole = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/again")))
+        let whole = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/again")))
         _ = try await whole.value()
         #expect(whole.downloadProgress.completedUnitCount == 10 && whole.downloadProgress.isFinished)
         #expect(whole.uploadProgress.isFinished)
@@ -86,7 +89,7 @@ struct FoundationManagerTests {
     @Test("a Progress of a task that failed does not end")
     func failed() async throws {
         let stage = try Stage { connection in _ = try connection.readRequest() }
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         let early = task.downloadProgress
         await #expect(throws: SessionError.self) { try await task.value() }
         #expect(!early.isFinished && !task.uploadProgress.isFinished)
@@ -99,7 +102,7 @@ struct FoundationManagerTests {
             _ = try connection.readRequest()
             connection.readToEnd()
         }
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         let progress = task.downloadProgress
         task.resume()
         progress.pause()
@@ -153,14 +156,17 @@ struct FoundationManagerTests {
             }
         }
         tokens.append(complete)
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/a")))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/a")))
         task.resume()
         task.suspend()
         _ = try await task.value()
         let target = "\(folder.path)/b"
-        _ = try await stage.manager.downloadTask(with: HTTPRequest(url: Stage.url("/b"))) { _, _ in (target, []) }
-            .value()
-        let again = try stage.manager.downloadTask(with: HTTPRequest(url: Stage.url("/b"))) { _, _ in (target, []) }
+        _ = try await stage.manager.downloadTask(with: HTTPSessionRequest(url: Stage.url("/b"))) { _, _ in (target, [])
+        }
+        .value()
+        let again = try stage.manager.downloadTask(with: HTTPSessionRequest(url: Stage.url("/b"))) { _, _ in
+            (target, [])
+        }
         await #expect { try await again.value() } throws: { $0.sessionCode == .fileFailed }
         await stage.end()
         let log = try await stage.wait(for: "invalidated")
@@ -185,7 +191,7 @@ struct FoundationManagerTests {
             while let request = try connection.readRequest() { try connection.answer(request.target) }
         }
         queue.suspend()
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/"))) { [stage] result in
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/"))) { [stage] result in
             stage.note("\(DispatchQueue.getSpecific(key: key) ?? 0) \((try? result.get())?.response.status ?? 0)")
         }
         _ = try await task.value()
@@ -215,7 +221,7 @@ struct FoundationManagerTests {
         } script: { connection in
             while let request = try connection.readRequest() { try connection.answer(request.target) }
         }
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         for number in 0..<10 { task.delegate.queue.add { [stage] in stage.note("\(number)") } }
         _ = try await task.value()
         #expect(try await stage.wait(for: "9") == (0..<10).map { "\($0)" })
@@ -230,13 +236,12 @@ struct FoundationManagerTests {
             (SessionTask.defaultPriority, "none"), (SessionTask.highPriority, "u=2"), (SessionTask.lowPriority, "u=5"),
             (2, "u=0"), (-1, "u=6"), (.nan, "none"),
         ] {
-            let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+            let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
             task.priority = priority
             #expect(String(decoding: try await task.value().data, as: UTF8.self) == told)
         }
-        var fields = HTTPFields()
-        try fields.append(name: "priority", value: "u=7, i")
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/"), fields: fields))
+        let request = HTTPSessionRequest(url: Stage.url("/"), headers: ["priority": "u=7, i"])
+        let task = try stage.manager.dataTask(with: request)
         task.priority = 1
         #expect(String(decoding: try await task.value().data, as: UTF8.self) == "u=7, i")
         await stage.end()

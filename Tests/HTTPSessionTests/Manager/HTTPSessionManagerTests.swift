@@ -37,12 +37,13 @@ struct HTTPSessionManagerTests {
     func answer() async throws {
         let origin = try Self.echo()
         let manager = try Self.manager { configuration in
-            try! configuration.additionalFields.append(name: "User-Agent", value: "test")
-            try! configuration.additionalFields.append(name: "Accept", value: "*/*")
+            configuration.additionalHeaders["User-Agent"] = "test"
+            configuration.additionalHeaders["Accept"] = "*/*"
         }
-        var fields = HTTPFields()
-        try fields.append(name: "accept", value: "text/plain")
-        let answer = try await manager.data(for: "https://127.0.0.1:\(origin.port)/path?q=%20#fragment", fields: fields)
+        let answer = try await manager.data(
+            for: "https://127.0.0.1:\(origin.port)/path?q=%20#fragment",
+            headers: ["accept": "text/plain"]
+        )
         #expect(answer.response.status == 200)
         #expect(answer.response.fields.value(for: "content-type") == "text/plain")
         #expect(String(decoding: answer.data, as: UTF8.self) == "GET /path?q=%20 0")
@@ -113,11 +114,8 @@ struct HTTPSessionManagerTests {
     )
     func refusedFields(name: String) async throws {
         let manager = try Self.manager()
-        var fields = HTTPFields()
-        try fields.append(name: name, value: "1")
-        let sent = fields
         let error = await #expect(throws: SessionError.self) {
-            try await manager.data(for: "https://127.0.0.1:1/", fields: sent)
+            try await manager.data(for: "https://127.0.0.1:1/", headers: [name: "1"])
         }
         #expect(error?.code == .requestInvalid)
         let connect = await #expect(throws: SessionError.self) {

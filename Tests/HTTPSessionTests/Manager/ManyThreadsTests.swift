@@ -40,7 +40,7 @@ struct ManyThreadsTests {
         _ manager: URLSessionManager,
         _ numbers: inout SeededGenerator
     ) throws -> SessionTask {
-        let request = HTTPRequest(url: Stage.url("/\(number)"), method: number % 3 == 1 ? .post : .get)
+        let request = HTTPSessionRequest(url: Stage.url("/\(number)"), method: number % 3 == 1 ? .post : .get)
         return switch number % 3 {
         case 0: try manager.dataTask(with: request)
         case 1: try manager.uploadTask(with: request, from: [UInt8](repeating: 7, count: 40_000))
@@ -143,7 +143,8 @@ struct ManyThreadsTests {
                 done.enter()
                 Thread.detachNewThread {
                     for number in 0..<20 {
-                        guard let task = try? manager.dataTask(with: HTTPRequest(url: Stage.url("/\(number)"))) else {
+                        guard let task = try? manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/\(number)")))
+                        else {
                             break
                         }
                         ended.with { $0.made += 1 }

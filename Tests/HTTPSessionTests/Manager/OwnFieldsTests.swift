@@ -17,10 +17,10 @@ struct OwnFieldsTests {
         }
     }
 
-    private func request(_ method: HTTPMethod, _ path: String = "/") throws -> HTTPRequest {
-        var request = HTTPRequest(url: Stage.url(path), method: method)
-        try request.fields.append(name: "X-Own", value: "mine")
-        try request.fields.append(name: "Accept", value: "text/x")
+    private func request(_ method: HTTPMethod, _ path: String = "/") throws -> HTTPSessionRequest {
+        var request = HTTPSessionRequest(url: Stage.url(path), method: method)
+        request.headers.append(name: "X-Own", value: "mine")
+        request.headers.append(name: "Accept", value: "text/x")
         return request
     }
 
@@ -50,8 +50,8 @@ struct OwnFieldsTests {
         let folder = try TemporaryFolder()
         let target = "\(folder.path)/file"
         var request = try HTTPRequestSerializer().request(.get, Stage.url("/f?a=1"), parameters: ["b": ["c", "d"]])
-        try request.fields.set(name: "X-Own", value: "mine")
-        try request.fields.set(name: "Accept", value: "text/x")
+        request.headers["X-Own"] = "mine"
+        request.headers["Accept"] = "text/x"
         _ = try await stage.manager.downloadTask(with: request) { _, _ in (target, []) }.value()
         let content = try String(contentsOfFile: target, encoding: .utf8)
         #expect(content == "/f?a=1&b%5B%5D=c&b%5B%5D=d mine text/x")

@@ -10,12 +10,6 @@ import Testing
 struct RedirectTests {
     private typealias Stage = ManagerStage
 
-    private static func fields(_ list: (String, String)...) throws -> HTTPFields {
-        var fields = HTTPFields()
-        for (name, value) in list { try fields.append(name: name, value: value) }
-        return fields
-    }
-
     @Test("a redirect is followed, each hop is a transaction, and the connection serves the next hop")
     func followed() async throws {
         let stage = try Stage(pinned: [Stage.host]) { request in
@@ -25,7 +19,7 @@ struct RedirectTests {
             default: OriginAnswer.text(request.target)
             }
         }
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/a/1")))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/a/1")))
         let answer = try await task.value()
         #expect(String(decoding: answer.data, as: UTF8.self) == "/3")
         #expect(answer.metrics.redirectCount == 2)
@@ -52,10 +46,10 @@ struct RedirectTests {
             }
         }
         func post(_ path: String) async throws -> String {
-            let request = HTTPRequest(
+            let request = HTTPSessionRequest(
                 url: Stage.url(path),
                 method: .post,
-                fields: try Self.fields(("Content-Type", "text/x")),
+                headers: ["Content-Type": "text/x"],
                 body: .bytes(body)
             )
             return String(decoding: try await stage.manager.dataTask(with: request).value().data, as: UTF8.self)
@@ -76,10 +70,10 @@ struct RedirectTests {
                         "\(request["Authorization"] ?? "-") \(request["Cookie"] ?? "-") \(request["X"]!)"
                     )
         }
-        let fields = try Self.fields(("Authorization", "Bearer t"), ("Cookie", "c=1"), ("X", "own"))
-        let near = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/near"), fields: fields))
+        let headers: HTTPHeaders = ["Authorization": "Bearer t", "Cookie": "c=1", "X": "own"]
+        let near = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/near"), headers: headers))
         #expect(String(decoding: try await near.value().data, as: UTF8.self) == "Bearer t c=1 own")
-        let far = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/far"), fields: fields))
+        let far = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/far"), headers: headers))
         #expect(String(decoding: try await far.value().data, as: UTF8.self) == "- - own")
         await stage.end()
     }
@@ -92,7 +86,7 @@ struct RedirectTests {
             request.target == "/end"
                 ? OriginAnswer.text("there") : OriginAnswer.redirect(Stage.url("/end", Stage.other))
         }
-        let request = HTTPRequest(url: Stage.url("/"))
+        let request = HTTPSessionRequest(url: Stage.url("/"))
         let denied = try stage.manager.dataTask(with: request)
         await #expect { try await denied.value() } throws: { $0.sessionCode == .redirectDenied }
         #expect(denied.error?.details.contains("held to no pins") == true)
@@ -130,7 +124,7 @@ struct RedirectTests {
             request.target == "/end"
                 ? OriginAnswer.text("there") : OriginAnswer.redirect(Stage.url("/end", Stage.other))
         }
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         if enforces, onExpiration == .deny {
             #expect(try await task.value().data == Array("there".utf8))
         } else {
@@ -148,7 +142,7 @@ struct RedirectTests {
         } answering: { _ in
             OriginAnswer.redirect(Stage.url("/end", Stage.other))
         }
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         await #expect { try await task.value() } throws: { $0.sessionCode == .pinMismatch }
         await stage.end()
         try await eventually("the end") { impostor.connections.allSatisfy(\.isClosed) }
@@ -161,13 +155,13 @@ struct RedirectTests {
         let stage = try Stage(pinned: [Stage.other], plain: plain) { request in
             OriginAnswer.redirect(request.target == "/pinned" ? "http://\(Stage.other)/" : "http://plain.example.com/")
         }
-        let denied = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let denied = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         await #expect { try await denied.value() } throws: { $0.sessionCode == .redirectDenied }
         #expect(plain.connections.isEmpty)
         stage.manager.taskWillPerformHTTPRedirection = { _, _, redirect in .follow(redirect.request) }
-        let allowed = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let allowed = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         #expect(try await allowed.value().data == Array("plain".utf8))
-        let pinned = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/pinned")))
+        let pinned = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/pinned")))
         await #expect { try await pinned.value() } throws: { $0.sessionCode == .requestInvalid }
         await stage.end()
     }
@@ -178,7 +172,7 @@ struct RedirectTests {
             request.target == "/else" ? OriginAnswer.text("else") : OriginAnswer.redirect("/next", body: "moved")
         }
         stage.manager.taskWillPerformHTTPRedirection = { _, _, _ in .stop }
-        let stopped = try await stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/"))).value()
+        let stopped = try await stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/"))).value()
         #expect(stopped.response.status == 302)
         #expect(stopped.data == Array("moved".utf8))
         stage.manager.taskWillPerformHTTPRedirection = { _, _, redirect in
@@ -186,7 +180,7 @@ struct RedirectTests {
             request.url = Stage.url("/else")
             return .follow(request)
         }
-        let led = try await stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/"))).value()
+        let led = try await stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/"))).value()
         #expect(led.data == Array("else".utf8))
         await stage.end()
     }
@@ -194,7 +188,7 @@ struct RedirectTests {
     @Test("twenty hops are followed, and the next is too many")
     func circle() async throws {
         let stage = try Stage { _ in OriginAnswer.redirect("/again") }
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         await #expect { try await task.value() } throws: { $0.sessionCode == .redirectDenied }
         #expect(stage.origin.requests.count == 21)
         #expect(task.delegate.metrics?.redirectCount == 20)
@@ -215,7 +209,7 @@ struct RedirectTests {
                 }
             }
         }
-        let answer = try await stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/"))).value()
+        let answer = try await stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/"))).value()
         #expect(answer.data == Array("end".utf8))
         #expect(stage.origin.connections.count == 2)
         await stage.end()
@@ -228,7 +222,7 @@ struct RedirectTests {
             task.cancel()
             return .proceed
         }
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         await #expect { try await task.value() } throws: { $0.sessionCode == .cancelled }
         await stage.end()
     }

@@ -40,7 +40,7 @@ struct SessionMemoryTests {
         let origin = try ScriptedOrigin(nil) { OriginAnswer.text($0.target) }
         try await check(
             try await session { manager in
-                let task = try manager.dataTask(with: HTTPRequest(url: "http://127.0.0.1:\(origin.port)/"))
+                let task = try manager.dataTask(with: HTTPSessionRequest(url: "http://127.0.0.1:\(origin.port)/"))
                 _ = try await task.value()
                 return task
             }
@@ -53,7 +53,8 @@ struct SessionMemoryTests {
         let isHandled = Monitor(false)
         try await check(
             try await session { manager in
-                let task = try manager.dataTask(with: HTTPRequest(url: "http://127.0.0.1:\(origin.port)/")) { _ in
+                let task = try manager.dataTask(with: HTTPSessionRequest(url: "http://127.0.0.1:\(origin.port)/")) {
+                    _ in
                     isHandled.with { $0 = true }
                 }
                 task.resume()
@@ -71,7 +72,7 @@ struct SessionMemoryTests {
         }
         func drop() async throws -> Remains {
             let manager = try URLSessionManager(serverTrust: SessionTrust(anchors: TrustAnchors(certificates: [])))
-            let task = try manager.dataTask(with: HTTPRequest(url: "http://127.0.0.1:\(origin.port)/"))
+            let task = try manager.dataTask(with: HTTPSessionRequest(url: "http://127.0.0.1:\(origin.port)/"))
             task.resume()
             try await eventually("the request") { origin.requests.count == 1 }
             return Remains(thread: manager.thread, loop: manager.thread.loop, task: task)

@@ -25,7 +25,7 @@ struct SessionProxyTests {
     }
 
     private func get(_ manager: URLSessionManager, _ url: String) async throws -> DataResponse {
-        try await manager.dataTask(with: HTTPRequest(url: url)).value()
+        try await manager.dataTask(with: HTTPSessionRequest(url: url)).value()
     }
 
     @Test("requests go through tunnels, pins hold in them, and the proxy's credentials are for the proxy alone")

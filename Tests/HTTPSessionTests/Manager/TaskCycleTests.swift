@@ -71,7 +71,7 @@ struct TaskCycleTests {
         let (name, set) = Self.dataCases[index]
         func run() async throws -> Remains {
             let task = try stage.manager.uploadTask(
-                with: HTTPRequest(url: ManagerStage.url("/\(index)"), method: .post),
+                with: HTTPSessionRequest(url: ManagerStage.url("/\(index)"), method: .post),
                 from: [1, 2, 3]
             )
             set(task, task.uploadDelegate)
@@ -115,7 +115,7 @@ struct TaskCycleTests {
         let stage = try Self.stage { $0.temporaryFolder = folder.path }
         let (name, set) = Self.downloadCases[index]
         func run() async throws -> Remains {
-            let task = try stage.manager.downloadTask(with: HTTPRequest(url: ManagerStage.url("/\(index)")))
+            let task = try stage.manager.downloadTask(with: HTTPSessionRequest(url: ManagerStage.url("/\(index)")))
             set(task, task.downloadDelegate)
             #expect(try await task.value().response.status == 200, "\(name)")
             set(task, task.downloadDelegate)
@@ -130,7 +130,7 @@ struct TaskCycleTests {
         let stage = try Self.stage()
         func run() async throws -> Remains {
             let task = try stage.manager.uploadTask(
-                withStreamedRequest: HTTPRequest(url: ManagerStage.url("/"), method: .post)
+                withStreamedRequest: HTTPSessionRequest(url: ManagerStage.url("/"), method: .post)
             )
             task.delegate.taskNeedNewBodyStream = { _ in
                 BodySource(length: nil) { () throws(SessionError) in
@@ -155,7 +155,7 @@ struct TaskCycleTests {
         let folder = try TemporaryFolder()
         let stage = try Self.stage { $0.temporaryFolder = folder.path }
         func cancelled() async throws -> Remains {
-            let task = try stage.manager.dataTask(with: HTTPRequest(url: ManagerStage.url("/")))
+            let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: ManagerStage.url("/")))
             task.dataDelegate.dataStream = { _ in _ = task.state }
             task.cancel()
             await #expect { try await task.value() } throws: { $0.sessionCode == .cancelled }
@@ -163,7 +163,7 @@ struct TaskCycleTests {
         }
         try await isFreed(try await cancelled())
         func became() async throws -> Remains {
-            let task = try stage.manager.dataTask(with: HTTPRequest(url: ManagerStage.url("/")))
+            let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: ManagerStage.url("/")))
             task.dataDelegate.dataStream = { _ in _ = task.state }
             task.dataDelegate.setProgressHandler { _ in _ = task.state }
             task.dataDelegate.dataTaskDidReceiveResponse = { _, _ in task.state == .running ? .becomeDownload : .allow }

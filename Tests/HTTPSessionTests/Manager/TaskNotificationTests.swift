@@ -60,7 +60,7 @@ struct TaskNotificationTests {
     @Test("an upload's resumption and suspension are posted, each once")
     func upload() async throws {
         try await play { stage in
-            try stage.manager.uploadTask(with: HTTPRequest(url: Stage.url("/"), method: .post), from: [1, 2, 3])
+            try stage.manager.uploadTask(with: HTTPSessionRequest(url: Stage.url("/"), method: .post), from: [1, 2, 3])
         }
     }
 
@@ -69,7 +69,7 @@ struct TaskNotificationTests {
         let folder = try TemporaryFolder()
         let target = "\(folder.path)/file"
         try await play { stage in
-            try stage.manager.downloadTask(with: HTTPRequest(url: Stage.url("/"))) { _, _ in (target, []) }
+            try stage.manager.downloadTask(with: HTTPSessionRequest(url: Stage.url("/"))) { _, _ in (target, []) }
         }
         #expect(FileManager.default.fileExists(atPath: target))
     }

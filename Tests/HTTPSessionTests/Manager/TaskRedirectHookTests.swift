@@ -18,7 +18,7 @@ struct TaskRedirectHookTests {
     @Test("it stops at the redirect, which is the answer then")
     func stops() async throws {
         let stage = try stage()
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         task.delegate.taskWillPerformHTTPRedirection = { _, _, _ in .stop }
         let answer = try await task.value()
         #expect(answer.response.status == 302 && answer.data == Array("moved".utf8))
@@ -30,12 +30,12 @@ struct TaskRedirectHookTests {
     @Test("it leads elsewhere, with another method and fields of its own")
     func leadsElsewhere() async throws {
         let stage = try stage()
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         task.delegate.taskWillPerformHTTPRedirection = { _, response, redirect in
             var request = redirect.request
             request.url = Stage.url("/else")
             request.method = .put
-            try? request.fields.set(name: "X-Hop", value: "\(response.status)")
+            request.headers["X-Hop"] = "\(response.status)"
             return .follow(request)
         }
         let answer = try await task.value()
@@ -56,13 +56,13 @@ struct TaskRedirectHookTests {
             stage.note("session \(task.originalRequest.url)")
             return .stop
         }
-        let own = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let own = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         own.delegate.taskWillPerformHTTPRedirection = { [stage] _, _, redirect in
             stage.note("task")
             return .follow(redirect.request)
         }
         #expect(try await own.value().data == Array("/next".utf8))
-        let other = try stage.manager.dataTask(with: HTTPRequest(url: Stage.url("/")))
+        let other = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
         #expect(try await other.value().response.status == 302)
         #expect(stage.log.with { $0 } == ["task", "session \(Stage.url("/"))"])
         await stage.end()

@@ -18,7 +18,7 @@ struct URLSessionManagerTests {
             try mayAnswer.pass()
             try connection.answer("body")
         }
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
         #expect(task.state == .suspended)
         #expect(stage.manager.tasks.map(\.taskIdentifier) == [task.taskIdentifier])
         #expect(stage.manager.dataTasks.count == 1 && stage.manager.uploadTasks.isEmpty)
@@ -47,7 +47,7 @@ struct URLSessionManagerTests {
     func identifiers() async throws {
         let first = try ManagerStage { _ in OriginAnswer.text("") }
         let second = try ManagerStage { _ in OriginAnswer.text("") }
-        let request = HTTPRequest(url: Self.url)
+        let request = HTTPSessionRequest(url: Self.url)
         var identifiers = Set<UInt64>()
         for manager in [first.manager, second.manager] {
             for _ in 0..<10 {
@@ -73,7 +73,7 @@ struct URLSessionManagerTests {
             stage.note("metrics \(metrics.transaction.status)")
         }
         manager.taskDidComplete = { [stage] task, error in stage.note("complete \(task.state) \(error == nil)") }
-        let task = try manager.dataTask(with: HTTPRequest(url: Self.url))
+        let task = try manager.dataTask(with: HTTPSessionRequest(url: Self.url))
         task.delegate.queue.add { [stage] in stage.note("first") }
         task.delegate.queue.add { [stage] in stage.note("second") }
         task.resume()
@@ -84,13 +84,13 @@ struct URLSessionManagerTests {
                 "second",
             ]
         )
-        #expect(task.delegate.initialResponseTime ?? -1 >= 0)
+        #expect(task.delegate.initialResponseTime ?? .seconds(-1) >= .zero)
         #expect(task.delegate.metrics?.transaction.status == 200)
         // Work that is added later runs too.
         task.delegate.queue.add { [stage] in stage.note("third") }
         _ = try await stage.wait(for: "third")
 
-        let own = try manager.dataTask(with: HTTPRequest(url: Self.url))
+        let own = try manager.dataTask(with: HTTPSessionRequest(url: Self.url))
         own.dataDelegate.dataTaskDidReceiveResponse = { [stage] _, _ in
             stage.note("own response")
             return .cancel
@@ -111,7 +111,7 @@ struct URLSessionManagerTests {
         } answering: { _ in
             OriginAnswer.text("x")
         }
-        let task = try staged.manager.dataTask(with: HTTPRequest(url: Self.url)) { result in
+        let task = try staged.manager.dataTask(with: HTTPSessionRequest(url: Self.url)) { result in
             stage.with { $0.append((try? result.get()).map { "\($0.response.status)" } ?? "failed") }
         }
         task.resume()
@@ -133,7 +133,7 @@ struct URLSessionManagerTests {
             while let request = try connection.readRequest() { try connection.answer(request.method) }
         }
         let upload = try stage.manager.uploadTask(
-            with: HTTPRequest(url: ManagerStage.url("/"), method: .put),
+            with: HTTPSessionRequest(url: ManagerStage.url("/"), method: .put),
             from: [1]
         )
         upload.delegate.queue.add { [stage] in stage.note("first") }
@@ -142,7 +142,7 @@ struct URLSessionManagerTests {
         }
         upload.resume()
         _ = try await stage.wait(for: "PUT")
-        let download = try stage.manager.downloadTask(with: HTTPRequest(url: ManagerStage.url("/")))
+        let download = try stage.manager.downloadTask(with: HTTPSessionRequest(url: ManagerStage.url("/")))
         download.onCompletion { [stage] result in
             stage.note((try? result.get()) == nil ? "failed" : "a file")
         }
@@ -168,11 +168,14 @@ struct URLSessionManagerTests {
             serverTrust: try SessionTrust(anchors: TestPKI.shared.anchors, serverTrustManager: evaluators)
         )
         #expect(
-            try await manager.dataTask(with: HTTPRequest(url: ManagerStage.url("/"))).value().response.status == 200
+            try await manager.dataTask(with: HTTPSessionRequest(url: ManagerStage.url("/"))).value().response.status
+                == 200
         )
-        let wrong = try manager.dataTask(with: HTTPRequest(url: ManagerStage.url("/", ManagerStage.other)))
+        let wrong = try manager.dataTask(with: HTTPSessionRequest(url: ManagerStage.url("/", ManagerStage.other)))
         await #expect { try await wrong.value() } throws: { $0.sessionCode == .pinMismatch }
-        #expect { try manager.dataTask(with: HTTPRequest(url: ManagerStage.url("/", "third.example.com"))) } throws: {
+        #expect {
+            try manager.dataTask(with: HTTPSessionRequest(url: ManagerStage.url("/", "third.example.com")))
+        } throws: {
             $0.sessionCode == .requestInvalid
         }
         await manager.invalidateSession(cancelingTasks: true)
@@ -195,7 +198,7 @@ struct URLSessionManagerTests {
         } answering: { _ in
             OriginAnswer.text("x")
         }
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
         task.delegate.queue.add {
             log.with { $0.append(1) }
             task.delegate.queue.add { log.with { $0.append(3) } }
@@ -218,7 +221,7 @@ struct URLSessionManagerTests {
         }
         let streamed = Monitor<[UInt8]>([])
         let progress = Monitor<[TaskProgress]>([])
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
         task.dataDelegate.dataStream = { bytes in streamed.with { $0 += bytes } }
         task.dataDelegate.setProgressHandler { step in progress.with { $0.append(step) } }
         let answer = try await task.value()
@@ -231,7 +234,7 @@ struct URLSessionManagerTests {
         #expect(whole.fraction == 1)
         let steps = progress.with { $0.map(\.completedBytes) }
         #expect(steps == steps.sorted())
-        let collected = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        let collected = try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
         await #expect { try await collected.value() } throws: { $0.sessionCode == .responseTooLarge }
         await stage.end()
     }
@@ -243,7 +246,7 @@ struct URLSessionManagerTests {
             try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 40000000\r\n\r\n")
             for _ in 0..<40 { try connection.write([UInt8](repeating: 7, count: 1_000_000)) }
         }
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
         let first = Gate()
         task.dataDelegate.dataTaskDidReceiveResponse = { task, _ in
             task.suspend()
@@ -266,11 +269,11 @@ struct URLSessionManagerTests {
     func cancellation() async throws {
         let stage = try ManagerStage { $0.readToEnd() }
         stage.manager.taskDidComplete = { [stage] task, error in stage.note("\(task.taskIdentifier) \(error!.code)") }
-        let never = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        let never = try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
         never.cancel()
         never.resume()
         await #expect { try await never.value() } throws: { $0.sessionCode == .cancelled }
-        let waiting = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        let waiting = try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
         waiting.resume()
         try await eventually("the request") { stage.origin.applicationBytes > 0 }
         for _ in 0..<3 { waiting.cancel() }
@@ -288,10 +291,10 @@ struct URLSessionManagerTests {
         let stage = try ManagerStage { _ in OriginAnswer.text("late") }
         stage.manager.sessionDidBecomeInvalid = { [stage] in stage.note("invalid") }
         stage.manager.taskDidComplete = { [stage] _, error in stage.note(error?.code.rawValue ?? "fine") }
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
         async let ended: Void = stage.manager.invalidateSession(cancelingTasks: false)
         try await eventually("the closing") { !stage.manager.perform { _ in } }
-        #expect { try stage.manager.dataTask(with: HTTPRequest(url: Self.url)) } throws: {
+        #expect { try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url)) } throws: {
             $0.sessionCode == .cancelled
         }
         #expect(stage.log.with { $0 }.isEmpty)
@@ -301,8 +304,8 @@ struct URLSessionManagerTests {
 
         let second = try ManagerStage { $0.readToEnd() }
         second.manager.taskDidComplete = { [second] _, error in second.note(error?.code.rawValue ?? "fine") }
-        let idle = try second.manager.dataTask(with: HTTPRequest(url: Self.url))
-        let busy = try second.manager.dataTask(with: HTTPRequest(url: Self.url))
+        let idle = try second.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
+        let busy = try second.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
         busy.resume()
         await second.manager.invalidateSession(cancelingTasks: true)
         #expect(idle.state == .completed && busy.state == .completed)
@@ -335,13 +338,13 @@ struct URLSessionManagerTests {
             guard try connection.readRequest() != nil else { return }
             try connection.write("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
         }
-        let task = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
         let error = await #expect(throws: SessionError.self) { try await task.value() }
         let metrics = try #require(error?.metrics)
         #expect(metrics.transaction.status == 200 && metrics.transaction.responseBodyBytesReceived == 4)
         #expect(metrics.duration >= metrics.transaction.responseStart && metrics.transaction.responseStart > 0)
         #expect(task.error?.metrics != nil)
-        let idle = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        let idle = try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
         idle.cancel()
         await #expect { _ = try await idle.value() } throws: { ($0 as? SessionError)?.metrics == nil }
         await stage.end()
@@ -355,21 +358,21 @@ struct URLSessionManagerTests {
         }
         let first = try ManagerStage(loop: loop, script: answer)
         let second = try ManagerStage(loop: loop, script: answer)
-        #expect(try await first.manager.dataTask(with: HTTPRequest(url: Self.url)).value().data.count == 1)
-        #expect(try await second.manager.dataTask(with: HTTPRequest(url: Self.url)).value().data.count == 1)
+        #expect(try await first.manager.dataTask(with: HTTPSessionRequest(url: Self.url)).value().data.count == 1)
+        #expect(try await second.manager.dataTask(with: HTTPSessionRequest(url: Self.url)).value().data.count == 1)
         await first.end()
-        #expect(try await second.manager.dataTask(with: HTTPRequest(url: Self.url)).value().data.count == 1)
+        #expect(try await second.manager.dataTask(with: HTTPSessionRequest(url: Self.url)).value().data.count == 1)
         await second.end()
     }
 
     @Test("a request that cannot be sent is refused where it is made")
     func refusal() async throws {
         let stage = try ManagerStage(pinned: [ManagerStage.host]) { _ in OriginAnswer.text("") }
-        var fields = HTTPFields()
-        try fields.append(name: "Transfer-Encoding", value: "chunked")
         let requests = [
-            HTTPRequest(url: "ftp://api.example.com/"), HTTPRequest(url: Self.url, fields: fields),
-            HTTPRequest(url: "http://api.example.com/"), HTTPRequest(url: Self.url, method: .connect),
+            HTTPSessionRequest(url: "ftp://api.example.com/"),
+            HTTPSessionRequest(url: Self.url, headers: ["Transfer-Encoding": "chunked"]),
+            HTTPSessionRequest(url: Self.url, headers: ["X-Line": "a\r\nb"]),
+            HTTPSessionRequest(url: "http://api.example.com/"), HTTPSessionRequest(url: Self.url, method: .connect),
         ]
         for request in requests {
             #expect { try stage.manager.dataTask(with: request) } throws: { $0.sessionCode == .requestInvalid }

@@ -19,7 +19,7 @@ struct UploadTests {
                 ? OriginAnswer.text("", status: "307 Temporary Redirect", fields: ["Location: /again"])
                 : OriginAnswer.text("done")
         }
-        let task = try stage.manager.uploadTask(with: HTTPRequest(url: Self.url, method: .put), fromFile: path)
+        let task = try stage.manager.uploadTask(with: HTTPSessionRequest(url: Self.url, method: .put), fromFile: path)
         let answer = try await task.value()
         #expect(answer.response.status == 200)
         let requests = stage.origin.requests
@@ -34,7 +34,7 @@ struct UploadTests {
     func missing() async throws {
         let stage = try ManagerStage { _ in OriginAnswer.text("") }
         let error = #expect(throws: SessionError.self) {
-            try stage.manager.uploadTask(with: HTTPRequest(url: Self.url, method: .put), fromFile: "/none/such")
+            try stage.manager.uploadTask(with: HTTPSessionRequest(url: Self.url, method: .put), fromFile: "/none/such")
         }
         #expect(error?.code == .requestInvalid && error?.details.contains("/none/such") == true)
         #expect(stage.manager.tasks.isEmpty && stage.origin.connections.isEmpty)
@@ -44,7 +44,7 @@ struct UploadTests {
     @Test("a URL that is none makes no task of any kind")
     func badURL() async throws {
         let stage = try ManagerStage { _ in OriginAnswer.text("") }
-        let request = HTTPRequest(url: "ftp://\(ManagerStage.host)/", method: .put)
+        let request = HTTPSessionRequest(url: "ftp://\(ManagerStage.host)/", method: .put)
         #expect(throws: SessionError.self) { try stage.manager.uploadTask(with: request, from: [1]) }
         #expect(throws: SessionError.self) { try stage.manager.uploadTask(withStreamedRequest: request) }
         #expect(throws: SessionError.self) { try stage.manager.downloadTask(with: request) }
@@ -61,7 +61,7 @@ struct UploadTests {
             told.with { $0.append((bytes, total, expected)) }
         }
         let body = patternBytes(1_000_000)
-        let task = try stage.manager.uploadTask(with: HTTPRequest(url: Self.url, method: .post), from: body)
+        let task = try stage.manager.uploadTask(with: HTTPSessionRequest(url: Self.url, method: .post), from: body)
         let delegate = try #require(task.delegate as? UploadTaskDelegate)
         delegate.setUploadProgressHandler { latest in progress.with { $0.append(latest) } }
         _ = try await task.value()
@@ -74,7 +74,10 @@ struct UploadTests {
         let figures = progress.with { $0.map(\.completedBytes) }
         #expect(figures == figures.sorted())
 
-        let second = try stage.manager.uploadTask(with: HTTPRequest(url: Self.url, method: .post), from: [1, 2, 3])
+        let second = try stage.manager.uploadTask(
+            with: HTTPSessionRequest(url: Self.url, method: .post),
+            from: [1, 2, 3]
+        )
         let own = Monitor<[Int64]>([])
         (second.delegate as? UploadTaskDelegate)?.taskDidSendBodyData = { _, _, total, _ in
             own.with { $0.append(total) }
@@ -91,7 +94,7 @@ struct UploadTests {
         let folder = try TemporaryFolder()
         let path = try folder.write(bytes: body, as: "file")
         func make(_ place: String) throws -> UploadTask {
-            let request = HTTPRequest(url: ManagerStage.url(place), method: .put)
+            let request = HTTPSessionRequest(url: ManagerStage.url(place), method: .put)
             return isInMemory
                 ? try stage.manager.uploadTask(with: request, from: body)
                 : try stage.manager.uploadTask(with: request, fromFile: path)
@@ -122,7 +125,7 @@ struct UploadTests {
     func suspendedFirst() async throws {
         let stage = try ManagerStage { _ in OriginAnswer.text("done") }
         let task = try stage.manager.uploadTask(
-            with: HTTPRequest(url: Self.url, method: .put),
+            with: HTTPSessionRequest(url: Self.url, method: .put),
             from: patternBytes(500_000)
         )
         // Both before the session's thread looks.
@@ -131,7 +134,7 @@ struct UploadTests {
         task.resume()
         task.suspend()
         gate.open()
-        let other = try stage.manager.dataTask(with: HTTPRequest(url: Self.url))
+        let other = try stage.manager.dataTask(with: HTTPSessionRequest(url: Self.url))
         _ = try await other.value()
         #expect(task.countOfBytesSent == 0)
         #expect(try await task.value().response.status == 200)

@@ -51,7 +51,7 @@ struct FoundationSerializationTests {
     func propertyListRequest(format: PropertyListSerialization.PropertyListFormat) throws {
         let parameters: ParameterValue = ["a": [1, 2.5, true, "x"], "s": .set([2, 1]), "d": ["k": .int(.max)]]
         let request = try PropertyListRequestSerializer(format: format).request(.post, Self.url, parameters: parameters)
-        #expect(request.fields.value(for: "Content-Type") == "application/x-plist")
+        #expect(request.headers.value(for: "Content-Type") == "application/x-plist")
         guard case .bytes(let bytes) = request.body else {
             Issue.record("no body")
             return
@@ -71,10 +71,10 @@ struct FoundationSerializationTests {
     func propertyListInURL() throws {
         let serializer = PropertyListRequestSerializer()
         #expect(try serializer.request(.get, Self.url, parameters: ["a": 1]).url == Self.url + "?a=1")
-        #expect(try serializer.request(.post, Self.url).fields.value(for: "Content-Type") == nil)
-        var typed = HTTPRequest(url: Self.url, method: .post)
-        try typed.fields.append(name: "Content-Type", value: "own/type")
-        #expect(try serializer.serialize(typed, parameters: [1]).fields.values(for: "Content-Type") == ["own/type"])
+        #expect(try serializer.request(.post, Self.url).headers.value(for: "Content-Type") == nil)
+        var typed = HTTPSessionRequest(url: Self.url, method: .post)
+        typed.headers.append(name: "Content-Type", value: "own/type")
+        #expect(try serializer.serialize(typed, parameters: [1]).headers.values(for: "Content-Type") == ["own/type"])
     }
 
     @Test("null, and the format that cannot be written, are refused")

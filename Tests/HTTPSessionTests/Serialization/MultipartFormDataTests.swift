@@ -103,10 +103,9 @@ struct MultipartFormDataTests {
     @Test("a part may have fields of its own")
     func ownFields() async throws {
         var form = try Self.form()
-        var fields = HTTPFields()
-        try fields.append(name: "Content-Disposition", value: "attachment; name=x")
-        try fields.append(name: "X-Own", value: "1")
-        form.append(.bytes(Array("y".utf8)), fields: fields)
+        let headers: HTTPHeaders = ["Content-Disposition": "attachment; name=x", "X-Own": "1"]
+        try form.append(.bytes(Array("y".utf8)), headers: headers)
+        #expect(throws: SessionError.self) { try form.append(.none, headers: ["X-Line": "a\nb"]) }
         #expect(
             try await Self.text(form)
                 == "--B\r\nContent-Disposition: attachment; name=x\r\nX-Own: 1\r\n\r\ny\r\n--B--\r\n"
@@ -243,13 +242,13 @@ struct MultipartFormDataTests {
                 form in
                 try form.append("last", name: "own")
             }
-        let type = try #require(request.fields.value(for: "Content-Type"))
+        let type = try #require(request.headers.value(for: "Content-Type"))
         #expect(type.hasPrefix("multipart/form-data; boundary=SessionCore.boundary."))
         let text = String(decoding: try await request.body.collect(), as: UTF8.self)
         let names = text.split(separator: "\r\n").filter { $0.hasPrefix("Content-Disposition") }
         #expect(names.map { $0.split(separator: "\"")[1] } == ["a", "b[]", "b[]", "own"])
         #expect(text.contains("name=\"b[]\"\r\n\r\nx y\r\n"))
-        #expect(request.fields.value(for: "User-Agent") != nil)
+        #expect(request.headers.value(for: "User-Agent") != nil)
         request = try MultipartFormData().request(.put, "https://a.example/")
         #expect(request.method == .put)
     }

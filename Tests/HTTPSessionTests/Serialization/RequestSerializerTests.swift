@@ -8,7 +8,7 @@ import Testing
 struct RequestSerializerTests {
     private static let url = "https://api.example.com/items"
 
-    private static func query(_ request: HTTPRequest) -> String {
+    private static func query(_ request: HTTPSessionRequest) -> String {
         String(request.url.dropFirst(url.count))
     }
 
@@ -20,7 +20,7 @@ struct RequestSerializerTests {
         for serializer in [HTTPRequestSerializer() as any RequestSerializer, JSONRequestSerializer()] {
             let request = try serializer.request(method, Self.url, parameters: ["a": "b c", "d": 1])
             #expect(Self.query(request) == "?a=b%20c&d=1")
-            #expect(request.fields.value(for: "Content-Type") == nil)
+            #expect(request.headers.value(for: "Content-Type") == nil)
             guard case .none = request.body else {
                 Issue.record("there is a body")
                 return
@@ -34,7 +34,7 @@ struct RequestSerializerTests {
         let request = try HTTPRequestSerializer().request(method, Self.url, parameters: ["a": "b c", "d": 1])
         #expect(request.url == Self.url)
         #expect(request.body.text == "a=b%20c&d=1")
-        #expect(request.fields.value(for: "Content-Type") == "application/x-www-form-urlencoded; charset=utf-8")
+        #expect(request.headers.value(for: "Content-Type") == "application/x-www-form-urlencoded; charset=utf-8")
     }
 
     @Test("which methods they are can be chosen")
@@ -69,19 +69,19 @@ struct RequestSerializerTests {
     func emptyParameters() throws {
         let empty = try HTTPRequestSerializer().request(.post, Self.url, parameters: [:])
         #expect(empty.body.text == "")
-        #expect(empty.fields.value(for: "Content-Type") != nil)
+        #expect(empty.headers.value(for: "Content-Type") != nil)
         let none = try HTTPRequestSerializer().request(.post, Self.url)
         #expect(none.body.text == "")
-        #expect(none.fields.value(for: "Content-Type") == nil)
+        #expect(none.headers.value(for: "Content-Type") == nil)
     }
 
     @Test("a Content-Type of the request's own stays")
     func ownContentType() throws {
-        var request = HTTPRequest(url: Self.url, method: .post)
-        try request.fields.append(name: "content-type", value: "application/x-own")
+        var request = HTTPSessionRequest(url: Self.url, method: .post)
+        request.headers.append(name: "content-type", value: "application/x-own")
         for serializer in [HTTPRequestSerializer() as any RequestSerializer, JSONRequestSerializer()] {
             let serialized = try serializer.serialize(request, parameters: ["a": 1])
-            #expect(serialized.fields.values(for: "Content-Type") == ["application/x-own"])
+            #expect(serialized.headers.values(for: "Content-Type") == ["application/x-own"])
         }
     }
 
@@ -99,10 +99,10 @@ struct RequestSerializerTests {
         var serializer = HTTPRequestSerializer()
         serializer.settings.timeouts = TaskTimeouts(total: .seconds(9))
         try serializer.setValue("serializer", forHTTPHeaderField: "X-Both")
-        var request = HTTPRequest(url: Self.url, method: .put, body: .bytes([1]))
-        try request.fields.append(name: "x-both", value: "request")
+        var request = HTTPSessionRequest(url: Self.url, method: .put, body: .bytes([1]))
+        request.headers.append(name: "x-both", value: "request")
         let serialized = try serializer.serialize(request, parameters: nil)
-        #expect(serialized.fields.values(for: "X-Both") == ["request"])
+        #expect(serialized.headers.values(for: "X-Both") == ["request"])
         #expect(serialized.body.text == "\u{1}")
         #expect(serialized.timeouts == TaskTimeouts(total: .seconds(9)))
         request.timeouts = TaskTimeouts(total: .seconds(1))
@@ -138,7 +138,7 @@ struct RequestSerializerTests {
         serializer.settings.stringEncoding = .isoLatin1
         let request = try serializer.request(.post, Self.url, parameters: ["ü": 1])
         #expect(request.body.text == "%FC=1")
-        #expect(request.fields.value(for: "Content-Type")?.hasSuffix("charset=iso-8859-1") == true)
+        #expect(request.headers.value(for: "Content-Type")?.hasSuffix("charset=iso-8859-1") == true)
         serializer.settings.stringEncoding = .utf16
         #expect(throws: SessionError.self) { try serializer.request(.post, Self.url, parameters: ["a": 1]) }
     }
@@ -151,10 +151,10 @@ struct RequestSerializerTests {
         try serializer.setValue("1", forHTTPHeaderField: "X-One")
         try serializer.setValue("2", forHTTPHeaderField: "x-one")
         #expect(serializer.value(forHTTPHeaderField: "X-ONE") == "2")
-        #expect(try serializer.request(.get, Self.url).fields.values(for: "X-One") == ["2"])
+        #expect(try serializer.request(.get, Self.url).headers.values(for: "X-One") == ["2"])
         try serializer.setValue(nil, forHTTPHeaderField: "X-One")
         #expect(serializer.value(forHTTPHeaderField: "X-One") == nil)
-        #expect(try serializer.request(.get, Self.url).fields.value(for: "X-One") == nil)
+        #expect(try serializer.request(.get, Self.url).headers.value(for: "X-One") == nil)
     }
 
     @Test(
@@ -221,7 +221,7 @@ struct RequestSerializerTests {
         #expect(DefaultFields.userAgent(program: "/usr/bin/tool") == "tool (Linux) SessionCore/0.1.0")
         #expect(DefaultFields.userAgent(program: "my töol/") == "my-t--ol (Linux) SessionCore/0.1.0")
         #expect(DefaultFields.userAgent(program: "") == "program (Linux) SessionCore/0.1.0")
-        let sent = try HTTPRequestSerializer().request(.get, Self.url).fields.value(for: "User-Agent")
+        let sent = try HTTPRequestSerializer().request(.get, Self.url).headers["User-Agent"]
         #expect(sent?.hasSuffix("(Linux) SessionCore/0.1.0") == true)
     }
 
@@ -232,7 +232,7 @@ struct RequestSerializerTests {
         let request = try JSONRequestSerializer()
             .request(.post, Self.url, parameters: ["b": [1, nil, true], "a": ["c": "d/e"]])
         #expect(request.body.text == #"{"b":[1,null,true],"a":{"c":"d\/e"}}"#)
-        #expect(request.fields.value(for: "Content-Type") == "application/json")
+        #expect(request.headers.value(for: "Content-Type") == "application/json")
     }
 
     @Test("JSON may be anything at the top, and sets become sorted arrays")

@@ -151,7 +151,7 @@ struct SerializationOnTheWireTests {
         let manager = try Self.manager()
         let read = Monitor(0)
         let source = BodySource(length: total) { () in CountingReader(read, total: total) }
-        let request = HTTPRequest(url: "https://127.0.0.1:\(origin.port)/", method: .post, body: .source(source))
+        let request = HTTPSessionRequest(url: "https://127.0.0.1:\(origin.port)/", method: .post, body: .source(source))
         let task = beside { try await manager.data(for: request) }
         // It has come to rest when nothing has been read for a while, with all buffers on the way full.
         var last = -1
@@ -178,7 +178,7 @@ struct SerializationOnTheWireTests {
             continuation.yield([UInt8](repeating: 1, count: 1000))
             continuation.finish(throwing: isShort ? nil : Broken())
         }
-        let request = HTTPRequest(
+        let request = HTTPSessionRequest(
             url: "https://127.0.0.1:\(origin.port)/",
             method: .post,
             body: .source(.sequence(pieces, length: 2000))
@@ -199,7 +199,7 @@ struct SerializationOnTheWireTests {
         try FileManager.default.removeItem(atPath: path)
         let origin = try Self.origin()
         let manager = try Self.manager()
-        let request = HTTPRequest(url: "https://127.0.0.1:\(origin.port)/", method: .post, body: .source(source))
+        let request = HTTPSessionRequest(url: "https://127.0.0.1:\(origin.port)/", method: .post, body: .source(source))
         let error = await #expect(throws: SessionError.self) { try await manager.data(for: request) }
         #expect(error?.code == .requestInvalid)
         #expect(origin.connections.isEmpty)
@@ -215,7 +215,7 @@ struct SerializationOnTheWireTests {
             continuation.yield([1])
             continuation.onTermination = { _ in released.with { $0 = true } }
         }
-        let request = HTTPRequest(
+        let request = HTTPSessionRequest(
             url: "https://127.0.0.1:\(origin.port)/",
             method: .post,
             body: .source(.sequence(pieces))
@@ -246,7 +246,7 @@ struct SerializationOnTheWireTests {
             OriginAnswer.text("{\"error\":\"gone\"}", status: "410 Gone", fields: ["Content-Type: application/json"])
         }
         let manager = try Self.manager()
-        let request = HTTPRequest(url: "https://127.0.0.1:\(origin.port)/")
+        let request = HTTPSessionRequest(url: "https://127.0.0.1:\(origin.port)/")
         let failure = await #expect(throws: RequestFailure.self) {
             try await manager.response(for: request, serializer: JSONResponseSerializer())
         }
@@ -255,7 +255,7 @@ struct SerializationOnTheWireTests {
         let body = try JSONValue(parsing: failure?.response?.data ?? [])
         #expect(body["error"]?.string == "gone")
         let refused = await #expect(throws: RequestFailure.self) {
-            try await manager.response(for: HTTPRequest(url: "nonsense"), serializer: HTTPResponseSerializer())
+            try await manager.response(for: HTTPSessionRequest(url: "nonsense"), serializer: HTTPResponseSerializer())
         }
         #expect(refused?.sessionError?.code == .requestInvalid)
         #expect(refused?.response == nil)
@@ -274,7 +274,7 @@ struct SerializationOnTheWireTests {
             return Thread.isMainThread
         }
         let onMain = try await manager.response(
-            for: HTTPRequest(url: "https://127.0.0.1:\(origin.port)/"),
+            for: HTTPSessionRequest(url: "https://127.0.0.1:\(origin.port)/"),
             serializer: serializer
         ).value
         #expect(!onMain)

@@ -62,7 +62,9 @@ struct SuggestedFilenameTests {
             in: folder.path + "/deep",
             options: .createIntermediateDirectories
         )
-        let task = try stage.manager.downloadTask(with: HTTPRequest(url: ManagerStage.url("/"))) { path, response in
+        let task = try stage.manager.downloadTask(with: HTTPSessionRequest(url: ManagerStage.url("/"))) {
+            path,
+            response in
             seen.with { $0 = "\(response.url) \(response.status)" }
             return suggested(path, response)
         }

@@ -71,7 +71,7 @@ struct HTTPArchiveTests {
     /// The requests of a program, and what it learns.
     private static func use(_ manager: HTTPSessionManager) async throws -> [String] {
         var learned: [String] = []
-        let headers = ["Authorization": "Bearer hidden", "X-Own": "seen"]
+        let headers: HTTPHeaders = ["Authorization": "Bearer hidden", "X-Own": "seen"]
         learned.append(try await manager.get("old", headers: headers, serializer: .string).value)
         let parameters: ParameterValue = ["user": "ada", "password": "hidden"]
         let token = try await manager.post("token", parameters: parameters, serializer: .json).value
@@ -201,7 +201,7 @@ struct HTTPArchiveTests {
                 continuation.yield([UInt8](repeating: 0x61, count: size - 50_000))
                 continuation.finish()
             }
-            let request = HTTPRequest(url: StubStage.base + "/\(size)", method: .put)
+            let request = HTTPSessionRequest(url: StubStage.base + "/\(size)", method: .put)
             _ = try await stage.manager.session.uploadTask(with: request, from: .sequence(pieces)).value()
         }
         await stage.end()
@@ -294,7 +294,7 @@ struct HTTPArchiveTests {
             StubResponse.text("x").adding("X-Seen", "https://me:s1@host/?sig=s1&c=d and token=s1")
         }
         for (path, _) in rows { _ = try await stage.manager.data(for: StubStage.base + path) }
-        let headers = [
+        let headers: HTTPHeaders = [
             "Cookie": "s1", "x-api-key": "s1", "Proxy-Authorization": "s1",
             "Referer": "https://h/?token=s1#id_token=s1",
         ]

@@ -108,7 +108,7 @@ struct StubOriginTests {
         }
         let progress = Monitor<[Int64]>([])
         let task = try stage.manager.session.uploadTask(
-            with: HTTPRequest(url: StubStage.base + "/file", method: .put),
+            with: HTTPSessionRequest(url: StubStage.base + "/file", method: .put),
             from: .sequence(pieces, length: 400_000)
         )
         task.uploadDelegate.taskDidSendBodyData = { _, _, sent, expected in
@@ -157,7 +157,7 @@ struct StubOriginTests {
         let file = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 / 7) }
         try stage.origin.route(.get, "/large", times: 1) { .resumable(file, to: $0).cut(afterBytes: 200_000) }
         try stage.origin.route(.get, "/large") { .resumable(file, to: $0) }
-        let task = try stage.manager.session.downloadTask(with: HTTPRequest(url: StubStage.base + "/large"))
+        let task = try stage.manager.session.downloadTask(with: HTTPSessionRequest(url: StubStage.base + "/large"))
         await #expect { try await task.value() } throws: { $0.sessionCode == .responseTruncated }
         let resumeData = try #require(task.downloadDelegate.resumeData)
         let rest = try stage.manager.session.downloadTask(withResumeData: resumeData)
@@ -179,14 +179,14 @@ struct StubOriginTests {
         // The same URL without a stub is not stored.
         await #expect {
             try await real.manager.data(
-                for: HTTPRequest(url: StubStage.base + "/kept", cachePolicy: .returnCacheDataDontLoad)
+                for: HTTPSessionRequest(url: StubStage.base + "/kept", cachePolicy: .returnCacheDataDontLoad)
             )
         } throws: {
             $0.sessionCode == .notStored
         }
         #expect(
             try await stage.manager.data(
-                for: HTTPRequest(url: StubStage.base + "/kept", cachePolicy: .returnCacheDataDontLoad)
+                for: HTTPSessionRequest(url: StubStage.base + "/kept", cachePolicy: .returnCacheDataDontLoad)
             ).data == Array("stub".utf8)
         )
         await real.end()
@@ -224,7 +224,7 @@ struct StubOriginTests {
             try await Task.sleep(for: .milliseconds(100))
             return .text("made")
         }
-        let task = try stage.manager.session.dataTask(with: HTTPRequest(url: StubStage.base + "/paused"))
+        let task = try stage.manager.session.dataTask(with: HTTPSessionRequest(url: StubStage.base + "/paused"))
         task.resume()
         var begin = begins.makeAsyncIterator()
         await begin.next()
@@ -320,7 +320,7 @@ struct StubOriginTests {
             return .status(200)
         }
         try stage.origin.route(.get, "/throws") { _ in throw Own() }
-        let task = try stage.manager.session.dataTask(with: HTTPRequest(url: StubStage.base + "/waits"))
+        let task = try stage.manager.session.dataTask(with: HTTPSessionRequest(url: StubStage.base + "/waits"))
         task.resume()
         try await eventually("the request") { stage.origin.requests.count == 1 }
         task.cancel()

@@ -26,7 +26,7 @@ do {
     )
     let manager = try URLSessionManager(serverTrust: trust)
 
-    let task = try manager.downloadTask(with: HTTPRequest(url: words[1])) { _, _ in
+    let task = try manager.downloadTask(with: HTTPSessionRequest(url: words[1])) { _, _ in
         (words[2], [.createIntermediateDirectories, .removePreviousFile])
     }
     if let delegate = task.delegate as? DownloadTaskDelegate {
@@ -38,8 +38,8 @@ do {
     await manager.invalidateSession(cancelingTasks: false)
 
     let transaction = answer.metrics.transaction
-    print("\(answer.response.status), \(answer.path), \(answer.metrics.duration) microseconds in all,")
-    print("TLS took \(transaction.secureConnectionEnd - transaction.secureConnectionStart) of them")
+    print("\(answer.response.status), \(answer.path), \(answer.metrics.taskDuration) in all,")
+    if let tls = transaction.secureConnection { print("TLS took \(tls.upperBound - tls.lowerBound) of them") }
 } catch let error as SessionError {
     // `code` is for programs, `details` for people.
     print("\(error.code.rawValue): \(error.details)")

@@ -91,10 +91,9 @@ public struct MultipartFormData: Sendable {
     ) throws(SessionError) {
         var disposition = "form-data; name=\"\(try Self.escaped(name))\""
         if let fileName { disposition += "; filename=\"\(try Self.escaped(fileName))\"" }
-        var fields = HTTPFields()
-        try fields.setForRequest("Content-Disposition", disposition)
-        if let mimeType { try fields.setForRequest("Content-Type", mimeType) }
-        append(content, fields: fields)
+        var headers: HTTPHeaders = ["Content-Disposition": disposition]
+        if let mimeType { headers["Content-Type"] = mimeType }
+        try append(content, headers: headers)
     }
 
     /// Appends a file's content. Its length is determined now; the content is read when it is sent.
@@ -120,8 +119,11 @@ public struct MultipartFormData: Sendable {
         )
     }
 
-    /// Appends a part with the caller's own fields, with Content-Disposition among them.
-    public mutating func append(_ content: RequestBody, fields: HTTPFields) {
+    /// Appends a part with the caller's own headers, with Content-Disposition among them.
+    ///
+    /// - Throws: `requestInvalid` for a header that cannot be sent.
+    public mutating func append(_ content: RequestBody, headers: HTTPHeaders) throws(SessionError) {
+        let fields = try headers.checked()
         var head = Array("--\(boundary)\r\n".utf8)
         for index in 0..<fields.count {
             head.append(fields.line(at: index))
@@ -165,17 +167,17 @@ public struct MultipartFormData: Sendable {
     /// A request with the form as its body.
     ///
     /// - Throws: `requestInvalid` for a method that has no body.
-    public func request(_ method: HTTPMethod, _ url: String) throws(SessionError) -> HTTPRequest {
-        var request = HTTPRequest(url: url, method: method)
+    public func request(_ method: HTTPMethod, _ url: String) throws(SessionError) -> HTTPSessionRequest {
+        var request = HTTPSessionRequest(url: url, method: method)
         try attach(to: &request)
         return request
     }
 
-    func attach(to request: inout HTTPRequest) throws(SessionError) {
+    func attach(to request: inout HTTPSessionRequest) throws(SessionError) {
         guard request.method != .get, request.method != .head else {
             throw SessionError(.requestInvalid, "A \(request.method) request carries no form. Use POST.")
         }
-        try request.fields.setForRequest("Content-Type", contentType)
+        try request.headers.setForRequest("Content-Type", contentType)
         request.body = body
     }
 }

@@ -9,7 +9,7 @@ extension RequestSerializer {
     ///   - method: any but GET and HEAD.
     ///   - url: the URL of the request, to which nothing is added.
     ///   - parameters: a dictionary, with a part for each of its pairs; nil for none.
-    ///   - fields: fields of this request, which take precedence over those of `settings`.
+    ///   - headers: those of this request, which take precedence over those of `settings`.
     ///   - construct: adds parts to the form.
     /// - Throws: `requestInvalid` for GET and HEAD, and for errors of the closure that are no `SessionError`; a
     ///   `SessionError` of the closure as it is.
@@ -17,10 +17,10 @@ extension RequestSerializer {
         _ method: HTTPMethod,
         _ url: String,
         parameters: ParameterValue? = nil,
-        fields: HTTPFields = HTTPFields(),
+        headers: HTTPHeaders = [:],
         constructingBody construct: (inout MultipartFormData) throws -> Void
-    ) throws(SessionError) -> HTTPRequest {
-        var (request, _) = try settings.apply(to: HTTPRequest(url: url, method: method, fields: fields), nil)
+    ) throws(SessionError) -> HTTPSessionRequest {
+        var (request, _) = try settings.apply(to: HTTPSessionRequest(url: url, method: method, headers: headers), nil)
         var form = MultipartFormData()
         switch parameters {
         case nil: break

@@ -4,13 +4,13 @@ public import SessionCore
 /// A request of the program: a URL, a method, fields and a body. Request serializers take and return it.
 ///
 /// It is a value without a session; `HTTPSessionManager` finds the endpoint and makes a `SessionRequest` from it.
-public struct HTTPRequest: Sendable {
+public struct HTTPSessionRequest: Sendable {
     /// `http` or `https`, ASCII, percent-encoded as it shall go on the wire (RFC 3986). A fragment is not sent.
     public var url: String
     /// The method of the first request: a redirect may change it to GET (RFC 9110, section 15.4).
     public var method: HTTPMethod
-    /// Fields in addition to `Host` and the framing fields, which are made from `url` and `body`.
-    public var fields: HTTPFields
+    /// Headers in addition to `Host` and the framing fields, which are made from `url` and `body`.
+    public var headers: HTTPHeaders
     /// The body. A source is opened again when the request has to be sent again.
     public var body: RequestBody
     /// Time limits for this request; nil for the session's.
@@ -25,7 +25,7 @@ public struct HTTPRequest: Sendable {
     public init(
         url: String,
         method: HTTPMethod = .get,
-        fields: HTTPFields = HTTPFields(),
+        headers: HTTPHeaders = [:],
         body: RequestBody = .none,
         timeouts: TaskTimeouts? = nil,
         handlesCookies: Bool = true,
@@ -33,7 +33,7 @@ public struct HTTPRequest: Sendable {
     ) {
         self.url = url
         self.method = method
-        self.fields = fields
+        self.headers = headers
         self.body = body
         self.timeouts = timeouts
         self.handlesCookies = handlesCookies
@@ -49,5 +49,16 @@ extension HTTPFields {
         } catch {
             throw SessionError(.requestInvalid, "A header field cannot be sent: \(error).")
         }
+    }
+}
+
+extension HTTPHeaders {
+    /// Sets a field.
+    ///
+    /// - Throws: `requestInvalid` for a name or a value that cannot be sent; nothing changes then.
+    mutating func setForRequest(_ name: String, _ value: String) throws(SessionError) {
+        let field: HTTPHeaders = [name: value]
+        try field.validate()
+        self[name] = value
     }
 }

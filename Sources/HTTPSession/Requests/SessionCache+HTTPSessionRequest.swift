@@ -3,7 +3,7 @@ public import SessionCore
 extension SessionCache {
     /// Removes the stored responses for the request's URL, whatever its fields. A response that is still being received
     /// is not stored.
-    public func removeCachedResponse(for request: HTTPRequest) {
+    public func removeCachedResponse(for request: HTTPSessionRequest) {
         removeCachedResponses(for: request.url)
     }
 }

@@ -1,0 +1,60 @@
+public import SessionCore
+
+/// What one call does otherwise than its manager:
+///
+/// ```swift
+/// let options = RequestOptions(timeouts: TaskTimeouts(total: .seconds(5)), cachePolicy: .reloadIgnoringLocalCacheData)
+/// let items = try await manager.get("items", options: options, serializer: .decodable([Item].self)).value
+/// ```
+///
+/// Nil stands for the manager's or the session's own.
+public struct RequestOptions: Sendable {
+    /// Makes the request from parameters and headers, in place of the manager's.
+    public var requestSerializer: (any RequestSerializer)?
+    /// The limits of time.
+    public var timeouts: TaskTimeouts?
+    /// How the cache is used.
+    public var cachePolicy: CachePolicy?
+    /// Whether cookies are sent and stored.
+    public var handlesCookies: Bool?
+    /// The credential for challenges of the request's first origin (`TaskDelegate.credential`).
+    public var credential: Credential?
+    /// The priority, from 0 to 1 (`SessionTask.priority`).
+    public var priority: Double?
+    /// Adapts and retries the request, before the manager's interceptor.
+    public var interceptor: (any RequestInterceptor)?
+
+    /// Options of which those count that are given.
+    public init(
+        requestSerializer: (any RequestSerializer)? = nil,
+        timeouts: TaskTimeouts? = nil,
+        cachePolicy: CachePolicy? = nil,
+        handlesCookies: Bool? = nil,
+        credential: Credential? = nil,
+        priority: Double? = nil,
+        interceptor: (any RequestInterceptor)? = nil
+    ) {
+        self.requestSerializer = requestSerializer
+        self.timeouts = timeouts
+        self.cachePolicy = cachePolicy
+        self.handlesCookies = handlesCookies
+        self.credential = credential
+        self.priority = priority
+        self.interceptor = interceptor
+    }
+
+    /// The request with these options, as far as they are a part of it.
+    func applied(to request: HTTPSessionRequest) -> HTTPSessionRequest {
+        var request = request
+        request.timeouts = timeouts ?? request.timeouts
+        request.cachePolicy = cachePolicy ?? request.cachePolicy
+        request.handlesCookies = handlesCookies ?? request.handlesCookies
+        return request
+    }
+
+    /// The rest: what belongs to the task of an attempt.
+    func apply(to task: SessionTask) {
+        if let credential { task.delegate.credential = credential }
+        if let priority { task.priority = priority }
+    }
+}

@@ -1,0 +1,140 @@
+import FoundationEssentials
+import HTTPCore
+import HTTPSession
+import HTTPSessionStubs
+import SessionCore
+import TestSupport
+import Testing
+
+/// As programs write them.
+@Suite("Options of one request", .onOwnThreads)
+struct RequestOptionsTests {
+    private struct Item: Codable, Sendable { var itemName = "a" }
+
+    @Test("a request may have another encoder, other limits, a policy of the cache, a priority and an interceptor")
+    func options() async throws {
+        let stage = try StubStage { $0.cache = try? SessionCache(memoryCapacity: 1 << 20) }
+        try stage.origin.route(nil, "/slow", response: .text("late").delayed(by: .seconds(600)))
+        try stage.origin.route(nil, "*") { .text($0.text).adding("Cache-Control", "max-age=60") }
+        let manager = stage.manager
+        var snake = JSONRequestSerializer()
+        snake.settings.parameterEncoder.keyEncodingStrategy = .convertToSnakeCase
+        let encoded = RequestOptions(requestSerializer: snake, priority: SessionTask.highPriority)
+        let answer = try await manager.post("/items", parameters: Item(), options: encoded, serializer: .string)
+        #expect(answer.value == "{\"item_name\":\"a\"}")
+        #expect(stage.origin.requests.last?.value(for: "Priority") == "u=2")
+        #expect(try await manager.post("/items", parameters: Item(), serializer: .string).value == "itemName=a")
+
+        let short = RequestOptions(timeouts: TaskTimeouts(firstByte: .milliseconds(50)))
+        await #expect { try await manager.get("/slow", options: short, serializer: .string) } throws: {
+            ($0 as? RequestFailure)?.sessionError?.code == .responseTimeout
+        }
+
+        let adding = RequestOptions(
+            interceptor: Adapter { request, _ in
+                var request = request
+                request.headers["X-Own"] = "seen"
+                return request
+            }
+        )
+        _ = try await manager.get("/adapted", options: adding, serializer: .data)
+        #expect(stage.origin.requests.last?.value(for: "X-Own") == "seen")
+
+        let stored = RequestOptions(cachePolicy: .returnCacheDataDontLoad)
+        await #expect { try await manager.get("/kept", options: stored, serializer: .data) } throws: {
+            ($0 as? RequestFailure)?.sessionError?.code == .notStored
+        }
+        _ = try await manager.get("/kept", serializer: .data)
+        _ = try await manager.get("/kept", options: stored, serializer: .data)
+        #expect(stage.origin.requests.filter { $0.path == "/kept" }.count == 1)
+        await stage.end()
+    }
+
+    @Test("a request may have a credential of its own, and leave cookies out")
+    func credential() async throws {
+        let cookies = CookieStorage()
+        let stage = try StubStage { $0.cookieStorage = cookies }
+        try stage.origin.route(nil, "/cookie", response: .text("set").adding("Set-Cookie", "a=b; Path=/"))
+        try stage.origin.route(nil, "/private") { request in
+            guard request.value(for: "Authorization") == "Basic YWRhOnB3" else {
+                return .status(401).adding("WWW-Authenticate", "Basic realm=\"r\"")
+            }
+            return .text("for ada")
+        }
+        try stage.origin.route(nil, "*") { .text($0.value(for: "Cookie") ?? "none") }
+        let manager = stage.manager
+        _ = try await manager.get("/cookie", serializer: .string)
+        #expect(try await manager.get("/seen", serializer: .string).value == "a=b")
+        let without = RequestOptions(handlesCookies: false)
+        #expect(try await manager.get("/seen", options: without, serializer: .string).value == "none")
+        await #expect(throws: RequestFailure.self) { try await manager.get("/private", serializer: .string) }
+        let ada = RequestOptions(credential: Credential(user: "ada", password: "pw", persistence: .none))
+        #expect(try await manager.get("/private", options: ada, serializer: .string).value == "for ada")
+        await stage.end()
+    }
+
+    @Test("a call may be the whole body of a Swift task, and its value leaves the task")
+    func swiftTask() async throws {
+        let stage = try StubStage()
+        try stage.origin.route(nil, "*") { try .json(["method": "\($0.method)"]) }
+        let manager = stage.manager
+        let task = Task { try await manager.get("/items", parameters: ["page": 2]) }
+        #expect((try await task.value.value as? JSONValue)?["method"] == "GET")
+        manager.responseSerializer = .string
+        #expect(
+            try await Task { try await manager.delete("/items/7") }.value.value as? String == "{\"method\":\"DELETE\"}"
+        )
+        manager.responseSerializer = AnyResponseSerializer(.decodable([String: String].self))
+        #expect(try await manager.put("/items/7").value as? [String: String] == ["method": "PUT"])
+        // Without a manager there is none that it stands for.
+        let response = try await manager.data(for: StubStage.base)
+        #expect(throws: ResponseSerializationError.self) { try AnyResponseSerializer.manager.serialize(response) }
+        await stage.end()
+    }
+
+    @Test("parameters of a type may be null, sets, and wrapped for a handler")
+    func parameters() async throws {
+        let stage = try StubStage()
+        try stage.origin.route(nil, "*") { .text($0.query ?? "none") }
+        let manager = stage.manager
+        let none: Item? = nil
+        #expect(try await manager.get("/", parameters: none, serializer: .string).value == "none")
+        let set: ParameterValue = ["s": .set(["b", "a"])]
+        #expect(try await manager.get("/", parameters: set, serializer: .string).value == "s=a&s=b")
+        let answers = AsyncStream<String>.makeStream()
+        try manager.get("/", parameters: Parameters(Item())) { result in
+            answers.continuation.yield((try? result.get())?.response.metrics.transaction.networkProtocolName ?? "-")
+        }
+        for await answer in answers.stream {
+            #expect(answer == "-")
+            break
+        }
+        #expect(stage.origin.requests.last?.query == "itemName=a")
+        var mixed = Parameters(Item())
+        mixed["other"] = 1
+        let both = mixed
+        await #expect(throws: RequestFailure.self) { try await manager.get("/", parameters: both, serializer: .string) }
+        await stage.end()
+    }
+
+    @Test("times of metrics are durations from the start of the task; what did not happen is nil")
+    func metrics() async throws {
+        let stage = try StubStage()
+        try stage.origin.route(nil, "/old", response: .redirect(to: "/new"))
+        try stage.origin.route(nil, "/new", response: .text("x"))
+        try stage.origin.route(nil, "/away", failure: StubFailure(.connectFailed))
+        let metrics = try await stage.manager.data(for: StubStage.base + "/old").metrics
+        #expect(metrics.transactions.count == 2 && metrics.transactions.map(\.statusCode) == [302, 200])
+        let last = metrics.transaction
+        let (request, response) = (try #require(last.request), try #require(last.response))
+        #expect(try #require(last.start) <= request.lowerBound && request.upperBound <= response.lowerBound)
+        #expect(response.upperBound <= metrics.taskDuration && last.networkProtocolName == "http/1.1")
+        #expect(last.connect == nil && last.secureConnection == nil && last.domainLookup == nil)
+        #expect(try #require(metrics.start) > .seconds(1_600_000_000))
+        let error = await #expect(throws: SessionError.self) {
+            try await stage.manager.data(for: StubStage.base + "/away")
+        }
+        #expect(error?.metrics?.transaction.statusCode == nil && error?.metrics?.transaction.response == nil)
+        await stage.end()
+    }
+}
