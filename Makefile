@@ -55,7 +55,7 @@ SHARE := $(DESTDIR)$(PREFIX)/share/pinproxy
 SCHEMA_PATH = s|"[^"]*/config.schema.json"|"file://$(PREFIX)/share/pinproxy/schema/config.schema.json"|
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo build test examples docs lint format sanitize install uninstall clean toolchain \
+.PHONY: help run demo build test examples docs api lint format sanitize install uninstall clean toolchain \
     build-packages run-packages test-packages client-packages debian debian-package picture deb dist image
 
 help:
@@ -166,6 +166,12 @@ docs: build-packages
 	        --fallback-display-name $$module --fallback-bundle-identifier pinproxy.$$module --warnings-as-errors \
 	        --output-path $(DOCS)/$$module.doccarchive; \
 	done
+
+# The public interface of the libraries, compared with .ci/interfaces; ACCEPT=1 writes it there.
+api: build-packages
+	@.ci/install-packages python3:python3
+	$(SWIFT) build
+	@SWIFT='$(SWIFT)' .ci/api $(if $(ACCEPT),--accept)
 
 lint: toolchain
 	$(SWIFT) format lint --strict --parallel --recursive Package.swift Sources Tests Benchmarks Examples

@@ -11,6 +11,17 @@ public struct SerializedResponse<Value> {
 
 extension SerializedResponse: Sendable where Value: Sendable {}
 
+extension SerializedResponse {
+    /// The same response with another value, as Alamofire's `map` and `tryMap` make it.
+    ///
+    /// - Parameter transform: makes the value; what it throws is thrown.
+    public func map<Other, Failure: Error>(
+        _ transform: (Value) throws(Failure) -> Other
+    ) throws(Failure) -> SerializedResponse<Other> {
+        SerializedResponse<Other>(value: try transform(value), response: response)
+    }
+}
+
 /// Another serializer, without its type: for a manager's `responseSerializer`.
 public struct AnyResponseSerializer: ResponseSerializer {
     private typealias Serializing =

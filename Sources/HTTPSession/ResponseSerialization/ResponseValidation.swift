@@ -11,18 +11,34 @@ public struct ResponseValidation: Sendable {
     /// Methods whose responses may have no body.
     public var emptyRequestMethods: Set<HTTPMethod> = [.head]
 
+    /// A check of the program, behind those of status and content type: what it throws is the reason `custom` of the rejection.
+    /// Nil for none. Streams and downloads do not call it: their bodies are not there when they are validated.
+    public var check: (@Sendable (_ response: DataResponse) throws -> Void)?
+
     /// - Parameters:
     ///   - acceptableStatusCodes: by default 200 to 299; nil for any.
     ///   - acceptableContentTypes: media types, `*` standing for any type or subtype; nil for any, and none.
-    public init(acceptableStatusCodes: Set<Int>? = Set(200..<300), acceptableContentTypes: [String]? = nil) {
+    ///   - check: a check of the program; nil for none.
+    public init(
+        acceptableStatusCodes: Set<Int>? = Set(200..<300),
+        acceptableContentTypes: [String]? = nil,
+        check: (@Sendable (_ response: DataResponse) throws -> Void)? = nil
+    ) {
         self.acceptableStatusCodes = acceptableStatusCodes
         self.acceptableContentTypes = acceptableContentTypes
+        self.check = check
     }
 
-    /// Checks status and content type. The type of an empty body is not checked.
+    /// Checks status and content type, and calls `check`. The type of an empty body is not checked.
     public func validate(_ response: DataResponse) throws(ResponseSerializationError) {
-        guard let reason = fault(of: response.response, hasBody: !response.data.isEmpty) else { return }
-        throw ResponseSerializationError(reason, response: response)
+        if let reason = fault(of: response.response, hasBody: !response.data.isEmpty) {
+            throw ResponseSerializationError(reason, response: response)
+        }
+        do {
+            try check?(response)
+        } catch {
+            throw ResponseSerializationError(.custom(error), response: response)
+        }
     }
 
     /// The fault in a response's head; nil for none.

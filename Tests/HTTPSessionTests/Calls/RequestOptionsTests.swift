@@ -117,6 +117,40 @@ struct RequestOptionsTests {
         await stage.end()
     }
 
+    @Test("a check of the program rejects a response, and a value is mapped with its response")
+    func checks() async throws {
+        struct Stale: Error {}
+        let stage = try StubStage()
+        try stage.origin.route(nil, "/bad", response: StubResponse.text("7", status: 404).adding("X-Age", "9"))
+        try stage.origin.route(nil, "*", response: .text("7").adding("X-Age", "9"))
+        let manager = stage.manager
+        let calls = Monitor(0)
+        func serializer(_ limit: Int) -> StringResponseSerializer {
+            StringResponseSerializer(
+                validation: ResponseValidation { response in
+                    calls.with { $0 += 1 }
+                    if Int(response.response.fields["X-Age"] ?? "") ?? 0 > limit { throw Stale() }
+                }
+            )
+        }
+        let number = try await manager.get("/", serializer: serializer(9)).map { Int($0) }
+        #expect(number.value == 7 && number.response.response.status == 200 && calls.with { $0 } == 1)
+        await #expect { try await manager.get("/", serializer: serializer(8)) } throws: { error in
+            guard case .custom(let own)? = (error as? RequestFailure)?.serializationError?.reason else { return false }
+            return own is Stale
+        }
+        // Behind the status.
+        await #expect { try await manager.get("/bad", serializer: serializer(8)) } throws: { error in
+            guard case .unacceptableStatusCode(404)? = (error as? RequestFailure)?.serializationError?.reason else {
+                return false
+            }
+            return calls.with { $0 } == 2
+        }
+        let answer = try await manager.get("/", serializer: .string)
+        #expect(throws: Stale.self) { try answer.map { (_: String) throws(Stale) -> Int in throw Stale() } }
+        await stage.end()
+    }
+
     @Test("times of metrics are durations from the start of the task; what did not happen is nil")
     func metrics() async throws {
         let stage = try StubStage()
