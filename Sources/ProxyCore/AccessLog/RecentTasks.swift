@@ -58,7 +58,9 @@ final class RecentTasks: @unchecked Sendable {
                 newer.first = next
                 newer.count = 0
             }
-            newer.bytes.append(contentsOf: lines)
+            // The whole memory at once, which is taken up as it is filled: an array that grows copies itself again and again.
+            if newer.bytes.capacity < capacity { newer.bytes.reserveCapacity(capacity) }
+            lines.withMemoryRebound(to: UInt8.self) { newer.bytes.append(contentsOf: $0) }
             newer.count += count
         }
     }
