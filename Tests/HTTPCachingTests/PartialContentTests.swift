@@ -297,7 +297,7 @@ struct PartialContentTests {
         #expect(try part(4..<12) == Array(4..<12))
     }
 
-    @Test("a digest of the content of one message is not sent with another part, nor with the whole")
+    @Test("9530 2: a digest of the content of one message is not sent with another part, nor with the whole")
     func digests() throws {
         let digest: Stage.Pairs = [
             ("Content-Digest", "sha-256=:AA==:"), ("Content-MD5", "AA=="), ("Repr-Digest", "x=:AA==:"),

@@ -7,6 +7,8 @@ public struct ResponseHead: Sendable {
     public internal(set) var fields = HTTPFields()
     /// The framing of the body on the wire: none for HEAD, 1xx, 204 and 304, whatever the fields say.
     package internal(set) var framing = BodyFraming.none
+    /// Whether the head is the whole message, although its framing has room for a body: its stream of HTTP/2 ended with it.
+    package var isWholeMessage = false
     /// The value of Content-Length, also when no body follows (HEAD, 304).
     public internal(set) var contentLength: Int?
     package internal(set) var connection = ConnectionOptions()
@@ -38,6 +40,7 @@ public struct ResponseHead: Sendable {
         contentLength = nil
         connection = ConnectionOptions()
         byteCount = 0
+        isWholeMessage = false
     }
 
     /// Replaces the fields; framing and connection stay as received.

@@ -131,6 +131,7 @@ final class HTTP2OriginStream: HTTP2Stream {
             request.fail(SessionError(.responseInvalid, "The origin switched protocols, which HTTP/2 cannot."))
         } else {
             hasHead = true
+            head.isWholeMessage = endsStream
             request.didReceiveHead(head)
         }
         return true

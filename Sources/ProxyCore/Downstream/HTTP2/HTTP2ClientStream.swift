@@ -198,7 +198,8 @@ final class HTTP2ExchangeStream: ExchangeStream {
         context: borrowing ResponseContext
     ) {
         guard !isClosed else { return }
-        var isAlone = false
+        // Programs tell a head that is all from one with an empty body behind it: gRPC's trailers may be in the head.
+        var isAlone = head.isWholeMessage
         if case .none = head.framing { isAlone = true }
         stream.session?.respond(stream, endsStream: isAlone) { block in
             ClientResponse.writeHead(head, form, to: request, context: context, output: &block)
