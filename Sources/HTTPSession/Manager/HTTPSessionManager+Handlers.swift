@@ -38,14 +38,8 @@ extension HTTPSessionManager {
         progress: ProgressHandler? = nil,
         completionHandler: @escaping CompletionHandler
     ) throws(SessionError) -> DataRequest {
-        try request(
-            .get,
-            url,
-            parameters: parameters,
-            headers: headers,
-            options: options,
-            downloadProgress: progress
-        ).response(serializer: .manager, completionHandler: completionHandler)
+        try request(.get, url, parameters, headers, options, progress)
+            .response(serializer: .manager, completionHandler: completionHandler)
     }
 
     /// POST.
@@ -60,14 +54,8 @@ extension HTTPSessionManager {
         progress: ProgressHandler? = nil,
         completionHandler: @escaping CompletionHandler
     ) throws(SessionError) -> DataRequest {
-        try request(
-            .post,
-            url,
-            parameters: parameters,
-            headers: headers,
-            options: options,
-            uploadProgress: progress
-        ).response(serializer: .manager, completionHandler: completionHandler)
+        try request(.post, url, parameters, headers, options, progress)
+            .response(serializer: .manager, completionHandler: completionHandler)
     }
 
     /// PUT.
@@ -82,14 +70,8 @@ extension HTTPSessionManager {
         progress: ProgressHandler? = nil,
         completionHandler: @escaping CompletionHandler
     ) throws(SessionError) -> DataRequest {
-        try request(
-            .put,
-            url,
-            parameters: parameters,
-            headers: headers,
-            options: options,
-            uploadProgress: progress
-        ).response(serializer: .manager, completionHandler: completionHandler)
+        try request(.put, url, parameters, headers, options, progress)
+            .response(serializer: .manager, completionHandler: completionHandler)
     }
 
     /// PATCH.
@@ -104,14 +86,8 @@ extension HTTPSessionManager {
         progress: ProgressHandler? = nil,
         completionHandler: @escaping CompletionHandler
     ) throws(SessionError) -> DataRequest {
-        try request(
-            .patch,
-            url,
-            parameters: parameters,
-            headers: headers,
-            options: options,
-            uploadProgress: progress
-        ).response(serializer: .manager, completionHandler: completionHandler)
+        try request(.patch, url, parameters, headers, options, progress)
+            .response(serializer: .manager, completionHandler: completionHandler)
     }
 
     /// DELETE.
@@ -126,14 +102,8 @@ extension HTTPSessionManager {
         progress: ProgressHandler? = nil,
         completionHandler: @escaping CompletionHandler
     ) throws(SessionError) -> DataRequest {
-        try request(
-            .delete,
-            url,
-            parameters: parameters,
-            headers: headers,
-            options: options,
-            downloadProgress: progress
-        ).response(serializer: .manager, completionHandler: completionHandler)
+        try request(.delete, url, parameters, headers, options, progress)
+            .response(serializer: .manager, completionHandler: completionHandler)
     }
 
     /// POST of a `multipart/form-data` body, which is read while it is sent.

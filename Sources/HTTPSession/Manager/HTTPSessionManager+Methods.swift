@@ -44,16 +44,7 @@ extension HTTPSessionManager {
         progress: ProgressHandler? = nil,
         serializer: Serializer = AnyResponseSerializer.manager
     ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
-        try await made { () throws(SessionError) in
-            try request(
-                .get,
-                url,
-                parameters: parameters,
-                headers: headers,
-                options: options,
-                downloadProgress: progress
-            )
-        }.response(serializer: serializer)
+        try await object(.get, url, parameters, headers, options, progress, serializer)
     }
 
     /// GET with parameters of any `Encodable` type.
@@ -65,14 +56,7 @@ extension HTTPSessionManager {
         progress: ProgressHandler? = nil,
         serializer: Serializer = AnyResponseSerializer.manager
     ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
-        try await get(
-            url,
-            parameters: .some(Parameters(parameters)),
-            headers: headers,
-            options: options,
-            progress: progress,
-            serializer: serializer
-        )
+        try await object(.get, url, Parameters(parameters), headers, options, progress, serializer)
     }
 
     /// GET with a literal that nests values of several kinds: `["user": ["tags": [1, true]]]`.
@@ -85,14 +69,7 @@ extension HTTPSessionManager {
         progress: ProgressHandler? = nil,
         serializer: Serializer = AnyResponseSerializer.manager
     ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
-        try await get(
-            url,
-            parameters: .some(Parameters(parameters)),
-            headers: headers,
-            options: options,
-            progress: progress,
-            serializer: serializer
-        )
+        try await object(.get, url, Parameters(parameters), headers, options, progress, serializer)
     }
 
     // MARK: POST
@@ -106,16 +83,7 @@ extension HTTPSessionManager {
         progress: ProgressHandler? = nil,
         serializer: Serializer = AnyResponseSerializer.manager
     ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
-        try await made { () throws(SessionError) in
-            try request(
-                .post,
-                url,
-                parameters: parameters,
-                headers: headers,
-                options: options,
-                uploadProgress: progress
-            )
-        }.response(serializer: serializer)
+        try await object(.post, url, parameters, headers, options, progress, serializer)
     }
 
     /// POST with parameters of any `Encodable` type.
@@ -127,14 +95,7 @@ extension HTTPSessionManager {
         progress: ProgressHandler? = nil,
         serializer: Serializer = AnyResponseSerializer.manager
     ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
-        try await post(
-            url,
-            parameters: .some(Parameters(parameters)),
-            headers: headers,
-            options: options,
-            progress: progress,
-            serializer: serializer
-        )
+        try await object(.post, url, Parameters(parameters), headers, options, progress, serializer)
     }
 
     /// POST with a literal that nests values of several kinds: `["user": ["tags": [1, true]]]`.
@@ -147,14 +108,7 @@ extension HTTPSessionManager {
         progress: ProgressHandler? = nil,
         serializer: Serializer = AnyResponseSerializer.manager
     ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
-        try await post(
-            url,
-            parameters: .some(Parameters(parameters)),
-            headers: headers,
-            options: options,
-            progress: progress,
-            serializer: serializer
-        )
+        try await object(.post, url, Parameters(parameters), headers, options, progress, serializer)
     }
 
     // MARK: PUT
@@ -168,16 +122,7 @@ extension HTTPSessionManager {
         progress: ProgressHandler? = nil,
         serializer: Serializer = AnyResponseSerializer.manager
     ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
-        try await made { () throws(SessionError) in
-            try request(
-                .put,
-                url,
-                parameters: parameters,
-                headers: headers,
-                options: options,
-                uploadProgress: progress
-            )
-        }.response(serializer: serializer)
+        try await object(.put, url, parameters, headers, options, progress, serializer)
     }
 
     /// PUT with parameters of any `Encodable` type.
@@ -189,14 +134,7 @@ extension HTTPSessionManager {
         progress: ProgressHandler? = nil,
         serializer: Serializer = AnyResponseSerializer.manager
     ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
-        try await put(
-            url,
-            parameters: .some(Parameters(parameters)),
-            headers: headers,
-            options: options,
-            progress: progress,
-            serializer: serializer
-        )
+        try await object(.put, url, Parameters(parameters), headers, options, progress, serializer)
     }
 
     /// PUT with a literal that nests values of several kinds: `["user": ["tags": [1, true]]]`.
@@ -209,14 +147,7 @@ extension HTTPSessionManager {
         progress: ProgressHandler? = nil,
         serializer: Serializer = AnyResponseSerializer.manager
     ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
-        try await put(
-            url,
-            parameters: .some(Parameters(parameters)),
-            headers: headers,
-            options: options,
-            progress: progress,
-            serializer: serializer
-        )
+        try await object(.put, url, Parameters(parameters), headers, options, progress, serializer)
     }
 
     // MARK: PATCH
@@ -230,16 +161,7 @@ extension HTTPSessionManager {
         progress: ProgressHandler? = nil,
         serializer: Serializer = AnyResponseSerializer.manager
     ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
-        try await made { () throws(SessionError) in
-            try request(
-                .patch,
-                url,
-                parameters: parameters,
-                headers: headers,
-                options: options,
-                uploadProgress: progress
-            )
-        }.response(serializer: serializer)
+        try await object(.patch, url, parameters, headers, options, progress, serializer)
     }
 
     /// PATCH with parameters of any `Encodable` type.
@@ -251,14 +173,7 @@ extension HTTPSessionManager {
         progress: ProgressHandler? = nil,
         serializer: Serializer = AnyResponseSerializer.manager
     ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
-        try await patch(
-            url,
-            parameters: .some(Parameters(parameters)),
-            headers: headers,
-            options: options,
-            progress: progress,
-            serializer: serializer
-        )
+        try await object(.patch, url, Parameters(parameters), headers, options, progress, serializer)
     }
 
     /// PATCH with a literal that nests values of several kinds: `["user": ["tags": [1, true]]]`.
@@ -271,14 +186,7 @@ extension HTTPSessionManager {
         progress: ProgressHandler? = nil,
         serializer: Serializer = AnyResponseSerializer.manager
     ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
-        try await patch(
-            url,
-            parameters: .some(Parameters(parameters)),
-            headers: headers,
-            options: options,
-            progress: progress,
-            serializer: serializer
-        )
+        try await object(.patch, url, Parameters(parameters), headers, options, progress, serializer)
     }
 
     // MARK: DELETE
@@ -292,16 +200,7 @@ extension HTTPSessionManager {
         progress: ProgressHandler? = nil,
         serializer: Serializer = AnyResponseSerializer.manager
     ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
-        try await made { () throws(SessionError) in
-            try request(
-                .delete,
-                url,
-                parameters: parameters,
-                headers: headers,
-                options: options,
-                downloadProgress: progress
-            )
-        }.response(serializer: serializer)
+        try await object(.delete, url, parameters, headers, options, progress, serializer)
     }
 
     /// DELETE with parameters of any `Encodable` type.
@@ -313,14 +212,7 @@ extension HTTPSessionManager {
         progress: ProgressHandler? = nil,
         serializer: Serializer = AnyResponseSerializer.manager
     ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
-        try await delete(
-            url,
-            parameters: .some(Parameters(parameters)),
-            headers: headers,
-            options: options,
-            progress: progress,
-            serializer: serializer
-        )
+        try await object(.delete, url, Parameters(parameters), headers, options, progress, serializer)
     }
 
     /// DELETE with a literal that nests values of several kinds: `["user": ["tags": [1, true]]]`.
@@ -333,14 +225,7 @@ extension HTTPSessionManager {
         progress: ProgressHandler? = nil,
         serializer: Serializer = AnyResponseSerializer.manager
     ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
-        try await delete(
-            url,
-            parameters: .some(Parameters(parameters)),
-            headers: headers,
-            options: options,
-            progress: progress,
-            serializer: serializer
-        )
+        try await object(.delete, url, Parameters(parameters), headers, options, progress, serializer)
     }
 
     // MARK: POST of a form
@@ -372,6 +257,44 @@ extension HTTPSessionManager {
                 constructingBody: constructingBody
             )
         }.response(serializer: serializer)
+    }
+
+    // MARK: Inside
+
+    /// Carries a request out: all of the functions above but those of HEAD and of forms.
+    private func object<Serializer: ResponseSerializer>(
+        _ method: HTTPMethod,
+        _ url: String,
+        _ parameters: Parameters?,
+        _ headers: HTTPHeaders,
+        _ options: RequestOptions,
+        _ progress: ProgressHandler?,
+        _ serializer: Serializer
+    ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
+        try await made { () throws(SessionError) in
+            try request(method, url, parameters, headers, options, progress)
+        }.response(serializer: serializer)
+    }
+
+    /// A request whose progress is that of the interesting body: the request's of POST, PUT and PATCH, else the response's.
+    func request(
+        _ method: HTTPMethod,
+        _ url: String,
+        _ parameters: Parameters?,
+        _ headers: HTTPHeaders,
+        _ options: RequestOptions,
+        _ progress: ProgressHandler?
+    ) throws(SessionError) -> DataRequest {
+        let isUpload = method == .post || method == .put || method == .patch
+        return try request(
+            method,
+            url,
+            parameters: parameters,
+            headers: headers,
+            options: options,
+            uploadProgress: isUpload ? progress : nil,
+            downloadProgress: isUpload ? nil : progress
+        )
     }
 
     /// Makes a request, and throws its errors as a failure of the call.
