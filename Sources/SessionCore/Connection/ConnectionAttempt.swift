@@ -127,6 +127,7 @@ final class ConnectionAttempt: EventHandler {
 
     private var measured = ConnectionTimes()
     private let protocols: [ApplicationProtocol]
+    private let isTunnelled: Bool
     private let dialler: Dialler
     private let context: TLSClientContext
     private let headLimits: HeadLimits
@@ -148,10 +149,12 @@ final class ConnectionAttempt: EventHandler {
 
     /// - Parameters:
     ///   - protocols: offered in the handshake (ALPN), the best first; none when empty.
+    ///   - isTunnelled: asks a proxy for a tunnel even where it gets requests without one (`Endpoint.isForwarded`).
     ///   - makeNote: `SessionConfiguration.connectionNote`.
     init(
         _ endpoint: Endpoint,
         offering protocols: [ApplicationProtocol],
+        isTunnelled: Bool,
         dialler: Dialler,
         context: TLSClientContext,
         headLimits: HeadLimits,
@@ -160,6 +163,7 @@ final class ConnectionAttempt: EventHandler {
     ) {
         self.endpoint = endpoint
         self.protocols = protocols
+        self.isTunnelled = isTunnelled
         self.dialler = dialler
         self.context = context
         self.headLimits = headLimits
@@ -190,7 +194,7 @@ final class ConnectionAttempt: EventHandler {
 
     /// Begins. The owner hears of the result later, never from within this call.
     func start() {
-        dial = dialler.dial(endpoint) { [unowned self] in dialDidEnd($0) }
+        dial = dialler.dial(endpoint, isTunnelled: isTunnelled) { [unowned self] in dialDidEnd($0) }
         guard dial == nil else { return }
         loop.atEndOfTurn { [self] in
             fail(ConnectionFailure(error: SessionError(.internal, "libcurl has no memory for a connection.")))

@@ -230,9 +230,7 @@ final class ProxyTunnel: EventHandler {
         let (host, port) = endpoint.resolve ?? (endpoint.host, endpoint.port)
         let place = "\(host.authorityText):\(port)"
         request.append(text: "CONNECT \(place) HTTP/1.1\r\nHost: \(place)\r\n")
-        if let (user, password) = endpoint.proxy?.credentials {
-            request.append(text: "Proxy-Authorization: Basic \(Base64.encode(Array("\(user):\(password)".utf8)))\r\n")
-        }
+        if let line = endpoint.proxy?.authorizationLine { request.append(line.span) }
         request.append("\r\n")
         reader.reset(answering: .connect)
     }

@@ -24,6 +24,8 @@ final class Dial {
     /// The address that was dialled last; nil while the name is looked up.
     private(set) var dialledAddress: SocketAddress?
     private(set) var easy: UnsafeMutableRawPointer?
+    /// Whether the proxy is the destination for libcurl: one that speaks TLS, or gets requests without a tunnel.
+    private let isProxyDialled: Bool
     private unowned let dialler: Dialler
     private let errorText: UnsafeMutablePointer<CChar>
     /// The fixed place to connect to, which libcurl reads until the handle is freed (CURLOPT_CONNECT_TO(3)).
@@ -43,8 +45,9 @@ final class Dial {
     /// The addresses that libcurl is given: `DNSLookup` keeps as many of both families.
     private static let addressLimit = 32
 
-    init(_ endpoint: Endpoint, dialler: Dialler, _ completion: @escaping (Outcome) -> Void) {
+    init(_ endpoint: Endpoint, isTunnelled: Bool, dialler: Dialler, _ completion: @escaping (Outcome) -> Void) {
         self.endpoint = endpoint
+        isProxyDialled = endpoint.proxyEndpoint != nil || endpoint.isForwarded && !isTunnelled
         self.dialler = dialler
         self.completion = completion
         startedAt = dialler.loop.freshNow
@@ -99,8 +102,7 @@ final class Dial {
     }
 
     private func makeHandle() -> UnsafeMutableRawPointer? {
-        // libcurl makes no TLS: whatever is spoken later, the URL says http. To libcurl an HTTPS proxy is the destination.
-        let isProxyDialled = endpoint.proxyEndpoint != nil
+        // libcurl makes no TLS: whatever is spoken later, the URL says http.
         let (host, port) = isProxyDialled ? place : (endpoint.host, endpoint.port)
         let url = Array("http://\(host.authorityText):\(port)/".utf8CString)
         if let resolve = endpoint.resolve, !isProxyDialled {

@@ -65,10 +65,16 @@ final class Dialler {
 
     /// Dials an endpoint, or the proxy in front of it, at the end of this turn.
     ///
-    /// - Parameter completion: called once, from the loop and never from within this call; not after `cancel`.
-    func dial(_ endpoint: Endpoint, completion: @escaping (Dial.Outcome) -> Void) -> Dial? {
+    /// - Parameters:
+    ///   - isTunnelled: whether the proxy is asked for a tunnel also where it could get requests without one.
+    ///   - completion: called once, from the loop and never from within this call; not after `cancel`.
+    func dial(
+        _ endpoint: Endpoint,
+        isTunnelled: Bool = false,
+        completion: @escaping (Dial.Outcome) -> Void
+    ) -> Dial? {
         guard multi != nil else { return nil }
-        let dial = Dial(endpoint, dialler: self, completion)
+        let dial = Dial(endpoint, isTunnelled: isTunnelled, dialler: self, completion)
         dials[ObjectIdentifier(dial)] = dial
         guard let name = dial.name else { return connect(dial, []) ? dial : nil }
         switch names.answer(for: name) {

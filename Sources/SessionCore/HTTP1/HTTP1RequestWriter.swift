@@ -27,9 +27,13 @@ struct HTTP1RequestWriter {
     mutating func begin(_ request: borrowing SessionRequest, into output: inout ByteBuffer) {
         request.method.append(to: &output)
         output.append(UInt8(ascii: " "))
-        output.append(request.target.span)
-        output.append(" HTTP/1.1\r\n")
-        output.append(request.endpoint.hostLine)
+        if request.endpoint.isForwarded {
+            Self.forward(request, into: &output)
+        } else {
+            output.append(request.target.span)
+            output.append(" HTTP/1.1\r\n")
+            output.append(request.endpoint.hostLine)
+        }
         request.fields.serialize(into: &output)
         isComplete = false
         switch request.bodyLength {
@@ -47,6 +51,19 @@ struct HTTP1RequestWriter {
             output.append("Transfer-Encoding: chunked\r\n")
         }
         output.append("\r\n")
+    }
+
+    /// Writes target and `Host` for a proxy that requests it itself, and the proxy's credentials.
+    private static func forward(_ request: borrowing SessionRequest, into output: inout ByteBuffer) {
+        output.append(request.endpoint.targetPrefix)
+        // OPTIONS for the server as a whole (RFC 9112, section 3.2.4).
+        if request.target != [UInt8(ascii: "*")] { output.append(request.target.span) }
+        output.append(" HTTP/1.1\r\n")
+        output.append(request.endpoint.hostLine)
+        // The program's own go before those of the session.
+        if request.fields.first(.proxyAuthorization) == nil {
+            output.append(request.endpoint.proxyAuthorizationLine)
+        }
     }
 
     /// Writes a piece of the body.

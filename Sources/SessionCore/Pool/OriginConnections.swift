@@ -212,15 +212,19 @@ final class OriginConnections: EndOfTurnHandler {
         if !isReplaced { leave(connection.entry, keeping: nil) }
     }
 
-    /// - Parameter protocols: offered in the handshake (ALPN), the best first; none when empty.
+    /// - Parameters:
+    ///   - protocols: offered in the handshake (ALPN), the best first; none when empty.
+    ///   - isTunnelled: for other bytes than those of requests.
     func makeAttempt(
         to endpoint: Endpoint,
         offering protocols: [ApplicationProtocol],
+        isTunnelled: Bool = false,
         owner: ConnectionAttemptOwner
     ) -> ConnectionAttempt {
         ConnectionAttempt(
             endpoint,
             offering: protocols,
+            isTunnelled: isTunnelled,
             dialler: dialler,
             context: context,
             headLimits: headLimits,

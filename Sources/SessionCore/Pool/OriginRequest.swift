@@ -265,6 +265,7 @@ final class OriginRequest: ConnectionAttemptOwner, PoolRequest {
         let attempt = connections.makeAttempt(
             to: task.request.endpoint,
             offering: task.stream?.applicationProtocols ?? [.http1],
+            isTunnelled: task.stream != nil,
             owner: self
         )
         attemptStart = elapsed

@@ -45,6 +45,12 @@ public final class Endpoint: Sendable {
     let proxy: SessionProxy?
     /// An HTTPS proxy as an endpoint of its own: what its certificate is held to. nil without one.
     package let proxyEndpoint: Endpoint?
+    /// Whether requests go to the proxy, instead of through a tunnel. Only those without TLS do, for which no pin counts.
+    let isForwarded: Bool
+    /// The part of such a request's target before its path; empty elsewhere.
+    let targetPrefix: [UInt8]
+    /// The field with the credentials for such a proxy, with its CRLF; empty without.
+    let proxyAuthorizationLine: [UInt8]
     /// How many connections to the host may be in use at a time; nil for the session's number.
     package let connectionLimit: Int?
     /// SHA-256 over `resolve` and `proxy`, for what is kept; empty without.
@@ -115,22 +121,31 @@ public final class Endpoint: Sendable {
                 generation: generation
             )
         }
-        place = Endpoint.digest(resolve, proxy)
         self.connectionLimit = connectionLimit
         let isDefaultPort = port == (scheme == .https ? 443 : 80)
-        hostLine = Array("Host: \(name)\(isDefaultPort ? "" : ":\(port)")\r\n".utf8)
+        let authority = "\(name)\(isDefaultPort ? "" : ":\(port)")"
+        hostLine = Array("Host: \(authority)\r\n".utf8)
+        let isForwarding = proxy.map { $0.kind == .http && !$0.tunnelsPlainRequests } ?? false
+        isForwarded = isForwarding && scheme == .http && resolve == nil
+        targetPrefix = isForwarded ? Array("http://\(authority)".utf8) : []
+        proxyAuthorizationLine = isForwarded ? proxy?.authorizationLine ?? [] : []
+        place = Endpoint.digest(resolve, proxy, isForwarded: isForwarded)
         var hasher = Hasher()
         hasher.combine(host)
         hasher.combine(port)
         laneHash = UInt64(truncatingIfNeeded: hasher.finalize())
     }
 
-    private static func digest(_ resolve: (host: Host, port: UInt16)?, _ proxy: SessionProxy?) -> [UInt8] {
+    private static func digest(
+        _ resolve: (host: Host, port: UInt16)?,
+        _ proxy: SessionProxy?,
+        isForwarded: Bool
+    ) -> [UInt8] {
         guard resolve != nil || proxy != nil else { return [] }
         var text = ""
         if let resolve { text += "resolve \(resolve.host.authorityText):\(resolve.port) " }
         if let proxy {
-            text += "proxy \(proxy.kind) \(proxy.host.authorityText):\(proxy.port)"
+            text += "\(isForwarded ? "forwarding " : "")proxy \(proxy.kind) \(proxy.host.authorityText):\(proxy.port)"
             // A proxy may send one account elsewhere than another.
             if let (user, password) = proxy.credentials { text += " \(user.utf8.count) \(user) \(password)" }
         }

@@ -1,11 +1,13 @@
 public import HTTPCore
+import ServerTrust
 
 /// A proxy between a session and the servers. It tunnels TLS, and the security policy applies as without it. The proxy
 /// sees the hosts of requests, and the contents only of those to `http` hosts.
 public struct SessionProxy: Sendable {
     /// The proxy's protocol.
     public enum Kind: Sendable {
-        /// CONNECT (RFC 9110, section 9.3.6), for `http` hosts too. The connection to the proxy is without TLS.
+        /// CONNECT (RFC 9110, section 9.3.6), for `http` hosts too unless `tunnelsPlainRequests` is false. The connection to
+        /// the proxy is without TLS.
         case http
         /// The same over TLS. The security policy for the proxy's host and port is applied to its certificate before it gets
         /// CONNECT or credentials; the tunnel to an `https` host carries TLS within TLS.
@@ -25,6 +27,11 @@ public struct SessionProxy: Sendable {
     public var credentials: (user: String, password: String)?
     /// Hosts that are reached without the proxy.
     public var exceptions: Set<Host>
+    /// Whether requests to `http` hosts go through tunnels, as those to `https` hosts do. False, with the kind `http`: the proxy
+    /// gets them with the whole URL (RFC 9112, section 3.2.2) and its credentials, and requests them itself; many proxies allow
+    /// CONNECT to port 443 alone. A response of the proxy's own, as 407, is then delivered like one of the server. The other
+    /// kinds, streams and hosts with a fixed address have tunnels always.
+    public var tunnelsPlainRequests = true
 
     /// A proxy for all hosts except `exceptions`; an exception does not include the hosts below it.
     public init(
@@ -39,5 +46,13 @@ public struct SessionProxy: Sendable {
         self.port = port
         self.credentials = credentials
         self.exceptions = exceptions
+    }
+}
+
+extension SessionProxy {
+    /// The field with the credentials (RFC 7617), with its CRLF; empty without.
+    var authorizationLine: [UInt8] {
+        guard let (user, password) = credentials else { return [] }
+        return Array("Proxy-Authorization: Basic \(Base64.encode(Array("\(user):\(password)".utf8)))\r\n".utf8)
     }
 }

@@ -131,6 +131,50 @@ struct SessionProxyTests {
         await manager.invalidateSession(cancelingTasks: true)
     }
 
+    @Test("a proxy can get plain requests without a tunnel: with the whole URL, its credentials, and on one connection")
+    func forwarding() async throws {
+        // The proxy itself: what it gets is what goes on the wire.
+        let proxy = try ScriptedOrigin(nil) { request in OriginAnswer.text(request.target) }
+        var setting = SessionProxy(host: try Host("127.0.0.1"), port: proxy.port, credentials: ("user", "right"))
+        setting.tunnelsPlainRequests = false
+        let first = try manager(setting)
+        for url in ["http://plain.example.com/a?b", "http://plain.example.com/", "http://plain.example.com:8080/c"] {
+            let answer = try await get(first, url)
+            #expect(answer.response.status == 200 && answer.data == Array(url.utf8))
+        }
+        let asked = proxy.requests
+        #expect(asked.map { $0["Host"] } == ["plain.example.com", "plain.example.com", "plain.example.com:8080"])
+        #expect(asked.allSatisfy { $0.method == "GET" && $0["Proxy-Authorization"] == "Basic dXNlcjpyaWdodA==" })
+        #expect(proxy.connections.count == 2)
+        let own = HTTPSessionRequest(
+            url: "http://plain.example.com/own",
+            headers: ["Proxy-Authorization": "Bearer mine"]
+        )
+        _ = try await first.dataTask(with: own).value()
+        let last = proxy.requests.first { $0.target.hasSuffix("/own") }
+        #expect(last?.fields.filter { $0.name == "Proxy-Authorization" }.map(\.value) == ["Bearer mine"])
+        await first.invalidateSession(cancelingTasks: true)
+    }
+
+    @Test("with plain requests forwarded, https still has tunnels, and a host with pins is still refused without TLS")
+    func forwardingKeepsPins() async throws {
+        let origin = try ScriptedOrigin(Stage.server) { request in
+            request.target == "/away"
+                ? OriginAnswer.redirect("http://\(Stage.host)/plain") : OriginAnswer.text(request.target)
+        }
+        let proxy = try TunnelProxy(to: origin.port)
+        var setting = SessionProxy(host: try Host("127.0.0.1"), port: proxy.port, credentials: ("user", "right"))
+        setting.tunnelsPlainRequests = false
+        let manager = try manager(setting, policies: [try Host(Stage.host): try .pinning(Stage.server.pin)])
+        #expect(try await get(manager, Stage.url("/1")).metrics.transaction.connection?.evaluation?.verdict == .pass)
+        await #expect { try await get(manager, "http://\(Stage.host)/") } throws: { $0.sessionCode == .requestInvalid }
+        await #expect { try await get(manager, Stage.url("/away")) } throws: { $0.sessionCode == .redirectDenied }
+        #expect(proxy.asked.with { $0.map { $0.prefix { $0 != "\r\n" } } } == ["CONNECT \(Stage.host):443 HTTP/1.1"])
+        #expect(origin.requests.map(\.target) == ["/1", "/away"])
+        #expect(origin.requests.allSatisfy { $0["Proxy-Authorization"] == nil })
+        await manager.invalidateSession(cancelingTasks: true)
+    }
+
     @Test("an exception is reached without the proxy")
     func exceptions() async throws {
         let origin = try ScriptedOrigin(Stage.server) { request in OriginAnswer.text(request.target) }
