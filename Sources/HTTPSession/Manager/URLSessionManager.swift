@@ -52,6 +52,10 @@ public final class URLSessionManager: Sendable {
         public var cachePolicy = CachePolicy.useProtocolCachePolicy
         /// The proxy of all connections; nil for none. Environment variables such as `https_proxy` are ignored.
         public var proxy: SessionProxy?
+        /// Whether spaces and UTF-8 in the `Location` of a redirect are percent-encoded, as browsers do it. By default such a
+        /// redirect fails with `redirectDenied`, since programs read it in different ways. A host with such characters is
+        /// refused in any case.
+        public var escapesLocation = false
         /// Whether a task waits for the network instead of failing with `dnsFailed` or `connectFailed`; at most for
         /// `timeouts.total`. See `SessionHooks.taskIsWaitingForConnectivity`.
         public var waitsForConnectivity = false

@@ -44,19 +44,25 @@ public struct HTTPResponseSerializer: ResponseSerializer {
 public struct StringResponseSerializer: ResponseSerializer {
     /// The required status and content type.
     public var validation: ResponseValidation
-    /// The charset in place of the response's; nil for the response's, or `fallback` when it names none.
+    /// The charset in place of the response's; nil for the response's, or one of `fallbacks` when it names none.
     public var encoding: TextEncoding?
-    /// The charset for responses that name none: UTF-8, which includes ASCII.
-    public var fallback = TextEncoding.utf8
+    /// The charsets for responses that name none; the first in which the bytes are valid is used. UTF-8 by default, which
+    /// includes ASCII. `[.utf8, .windows1252]` reads also what older servers send.
+    public var fallbacks: [TextEncoding]
 
     /// A serializer that by default accepts statuses 200 to 299 and any content type.
-    public init(validation: ResponseValidation = ResponseValidation(), encoding: TextEncoding? = nil) {
+    public init(
+        validation: ResponseValidation = ResponseValidation(),
+        encoding: TextEncoding? = nil,
+        fallbacks: [TextEncoding] = [.utf8]
+    ) {
         self.validation = validation
         self.encoding = encoding
+        self.fallbacks = fallbacks
     }
 
-    /// The text in the charset `encoding`, or the response's, or `fallback`; empty for a response that may have no
-    /// body, and has none.
+    /// The text in the charset `encoding`, or the response's, or one of `fallbacks`; empty for a response that may have
+    /// no body, and has none.
     ///
     /// - Throws: also `stringDecodingFailed` for an unknown charset, and for bytes that are invalid in it.
     public func serialize(
@@ -65,11 +71,12 @@ public struct StringResponseSerializer: ResponseSerializer {
     ) throws(ResponseSerializationError) -> sending String {
         if try validation.validateEmptiness(response, to: method) { return "" }
         let named = response.response.fields.value(for: "Content-Type").flatMap { MediaType($0)?.charset }
-        let charset = encoding?.charset ?? named ?? fallback.charset
-        guard let text = TextEncoding(charset: charset)?.decode(response.data) else {
-            throw ResponseSerializationError(.stringDecodingFailed(charset: charset), response: response)
+        let charsets = (encoding?.charset ?? named).map { [$0] } ?? fallbacks.map(\.charset)
+        for charset in charsets {
+            if let text = TextEncoding(charset: charset)?.decode(response.data) { return text }
         }
-        return text
+        let tried = charsets.joined(separator: ", ")
+        throw ResponseSerializationError(.stringDecodingFailed(charset: tried), response: response)
     }
 }
 

@@ -44,6 +44,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         session = task.session
         authenticator = TaskAuthenticator(task.session)
         request = task.originalRequest
+        redirects.escapesLocation = session.configuration.escapesLocation
     }
 
     // MARK: Calls by the task

@@ -10,7 +10,13 @@ package struct RedirectMachine: Sendable {
     /// The number of hops so far.
     package private(set) var count = 0
 
-    package init(limit: Int = 20) { self.limit = limit }
+    /// Whether spaces and UTF-8 in `Location` are escaped, instead of refused (`URLReference.escaped`).
+    package var escapesLocation: Bool
+
+    package init(limit: Int = 20, escapesLocation: Bool = false) {
+        self.limit = limit
+        self.escapesLocation = escapesLocation
+    }
 
     /// The next request, as far as the response determines it.
     package struct Hop: Equatable, Sendable {
@@ -60,10 +66,12 @@ package struct RedirectMachine: Sendable {
     /// - Parameters:
     ///   - url: the URL of the request.
     ///   - method: the method of the request.
+    ///   - escapesLocation: whether spaces and UTF-8 in `Location` are escaped.
     package static func propose(
         _ head: borrowing ResponseHead,
         url: AbsoluteURL,
-        method: HTTPMethod
+        method: HTTPMethod,
+        escapesLocation: Bool = false
     ) -> Proposal {
         let next: HTTPMethod
         switch head.status {
@@ -76,7 +84,8 @@ package struct RedirectMachine: Sendable {
         guard let place = head.fields.first(.location) else { return .noRedirect }
         guard head.fields.next(.location, after: place) == nil else { return .invalidLocation }
         let location = head.fields.value(at: place)
-        guard let target = url.resolving(location) else {
+        let escaped = escapesLocation ? URLReference.escaped(location) : nil
+        guard let target = escaped.map({ url.resolving($0.span) }) ?? url.resolving(location) else {
             if case .otherScheme? = URLReference(location) { return .otherScheme }
             return .invalidLocation
         }
@@ -100,7 +109,7 @@ package struct RedirectMachine: Sendable {
     /// Reads the final head of a response, and counts the hop that it demands.
     package mutating func didReceiveHead(_ head: borrowing ResponseHead, url: AbsoluteURL, method: HTTPMethod) -> Action
     {
-        switch Self.propose(head, url: url, method: method) {
+        switch Self.propose(head, url: url, method: method, escapesLocation: escapesLocation) {
         case .noRedirect: .noRedirect
         case .invalidLocation, .otherScheme: .fail(.invalidLocation)
         case .hop(let hop): countHop() ? .follow(hop) : .fail(.tooMany)

@@ -59,6 +59,30 @@ struct RedirectTests {
         await stage.end()
     }
 
+    @Test(
+        "spaces and UTF-8 in Location are refused, unless the session escapes them; a host never has them",
+        arguments: [
+            ("/a b?c d#e", "/a%20b?c%20d"), ("/ä", "/%C3%A4"), ("é", "/%C3%A9"), ("/%20 ", "/%20"),
+            ("/\u{1F600}", "/%F0%9F%98%80"),
+            ("https://api.exa mple.com/", nil), ("https://äpi.example.com/", nil), ("/a\\ b", nil),
+            ("https://us er@api.example.com/", nil), ("mailto:ä", nil),
+        ] as [(String, String?)]
+    )
+    func unescaped(location: String, target: String?) async throws {
+        for escapes in [false, true] {
+            let stage = try Stage(pinned: [Stage.host], { $0.escapesLocation = escapes }) { request in
+                request.target == "/" ? OriginAnswer.redirect(location) : OriginAnswer.text(request.target)
+            }
+            let task = try stage.manager.dataTask(with: HTTPSessionRequest(url: Stage.url("/")))
+            if let target, escapes || location == "/%20 " {
+                #expect(String(decoding: try await task.value().data, as: UTF8.self) == target)
+            } else {
+                await #expect { try await task.value() } throws: { $0.sessionCode == .redirectDenied }
+            }
+            await stage.end()
+        }
+    }
+
     @Test("credentials do not cross origins")
     func credentials() async throws {
         let stage = try Stage { request in

@@ -137,9 +137,26 @@ struct ResponseSerializerTests {
         var serializer = StringResponseSerializer(encoding: .isoLatin1)
         #expect(try serializer.serialize(answer([0xC3, 0xA4], type: "text/plain; charset=utf-8")) == "Ã¤")
         serializer = StringResponseSerializer()
-        serializer.fallback = .isoLatin1
+        serializer.fallbacks = [.isoLatin1]
         #expect(try serializer.serialize(answer([0xE4])) == "ä")
         #expect(try serializer.serialize(answer([0xC3, 0xA4], type: "text/plain; charset=utf-8")) == "ä")
+    }
+
+    @Test("of several fallbacks the first counts in which the bytes are valid, and only without a charset")
+    func fallbacks() throws {
+        let serializer = StringResponseSerializer(fallbacks: [.utf8, .windows1252])
+        #expect(try serializer.serialize(answer([0xC3, 0xA4])) == "ä")
+        #expect(try serializer.serialize(answer([0x61, 0xE4, 0x80])) == "aä€")
+        #expect(throws: ResponseSerializationError.self) {
+            try serializer.serialize(answer([0xE4], type: "text/plain; charset=utf-8"))
+        }
+        let error = #expect(throws: ResponseSerializationError.self) {
+            try StringResponseSerializer(fallbacks: [.ascii, .utf8]).serialize(answer([0xE4]))
+        }
+        guard case .stringDecodingFailed("us-ascii, utf-8")? = error?.reason else {
+            Issue.record("\(String(describing: error))")
+            return
+        }
     }
 
     @Test("bytes that are not of the charset, and charsets that nobody knows, are errors that name it")

@@ -1,0 +1,28 @@
+import IOCore
+
+extension URLReference {
+    /// A reference in which spaces and the bytes of characters beyond ASCII are percent-encoded, as user agents for people read
+    /// `Location`. Everything else that makes a reference ambiguous stays in it, and is refused afterwards; so is a host that
+    /// had such characters, since no host contains a percent sign.
+    ///
+    /// - Returns: nil when there is nothing to escape, or the bytes are no UTF-8.
+    package static func escaped(_ text: borrowing Span<UInt8>) -> [UInt8]? {
+        var escaped: [UInt8] = []
+        var hasEscaped = false
+        for index in 0..<text.count {
+            let byte = text[index]
+            if byte == ASCII.space || byte >= 0x80 {
+                hasEscaped = true
+                escaped += [UInt8(ascii: "%"), digit(byte >> 4), digit(byte & 15)]
+            } else {
+                escaped.append(byte)
+            }
+        }
+        guard hasEscaped, String(validating: [UInt8](copying: text), as: UTF8.self) != nil else { return nil }
+        return escaped
+    }
+
+    private static func digit(_ value: UInt8) -> UInt8 {
+        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "A") + value - 10
+    }
+}
