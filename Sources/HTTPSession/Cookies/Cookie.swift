@@ -70,6 +70,36 @@ public struct Cookie: Hashable, Sendable {
         self.isHTTPOnly = isHTTPOnly
     }
 
+    /// A cookie from a file; nil for one that no `Set-Cookie` could have made.
+    init?(
+        stored name: String,
+        _ value: String,
+        _ domain: Host,
+        isHostOnly: Bool,
+        path: String,
+        expires: Int64,
+        isSecure: Bool,
+        isHTTPOnly: Bool
+    ) {
+        let mayStand: (UInt8) -> Bool = { $0 == 0x09 || Self.mayStandInValue($0) }
+        guard name.utf8.allSatisfy({ mayStand($0) && $0 != UInt8(ascii: "=") }), value.utf8.allSatisfy(mayStand),
+            path.hasPrefix("/"), name.utf8.count + value.utf8.count <= 4096, path.utf8.count <= 1024
+        else { return nil }
+        let lower = name.lowercased()
+        if lower.hasPrefix("__secure-"), !isSecure { return nil }
+        if lower.hasPrefix("__host-"), !isSecure || !isHostOnly || path != "/" { return nil }
+        self.init(
+            unchecked: name,
+            value,
+            domain,
+            isHostOnly: isHostOnly,
+            path: path,
+            expires: expires,
+            isSecure: isSecure,
+            isHTTPOnly: isHTTPOnly
+        )
+    }
+
     private static func mayStandInValue(_ byte: UInt8) -> Bool {
         byte > 0x20 && byte != 0x7F && byte != UInt8(ascii: ";") || byte == 0x20
     }
@@ -166,7 +196,7 @@ extension Cookie {
         return (domain, false)
     }
 
-    private static func isSuffix(_ domain: Host) -> Bool {
+    static func isSuffix(_ domain: Host) -> Bool {
         !domain.bytes.contains(UInt8(ascii: ".")) || DomainName.isPublicSuffix(domain)
     }
 
@@ -178,7 +208,7 @@ extension Cookie {
     }
 
     /// The longest life of a cookie: 400 days, as in the successor draft of RFC 6265.
-    private static let longest: Int64 = 400 * 86_400
+    static let longest: Int64 = 400 * 86_400
 
     private static func expiry(_ attributes: [String: String], _ now: Int64) -> Int64? {
         if let age = attributes["max-age"], age.drop(while: { $0 == "-" }).allSatisfy({ $0.isASCII && $0.isNumber }),

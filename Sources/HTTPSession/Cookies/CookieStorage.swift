@@ -2,11 +2,11 @@ import HTTPCore
 import IOCore
 public import SessionCore
 
-/// The cookies of one session or several, in memory alone (RFC 6265, section 5.3). It is safe on any thread.
+/// The cookies of one session or several (RFC 6265, section 5.3), in memory, or also in a file. It is safe on any thread.
 ///
 /// `SameSite` is ignored, since there are no pages that could cause requests.
 ///
-/// `@unchecked Sendable`: `entries` and `count` are accessed with `lock` held, and all else is immutable.
+/// `@unchecked Sendable`: `entries`, `count` and `isUnsaved` are accessed with `lock` held, and all else is immutable.
 public final class CookieStorage: @unchecked Sendable {
     private struct Entry {
         var cookie: Cookie
@@ -18,16 +18,53 @@ public final class CookieStorage: @unchecked Sendable {
     private let lock = PosixLock()
     private var entries: [Cookie.Key: Entry] = [:]
     private var count: UInt64 = 0
+    private var isUnsaved = false
     private let limit: Int
     private let limitPerDomain: Int
+    private let keeper: CookieKeeper?
 
+    /// Cookies in memory alone.
+    ///
     /// - Parameters:
     ///   - limit: the largest number of cookies; the least recently used ones are removed.
     ///   - limitPerDomain: the same for one domain.
     public init(limit: Int = 3000, limitPerDomain: Int = 180) {
         self.limit = max(1, limit)
         self.limitPerDomain = max(1, limitPerDomain)
+        keeper = nil
     }
+
+    /// Cookies that also stand in a file, for the next start of the program. It reads the file, so that it blocks on the disk.
+    ///
+    /// The file is replaced as a whole, at most a second after a change; `save` does it at once. Only this user can read it.
+    /// Cookies without an expiry end with the program, and are never written. Of two storages with one file the last to write
+    /// counts: use one.
+    ///
+    /// - Parameters:
+    ///   - file: its path; a missing file is made with the first cookie.
+    ///   - limit: the largest number of cookies; the least recently used ones are removed.
+    ///   - limitPerDomain: the same for one domain.
+    /// - Throws: `fileFailed` for a file that is no file of cookies, belongs to another user, or can be used by one.
+    public init(file: String, limit: Int = 3000, limitPerDomain: Int = 180) throws(SessionError) {
+        self.limit = max(1, limit)
+        self.limitPerDomain = max(1, limitPerDomain)
+        let contents = CookieFile(path: file)
+        let now = Self.now
+        let cookies = try contents.load(at: now)
+        keeper = try CookieKeeper(contents)
+        for cookie in cookies { insert(cookie, at: now) }
+        isUnsaved = false
+    }
+
+    deinit {
+        if isUnsaved { keeper?.saveLast(entries.values.sorted { $0.number < $1.number }.map(\.cookie), at: Self.now) }
+    }
+
+    /// Writes the file now, if there is one, and returns when it has been replaced. For the end of a program, which would
+    /// otherwise lose the changes of its last second.
+    ///
+    /// - Throws: `fileFailed`.
+    public func save() async throws(SessionError) { try await keeper?.save(self) }
 
     /// All cookies that have not expired, in the order of their creation.
     public var cookies: [Cookie] {
@@ -39,17 +76,17 @@ public final class CookieStorage: @unchecked Sendable {
 
     /// Adds a cookie, in place of one with the same name, domain and path.
     public func set(_ cookie: Cookie) {
-        lock.withLock { insert(cookie, at: Self.now) }
+        change { insert(cookie, at: Self.now) }
     }
 
     /// Removes the cookie with the same name, domain and path, whatever its value.
     public func remove(_ cookie: Cookie) {
-        lock.withLock { entries[cookie.key] = nil }
+        change { drop(cookie.key) }
     }
 
     /// Removes all cookies of all hosts.
     public func removeAll() {
-        lock.withLock { entries.removeAll() }
+        change { for key in Array(entries.keys) { drop(key) } }
     }
 
     /// The cookies that a request for a URL gets, in that order.
@@ -92,7 +129,7 @@ public final class CookieStorage: @unchecked Sendable {
             var line: [UInt8] = []
             fields.appendValue(at: index, to: &line)
             if let cookie = Cookie(setCookie: line, from: url, at: now) {
-                lock.withLock { store(cookie, from: url, at: now) }
+                change { store(cookie, from: url, at: now) }
             }
             place = fields.next(.setCookie, after: index)
         }
@@ -114,6 +151,7 @@ public final class CookieStorage: @unchecked Sendable {
     private func insert(_ cookie: Cookie, at now: Int64) {
         count += 1
         let former = entries.removeValue(forKey: cookie.key)
+        if former?.cookie != cookie, former?.cookie.expires != nil || cookie.expires != nil { isUnsaved = true }
         guard !cookie.isExpired(at: now) else { return }
         entries[cookie.key] = Entry(cookie: cookie, number: former?.number ?? count, usedAt: count)
         let own = entries.values.filter { $0.cookie.domain == cookie.domain }
@@ -123,10 +161,39 @@ public final class CookieStorage: @unchecked Sendable {
 
     private func drop(_ some: [Entry], to limit: Int, at now: Int64) {
         let expired = some.filter { $0.cookie.isExpired(at: now) }
-        for entry in expired { entries[entry.cookie.key] = nil }
+        for entry in expired { drop(entry.cookie.key) }
         let left = some.filter { !$0.cookie.isExpired(at: now) }.sorted {
             ($0.usedAt, $0.number) < ($1.usedAt, $1.number)
         }
-        for entry in left.prefix(max(0, left.count - limit)) { entries[entry.cookie.key] = nil }
+        for entry in left.prefix(max(0, left.count - limit)) { drop(entry.cookie.key) }
+    }
+
+    private func drop(_ key: Cookie.Key) {
+        if entries.removeValue(forKey: key)?.cookie.expires != nil { isUnsaved = true }
+    }
+
+    // MARK: The file
+
+    /// Makes a change, and has it saved.
+    private func change(_ work: () -> Void) {
+        let isDue = lock.withLock {
+            work()
+            return isUnsaved
+        }
+        if isDue { keeper?.plan(self) }
+    }
+
+    /// The cookies, if they have changed since they were last taken; in the order of their creation.
+    func takeUnsaved() -> [Cookie]? {
+        lock.withLock {
+            guard isUnsaved else { return nil }
+            isUnsaved = false
+            return entries.values.sorted { $0.number < $1.number }.map(\.cookie)
+        }
+    }
+
+    /// They could not be saved.
+    func keepUnsaved() {
+        lock.withLock { isUnsaved = true }
     }
 }
