@@ -5,14 +5,21 @@ import SessionCore
 extension DataRequest {
     /// Carries the request out and serializes its response, neither on the session's loop nor on the caller's actor.
     /// When the calling Swift task is cancelled, the request is cancelled.
+    ///
+    /// A further call serializes the same response: it waits for the end of the request, whose attempts the serializer of the
+    /// first call decides about, and sends nothing. It throws the failure of a request that has received no response.
     @concurrent
     public func response<Serializer: ResponseSerializer>(
         serializer: Serializer
     ) async throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
-        try await outcome { () throws(RequestFailure) in try await serialized(serializer) }
+        try await outcome(
+            of: { () throws(RequestFailure) in try await serialized(serializer) },
+            orJoining: { () throws(RequestFailure) in try serializedAgain(serializer) }
+        )
     }
 
-    /// Carries the request out, and calls a handler with the result.
+    /// Carries the request out, and calls a handler with the result. Handlers of several calls are called in their order, when they
+    /// have the same queue.
     ///
     /// - Parameters:
     ///   - serializer: makes the object from the response.
@@ -30,10 +37,18 @@ extension DataRequest {
     ) -> DataRequest {
         begin(
             { () throws(RequestFailure) in try await self.serialized(serializer) },
+            orJoining: { () throws(RequestFailure) in try self.serializedAgain(serializer) },
             queue: queue,
             completionHandler: completionHandler
         )
         return self
+    }
+
+    private func serializedAgain<Serializer: ResponseSerializer>(
+        _ serializer: Serializer
+    ) throws(RequestFailure) -> sending SerializedResponse<Serializer.Output> {
+        let response = try joined(latest)
+        return SerializedResponse(value: try serialize(response, manager.resolved(serializer)), response: response)
     }
 
     private func serialized<Serializer: ResponseSerializer>(
@@ -49,7 +64,9 @@ extension DataRequest {
         let task = try await carryOut(try await adapt())
         guard let task = task as? DataTask else { preconditionFailure("a data request's task") }
         do throws(SessionError) {
-            return try task.dataDelegate.result(of: task).get()
+            let response = try task.dataDelegate.result(of: task).get()
+            latest = response
+            return response
         } catch {
             throw .session(error)
         }

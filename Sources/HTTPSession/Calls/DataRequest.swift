@@ -9,10 +9,18 @@ import SessionCore
 /// let items = try await request.response(serializer: DecodableResponseSerializer([Item].self)).value
 /// ```
 ///
-/// `@unchecked Sendable`: as `Request`; its own properties do not change.
+/// `@unchecked Sendable`: as `Request`; `received` has a lock, and the other properties do not change.
 public final class DataRequest: Request, @unchecked Sendable {
-    private let uploadProgress: ProgressHandler?
-    private let downloadProgress: ProgressHandler?
+    private let uploadHandler: ProgressHandler?
+    private let downloadHandler: ProgressHandler?
+
+    private let received = Received<DataResponse>()
+
+    /// The response of the latest attempt that has one.
+    var latest: DataResponse? {
+        get { received.response }
+        set { received.response = newValue }
+    }
 
     init(
         _ request: HTTPSessionRequest,
@@ -21,8 +29,8 @@ public final class DataRequest: Request, @unchecked Sendable {
         uploadProgress: ProgressHandler?,
         downloadProgress: ProgressHandler?
     ) {
-        self.uploadProgress = uploadProgress
-        self.downloadProgress = downloadProgress
+        uploadHandler = uploadProgress
+        downloadHandler = downloadProgress
         super.init(request, manager: manager, options: options)
     }
 
@@ -32,13 +40,13 @@ public final class DataRequest: Request, @unchecked Sendable {
             task = try manager.session.dataTask(with: request)
         } else {
             let upload = try manager.session.uploadTask(request, isStreamed: false)
-            if let uploadProgress {
-                upload.uploadDelegate.setUploadProgressHandler(on: uploadProgress.queue, uploadProgress.handler)
+            if let uploadHandler {
+                upload.uploadDelegate.setUploadProgressHandler(on: uploadHandler.queue, uploadHandler.handler)
             }
             task = upload
         }
-        if let downloadProgress {
-            task.dataDelegate.setProgressHandler(on: downloadProgress.queue, downloadProgress.handler)
+        if let downloadHandler {
+            task.dataDelegate.setProgressHandler(on: downloadHandler.queue, downloadHandler.handler)
         }
         return task
     }

@@ -23,7 +23,10 @@ extension DownloadRequest {
     public func response<Serializer: ResponseSerializer>(
         serializer: Serializer
     ) async throws(RequestFailure) -> sending SerializedDownload<Serializer.Output> {
-        try await outcome { () throws(RequestFailure) in try await serialized(serializer) }
+        try await outcome(
+            of: { () throws(RequestFailure) in try await serialized(try await attempt(), serializer) },
+            orJoining: { () throws(RequestFailure) in try await serialized(try receivedAlready(), serializer) }
+        )
     }
 
     /// The same, with a handler for the result.
@@ -43,7 +46,9 @@ extension DownloadRequest {
             ) -> Void
     ) -> DownloadRequest {
         begin(
-            { () throws(RequestFailure) in try await self.serialized(serializer) },
+            { () throws(RequestFailure) in try await self.serialized(try await self.attempt(), serializer) },
+            orJoining: { () throws(RequestFailure) in try await self.serialized(try self.receivedAlready(), serializer)
+            },
             queue: queue,
             completionHandler: completionHandler
         )
@@ -51,9 +56,9 @@ extension DownloadRequest {
     }
 
     private func serialized<Serializer: ResponseSerializer>(
+        _ response: DownloadResponse,
         _ serializer: Serializer
     ) async throws(RequestFailure) -> sending SerializedDownload<Serializer.Output> {
-        let response = try await attempt()
         let content = DataResponse(
             response: response.response,
             url: response.url,

@@ -11,14 +11,15 @@ import SessionCore
 /// An attempt that was cut off is resumed by the next one if the origin supports it (`ResumeData`). A response that
 /// `validation` rejects is not written, and its body is not read.
 ///
-/// `@unchecked Sendable`: as `Request`; its own properties do not change.
+/// `@unchecked Sendable`: as `Request`; `received` has a lock, and the other properties do not change.
 public final class DownloadRequest: Request, @unchecked Sendable {
     /// The required status and content type.
     public let validation: ResponseValidation
     private let destination: DownloadDestination?
-    private let downloadProgress: ProgressHandler?
+    private let downloadHandler: ProgressHandler?
     /// The resume data of an earlier request.
     private let earlier: [UInt8]?
+    private let received = Received<DownloadResponse>()
 
     init(
         _ request: HTTPSessionRequest,
@@ -31,7 +32,7 @@ public final class DownloadRequest: Request, @unchecked Sendable {
     ) {
         self.earlier = earlier
         self.validation = validation
-        self.downloadProgress = downloadProgress
+        downloadHandler = downloadProgress
         self.destination = destination
         super.init(request, manager: manager, options: options)
     }
@@ -64,8 +65,8 @@ public final class DownloadRequest: Request, @unchecked Sendable {
             task = try manager.session.downloadTask(with: request, destination: destination)
         }
         task.downloadDelegate.validation = validation
-        if let downloadProgress {
-            task.downloadDelegate.setProgressHandler(on: downloadProgress.queue, downloadProgress.handler)
+        if let downloadHandler {
+            task.downloadDelegate.setProgressHandler(on: downloadHandler.queue, downloadHandler.handler)
         }
         return task
     }
@@ -103,7 +104,10 @@ public final class DownloadRequest: Request, @unchecked Sendable {
     /// Carries the request out. When the calling Swift task is cancelled, the request is cancelled.
     @concurrent
     public func response() async throws(RequestFailure) -> DownloadResponse {
-        try await outcome { () throws(RequestFailure) in try await attempt() }
+        try await outcome(
+            of: { () throws(RequestFailure) in try await attempt() },
+            orJoining: { () throws(RequestFailure) in try receivedAlready() }
+        )
     }
 
     /// Carries the request out, and calls a handler with the result.
@@ -119,11 +123,15 @@ public final class DownloadRequest: Request, @unchecked Sendable {
     ) -> DownloadRequest {
         begin(
             { () throws(RequestFailure) in try await self.attempt() },
+            orJoining: { () throws(RequestFailure) in try self.receivedAlready() },
             queue: queue,
             completionHandler: completionHandler
         )
         return self
     }
+
+    /// The file that an earlier call has received.
+    func receivedAlready() throws(RequestFailure) -> DownloadResponse { try joined(received.response) }
 
     /// One attempt, until the file is at its destination.
     func attempt() async throws(RequestFailure) -> DownloadResponse {
@@ -131,6 +139,7 @@ public final class DownloadRequest: Request, @unchecked Sendable {
         guard let task = task as? DownloadTask else { preconditionFailure("a download's task") }
         do throws(SessionError) {
             let response = try task.downloadDelegate.result(of: task).get()
+            received.response = response
             notifyMonitors { $0.request(self, didFinishDownloading: response) }
             return response
         } catch {

@@ -6,13 +6,16 @@ import SessionCore
 extension Request {
     /// Carries the request out. When the calling Swift task is cancelled, the request is cancelled.
     ///
-    /// - Parameter attempt: sends the request, and makes the result from its response.
+    /// - Parameters:
+    ///   - attempt: sends the request, and makes the result from its response.
+    ///   - join: makes the result when an earlier call has carried the request out.
     func outcome<Value>(
-        of attempt: @Sendable () async throws(RequestFailure) -> sending Value
+        of attempt: @Sendable () async throws(RequestFailure) -> sending Value,
+        orJoining join: @Sendable () async throws(RequestFailure) -> sending Value
     ) async throws(RequestFailure) -> sending Value {
         let box = HandOver<Result<Value, RequestFailure>>()
         await withTaskCancellationHandler {
-            await carryOut(attempt, into: box)
+            await carryOut(attempt, orJoining: join, into: box)
         } onCancel: {
             cancel()
         }
@@ -22,33 +25,68 @@ extension Request {
     /// Carries the request out, and calls a handler with the result on its queue; nil is the session's callback queue.
     func begin<Value>(
         _ attempt: @escaping @Sendable () async throws(RequestFailure) -> sending Value,
+        orJoining join: @escaping @Sendable () async throws(RequestFailure) -> sending Value,
         queue: CallbackQueue?,
         completionHandler: @escaping @Sendable (sending Result<Value, RequestFailure>) -> Void
     ) {
         let box = HandOver<Result<Value, RequestFailure>>()
-        Task(executorPreference: manager.session.thread.blocking) { [self] in
-            await carryOut(attempt, into: box)
-            (queue ?? manager.session.thread.callbacks).enqueue { completionHandler(box.consume()) }
+        let isFirst = beginOnce()
+        enqueueHandler { previous in
+            Task(executorPreference: manager.session.thread.blocking) { [self] in
+                if isFirst { await attempts(attempt, into: box) } else { await joined(join, into: box) }
+                // Handlers run in the order of their calls.
+                await previous?.value
+                (queue ?? manager.session.thread.callbacks).enqueue { completionHandler(box.consume()) }
+            }
         }
     }
 
     @concurrent
     private func carryOut<Value>(
         _ attempt: @Sendable () async throws(RequestFailure) -> sending Value,
+        orJoining join: @Sendable () async throws(RequestFailure) -> sending Value,
         into box: HandOver<Result<Value, RequestFailure>>
     ) async {
-        do throws(SessionError) { try beginOnce() } catch { return box.put(.failure(.session(error))) }
-        defer { finish() }
+        if beginOnce() { await attempts(attempt, into: box) } else { await joined(join, into: box) }
+    }
+
+    private func attempts<Value>(
+        _ attempt: @Sendable () async throws(RequestFailure) -> sending Value,
+        into box: HandOver<Result<Value, RequestFailure>>
+    ) async {
         do throws(RequestFailure) {
             while true {
                 do throws(RequestFailure) {
-                    return box.put(.success(try await attempt()))
+                    box.put(.success(try await attempt()))
+                    return finish()
                 } catch {
                     try await waitToRetry(after: error)
                 }
             }
         } catch {
             box.put(.failure(error))
+            finish(error)
+        }
+    }
+
+    private func joined<Value>(
+        _ join: @Sendable () async throws(RequestFailure) -> sending Value,
+        into box: HandOver<Result<Value, RequestFailure>>
+    ) async {
+        await withCheckedContinuation { continuation in whenFinished { continuation.resume() } }
+        do throws(RequestFailure) {
+            box.put(.success(try await join()))
+        } catch {
+            box.put(.failure(error))
+        }
+    }
+
+    /// The response that an earlier call has received, also when its own serializer has rejected it.
+    func joined<Response>(_ response: Response?) throws(RequestFailure) -> Response {
+        switch (failure, response) {
+        case (nil, let response?), (.serialization, let response?): return response
+        case (let failure?, _): throw failure
+        case (nil, nil): throw .session(SessionError(.internal, "The request ended without a response."))
         }
     }
 

@@ -5,7 +5,8 @@ public import SessionCore
 /// One request of an `HTTPSessionManager`, with adaptation, tasks and retries. Its subclasses `DataRequest` and
 /// `DownloadRequest` process the response.
 ///
-/// It is safe on any thread. It is carried out once; a second call of `response` fails.
+/// It is safe on any thread. It is carried out once, by the first call of `response`. Further calls, with other serializers,
+/// serialize what the first has received: they send nothing, and cause no retry.
 ///
 /// `@unchecked Sendable`: what changes is in `shared`, accessed with `lock` held. Foreign code is not called with it
 /// held, except `resume`, `suspend` and `cancel` of the task, so that these happen in the order of the states.
@@ -29,6 +30,11 @@ public class Request: @unchecked Sendable {
         /// Ends a wait between tasks.
         var interrupt: (@Sendable () -> Void)?
         var waiting: [@Sendable () -> Void] = []
+        /// The failure that the request has ended with.
+        var failure: RequestFailure?
+        /// The work of the latest handler, which runs before the next one's.
+        var latestHandler: Task<Void, Never>?
+        var progress: [ProgressStream] = []
         /// Events that the monitors have not been notified of, in order.
         var events: [@Sendable (any EventMonitor) -> Void] = []
         var isNotifying = false
@@ -132,15 +138,24 @@ public class Request: @unchecked Sendable {
 
     // MARK: For the subclasses
 
-    /// - Throws: `requestInvalid` the second time.
-    func beginOnce() throws(SessionError) {
+    /// - Returns: false for another call than the first, which carries the request out.
+    func beginOnce() -> Bool {
         let isFirst = lock.withLock {
             defer { shared.hasBegun = true }
             return !shared.hasBegun
         }
-        guard isFirst else { throw SessionError(.requestInvalid, "The request has been carried out already.") }
+        guard isFirst else { return false }
         manager.requests.insert(self)
         if state == .initialized { resume() }
+        return true
+    }
+
+    /// The failure that the request has ended with; nil before the end, and after success.
+    var failure: RequestFailure? { lock.withLock { shared.failure } }
+
+    /// Puts the work of a handler behind that of the handlers of earlier calls.
+    func enqueueHandler(_ make: (_ previous: Task<Void, Never>?) -> Task<Void, Never>) {
+        lock.withLock { shared.latestHandler = make(shared.latestHandler) }
     }
 
     var hasBegun: Bool { lock.withLock { shared.hasBegun } }
@@ -154,7 +169,9 @@ public class Request: @unchecked Sendable {
         lock.withLock { shared.retryCount += 1 }
     }
 
-    func finish() {
+    /// - Parameter failure: nil after success.
+    func finish(_ failure: RequestFailure? = nil) {
+        lock.withLock { shared.failure = failure }
         move(to: .finished, { _ in }, then: { $0.requestDidFinish($1) })
         manager.requests.remove(self)
         let waiting = lock.withLock {
@@ -162,6 +179,30 @@ public class Request: @unchecked Sendable {
             return shared.waiting
         }
         for work in waiting { work() }
+    }
+
+    /// A stream of the progress of all attempts, until the end of the request.
+    func progress(_ body: ProgressStream.Body) -> AsyncStream<TaskProgress> {
+        let (updates, continuation) = AsyncStream<TaskProgress>.makeStream(bufferingPolicy: .bufferingNewest(1))
+        let callbacks = manager.session.thread.callbacks
+        let stream = ProgressStream(body, on: callbacks, continuation)
+        let task = lock.withLock {
+            if shared.state != .finished { shared.progress.append(stream) }
+            return shared.tasks.last
+        }
+        if let task { stream.attach(to: task) }
+        continuation.onTermination = { [weak self] _ in self?.remove(stream) }
+        // Behind the last figure.
+        whenFinished { callbacks.enqueue { continuation.finish() } }
+        return updates
+    }
+
+    private func remove(_ stream: ProgressStream) {
+        let task = lock.withLock {
+            shared.progress.removeAll { $0.name == stream.name }
+            return shared.tasks.last
+        }
+        if let task { stream.detach(from: task) }
     }
 
     /// Runs `work` when the request has ended, or at once if it has.
@@ -195,6 +236,7 @@ public class Request: @unchecked Sendable {
             throw .session(error)
         }
         options.apply(to: task)
+        for stream in lock.withLock({ shared.progress }) { stream.attach(to: task) }
         notifyMonitors { $0.request(self, didCreate: task) }
         lock.withLock {
             shared.tasks.append(task)

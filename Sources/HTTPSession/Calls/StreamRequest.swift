@@ -41,7 +41,7 @@ final class StreamRequest: Request, @unchecked Sendable {
     }
 
     private func attempts() async throws(RequestFailure) -> ResponseStream {
-        do throws(SessionError) { try beginOnce() } catch { throw .session(error) }
+        guard beginOnce() else { preconditionFailure("a stream is opened once") }
         do throws(RequestFailure) {
             while true {
                 do throws(RequestFailure) {

@@ -75,16 +75,97 @@ struct DataRequestTests {
         await stage.end()
     }
 
-    @Test("a request is carried out once")
+    @Test("a request is carried out once: a second call serializes the same response")
     func once() async throws {
         let stage = try HTTPStage(answering: HTTPStage.echo)
         let request = try stage.manager.request(.get, "x")
-        _ = try await request.response(serializer: JSONResponseSerializer())
-        let failure = await #expect(throws: RequestFailure.self) {
-            try await request.response(serializer: JSONResponseSerializer())
-        }
-        #expect(failure?.sessionError?.code == .requestInvalid)
+        let value = try await request.response(serializer: .json).value
+        let text = try await request.response(serializer: .string).value
+        #expect(value["target"]?.string == "/v1/x" && text.contains("\"method\""))
         #expect(stage.origin.requests.count == 1)
+        await stage.end()
+    }
+
+    @Test("serializers of one request get the same response, and their handlers are called in order")
+    func several() async throws {
+        let stage = try HTTPStage(answering: HTTPStage.echo)
+        let log = Monitor<[String]>([])
+        let request = try stage.manager.request(.get, "x")
+        request.response(serializer: .json) { result in
+            let target = (try? result.get().value)?["target"]?.string
+            log.with { $0.append("json \(target ?? "-")") }
+        }.response(serializer: .string(fallbacks: [.isoLatin1])) { result in
+            log.with { $0.append("text \((try? result.get().value.isEmpty) == false)") }
+        }.response(serializer: .data) { result in
+            log.with { $0.append("data \((try? result.get().value.count) ?? 0)") }
+        }
+        try await eventually("the handlers") { log.with { $0.count == 3 } }
+        let size = try await request.response(serializer: .data).value.count
+        #expect(log.with { $0 } == ["json /v1/x", "text true", "data \(size)"])
+        #expect(stage.origin.requests.count == 1)
+        await stage.end()
+    }
+
+    @Test("the first serializer decides about retries; what it rejects the others may read all the same")
+    func firstDecides() async throws {
+        let answers = [HTTPStage.status("503 Service Unavailable"), HTTPStage.status("404 Not Found")]
+        let policy = RetryPolicy(exponentialBackoffScale: .milliseconds(1))
+        let stage = try HTTPStage(interceptor: policy, answering: HTTPStage.inTurn(answers))
+        let request = try stage.manager.request(.get, "x")
+        let any = JSONResponseSerializer(validation: ResponseValidation(acceptableStatusCodes: nil))
+        let first = beside { try await request.response(serializer: .json).response.response.status }
+        try await eventually("the first call") { request.state != .initialized }
+        let second = try await request.response(serializer: any)
+        #expect(second.response.response.status == 404 && second.value == [:])
+        let failure = await #expect(throws: RequestFailure.self) { try await first.value }
+        #expect(failure?.response?.response.status == 404)
+        #expect(request.retryCount == 1 && stage.origin.requests.count == 2)
+        await stage.end()
+    }
+
+    @Test("a request without a response fails alike for all its serializers")
+    func allFail() async throws {
+        let stage = try HTTPStage { connection in
+            _ = try connection.readRequest()
+            connection.readToEnd()
+        }
+        let request = try stage.manager.request(.get, "x")
+        let log = Monitor<[SessionError.Code?]>([])
+        for _ in 0..<2 {
+            request.response(serializer: .data) { result in
+                if case .failure(let failure) = result { log.with { $0.append(failure.sessionError?.code) } }
+            }
+        }
+        try await eventually("the request") { stage.origin.requests.count == 1 }
+        request.cancel()
+        try await eventually("the handlers") { log.with { $0.count == 2 } }
+        #expect(log.with { $0 } == [.cancelled, .cancelled])
+        await stage.end()
+    }
+
+    @Test("progress is a sequence over all attempts, whose last figure is the whole body")
+    func progressSequence() async throws {
+        let body = String(repeating: "x", count: 300_000)
+        let answers = Monitor([HTTPStage.status("503 Service Unavailable")])
+        let stage = try HTTPStage(interceptor: RetryPolicy(exponentialBackoffScale: .milliseconds(1))) { _ in
+            answers.with { $0.popLast() } ?? OriginAnswer.text(body)
+        }
+        let sent = HTTPSessionRequest(
+            url: try stage.manager.url("x"),
+            method: .put,
+            body: .bytes(patternBytes(400_000))
+        )
+        let request = stage.manager.request(sent)
+        let (up, down) = (request.uploadProgress(), request.downloadProgress())
+        func last(_ updates: AsyncStream<TaskProgress>) -> Task<TaskProgress?, Never> {
+            Task { await updates.reduce(nil) { $1 } }
+        }
+        let (lastSent, lastReceived) = (last(up), last(down))
+        _ = try await request.response(serializer: .data)
+        #expect(await lastSent.value == TaskProgress(completedBytes: 400_000, totalBytes: 400_000))
+        #expect(await lastReceived.value == TaskProgress(completedBytes: 300_000, totalBytes: 300_000))
+        // Behind the end there is nothing to wait for.
+        #expect(await last(request.downloadProgress()).value == nil)
         await stage.end()
     }
 

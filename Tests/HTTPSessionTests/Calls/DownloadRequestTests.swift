@@ -74,7 +74,10 @@ struct DownloadRequestTests {
         #expect(stage.origin.requests.map { $0["X-Number"] } == ["1", "2"])
         #expect(stage.origin.requests.allSatisfy { $0.target == "/v1/x?a=1" })
         #expect(files == ["target"])
-        await #expect(throws: RequestFailure.self) { try await request.response() }
+        // Further calls read the same file.
+        #expect(try await request.response().path == answer.path)
+        #expect(try await request.response(serializer: .string).value == "file")
+        #expect(stage.origin.requests.count == 2)
         await stage.end()
     }
 

@@ -1,0 +1,116 @@
+import HTTPCore
+import TestSupport
+import Testing
+
+@testable import HTTPSession
+@testable import SessionCore
+
+@Suite("Retries when the network is back", .onOwnThreads)
+struct OfflineRetrierTests {
+    /// The network as a test wants it.
+    private final class Network: Sendable {
+        let hosts = Monitor<[Host?]>([])
+        let listeners = Monitor<[@Sendable (Bool) -> Void]>([])
+
+        func tell(_ isReachable: Bool) {
+            for listener in listeners.with({ $0 }) { listener(isReachable) }
+        }
+
+        func retrier(_ wait: Duration = .seconds(3600), retryLimit: Int = 3) -> OfflineRetrier {
+            var retrier = OfflineRetrier(maximumWait: wait, retryLimit: retryLimit)
+            retrier.watch = { [self] host, tell in
+                hosts.with { $0.append(host) }
+                listeners.with { $0.append(tell) }
+                return self
+            }
+            return retrier
+        }
+    }
+
+    private func request(_ retrier: OfflineRetrier) throws -> DataRequest {
+        let manager = try HTTPSessionManager(
+            serverTrust: SessionTrust(anchors: TestPKI.shared.anchors),
+            interceptor: retrier
+        )
+        return try manager.request(.post, "https://away.example.com/")
+    }
+
+    private static let connectFailed = RequestFailure.session(SessionError(.connectFailed, ""))
+
+    @Test("it waits until the network is back, of the host, or as a whole for a name without an address")
+    func waits() async throws {
+        for (code, host) in [(SessionError.Code.connectFailed, "away.example.com"), (.dnsFailed, nil)] {
+            let network = Network()
+            let retrier = network.retrier()
+            let request = try request(retrier)
+            let decision = beside { await retrier.retry(request, dueTo: .session(SessionError(code, ""))) }
+            try await eventually("to listen") { network.listeners.with { !$0.isEmpty } }
+            network.tell(false)
+            network.tell(false)
+            network.tell(true)
+            #expect(try await decision.value.retryRequired)
+            #expect(network.hosts.with { $0.map { $0?.description } } == [host])
+            await request.manager.invalidateSession(cancelingTasks: true)
+        }
+    }
+
+    @Test("with a network that was there all the time the failure has another cause")
+    func present() async throws {
+        let network = Network()
+        let retrier = network.retrier()
+        let request = try request(retrier)
+        let decision = beside { await retrier.retry(request, dueTo: Self.connectFailed) }
+        try await eventually("to listen") { network.listeners.with { !$0.isEmpty } }
+        network.tell(true)
+        #expect(try await !decision.value.retryRequired)
+        await request.manager.invalidateSession(cancelingTasks: true)
+    }
+
+    @Test("other failures, and one more than the limit, are left to others at once")
+    func others() async throws {
+        let network = Network()
+        let retrier = network.retrier()
+        let request = try request(retrier)
+        for code in SessionError.Code.allCases where code != .connectFailed && code != .dnsFailed {
+            #expect(await !retrier.retry(request, dueTo: .session(SessionError(code, ""))).retryRequired)
+        }
+        #expect(await !network.retrier(retryLimit: 0).retry(request, dueTo: Self.connectFailed).retryRequired)
+        #expect(network.hosts.with { $0.isEmpty })
+        await request.manager.invalidateSession(cancelingTasks: true)
+    }
+
+    @Test("the wait ends with its limit, and when it is cancelled")
+    func ends() async throws {
+        let network = Network()
+        let short = network.retrier(.milliseconds(1))
+        let request = try request(short)
+        #expect(await !short.retry(request, dueTo: Self.connectFailed).retryRequired)
+        let long = network.retrier()
+        let decision = beside { await long.retry(request, dueTo: Self.connectFailed) }
+        try await eventually("to listen") { network.listeners.with { $0.count == 2 } }
+        decision.cancel()
+        #expect(try await !decision.value.retryRequired)
+        await request.manager.invalidateSession(cancelingTasks: true)
+    }
+
+    @Test("a request that failed without a network goes out when it is back")
+    func wholeWay() async throws {
+        let refusing = try TestSocket.reserveRefusingPort()
+        let network = Network()
+        let manager = try HTTPSessionManager(
+            baseURL: "http://127.0.0.1:\(refusing.port)",
+            serverTrust: SessionTrust(anchors: TestPKI.shared.anchors),
+            interceptor: network.retrier(retryLimit: 1)
+        )
+        let request = try manager.request(.post, "x")
+        let outcome = beside { try await request.response(serializer: .data) }
+        try await eventually("to listen") { network.listeners.with { !$0.isEmpty } }
+        network.tell(false)
+        network.tell(true)
+        let failure = await #expect(throws: RequestFailure.self) { _ = try await outcome.value }
+        #expect(failure?.sessionError?.code == .connectFailed)
+        #expect(request.retryCount == 1 && request.tasks.count == 2)
+        await manager.invalidateSession(cancelingTasks: true)
+        withExtendedLifetime(refusing) {}
+    }
+}
