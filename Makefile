@@ -135,7 +135,7 @@ debian-package:
 	@SWIFT='$(SWIFT)' PACKAGE=1 .ci/debian '$(RELEASE)'
 
 # A program that uses the library from outside, built as its users would build it, and run against a server.
-EXAMPLES := PinnedConnection PinnedSession
+EXAMPLES := PinnedConnection PinnedSession Articles
 
 examples: test-packages
 	@set -e; for example in $(EXAMPLES); do \
@@ -256,7 +256,7 @@ image: deb
 
 clean:
 	@.ci/debian clean
-	rm -rf .build Examples/PinnedConnection/.build
+	rm -rf .build Examples/*/.build
 
 BENCH_BUILD ?= $(MAKE) --no-print-directory build
 include Benchmarks/bench.mk
