@@ -225,6 +225,25 @@ struct AdminRequestTests {
     }
 
     @Test(
+        "a link of another site opens a page, but neither a frame, nor a download, nor a stream that stays open",
+        arguments: [
+            ("GET /", "document", "page"), ("GET /policy", "document", "policy"), ("GET /", "iframe", "403"),
+            ("GET /", "object", "403"), ("GET /", "embed", "403"), ("GET /", "empty", "403"),
+            ("GET /", "document\r\nSec-Fetch-Dest: document", "403"), ("GET /tasks.har", "document", "403"),
+            ("GET /tasks/stream", "document", "403"), ("HEAD /tasks/stream", "document", "403"),
+        ]
+    )
+    func link(line: String, place: String, result: String) throws {
+        for site in ["cross-site", "same-site"] {
+            let fields = "Sec-Fetch-Site: \(site)\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: \(place)\r\n"
+            #expect(name(try judge(request(line, fields))) == result, "\(site)")
+        }
+        let typed = "Sec-Fetch-Site: none\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n"
+        #expect(name(try judge(request("GET /tasks.har", typed))) == "archive 100")
+        #expect(name(try judge(request("GET /tasks/stream", typed))) == "stream now")
+    }
+
+    @Test(
         "only the listener's own page, and programs, change something; a form does not",
         arguments: [
             ("Accept: */*", "reload"), ("Content-Length: 0", "reload"),

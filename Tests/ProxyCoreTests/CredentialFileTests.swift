@@ -56,6 +56,22 @@ struct CredentialFileTests {
         #expect(Self.fault(text)?.message.contains(says) == true, "\(String(describing: Self.fault(text)))")
     }
 
+    @Test(
+        "names of users are UTF-8 without control characters: they go into the task log",
+        arguments: [
+            ([0xC3, 0xA9], true), (Array("zoé <b>\"".utf8), true), ([0xE9], false), ([0x61, 0xC3], false),
+            ([0xED, 0xA0, 0x80], false), ([0x61, 0x1B], false), (Array("a\u{9B}".utf8), false),
+            (Array("a\u{202E}".utf8), false), ([], false),
+        ] as [([UInt8], Bool)]
+    )
+    func names(name: [UInt8], isOne: Bool) {
+        let user = try? PasswordFile(name + Array(":\(Self.sha512)\n".utf8))
+        #expect((user != nil) == isOne)
+        let digest = "d7ecdf25eaf3deba0f2628771dbdd22d4138ab6cf38f91ed02a2ca0dec7c8ab7"
+        let token = try? TokenFile(name + Array(":\(digest)\n".utf8))
+        #expect((token != nil) == isOne)
+    }
+
     @Test("hashes that would take for ever are refused")
     func refusesCost() {
         let bcrypt = "alice:$2y$31$abcdefghijklmnopqrstuuTs3NoC9VL7RYQUpxzR8TIOx5p/t5ckq"

@@ -44,7 +44,14 @@ struct AdminAccess {
     ///
     /// A web page of another site must not make a browser change anything here, nor read, nor hold connections open.
     /// Browsers say where a request comes from: in Sec-Fetch-Site, and in Origin where something could be changed.
-    static func crossSiteRefusal(_ head: borrowing RequestHead, isWrite: Bool) -> Problem? {
+    ///
+    /// - Parameter isShown: whether a browser shows the response. Others cost this listener more than a page, or put a file
+    ///   into a person's folder: no other site may have a browser open them.
+    static func crossSiteRefusal(
+        _ head: borrowing RequestHead,
+        isWrite: Bool,
+        isShown: Bool = true
+    ) -> Problem? {
         let site = value(siteName, of: head)
         if isWrite {
             let isOwn = (site ?? own) == own && isOwnOrigin(head)
@@ -52,7 +59,9 @@ struct AdminAccess {
             return nil
         }
         guard let site, site != own, site != byPerson else { return nil }
-        return value(modeName, of: head) == navigation ? nil : Self.crossSite
+        // A frame, an object or a prefetch is a navigation, too; a person follows a link only into a whole page.
+        let isLink = value(modeName, of: head) == navigation && (value(placeName, of: head) ?? page) == page
+        return isLink && isShown ? nil : Self.crossSite
     }
 
     private static func isOwnOrigin(_ head: borrowing RequestHead) -> Bool {
@@ -73,12 +82,14 @@ struct AdminAccess {
 
     private static var siteName: StaticString { "sec-fetch-site" }
     private static var modeName: StaticString { "sec-fetch-mode" }
+    private static var placeName: StaticString { "sec-fetch-dest" }
     private static var originName: StaticString { "origin" }
     private static var hostName: StaticString { "host" }
     private static let own = Array("same-origin".utf8)
     /// Typed into the address bar, or a bookmark.
     private static let byPerson = Array("none".utf8)
     private static let navigation = Array("navigate".utf8)
+    private static let page = Array("document".utf8)
 
     private static var crossSite: Problem {
         Problem(

@@ -18,6 +18,8 @@ final class AdminConnection: EventHandler {
     private var closesNext = false
     /// The events that a reader of `/tasks/stream` gets.
     private var stream: TaskStream?
+    /// The token with which that reader was let in, where other machines need one.
+    private var streamToken: AdminToken?
     /// When something was written to that reader last.
     private var streamedAt: UInt64 = 0
 
@@ -60,6 +62,9 @@ final class AdminConnection: EventHandler {
     }
 
     var isStreaming: Bool { phase == .streaming }
+
+    /// The bytes of the response that the client has not taken yet.
+    var waitingBytes: Int { output.count }
 
     private func timeHasPassed() {
         if phase == .streaming { writeEvents() } else { close() }
@@ -132,6 +137,7 @@ final class AdminConnection: EventHandler {
 
     private func respond(_ request: AdminRequest) {
         let source = server.source
+        if request.isLarge, !server.hasRoom { return refuse(Self.noRoom) }
         switch request {
         case .page:
             let page = AdminPage.document
@@ -169,6 +175,11 @@ final class AdminConnection: EventHandler {
     }
 
     private static var json: StaticString { "application/json" }
+
+    private static let noRoom = Problem(
+        .limitReached,
+        "Too much of earlier responses has not been read yet. Read them, and ask again."
+    )
 
     private static let noCache = Problem(
         .requestInvalid,
@@ -248,6 +259,7 @@ final class AdminConnection: EventHandler {
         guard head.method != .head else { return flush() }
         output.append(TaskStream.beginning)
         stream = TaskStream(from: first, of: recent.next)
+        streamToken = server.readingToken
         phase = .streaming
         streamedAt = server.loop.now
         appendEvents()
@@ -255,6 +267,8 @@ final class AdminConnection: EventHandler {
 
     /// Writes the events that have come, when the reader has taken the earlier ones.
     private func writeEvents() {
+        // A token that was taken back opens nothing any longer, and keeps nothing open.
+        guard streamToken == server.readingToken else { return close() }
         if output.isEmpty { return appendEvents() }
         // The reader takes nothing.
         if server.loop.now &- streamedAt > Self.idleTime.nanoseconds { return close() }

@@ -28,6 +28,14 @@ enum AdminRequest {
     /// A request about the cache.
     typealias CacheRequest = CacheAdministration.Request
 
+    /// Whether the response may be of megabytes. Those for probes are not.
+    var isLarge: Bool {
+        switch self {
+        case .page, .tasks, .archive, .policy, .configuration, .reloads, .cache(.entries): true
+        default: false
+        }
+    }
+
     /// The number of tasks that are listed when the request names no limit.
     static let usualLimit = 100
     static let largestLimit = 1000
@@ -76,7 +84,8 @@ enum AdminRequest {
         let isPurge = head.method == .delete
         // A browser never purges, not even for the listener's own page.
         if isPurge, isOfBrowser(head) { throw browserPurge }
-        if let refusal = AdminAccess.crossSiteRefusal(head, isWrite: !isRead) { throw refusal }
+        let isShown = !path.equals("/tasks/stream") && !path.equals("/tasks.har")
+        if let refusal = AdminAccess.crossSiteRefusal(head, isWrite: !isRead, isShown: isShown) { throw refusal }
         if let refusal = access.refusal(isWrite: !isRead, isFree: isPurge) { throw refusal }
         return try route(head, path, isPurge: isPurge)
     }

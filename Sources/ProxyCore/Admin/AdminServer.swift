@@ -63,6 +63,14 @@ final class AdminServer: @unchecked Sendable {
     /// Whether another reader of a stream may be served: streams take at most half of the connections.
     var admitsStream: Bool { connections.count { $0.isStreaming } < connectionBound / 2 }
 
+    /// Whether a large response may be made: what clients have not read yet stays in memory.
+    var hasRoom: Bool { connections.reduce(0) { $0 + $1.waitingBytes } <= Self.waitingBound }
+
+    private static let waitingBound = 8 << 20
+
+    /// The token that clients need for reading; nil where they need none.
+    var readingToken: AdminToken? { configuration.isRemote ? source.token : nil }
+
     /// What the client that has sent a request may do.
     func access(_ fields: borrowing HTTPFields) -> AdminAccess {
         let token = source.token

@@ -1,5 +1,6 @@
 import CShims
 import HTTPCore
+import StrictJSON
 
 /// A file of users and hashed passwords, one `user:hash` on each line, as `htpasswd -B` and `mkpasswd` make them.
 struct PasswordFile: Sendable {
@@ -27,8 +28,12 @@ struct PasswordFile: Sendable {
                 throw Fault(line: number, message: "not a user and a hash", remedy: "write user:hash, one a line")
             }
             let user = Array(line[..<colon])
-            guard user.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else {
-                throw Fault(line: number, message: "a user with a control character", remedy: "take it out")
+            guard SecretLines.isName(user) else {
+                throw Fault(
+                    line: number,
+                    message: "a user that is not UTF-8, or has a control character",
+                    remedy: "write the name in UTF-8"
+                )
             }
             guard hashes[user] == nil else {
                 throw Fault(line: number, message: "a user for the second time", remedy: "leave one of the lines")
@@ -88,6 +93,13 @@ struct SecretLines: Sequence {
     private let bytes: [UInt8]
 
     init(_ bytes: [UInt8]) { self.bytes = bytes }
+
+    /// Whether bytes can be the name of a user, which goes into the task log: UTF-8 (RFC 7617, section 2.1) without
+    /// control characters.
+    static func isName(_ bytes: [UInt8]) -> Bool {
+        guard !bytes.isEmpty, let text = String(validating: bytes, as: UTF8.self) else { return false }
+        return text.unicodeScalars.allSatisfy { !$0.disturbsLine }
+    }
 
     func makeIterator() -> some IteratorProtocol<(number: Int, line: ArraySlice<UInt8>)> {
         let lines = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)

@@ -12,10 +12,14 @@ struct TokenFile: Sendable {
         let remedy = "write NAME:DIGEST, where DIGEST is of printf %s TOKEN | openssl dgst -sha256 -r"
         for (number, line) in SecretLines(bytes) {
             guard let colon = line.lastIndex(of: UInt8(ascii: ":")), colon > line.startIndex,
-                line[..<colon].allSatisfy({ $0 >= 0x20 && $0 != 0x7F }),
+                SecretLines.isName(Array(line[..<colon])),
                 let digest = Self.digest(Array(line[(colon + 1)...]))
             else {
-                throw PasswordFile.Fault(line: number, message: "not a name and a SHA-256 digest", remedy: remedy)
+                throw PasswordFile.Fault(
+                    line: number,
+                    message: "not a name in UTF-8 and a SHA-256 digest",
+                    remedy: remedy
+                )
             }
             guard !tokens.contains(where: { $0.digest == digest }) else {
                 throw PasswordFile.Fault(
