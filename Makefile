@@ -216,7 +216,7 @@ install:
 	install -D -m 644 docs/images/demo.svg $(DOC)/docs/images/demo.svg
 	install -m 644 docs/images/page.png $(DOC)/docs/images/page.png
 	ln -sf ../../../../pinproxy/schema/config.schema.json ../../../../pinproxy/schema/pin-file.schema.json \
-	    ../../../../pinproxy/schema/policy.schema.json $(DOC)/docs/schema
+	    ../../../../pinproxy/schema/policy.schema.json ../../../../pinproxy/schema/settings.schema.json $(DOC)/docs/schema
 	sed '$(SCHEMA_PATH)' config.example.json > $(DOC)/examples/config.example.json
 	chmod 644 $(DOC)/examples/config.example.json
 	install -m 644 deploy/kubernetes-sidecar.yaml $(DOC)/examples

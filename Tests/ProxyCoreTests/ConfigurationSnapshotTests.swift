@@ -120,15 +120,34 @@ struct ConfigurationSnapshotTests {
               "listeners": [{ "address": "127.0.0.1:1", "mode": "gateway", "upstream": "https://b.test" }],
               "admin": { "address": "127.0.0.1:8081" },
               "unpinnedHosts": "deny", "resolver": "system", "access": { "denyHosts": ["z.test"], "denyAddresses": ["private"] },
-              "hosts": { "z.test": { "upgrade": true }, "b.test": { "resolve": "127.0.0.1:8443", "httpVersion": "2" } }
+              "defaults": { "timeouts": { "connect": "2s" } },
+              "hosts": {
+                "z.test": { "upgrade": true },
+                "b.test": {
+                  "resolve": "127.0.0.1:8443", "httpVersion": "2", "timeouts": { "connect": "3s" }, "connectionsPerHost": 7
+                }
+              }
             }
             """#,
             pinning: ["b.test": twoPins(), "a.test": reported, "n.test": stapled]
         )
+        let timeouts = "queue 10s, head 10s, firstByte 1m, body 1m, stall 5m, idle 1m, total none, drain 30s"
+        let limits = [
+            "headBytes 64KB", "headFields 100", "responseHeadBytes 256KB", "responseHeadFields 500",
+            "connections 10000", "connectionsPerHost 256", "requestBodyBytes none", "redirectBodyBytes 10MB",
+        ].joined(separator: ", ")
         let expected = """
             listeners
               gateway  127.0.0.1:1 to https://b.test:443
               admin    127.0.0.1:8081
+
+            process
+              workers            one for each core
+              task log           standard output, text on a terminal, else json
+              events             standard error, from level info on
+              masked in the log  nothing
+              limits             \(limits)
+              pins               no folder
 
             all hosts
               names             looked up by the system's resolver
@@ -138,6 +157,8 @@ struct ConfigurationSnapshotTests {
               denied hosts      z.test
               denied addresses  private
               CONNECT           denied, with the alternatives in the response
+              httpVersion       1.1
+              timeouts          connect 2s, \(timeouts)
 
             a.test
               upgrade            always: a pin file names the host
@@ -149,14 +170,16 @@ struct ConfigurationSnapshotTests {
               httpVersion        1.1
 
             b.test
-              upgrade            always: a pin file names the host
-              pinning            publicKey, enforced
-              pins               2, of them backups: 1
-              expires            2031-05-06 is the last day, then denied
-              anchors            system
-              includeSubdomains  no
-              resolve            127.0.0.1:8443
-              httpVersion        2 by ALPN, else 1.1
+              upgrade             always: a pin file names the host
+              pinning             publicKey, enforced
+              pins                2, of them backups: 1
+              expires             2031-05-06 is the last day, then denied
+              anchors             system
+              includeSubdomains   no
+              resolve             127.0.0.1:8443
+              httpVersion         2 by ALPN, else 1.1
+              timeouts            connect 3s, \(timeouts)
+              connectionsPerHost  7
 
             n.test
               upgrade            always: a pin file names the host

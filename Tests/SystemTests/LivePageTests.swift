@@ -104,6 +104,50 @@ struct LivePageTests {
         #expect(said[3].contains("Content Security Policy"), "\(said[3])")
     }
 
+    @Test("a page of another site reads and changes nothing, however it tries", .enabled(if: isThere))
+    func otherSite() throws {
+        let stage = try Stage { settings in
+            settings.members["admin"] = ["address": "127.0.0.1:0", "allowedHosts": ["allowed.test"]]
+            settings.members["cache"] = [String: Any]()
+        } answering: { _ in
+            OriginAnswer.text("stored", fields: ["Cache-Control: max-age=600"])
+        }
+        #expect(try stage.get("/stored").status == 200)
+        let admin = "http://127.0.0.1:\(stage.proxy.port(of: 1))"
+        let site = try ScriptedOrigin(nil) { _ in
+            OriginAnswer.text("<!DOCTYPE html><title>other</title>", fields: ["Content-Type: text/html"])
+        }
+        func fetched(_ path: String, _ options: String) -> String {
+            "fetch('\(admin)\(path)', { \(options) }).then((one) => one.text()).then((one) => 'read ' + one.length, () => 'refused')"
+        }
+        let tries = [
+            fetched("/tasks", ""), fetched("/policy", "mode: 'no-cors'"), fetched("/reload", "method: 'POST'"),
+            fetched("/drain", "method: 'POST', mode: 'no-cors', credentials: 'include'"),
+            fetched("/drain", "method: 'POST', mode: 'no-cors', body: new URLSearchParams('a=b')"),
+            fetched("/cache?all", "method: 'DELETE'"),
+            "new Promise((done) => { const one = new EventSource('\(admin)/tasks/stream'); one.onopen = () => done('open'); one.onerror = () => done('refused') })",
+            "new Promise((done) => { const one = document.createElement('script'); one.src = '\(admin)/tasks'; one.onload = () => done('run'); one.onerror = () => done('refused'); document.head.append(one) })",
+            "new Promise((done) => { const one = document.createElement('form'); one.method = 'POST'; one.action = '\(admin)/drain'; one.target = 'frame'; const frame = document.createElement('iframe'); frame.name = 'frame'; document.body.append(one, frame); frame.onload = () => { let seen = 'refused'; try { seen = frame.contentDocument ? 'empty' : 'refused' } catch { } if (seen !== 'empty') done(seen) }; one.submit() })",
+        ]
+        let finished = try Programs.run(
+            Self.script,
+            ["open=http://127.0.0.1:\(site.port)/"] + tries.map { "print=\($0)" },
+            seconds: 150
+        )
+        let said = finished.output.split(separator: "\n").map(String.init)
+        try #require(finished.exitCode == 0 && said.count == tries.count + 1, "\(finished.errors) \(said)")
+        // A response without CORS is empty to the page, if it comes at all.
+        for (line, attempt) in zip(said, tries) {
+            #expect(["\"refused\"", "\"read 0\""].contains(line), "\(attempt): \(line)")
+        }
+        #expect(stage.proxy.events("reloaded").isEmpty)
+        func get(_ path: String) throws -> String {
+            try stage.proxy.exchange("GET \(path) HTTP/1.1\r\nHost: localhost\r\n\r\n", on: 1).text
+        }
+        #expect(try get("/ready") == "ready\n")
+        #expect(try get("/cache/entries").contains("/stored"))
+    }
+
     @Test("a reload is refused without a token, and the page says what to do", .enabled(if: isThere))
     func reload() throws {
         let stage = try stage()

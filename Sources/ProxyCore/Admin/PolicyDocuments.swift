@@ -110,21 +110,8 @@ enum PolicyDocuments {
     static func configuration(_ snapshot: PolicySnapshot) -> String {
         var line = JSONLine()
         line.add("generation", snapshot.generation)
-        line.add("sections", array: EffectivePolicy(snapshot).sections.map { section($0).object })
+        line.add("sections", array: EffectivePolicy(snapshot).sections.map(\.json.object))
         return line.text
-    }
-
-    private static func section(_ section: EffectivePolicy.Section) -> JSONLine {
-        var line = JSONLine()
-        line.add("title", section.title)
-        let rows = section.rows.map { row in
-            var line = JSONLine()
-            line.add("label", row.label)
-            line.add("text", row.text)
-            return line.object
-        }
-        line.add("rows", array: rows)
-        return line
     }
 
     /// `/reloads`: the last loads of the files, the latest first.

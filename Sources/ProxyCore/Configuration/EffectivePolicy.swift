@@ -1,6 +1,7 @@
 import HTTPCore
 import ServerTrust
 import SessionCore
+package import StrictJSON
 
 /// The settings that apply to each host in the configuration or a pin file, for people: the output of `pinproxy check`.
 package struct EffectivePolicy: Sendable, CustomStringConvertible {
@@ -12,9 +13,23 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
     package struct Section: Hashable, Sendable {
         package var title: String
         package var rows: [Row]
+
+        /// The object in `GET /config` and in the output of `pinproxy check --json`.
+        package var json: JSONLine {
+            var line = JSONLine()
+            line.add("title", title)
+            let rows = rows.map { row in
+                var line = JSONLine()
+                line.add("label", row.label)
+                line.add("text", row.text)
+                return line.object
+            }
+            line.add("rows", array: rows)
+            return line
+        }
     }
 
-    /// The listeners, the settings for all hosts, then one section for each host, sorted by name.
+    /// The listeners, the settings of the process, the settings for all hosts, then one section for each host, sorted by name.
     package let sections: [Section]
 
     package init(_ snapshot: PolicySnapshot) {
@@ -22,7 +37,8 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
         let hosts = Set(entries).union(snapshot.pinnedDomains.domains.map(\.host))
         let sorted = hosts.sorted { $0.description < $1.description }
         sections =
-            [Self.listeners(snapshot), Self.others(snapshot)] + sorted.map { Self.host($0, snapshot) }
+            [Self.listeners(snapshot), Self.process(snapshot.configuration), Self.others(snapshot)]
+            + sorted.map { Self.host($0, snapshot) }
     }
 
     /// One line for each row; the texts of a section share a column.
@@ -89,6 +105,8 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
                 Row(label: "denied hosts", text: list(access.denyHosts.map(\.description), none: "none")),
                 Row(label: "denied addresses", text: list(access.denyAddresses.map(\.description), none: "none")),
                 Row(label: "CONNECT", text: connect(configuration.defaults.connect, access)),
+                Row(label: "httpVersion", text: version(configuration.defaults.httpVersion)),
+                Row(label: "timeouts", text: text(configuration.defaults.timeouts)),
             ] + cache(configuration.cache) + hooks(configuration.defaults)
         )
     }
@@ -149,7 +167,9 @@ package struct EffectivePolicy: Sendable, CustomStringConvertible {
         if entry.upstreamProxy != configuration.defaults.upstreamProxy {
             row("upstream proxy", entry.upstreamProxy.map { text($0, snapshot) } ?? "none")
         }
-        row("httpVersion", entry.httpVersion == .http2 ? "2 by ALPN, else 1.1" : "1.1")
+        row("httpVersion", version(entry.httpVersion))
+        if entry.timeouts != configuration.defaults.timeouts { row("timeouts", text(entry.timeouts)) }
+        if let count = entry.connectionsPerHost { row("connectionsPerHost", "\(count)") }
         rows += hooks(entry)
         let verdict = snapshot.access.evaluate(host)
         if verdict != .allowed { row("access", "denied: \(snapshot.access.describe(verdict))") }

@@ -29,23 +29,10 @@ extension Command {
         line.add("errors", array: outcome.issues.map { JSONLine($0).object })
         line.add("warnings", array: outcome.warnings.map { JSONLine($0).object })
         if let snapshot = outcome.snapshot {
-            line.add("policy", array: EffectivePolicy(snapshot).sections.map { section($0).object })
+            line.add("policy", array: EffectivePolicy(snapshot).sections.map(\.json.object))
         }
         try Output.standard(line.text)
         return outcome.snapshot == nil ? .badConfiguration : .success
-    }
-
-    private static func section(_ section: EffectivePolicy.Section) -> JSONLine {
-        var line = JSONLine()
-        line.add("title", section.title)
-        let rows = section.rows.map { row in
-            var line = JSONLine()
-            line.add("label", row.label)
-            line.add("text", row.text)
-            return line.object
-        }
-        line.add("rows", array: rows)
-        return line
     }
 }
 

@@ -1,0 +1,63 @@
+extension EffectivePolicy {
+    /// The settings of the whole process: what is written where, and the limits of everything.
+    static func process(_ configuration: Configuration) -> Section {
+        let workers = configuration.workers == 0 ? "one for each core" : "\(configuration.workers)"
+        var rows = [
+            Row(label: "workers", text: workers), Row(label: "task log", text: tasks(configuration.log)),
+            Row(label: "events", text: "standard error, from level \(configuration.log.level.rawValue) on"),
+            Row(
+                label: "masked in the log",
+                text: configuration.log.redact.isEmpty ? "nothing" : names(configuration.log.redact)
+            ),
+            Row(label: "limits", text: text(configuration.limits)),
+            Row(label: "pins", text: configuration.pins ?? "no folder"),
+        ]
+        if let file = configuration.reports.file { rows.append(Row(label: "reports", text: "to \(file), too")) }
+        if let authority = configuration.interception {
+            rows.append(Row(label: "local CA", text: "\(authority.certificate), key in \(authority.key)"))
+        }
+        return Section(title: "process", rows: rows)
+    }
+
+    private static func names(_ parameters: [String]) -> String {
+        "query parameters " + parameters.joined(separator: ", ")
+    }
+
+    private static func tasks(_ log: LogConfiguration) -> String {
+        if log.tasks == .off { return "off" }
+        let place =
+            switch log.tasks {
+            case .off: "off"
+            case .stdout: "standard output"
+            case .stderr: "standard error"
+            case .file(let path): path
+            }
+        let format = log.format.map { $0.rawValue } ?? "text on a terminal, else json"
+        return "\(place), \(format)"
+    }
+
+    /// By the keys of the configuration.
+    private static func text(_ limits: LimitsConfiguration) -> String {
+        let body = limits.requestBodyBytes.map { ByteCount.describe($0) } ?? "none"
+        return [
+            "headBytes \(ByteCount.describe(limits.headBytes))", "headFields \(limits.headFields)",
+            "responseHeadBytes \(ByteCount.describe(limits.responseHeadBytes))",
+            "responseHeadFields \(limits.responseHeadFields)", "connections \(limits.connections)",
+            "connectionsPerHost \(limits.connectionsPerHost)", "requestBodyBytes \(body)",
+            "redirectBodyBytes \(ByteCount.describe(limits.redirectBodyBytes))",
+        ].joined(separator: ", ")
+    }
+
+    /// By the keys of the configuration.
+    static func text(_ timeouts: Timeouts) -> String {
+        [
+            "connect \(timeouts.connect)", "queue \(timeouts.queue)", "head \(timeouts.head)",
+            "firstByte \(timeouts.firstByte)", "body \(timeouts.body)", "stall \(timeouts.stall)",
+            "idle \(timeouts.idle)", "total \(timeouts.total.map(\.description) ?? "none")", "drain \(timeouts.drain)",
+        ].joined(separator: ", ")
+    }
+
+    static func version(_ version: OriginHTTPVersion) -> String {
+        version == .http2 ? "2 by ALPN, else 1.1" : "1.1"
+    }
+}

@@ -1,0 +1,189 @@
+import Foundation
+import ServerTrust
+import TestSupport
+import Testing
+
+@Suite("The admin listener: documents, their schemas, and what stays out of them")
+struct AdminDocumentTests {
+    private static func get(_ path: String, from proxy: ProxyUnderTest) throws -> HTTPMessage {
+        let answer = try proxy.exchange("GET \(path) HTTP/1.1\r\nHost: localhost\r\n\r\n", on: 1)
+        try #require(answer.status == 200, "\(answer.text)")
+        return answer
+    }
+
+    /// Domains of every kind: in each mode, reported, expired, excluded, with ports, with certificates.
+    private func stage(_ change: @escaping (inout ProxySettings) -> Void = { _ in }) throws -> Stage {
+        try Stage { settings in
+            settings.members["admin"] = ["address": "127.0.0.1:0"]
+            settings.members["workers"] = 1
+            let pki = Stage.pki
+            settings.pin(
+                "certificate.test",
+                toCertificate: pki.root.certificate,
+                with: ["includeSubdomains": true, "ports": [443, 8443]]
+            )
+            settings.pinnedDomains["out.certificate.test"] = ["excludeFromParentPolicy": true]
+            settings.pin("reported.test", to: .unrelated(2), with: ["enforcePinning": false])
+            settings.pin(
+                "old.test",
+                to: .unrelated(3),
+                with: [
+                    "expiration": "2024-02-29", "onExpiration": "unpinned",
+                    "forbiddenPins": ["\(PublicKeyPin.unrelated(9))"],
+                ]
+            )
+            settings.pin("wrong.test", to: .unrelated(4), with: ["expiration": "2101-01-31"])
+            settings.pinnedDomains["none.test"] = ["pinningMode": "none"]
+            settings.pin("lax.test", to: .unrelated(5), with: ["allowInvalidCertificates": true])
+            settings.pin("any.test", to: .unrelated(6), with: ["validatesDomainName": false])
+            let scoped: [[String: Any]] = [
+                ["spki-sha256": "\(PublicKeyPin.unrelated(7).base64)", "scope": "leaf", "comment": "next \"year\""],
+                ["spki-sha256": "\(PublicKeyPin.unrelated(8).base64)", "scope": "ca", "backup": true],
+            ]
+            settings.pinnedDomains["scoped.test"] = ["pinningMode": "publicKey", "pins": scoped]
+            change(&settings)
+        } answering: {
+            OriginAnswer.text($0.target)
+        }
+    }
+
+    @Test("the policy is as its schema says, with domains of every kind and with handshakes of each verdict")
+    func policy() throws {
+        let stage = try stage { settings in
+            // All of them reach the origin of the test, whose certificate fits none of their names.
+            for host in ["reported.test", "old.test", "wrong.test", "none.test", "lax.test", "any.test"] {
+                settings.hosts[host, default: [:]]["resolve"] = settings.hosts[Stage.host]?["resolve"]
+            }
+        }
+        #expect(try stage.get().status == 200)
+        for host in ["reported.test", "old.test", "wrong.test", "none.test", "lax.test", "any.test"] {
+            _ = try stage.proxy.get("http://\(host)/")
+        }
+        let schema = try SchemaCheck("policy.schema.json")
+        let document = try Patience.poll(for: "six handshakes") { () -> HTTPMessage? in
+            let policy = try Self.get("/policy", from: stage.proxy)
+            #expect(try schema.issues(of: policy.body) == [])
+            return policy.text.components(separatedBy: "\"lastHandshake\"").count == 7 ? policy : nil
+        }
+        #expect(document["Content-Type"] == "application/json")
+        for text in [
+            "\"excludedFromParentPolicy\":true", "\"ports\":[443,8443]", "\"certificate\":\"", "\"scope\":\"ca\"",
+            "\"comment\":\"next \\\"year\\\"\"", "\"allowInvalidCertificates\":true", "\"validatesDomainName\":false",
+            "\"mode\":\"none\"", "\"onExpiration\":\"unpinned\"", "\"forbiddenPins\":1", "\"expiresInDays\":-",
+            "\"verdict\":\"pass\"", "\"verdict\":\"fail\"", "\"handshakes\":{\"fail\":1}",
+        ] {
+            #expect(document.text.contains(text), "\(text): \(document.text)")
+        }
+    }
+
+    @Test("a schema refuses what it does not know")
+    func schema() throws {
+        let schema = try SchemaCheck("policy.schema.json")
+        let good = #""generation":1,"loaded":"2026-11-23T20:00:00Z","unpinnedHosts":"deny""#
+        #expect(try schema.issues(of: Array("{\(good),\"domains\":[]}".utf8)) == [])
+        for (text, issue) in [
+            ("{\(good)}", "required"), ("{\(good),\"domains\":[],\"x\":1}", "/x: not known"),
+            ("{\(good),\"domains\":[{\"domain\":1,\"file\":\"\",\"includeSubdomains\":1}]}", "/domains/0/domain: type"),
+            ("{\(good),\"domains\":{}}", "/domains: type"), ("[]", "type object"),
+        ] {
+            let issues = try schema.issues(of: Array(text.utf8))
+            #expect(issues.contains { $0.contains(issue) }, "\(text): \(issues)")
+        }
+        #expect(throws: SchemaCheck.UnknownKeyword.self) {
+            try SchemaCheck(text: Array(#"{ "oneOf": [] }"#.utf8)).issues(of: [0x31])
+        }
+    }
+
+    @Test("the settings are as their schema says, whole, and as pinproxy check prints them")
+    func settings() throws {
+        let stage = try stage { settings in
+            settings.members["log"] = ["tasks": "off", "level": "warning", "redact": ["session"]]
+            settings.members["limits"] = ["connections": 1234, "requestBodyBytes": "3MB"]
+            settings.members["defaults"] = ["timeouts": ["connect": "7s", "total": "1h"]]
+            settings.members["reports"] = ["file": "reports.jsonl"]
+            settings.hosts[Stage.host]?["timeouts"] = ["stall": "9s"]
+            settings.hosts[Stage.host]?["connectionsPerHost"] = 5
+        }
+        let document = try Self.get("/config", from: stage.proxy)
+        #expect(try SchemaCheck("settings.schema.json").issues(of: document.body) == [])
+        for text in [
+            "connections 1234", "requestBodyBytes 3MB", "connect 7s", "total 1h", "stall 9s", "level warning",
+            "query parameters session", "reports.jsonl", "{\"label\":\"connectionsPerHost\",\"text\":\"5\"}",
+            "{\"label\":\"workers\",\"text\":\"1\"}",
+        ] {
+            #expect(document.text.contains(text), "\(text): \(document.text)")
+        }
+        let check = try pinproxy("check", "--json", "--config", "\(stage.proxy.folder.path)/config.json")
+        func sections(_ text: String, _ name: String) throws -> NSArray {
+            let object = try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any]
+            return try #require(object?[name] as? NSArray)
+        }
+        #expect(try sections(check.output, "policy") == sections(document.text, "sections"))
+    }
+
+    @Test("secrets of the configuration and of clients are in no document, nor are those of a load that has failed")
+    func secrets() throws {
+        let secrets = ["swordfish", "open-sesame", "c3dvcmRmaXNo", "PRIVATE KEY", String(repeating: "t", count: 40)]
+        let stage = try stage { settings in
+            settings.files["admin.token"] = String(repeating: "t", count: 40)
+            settings.members["admin"] = ["address": "127.0.0.1:0", "tokenFile": "admin.token"]
+            settings.members["log"] = ["redact": ["key"]]
+            settings.members["upstreamProxy"] = "http://u:swordfish@127.0.0.1:1"
+            settings.hosts[Stage.host]?["upstreamProxy"] = "none"
+            settings.hosts[Stage.host]?["headers"] = ["request": ["set": ["Authorization": "Basic c3dvcmRmaXNo"]]]
+        }
+        let fields = [
+            "Authorization: Bearer open-sesame", "Cookie: a=swordfish", "Proxy-Authorization: Basic c3dvcmRmaXNo",
+        ]
+        #expect(try stage.get("/?key=swordfish&KEY=swordfish&%6bey=swordfish", fields: fields).status == 200)
+        _ = try stage.proxy.get("http://user:swordfish@\(Stage.host)/", fields: fields)
+        _ = try stage.proxy.get("http://user:swordfish@/", fields: fields)
+        // What an operator has mistyped is told, and not repeated where it is a secret.
+        let mistakes: [(inout ProxySettings) -> Void] = [
+            { $0.members["upstreamProxy"] = "http://u:swordfish@proxy.test:99999" },
+            { $0.members["upstreamProxy"] = "http://u:swordfish@" },
+            {
+                $0.members["upstreamProxy"] = ["url": "ftp://u:swordfish@127.0.0.1:1"]
+            },
+            { $0.hosts[Stage.host]?["headers"] = ["request": ["set": ["Authorization": "Basic swordfish\n"]]] },
+            { $0.files["admin.token"] = "swordfish" },
+            {
+                $0.files["users"] = "alice:swordfish\n"
+                $0.members["authentication"] = ["basic": ["file": "users"]]
+            },
+            {
+                $0.files["tokens"] = "ci:swordfish\n"
+                $0.members["authentication"] = ["bearer": ["file": "tokens"]]
+            },
+        ]
+        for mistake in mistakes {
+            let line = try stage.reload(mistake)
+            #expect(line.string("event") == "reloadFailed", "\(line.text)")
+        }
+        _ = try stage.proxy.waitForTaskLines(3)
+        _ = try Patience.poll(for: "three tasks") {
+            try Self.get("/tasks", from: stage.proxy).text.split(separator: "\n").count > 3 ? true : nil
+        }
+        for path in ["/", "/metrics", "/tasks", "/tasks.har", "/policy", "/config", "/reloads", "/tasks/stream?from=0"]
+        {
+            let text: String
+            if path.hasPrefix("/tasks/stream") {
+                let client = try stage.proxy.connect(to: 1)
+                try client.send("GET \(path) HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                var all = ""
+                while all.components(separatedBy: "event: task").count < 4 {
+                    let bytes = try client.receive()
+                    try #require(!bytes.isEmpty)
+                    all += String(decoding: bytes, as: UTF8.self)
+                }
+                text = all
+            } else {
+                text = try Self.get(path, from: stage.proxy).text
+            }
+            for secret in secrets { #expect(!text.contains(secret), "\(path): \(secret)\n\(text)") }
+        }
+        for secret in secrets {
+            #expect(!(stage.proxy.output + stage.proxy.errors).contains(secret), "the logs: \(secret)")
+        }
+    }
+}
