@@ -55,7 +55,7 @@ SHARE := $(DESTDIR)$(PREFIX)/share/pinproxy
 SCHEMA_PATH = s|"[^"]*/config.schema.json"|"file://$(PREFIX)/share/pinproxy/schema/config.schema.json"|
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo build test examples docs api lint format sanitize install uninstall clean toolchain \
+.PHONY: help run demo build test examples outside docs api lint format sanitize install uninstall clean toolchain \
     build-packages run-packages test-packages client-packages debian debian-package picture deb dist image
 
 help:
@@ -71,6 +71,7 @@ help:
 	@echo 'make dist         the same as an archive to unpack; make image: as an OCI image, with its bill of materials (SPDX)'
 	@echo 'make picture      draws the pictures of README and docs: a terminal, and the live page'
 	@echo 'make examples     builds and runs the programs in Examples/; make docs builds the library documentation (DocC)'
+	@echo 'make outside      builds a package that uses the library, outside of this folder, and runs it'
 	@echo 'make lint         style and dependencies between folders, warnings are errors; make format mends most of it'
 	@echo 'make sanitize     the tests under ThreadSanitizer, then under AddressSanitizer'
 	@echo 'make fuzz         libFuzzer over every reader of outside bytes (FUZZ_TARGET=certificate FUZZ_SECONDS=600)'
@@ -142,6 +143,12 @@ examples: test-packages
 	    $(SWIFT) build --package-path Examples/$$example; \
 	    Examples/$$example/check Examples/$$example/.build/debug/$$example; \
 	done
+
+# A package outside of the repository, as a user's own: the chapters of Alamofire's guides, a file each.
+outside: test-packages
+	@.ci/install-packages python3:python3
+	Examples/Chapters/check $(SWIFT) $(CURDIR)/.build/outside
+	@.ci/chapters
 
 # docc stands beside swift in the toolchain, not always in the path.
 DOCC = $(or $(shell command -v docc),$(dir $(realpath $(shell command -v $(SWIFT))))docc)

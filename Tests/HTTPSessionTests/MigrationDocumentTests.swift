@@ -20,7 +20,9 @@ struct MigrationDocumentTests {
 
     init() throws {
         let page = try String(contentsOf: Self.repository.appending(path: "docs/migration.md"), encoding: .utf8)
-        sections = page.components(separatedBy: "\n## ").map { section in
+        // The lines of the chapters are compared by `.ci/chapters`.
+        let parts = page.components(separatedBy: "\n## ").filter { !$0.hasPrefix("Alamofire's chapters") }
+        sections = parts.map { section in
             section.split(separator: "\n").compactMap { line in
                 guard let match = line.wholeMatch(of: /\| (.*) \| (.*) \| (.*?) ?\|/), match.3 != "tests",
                     match.1 != "---"

@@ -41,7 +41,7 @@ extension HTTPSessionManager {
     ///   - destination: the path of the complete file; nil as for `URLSessionManager.downloadTask`.
     /// - Throws: `requestInvalid` when no request can be made from these arguments.
     public func download(
-        _ method: HTTPMethod = .get,
+        _ method: HTTPMethod,
         _ url: String,
         parameters: Parameters? = nil,
         headers: HTTPHeaders = [:],
@@ -61,7 +61,7 @@ extension HTTPSessionManager {
 
     /// The same with parameters of any `Encodable` type.
     public func download(
-        _ method: HTTPMethod = .get,
+        _ method: HTTPMethod,
         _ url: String,
         parameters: some Encodable & Sendable,
         headers: HTTPHeaders = [:],

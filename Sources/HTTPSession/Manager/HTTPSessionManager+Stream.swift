@@ -33,7 +33,7 @@ extension HTTPSessionManager {
     ///   - options: those of this request.
     ///   - validation: which responses are read; by default those with a status from 200 to 299.
     public func stream(
-        _ method: HTTPMethod = .get,
+        _ method: HTTPMethod,
         _ url: String,
         parameters: Parameters? = nil,
         headers: HTTPHeaders = [:],
@@ -51,7 +51,7 @@ extension HTTPSessionManager {
 
     /// The same with parameters of any `Encodable` type.
     public func stream(
-        _ method: HTTPMethod = .get,
+        _ method: HTTPMethod,
         _ url: String,
         parameters: some Encodable & Sendable,
         headers: HTTPHeaders = [:],

@@ -1,0 +1,21 @@
+// swift-tools-version: 6.2
+
+import PackageDescription
+
+let package = Package(
+    name: "Chapters",
+    dependencies: [
+        // The name holds whatever the folder of the checkout is called.
+        .package(name: "pinproxy", path: "../..")
+    ],
+    targets: [
+        .executableTarget(
+            name: "Chapters",
+            dependencies: [
+                .product(name: "HTTPSession", package: "pinproxy"),
+                .product(name: "HTTPSessionStubs", package: "pinproxy"),
+            ],
+            swiftSettings: [.swiftLanguageMode(.v6), .treatAllWarnings(as: .error)]
+        )
+    ]
+)

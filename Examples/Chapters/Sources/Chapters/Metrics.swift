@@ -1,0 +1,5 @@
+import HTTPSession
+
+func metrics(_ session: HTTPSessionManager) async throws {
+    print(try await session.get("get", serializer: .decodable(Seen.self)).response.metrics)
+}
