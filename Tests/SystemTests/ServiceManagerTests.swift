@@ -54,7 +54,7 @@ struct ServiceManagerTests {
         #expect(try proxy.waitForExit().exitCode == 0)
     }
 
-    @Test("without a watchdog nothing is told in between")
+    @Test("without a watchdog nothing is told in between but reloads")
     func noWatchdog() throws {
         let folder = try TemporaryFolder()
         let manager = try Manager(in: folder)
@@ -63,6 +63,16 @@ struct ServiceManagerTests {
             environment: ["NOTIFY_SOCKET": manager.path]
         )
         #expect(try manager.next() == "READY=1")
+        // A reload is told with its begin and its end, also one that changes nothing.
+        var settings = ProxySettings(trusting: Stage.pki)
+        for hasError in [false, true] {
+            settings.members["unpinnedHosts"] = hasError ? "perhaps" : "deny"
+            let event = try proxy.reload(settings)
+            #expect(event.string("event") == (hasError ? "reloadFailed" : "reloaded"))
+            let begin = try manager.next()
+            #expect(begin.wholeMatch(of: /RELOADING=1\nMONOTONIC_USEC=[1-9][0-9]*/) != nil, "\(begin)")
+            #expect(try manager.next() == "READY=1")
+        }
         try proxy.terminate()
         #expect(try manager.next() == "STOPPING=1")
     }

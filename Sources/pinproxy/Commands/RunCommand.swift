@@ -129,7 +129,10 @@ extension Command {
             while let signal = signals.readSignal() {
                 if isEnd(signal) { return ("signal", signal == SIGINT ? "SIGINT" : "SIGTERM") }
                 switch signal {
-                case SIGHUP: reloader.hangUp()
+                case SIGHUP:
+                    manager.notifyReloading()
+                    reloader.hangUp()
+                    manager.notifyReloaded()
                 case SIGUSR1: reloader.reopenLogs()
                 default: logUnknown(signal, proxy)
                 }

@@ -15,6 +15,15 @@ struct ServiceManager {
         if notifier.watchdogTime != nil { deadline = Clock.monotonic }
     }
 
+    /// Reports the begin of a reload that was asked for. With systemd, `systemctl reload` then returns when it has ended
+    /// (systemd.service(5), `Type=notify-reload`, which asks for the time, too).
+    func notifyReloading() {
+        notifier?.notify("RELOADING=1\nMONOTONIC_USEC=\(Clock.monotonic / 1000)")
+    }
+
+    /// Reports that the former or the new policy is in force.
+    func notifyReloaded() { notifier?.notify("READY=1") }
+
     func notifyStopping() { notifier?.notify("STOPPING=1") }
 
     /// Sends a due watchdog notification, unless a worker is stuck: the service manager then restarts the proxy.
