@@ -142,6 +142,21 @@ ptrdiff_t pinproxy_send2(int descriptor, const void *first, size_t first_count, 
     }
 }
 
+ptrdiff_t pinproxy_send3(
+    int descriptor, const void *first, size_t first_count, const void *second, size_t second_count, const void *third,
+    size_t third_count
+) {
+    struct iovec parts[3] = {{(void *)first, first_count}, {(void *)second, second_count}, {(void *)third, third_count}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 3};
+    for (;;) {
+        ssize_t sent = sendmsg(descriptor, &message, MSG_NOSIGNAL);
+        if (sent >= 0)
+            return sent;
+        if (errno != EINTR)
+            return -errno;
+    }
+}
+
 ptrdiff_t pinproxy_receive(int descriptor, void *bytes, size_t count) {
     for (;;) {
         ssize_t got = read(descriptor, bytes, count);

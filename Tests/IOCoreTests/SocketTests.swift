@@ -90,6 +90,39 @@ struct SocketTests {
         #expect(received == Array("head:".utf8) + tail)
     }
 
+    @Test("two pieces behind the buffer stay in order, wherever a partial write ends", arguments: [0, 5, 300_000])
+    func partialWritesOfPieces(held: Int) {
+        var pair: [Int32] = [0, 0]
+        #expect(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue), 0, &pair) == 0)
+        let stream = StreamSocket(adopting: pair[0])
+        defer { close(pair[1]) }
+        var received: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 65_536)
+        var expected: [UInt8] = []
+        var pending = ByteBuffer()
+        // Pieces of which the socket takes all, a part of the second, a part of the first, or nothing.
+        for (round, size) in [1_000, 0, 100_000, 500_000, 700].enumerated() {
+            let head = [UInt8](repeating: UInt8(round), count: held)
+            let first = (0..<size).map { UInt8(truncatingIfNeeded: $0 &* 7 &+ round) }
+            let second = (0..<size / 2).map { UInt8(truncatingIfNeeded: $0 &* 13 &+ round) }
+            pending.append(head.span)
+            expected += head + first + second
+            let waiting = pending.count
+            switch stream.write(from: &pending, followedBy: first.span, second.span) {
+            case .bytes(let sent): #expect(pending.count == waiting + size + size / 2 - sent)
+            case .wouldBlock, .end: #expect(pending.count == waiting + size + size / 2)
+            case .failed(let failure): Issue.record("\(failure)")
+            }
+        }
+        while received.count < expected.count {
+            let got = read(pair[1], &chunk, chunk.count)
+            if got > 0 { received.append(contentsOf: chunk[..<got]) }
+            if !pending.isEmpty { _ = stream.write(from: &pending) }
+        }
+        #expect(received == expected)
+        #expect(pending.isEmpty)
+    }
+
     @Test(
         "addresses are written in their canonical form",
         arguments: [

@@ -90,11 +90,18 @@ struct ClientResponseTests {
         var answer = ClientResponse()
         var output = ByteBuffer()
         let context = ResponseContext(
-            route: route,
-            listener: throughGateway ? gateway : forward,
-            worker: worker,
-            clientAuthority: throughGateway ? Array("localhost:9001".utf8) : [],
-            requestIsWhole: requestIsWhole
+            pseudonym: worker.pseudonym,
+            date: worker.httpDate,
+            mayPersist: requestIsWhole,
+            rewriter: ResponseRewriter.make(
+                for: responseHead.fields,
+                on: route,
+                isGateway: throughGateway,
+                listener: (throughGateway ? gateway : forward).configuration,
+                router: worker.generation.router,
+                clientAuthority: throughGateway ? Array("localhost:9001".utf8) : [],
+                base: nil
+            )
         )
         answer.begin(responseHead, to: requestHead, context: context)
         ClientResponse.writeHead(responseHead, answer.form, to: requestHead, context: context, output: &output)

@@ -61,6 +61,11 @@ int pinproxy_terminal_columns(int descriptor);
 ptrdiff_t pinproxy_send(int descriptor, const void *bytes, size_t count);
 // Two runs of bytes in one call.
 ptrdiff_t pinproxy_send2(int descriptor, const void *first, size_t first_count, const void *second, size_t second_count);
+// Three runs, of which any may be empty.
+ptrdiff_t pinproxy_send3(
+    int descriptor, const void *first, size_t first_count, const void *second, size_t second_count, const void *third,
+    size_t third_count
+);
 // `read`, EINTR retried. Returns the count or -errno.
 ptrdiff_t pinproxy_receive(int descriptor, void *bytes, size_t count);
 // The same for files and pipes.

@@ -224,7 +224,7 @@ package struct CacheFlow: ~Copyable {
     /// The stored part that the origin's response has to complete.
     private var completion: PartCompletion?
 
-    init(_ question: Question) {
+    init(_ question: consuming Question) {
         self.question = question
         isBackground = false
     }

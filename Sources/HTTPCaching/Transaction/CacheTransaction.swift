@@ -100,14 +100,14 @@ package final class CacheTransaction: @unchecked Sendable {
         let method = request.method
         let question = CacheFlow.Question(
             url: url,
-            request: request,
+            request: consume request,
             rules: rules,
             keyRules: keyRules,
             digest: digest,
             options: cache.options,
             key: key ?? CacheKey(method: method, origin: url.origin, target: url.target.span, partition: partition)
         )
-        self.init(cache, CacheFlow(question), tally, loop)
+        self.init(cache, CacheFlow(consume question), tally, loop)
     }
 
     private init(_ cache: ResponseCache, _ flow: consuming CacheFlow, _ tally: CacheTally?, _ loop: EventLoop) {

@@ -64,15 +64,45 @@ package struct StreamSocket: ~Copyable {
             }
         }
         let sent = max(result, 0)
-        if sent < held {
-            buffer.consume(sent)
-            buffer.append(tail)
-        } else {
-            buffer.consume(held)
-            let ofTail = sent - held
-            if ofTail < tail.count { buffer.append(tail.extracting(ofTail..<tail.count)) }
-        }
+        buffer.consume(min(sent, held))
+        Self.append(tail, beyond: sent - held, to: &buffer)
         return result < 0 ? count(result, during: "sendmsg") : .bytes(result)
+    }
+
+    /// Writes `buffer`, then `tail`, then `end`, in one call; what is unsent of the two is appended to `buffer`.
+    package func write(
+        from buffer: inout ByteBuffer,
+        followedBy tail: borrowing Span<UInt8>,
+        _ end: borrowing Span<UInt8>
+    ) -> TransferCount {
+        let descriptor = descriptor
+        let held = buffer.count
+        let result = end.withUnsafeBufferPointer { last in
+            tail.withUnsafeBufferPointer { rest in
+                buffer.withUnsafeBytes { first in
+                    pinproxy_send3(
+                        descriptor,
+                        first.baseAddress,
+                        first.count,
+                        rest.baseAddress,
+                        rest.count,
+                        last.baseAddress,
+                        last.count
+                    )
+                }
+            }
+        }
+        let sent = max(result, 0)
+        buffer.consume(min(sent, held))
+        Self.append(tail, beyond: sent - held, to: &buffer)
+        Self.append(end, beyond: sent - held - tail.count, to: &buffer)
+        return result < 0 ? count(result, during: "sendmsg") : .bytes(result)
+    }
+
+    /// Appends what follows the first `sent` bytes; a negative number is none.
+    @inline(__always)
+    private static func append(_ bytes: borrowing Span<UInt8>, beyond sent: Int, to buffer: inout ByteBuffer) {
+        if sent < bytes.count { buffer.append(bytes.extracting(max(sent, 0)..<bytes.count)) }
     }
 
     @inline(__always)

@@ -90,7 +90,7 @@ final class CacheTerms {
         return CacheTransaction(
             cache,
             url: AbsoluteURL(origin: request.endpoint.origin, rest: request.target),
-            cached,
+            consume cached,
             partition: cache.options.isShared ? [] : CachePartition.bytes(of: user, request.fields),
             rules: rules.rules,
             keyRules: rules.keys,

@@ -251,7 +251,21 @@ final class ClientConnection: ExchangeStream {
             output.append(bytes)
             return
         }
-        switch transport.write(from: &output, followedBy: bytes) {
+        didWrite(transport.write(from: &output, followedBy: bytes))
+    }
+
+    override func write(_ bytes: borrowing Span<UInt8>, followedBy more: borrowing Span<UInt8>) {
+        guard phase == .exchange else { return }
+        if transport.isWriteBlocked {
+            output.append(bytes)
+            output.append(more)
+            return
+        }
+        didWrite(transport.write(from: &output, followedBy: bytes, more))
+    }
+
+    private func didWrite(_ outcome: TransferCount) {
+        switch outcome {
         case .bytes, .end:
             if !output.isEmpty { flush() }
         case .wouldBlock: break

@@ -5,15 +5,15 @@ import SessionCore
 
 /// Everything besides the origin's response that decides how the response is written for the client.
 struct ResponseContext {
-    let route: Route
-    let listener: WorkerListener
-    let worker: Worker
-    /// Host and port as the client wrote them in Host.
-    let clientAuthority: [UInt8]
-    /// The request body has been received completely; otherwise the connection cannot be reused.
-    let requestIsWhole: Bool
-    /// The URL that the response came from when redirects were followed: relative URLs in it are relative to this one.
-    var base: AbsoluteURL?
+    /// The proxy's own name in Via.
+    let pseudonym: [UInt8]
+    /// The value of Date for a response that has none.
+    let date: [UInt8]
+    /// Whether the client's connection may be used again: the request body has been received completely, and the proxy is
+    /// not about to end.
+    let mayPersist: Bool
+    /// Changes fields; nil when none of them has to be changed.
+    var rewriter: ResponseRewriter?
     /// The result of the cache for Cache-Status; nil when nothing is cached.
     var cacheStatus: CacheStatus?
     /// The value of Age for a stored response. Its fields contain neither Age nor Content-Length.
@@ -54,7 +54,7 @@ struct ClientResponse {
     ) {
         hasBegun = true
         status = response.status
-        form.persists = request.keepAlive && context.requestIsWhole && !context.worker.isDraining
+        form.persists = request.keepAlive && context.mayPersist
         switch response.framing {
         case .none, .length: form.framing = .plain
         case .chunked, .untilClose:
@@ -86,13 +86,13 @@ struct ClientResponse {
         output: inout Output
     ) {
         output.begin(status: response.status)
-        if ResponseRewriter.isNeeded(for: response.fields, context) {
-            writeFields(of: response, through: ResponseRewriter(context), to: &output)
+        if let rewriter = context.rewriter {
+            writeFields(of: response, through: rewriter, to: &output)
         } else {
             output.appendEndToEnd(response.fields, response.connection, omitting: omitted(of: response))
         }
-        output.append("Via") { ViaField.write(of: response, pseudonym: context.worker.pseudonym, to: &$0) }
-        if !response.fields.contains(.date) { output.append("Date", context.worker.httpDate) }
+        output.append("Via") { ViaField.write(of: response, pseudonym: context.pseudonym, to: &$0) }
+        if !response.fields.contains(.date) { output.append("Date", context.date) }
         if let age = context.storedAge {
             output.append("Age", decimal: age)
             if let length = response.contentLength { output.append("Content-Length", decimal: length) }
@@ -114,7 +114,7 @@ struct ClientResponse {
 
     private static func writeFields<Output: HeadOutput & ~Copyable>(
         of response: borrowing ResponseHead,
-        through rewriter: borrowing ResponseRewriter,
+        through rewriter: ResponseRewriter,
         to output: inout Output
     ) {
         for index in 0..<response.fields.count {
@@ -137,14 +137,19 @@ struct ClientResponse {
         output.end()
     }
 
+    /// Whether each piece of the body has framing of its own.
+    var isChunked: Bool {
+        if case .chunked = form.framing { true } else { false }
+    }
+
     /// Writes the framing that precedes a piece of the body.
     func writePieceHead(_ count: Int, output: inout ByteBuffer) {
-        if case .chunked = form.framing { output.appendChunkHead(size: count) }
+        if isChunked { output.appendChunkHead(size: count) }
     }
 
     /// Writes the framing that follows a piece of the body.
     func writePieceEnd(output: inout ByteBuffer) {
-        if case .chunked = form.framing { output.appendChunkEnd() }
+        if isChunked { output.appendChunkEnd() }
     }
 
     mutating func addTrailers(_ fields: borrowing HTTPFields) {
@@ -159,7 +164,7 @@ struct ClientResponse {
 
     /// Writes the framing that follows the body.
     func writeEnd(output: inout ByteBuffer) {
-        guard case .chunked = form.framing else { return }
+        guard isChunked else { return }
         if let trailers { output.appendLastChunk(trailers: trailers) } else { output.appendLastChunk() }
     }
 
@@ -175,16 +180,15 @@ struct ClientResponse {
         status = response.status
         form.persists = false
         output.begin(status: response.status)
-        let rewriter = ResponseRewriter(context)
         for index in 0..<response.fields.count {
             let id = response.fields.id(at: index)
             if id != .upgrade {
                 if id == .contentLength || response.fields.isHopByHop(at: index, response.connection) { continue }
-                if rewriter.rewrite(id, at: index, of: response.fields, to: &output) { continue }
+                if context.rewriter?.rewrite(id, at: index, of: response.fields, to: &output) == true { continue }
             }
             output.append(response.fields, at: index)
         }
-        output.append("Via") { ViaField.write(of: response, pseudonym: context.worker.pseudonym, to: &$0) }
+        output.append("Via") { ViaField.write(of: response, pseudonym: context.pseudonym, to: &$0) }
         output.append(hop: "Connection: Upgrade")
         output.end()
     }

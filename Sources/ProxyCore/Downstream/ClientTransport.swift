@@ -354,6 +354,21 @@ final class ClientTransport: EventHandler {
         return outcome
     }
 
+    /// The same for two pieces.
+    func write(
+        from buffer: inout ByteBuffer,
+        followedBy tail: borrowing Span<UInt8>,
+        _ end: borrowing Span<UInt8>
+    ) -> TransferCount {
+        if let tls {
+            buffer.append(tail)
+            return write(tls, from: &buffer, followedBy: end)
+        }
+        let outcome = socket.write(from: &buffer, followedBy: tail, end)
+        if outcome == .wouldBlock { isWriteBlocked = true }
+        return outcome
+    }
+
     private func read(_ tls: TLSLayer, into buffer: inout ByteBuffer) -> TransferCount {
         let outcome = tls.read(into: &buffer, upTo: Worker.readSize, from: socket)
         switch outcome {

@@ -51,7 +51,7 @@ final class ClientWriter: ResponseStage {
     // MARK: As a stage
 
     override func receive(_ head: borrowing ResponseHead) -> ResponseDisposition {
-        guard let exchange, let context = exchange.responseContext else { return .cancel }
+        guard let exchange, let context = exchange.responseContext(for: head) else { return .cancel }
         response.begin(head, to: exchange.head, context: context)
         stream.writeHead(head, response.form, to: exchange.head, context: context)
         // The body may take long; pieces that arrive in this turn are written together with the head.
@@ -74,6 +74,22 @@ final class ClientWriter: ResponseStage {
         if stream.hasRoom { return .proceed }
         isPaused = true
         return .pause
+    }
+
+    override func receive(
+        _ data: borrowing Span<UInt8>,
+        followedBy more: borrowing Span<UInt8>
+    ) -> (taken: Int, flow: BodyFlow) {
+        guard !response.isChunked, stream.output.count + data.count >= Self.directWrite else {
+            return (data.count, receive(data))
+        }
+        let count = data.count + more.count
+        bytesSent += count
+        stream.write(data, followedBy: more)
+        guard let exchange, exchange.isUnderWay else { return (count, .pause) }
+        if stream.hasRoom { return (count, .proceed) }
+        isPaused = true
+        return (count, .pause)
     }
 
     override func receive(trailers: borrowing HTTPFields) {
@@ -148,7 +164,7 @@ final class ClientWriter: ResponseStage {
 
     /// Writes a 101 response.
     func writeProtocolSwitch(_ head: borrowing ResponseHead, to output: inout ByteBuffer) {
-        guard let context = exchange?.responseContext else { return }
+        guard let context = exchange?.responseContext(for: head) else { return }
         response.writeSwitchingProtocols(head, context: context, output: &output)
     }
 }

@@ -501,24 +501,31 @@ final class Exchange {
     }
 
     /// Everything besides the response itself that decides how it is written.
-    var responseContext: ResponseContext? {
+    func responseContext(for response: borrowing ResponseHead) -> ResponseContext? {
         guard let route else { return nil }
         let cache = cache
         return ResponseContext(
-            route: route,
-            listener: stream.listener,
-            worker: worker,
-            clientAuthority: stream.listener.isGateway ? clientAuthority : [],
+            pseudonym: worker.pseudonym,
+            date: worker.httpDate,
             // After an Upgrade, bytes of the other protocol may be on their way.
-            requestIsWhole: body.isComplete && relay == nil,
-            base: hooks?.base,
+            mayPersist: body.isComplete && relay == nil && !worker.isDraining,
+            rewriter: ResponseRewriter.make(
+                for: response.fields,
+                on: route,
+                isGateway: stream.listener.isGateway,
+                listener: stream.listener.configuration,
+                router: worker.generation.router,
+                clientAuthority: clientAuthority,
+                base: hooks?.base
+            ),
             cacheStatus: cache?.status,
             storedAge: cache?.storedAge
         )
     }
 
+    /// Host and port as the client of a gateway wrote them; empty for others.
     private var clientAuthority: [UInt8] {
-        guard let index = head.fields.first(.host) else { return [] }
+        guard stream.listener.isGateway, let index = head.fields.first(.host) else { return [] }
         var value: [UInt8] = []
         head.fields.appendValue(at: index, to: &value)
         return value

@@ -43,6 +43,12 @@ class ExchangeStream {
     /// Writes a large piece of a body after the waiting output, without copying it first.
     func write(_ bytes: borrowing Span<UInt8>) { preconditionFailure("a subclass overrides this") }
 
+    /// The same for two pieces, if possible with one system call.
+    func write(_ bytes: borrowing Span<UInt8>, followedBy more: borrowing Span<UInt8>) {
+        write(bytes)
+        write(more)
+    }
+
     /// Writes the output at the end of the turn, together with output that is added until then.
     func flushLater() { preconditionFailure("a subclass overrides this") }
 

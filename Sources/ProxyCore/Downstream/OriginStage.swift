@@ -229,6 +229,15 @@ final class OriginStage: LoopTaskDelegate, CacheStageDelegate {
 
     func stage(_ stage: CacheStage, didReceive data: borrowing Span<UInt8>) -> BodyFlow { receive(data) }
 
+    func stage(
+        _ stage: CacheStage,
+        didReceive data: borrowing Span<UInt8>,
+        followedBy more: borrowing Span<UInt8>
+    ) -> (taken: Int, flow: BodyFlow) {
+        guard current != nil, let next else { return (data.count, .pause) }
+        return next.receive(data, followedBy: more)
+    }
+
     func stage(_ stage: CacheStage, didReceiveTrailers trailers: borrowing HTTPFields) {
         if current != nil { next?.receive(trailers: trailers) }
     }

@@ -8,15 +8,53 @@ import IOCore
 /// too become http (or the gateway's own). `Strict-Transport-Security` and `Alt-Svc` are removed. Cookies lose
 /// attributes that a client would reject over plain HTTP, or from the gateway's name. After redirects that the proxy
 /// has followed, relative URLs become absolute, because the client would resolve them against another URL.
-struct ResponseRewriter {
+///
+/// An object, because most responses need none.
+final class ResponseRewriter {
     private let mode: URLRewriter.Mode
     private let urls: URLRewriter
-    private let context: ResponseContext
+    private let listener: ListenerConfiguration
+    private let clientAuthority: [UInt8]
+    private let hasBase: Bool
 
-    init(_ context: borrowing ResponseContext) {
-        self.context = copy context
-        mode = Self.mode(context)
-        urls = URLRewriter(mode: mode, context)
+    /// - Parameters:
+    ///   - router: of the current policy: fields are rewritten for the client's next request.
+    ///   - clientAuthority: host and port as a gateway's client wrote them in Host.
+    ///   - base: the URL that the response came from when redirects were followed.
+    private init(
+        _ mode: URLRewriter.Mode,
+        _ listener: ListenerConfiguration,
+        _ router: Router,
+        clientAuthority: [UInt8],
+        base: AbsoluteURL?
+    ) {
+        self.mode = mode
+        self.listener = listener
+        self.clientAuthority = clientAuthority
+        hasBase = base != nil
+        urls = URLRewriter(
+            mode: mode,
+            router: router,
+            upstream: listener.upstream,
+            clientAuthority: clientAuthority,
+            isTLS: listener.tls != nil,
+            base: base
+        )
+    }
+
+    /// The rewriter for a response; nil when none of its fields may have to be changed, as in most responses.
+    static func make(
+        for fields: borrowing HTTPFields,
+        on route: Route,
+        isGateway: Bool,
+        listener: @autoclosure () -> ListenerConfiguration,
+        router: @autoclosure () -> Router,
+        clientAuthority: @autoclosure () -> [UInt8],
+        base: AbsoluteURL?
+    ) -> ResponseRewriter? {
+        let mode = mode(for: route, isGateway: isGateway)
+        guard base != nil || mode != .off, isNeeded(for: fields) else { return nil }
+        return ResponseRewriter(mode, listener(), router(), clientAuthority: clientAuthority(), base: base)
     }
 
     /// The fields that may be rewritten, beside `Link`.
@@ -24,10 +62,8 @@ struct ResponseRewriter {
         .strictTransportSecurity, .altSvc, .location, .contentLocation, .refresh, .setCookie,
     ]
 
-    /// Whether a field may have to be rewritten: most responses have none of these.
-    static func isNeeded(for fields: borrowing HTTPFields, _ context: borrowing ResponseContext) -> Bool {
-        guard context.base != nil || mode(context) != .off else { return false }
-        return fields.containsAny(of: names) || fields.first(.other) != nil && hasLink(fields)
+    private static func isNeeded(for fields: borrowing HTTPFields) -> Bool {
+        fields.containsAny(of: names) || fields.first(.other) != nil && hasLink(fields)
     }
 
     private static func hasLink(_ fields: borrowing HTTPFields) -> Bool {
@@ -39,10 +75,10 @@ struct ResponseRewriter {
 
     private static func isLink(_ name: borrowing Span<UInt8>) -> Bool { name.equalsIgnoringCase("Link") }
 
-    private static func mode(_ context: borrowing ResponseContext) -> URLRewriter.Mode {
-        guard context.route.rewritesUpgraded else { return .off }
-        if context.listener.isGateway { return .gateway }
-        return context.route.isUpgraded ? .upgraded : .off
+    private static func mode(for route: Route, isGateway: Bool) -> URLRewriter.Mode {
+        guard route.rewritesUpgraded else { return .off }
+        if isGateway { return .gateway }
+        return route.isUpgraded ? .upgraded : .off
     }
 
     /// Writes the field in its changed form, or drops it.
@@ -54,7 +90,7 @@ struct ResponseRewriter {
         of fields: borrowing HTTPFields,
         to output: inout Output
     ) -> Bool {
-        if mode == .off, context.base == nil { return false }
+        if mode == .off, !hasBase { return false }
         switch id {
         case .strictTransportSecurity, .altSvc:
             return mode != .off
@@ -67,7 +103,7 @@ struct ResponseRewriter {
             let isGateway = mode == .gateway
             let rewriter = CookieRewriter(
                 gateway: isGateway ? foreignUpstream : nil,
-                keepsSecure: isGateway && context.listener.configuration.tls != nil
+                keepsSecure: isGateway && listener.tls != nil
             )
             return write(rewriter.rewritten(fields.value(at: index)), for: index, of: fields, to: &output)
         case .other:
@@ -81,8 +117,8 @@ struct ResponseRewriter {
     /// The upstream of a gateway that the client knows by another name: cookies for the upstream are not valid for that
     /// name.
     private var foreignUpstream: Host? {
-        guard let upstream = context.listener.configuration.upstream else { return nil }
-        let authority = context.clientAuthority
+        guard let upstream = listener.upstream else { return nil }
+        let authority = clientAuthority
         let end = authority.lastIndex(of: UInt8(ascii: ":")) ?? authority.endIndex
         let name = authority[..<end]
         return Array(name).span.equalsIgnoringCase(upstream.host.bytes.span) ? nil : upstream.host

@@ -22,18 +22,6 @@ struct URLRewriter {
     private let isTLS: Bool
     private let base: AbsoluteURL?
 
-    init(mode: Mode, _ context: borrowing ResponseContext) {
-        self.init(
-            mode: mode,
-            // Fields are rewritten for the client's next request, which is under the current policy.
-            router: context.worker.generation.router,
-            upstream: context.listener.configuration.upstream,
-            clientAuthority: context.clientAuthority,
-            isTLS: context.listener.configuration.tls != nil,
-            base: context.base
-        )
-    }
-
     init(
         mode: Mode,
         router: Router,

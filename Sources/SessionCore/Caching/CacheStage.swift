@@ -595,9 +595,11 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
         let count = min(Self.pieceSize, unsent.count)
         switch body {
         case .memory(let bytes):
-            let piece = bytes.contiguous(unsent.lowerBound..<unsent.lowerBound + count)
+            let end = unsent.lowerBound + count
+            let piece = bytes.contiguous(unsent.lowerBound..<end)
             unsent = piece.upperBound..<unsent.upperBound
-            deliver(bytes.span(piece))
+            if piece.upperBound == end { return deliver(bytes.span(piece)) }
+            deliver(bytes.span(piece), followedBy: bytes.span(bytes.contiguous(piece.upperBound..<end)))
         case .file(let file):
             guard let disk = transaction.disk else { return complete(Self.lostBody) }
             isAwaitingPiece = true
@@ -646,7 +648,20 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     }
 
     private func deliver(_ bytes: borrowing Span<UInt8>) {
-        guard case .pause? = delegate?.stage(self, didReceive: bytes), case .serving = phase else { return }
+        if let flow = delegate?.stage(self, didReceive: bytes) { wait(flow) }
+    }
+
+    /// The next piece is still among the unsent bytes: the receiver may take it at once.
+    private func deliver(_ bytes: borrowing Span<UInt8>, followedBy more: borrowing Span<UInt8>) {
+        guard let (taken, flow) = delegate?.stage(self, didReceive: bytes, followedBy: more) else { return }
+        // The receiver may have given the response up, and with it all that is unsent.
+        guard case .serving = phase else { return }
+        unsent = unsent.lowerBound + (taken - bytes.count)..<unsent.upperBound
+        wait(flow)
+    }
+
+    private func wait(_ flow: BodyFlow) {
+        guard case .pause = flow, case .serving = phase else { return }
         isPaused = true
         if let patience = delegate?.stagePatience(self) { awaitReceiver(patience) }
     }
@@ -723,6 +738,15 @@ package protocol CacheStageDelegate: LoopTaskDelegate {
     /// A piece of its body.
     func stage(_ stage: CacheStage, didReceive data: borrowing Span<UInt8>) -> BodyFlow
 
+    /// A piece of its body, and the next one, for a receiver that can take both at once.
+    ///
+    /// - Returns: how many bytes were taken: those of the first piece, or of both.
+    func stage(
+        _ stage: CacheStage,
+        didReceive data: borrowing Span<UInt8>,
+        followedBy more: borrowing Span<UInt8>
+    ) -> (taken: Int, flow: BodyFlow)
+
     func stage(_ stage: CacheStage, didReceiveTrailers trailers: borrowing HTTPFields)
 
     /// No stored response may be used, and the origin must not be asked, or has failed (`originError`) where a stored
@@ -743,6 +767,13 @@ extension CacheStageDelegate {
     package func stage(_ stage: CacheStage, didComplete task: LoopTask, _ error: SessionError?, asksAgain: Bool) {}
     package func stage(_ stage: CacheStage, didReceive head: borrowing ResponseHead) -> ResponseDisposition { .allow }
     package func stage(_ stage: CacheStage, didReceive data: borrowing Span<UInt8>) -> BodyFlow { .proceed }
+    package func stage(
+        _ stage: CacheStage,
+        didReceive data: borrowing Span<UInt8>,
+        followedBy more: borrowing Span<UInt8>
+    ) -> (taken: Int, flow: BodyFlow) {
+        (data.count, self.stage(stage, didReceive: data))
+    }
     package func stage(_ stage: CacheStage, didReceiveTrailers trailers: borrowing HTTPFields) {}
     package func stageMustNotAsk(_ stage: CacheStage) {}
     package func stagePatience(_ stage: CacheStage) -> TimeSpan? { nil }
