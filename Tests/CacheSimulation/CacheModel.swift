@@ -61,7 +61,7 @@ struct ModelEntry {
     var object = 0
     /// The number of a body in a file; nil for a small one.
     var file: Int?
-    /// What is stored of the body, if that is not all.
+    /// The stored part of the body; nil when all of it is stored.
     var parts: ModelParts? {
         didSet { if let parts { body = parts.body } }
     }

@@ -8,7 +8,7 @@ struct ModelStore {
     struct Found {
         var entries: [ModelEntry] = []
         var selected: Int?
-        /// What is stored in parts, if nothing is selected.
+        /// The entry of which parts are stored, if no complete one is selected.
         var part: ModelEntry?
         var entry: ModelEntry? { selected.map { entries[$0] } }
     }

@@ -63,7 +63,7 @@ struct AdminStrainTests {
         let answer = try client.readResponse()
         #expect(answer.status == status, "\(answer.startLine) \(answer.text)")
         #expect(answer["Access-Control-Allow-Origin"] == nil && answer["Access-Control-Allow-Methods"] == nil)
-        // What came behind such a request is no request: the connection ends.
+        // Bytes behind such a request are not read as a request: the connection ends.
         if status == 400 {
             client.finishSending()
             #expect(try client.isAtEnd())

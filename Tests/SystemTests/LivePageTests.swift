@@ -178,7 +178,7 @@ struct LivePageTests {
                 #"wait=document.getElementById("stream-state").textContent.startsWith("Live.")"#,
                 get("/a"), "wait=\(Self.rows) == 1", get("/b"), "wait=\(Self.rows) == 2", "print=\(first)",
                 #"print=document.getElementById("pause").click()"#, get("/c"), "wait=tasks.length == 3",
-                // What is paused stays as it is when the state has been written.
+                // A paused list does not change any more once the page says that it is paused.
                 #"wait=document.getElementById("stream-state").textContent.includes("Paused")"#, "print=\(Self.rows)",
                 #"print=document.getElementById("pause").click()"#, "wait=\(Self.rows) == 3", "print=\(first)",
             ]

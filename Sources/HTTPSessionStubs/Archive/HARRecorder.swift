@@ -20,7 +20,7 @@ public import SessionCore
 ///
 /// `@unchecked Sendable`: `shared` is accessed with `lock` held.
 public final class HARRecorder: @unchecked Sendable {
-    /// What is recorded, and how much.
+    /// The limits of a recording, and the secrets that are left out of it.
     public struct Options: Sendable {
         /// The secrets that are left out.
         public var redaction: HARRedaction

@@ -20,7 +20,10 @@ class ResponseStage {
     /// Receives a piece of the body, and the next one if it can take both at once.
     ///
     /// - Returns: how many bytes it has taken: those of the first piece, or of both.
-    func receive(_ data: borrowing Span<UInt8>, followedBy more: borrowing Span<UInt8>) -> (taken: Int, flow: BodyFlow) {
+    func receive(
+        _ data: borrowing Span<UInt8>,
+        followedBy more: borrowing Span<UInt8>
+    ) -> (taken: Int, flow: BodyFlow) {
         (data.count, receive(data))
     }
 
