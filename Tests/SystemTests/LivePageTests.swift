@@ -148,6 +148,24 @@ struct LivePageTests {
         #expect(try get("/cache/entries").contains("/stored"))
     }
 
+    @Test("a URL of kilobytes is cut, and found by its end", .enabled(if: isThere))
+    func longURL() throws {
+        let stage = try stage()
+        let path = "/" + String(repeating: "long", count: 1500) + "/end"
+        #expect(try stage.get(path).status == 200)
+        let url = ##"document.querySelector("#task-table .url")"##
+        let filter = ##"document.getElementById("task-filter")"##
+        let said = try Self.browse(
+            stage.proxy,
+            [
+                "wait=\(Self.rows) == 1", "print=\(url).textContent.length", "print=\(url).title.endsWith('/end')",
+                "print={ \(filter).value = '/END'; \(filter).dispatchEvent(new Event('input')); \(Self.rows) }",
+                "print={ \(filter).value = '/ends'; \(filter).dispatchEvent(new Event('input')); \(Self.rows) }",
+            ]
+        )
+        #expect(said == ["301", "true", "1", "0", "[]"], "\(said)")
+    }
+
     @Test("a reload is refused without a token, and the page says what to do", .enabled(if: isThere))
     func reload() throws {
         let stage = try stage()
