@@ -154,7 +154,7 @@ outside: test-packages
 DOCC = $(or $(shell command -v docc),$(dir $(realpath $(shell command -v $(SWIFT))))docc)
 DOCS := .build/docs
 
-DOCUMENTED := ServerTrust SessionCore HTTPSession
+DOCUMENTED := ServerTrust HTTPCaching SessionCore HTTPSession HTTPSessionFoundation HTTPSessionImages HTTPSessionStubs
 
 # The compiler writes the symbols of a module when it compiles it, and not when there was nothing to do.
 docs: build-packages

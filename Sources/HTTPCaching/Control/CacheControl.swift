@@ -8,6 +8,7 @@ public import HTTPCore
 public struct CacheControl: Hashable, Sendable {
     /// The part of a response that `no-cache` and `private` apply to.
     public enum Scope: Hashable, Sendable {
+        /// The response as a whole.
         case wholeResponse
         /// These field names, in lower case.
         case fields([String])
@@ -21,7 +22,9 @@ public struct CacheControl: Hashable, Sendable {
 
     /// The permitted staleness (`max-stale` of a request).
     public enum StalenessLimit: Hashable, Sendable {
+        /// Stale by any time.
         case any
+        /// Stale by at most this number of seconds.
         case seconds(Int)
     }
 
@@ -37,15 +40,25 @@ public struct CacheControl: Hashable, Sendable {
     public private(set) var staleWhileRevalidate: Int?
     /// How long a stale response may replace an error response, in seconds (RFC 5861 4).
     public private(set) var staleIfError: Int?
+    /// `no-cache`: the part that is validated before each use; nil without it.
     public private(set) var noCache: Scope?
+    /// `private`: the part that a shared cache must not store; nil without it.
     public private(set) var isPrivate: Scope?
+    /// `no-store`: nothing of the message is stored.
     public private(set) var noStore = false
+    /// `no-transform`: the content is not changed on its way.
     public private(set) var noTransform = false
+    /// `only-if-cached` of a request: a stored response, or 504.
     public private(set) var onlyIfCached = false
+    /// `must-revalidate`: never used stale without a validation.
     public private(set) var mustRevalidate = false
+    /// `proxy-revalidate`: the same for shared caches alone.
     public private(set) var proxyRevalidate = false
+    /// `must-understand`: stored only if the rules of its status are known; then `no-store` beside it does not count.
     public private(set) var mustUnderstand = false
+    /// `public`: shared caches may store it, also where they otherwise would not.
     public private(set) var isPublic = false
+    /// `immutable`: it does not change while it is fresh (RFC 8246).
     public private(set) var immutable = false
     /// Whether a directive could not be parsed. It may have been a prohibition, so that nothing is stored then.
     public private(set) var isMalformed = false
@@ -67,6 +80,7 @@ public struct CacheControl: Hashable, Sendable {
         if directives.contains(.minFresh) { minFresh = nil }
     }
 
+    /// The directives of these fields.
     public init(_ fields: HTTPFields) {
         var place = fields.first(.cacheControl)
         while let index = place {

@@ -3,12 +3,15 @@ package import IOCore
 
 /// The contents of the Cache-Status field: how a cache handled a request (RFC 9211).
 public struct CacheStatus: Hashable, Sendable {
+    /// The source of the response.
     public enum Outcome: Hashable, Sendable {
         /// Served from the cache, without the origin.
         case hit
+        /// The request went to the origin, for this reason.
         case forward(ForwardReason)
     }
 
+    /// The source of the response (2.1, 2.2).
     public var outcome: Outcome
     /// The origin's status, if it differs from the status that the client gets (2.3).
     public var forwardStatus: Int?
@@ -21,6 +24,7 @@ public struct CacheStatus: Hashable, Sendable {
     /// The reason why the response was not stored; it becomes the detail (2.8).
     public var reason: Storability.Reason?
 
+    /// A status with an outcome, and the remaining seconds of freshness.
     public init(_ outcome: Outcome, timeToLive: Int? = nil) {
         self.outcome = outcome
         self.timeToLive = timeToLive

@@ -14,12 +14,15 @@ public enum RequestPolicy: String, Hashable, Sendable, CaseIterable {
 
 /// The parts of a request that a cache needs.
 public struct CacheRequest: Sendable {
+    /// The client's method.
     public let method: HTTPMethod
     /// The client's fields without hop-by-hop ones.
     public let fields: HTTPFields
     /// Whether it has credentials: Authorization, or those that this program adds for the client.
     public let hasCredentials: Bool
+    /// Whether it has a body; the response to such a request is not stored.
     public let hasBody: Bool
+    /// The use that it makes of the cache.
     public var policy: RequestPolicy
     /// Its directives; those of Pragma without a Cache-Control.
     public private(set) var control: CacheControl
@@ -29,9 +32,12 @@ public struct CacheRequest: Sendable {
     package var bypasses = false
 
     /// - Parameters:
+    ///   - method: the method of the request.
+    ///   - fields: the fields of the request.
     ///   - hasInjectedCredentials: whether credentials are added on the way to the origin; they count like
     ///     Authorization (RFC 9111 3.5).
     ///   - hasBody: a request with a body is not served from the cache.
+    ///   - policy: the use that the request makes of the cache.
     public init(
         method: HTTPMethod,
         fields: HTTPFields,

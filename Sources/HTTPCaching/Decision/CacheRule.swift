@@ -3,6 +3,7 @@ public import HTTPCore
 /// A rule of the configuration about the storage of responses; the first matching rule decides. It corresponds to a
 /// program's hook `dataTaskWillCacheResponse`.
 public struct CacheRule: Hashable, Sendable {
+    /// The effect of a rule.
     public enum Action: Hashable, Sendable {
         /// Store the response, with a lifetime in seconds instead of its own. It never overrides a prohibition
         /// (`no-store`, `private`, `Vary: *`, credentials).
@@ -22,6 +23,7 @@ public struct CacheRule: Hashable, Sendable {
     public var contentTypes: [MediaTypePattern]?
     /// The methods; nil for all.
     public var method: HTTPMethod?
+    /// The effect on a response that matches.
     public var action: Action
     /// Names of fields that are removed before storage; case-insensitive.
     public var removedFields: [String]
@@ -42,6 +44,7 @@ public struct CacheRule: Hashable, Sendable {
         var value: String
     }
 
+    /// A rule; nil matches everything.
     public init(
         path: PathPattern? = nil,
         statuses: StatusCodes? = nil,
@@ -100,11 +103,16 @@ public struct CacheRule: Hashable, Sendable {
 public enum StoreVerdict: Sendable {
     /// Store these fields.
     case store(fields: HTTPFields, ruleLifetime: Int?, maximumBytes: Int?)
+    /// Do not store the response, for this reason.
     case skip(Storability.Reason)
 
     /// - Parameters:
+    ///   - request: the request.
     ///   - target: path and query of the request, such as `/v1/x?y`.
+    ///   - status: the status of the response.
+    ///   - response: the response.
     ///   - rules: the first matching rule decides; without one, only RFC 9111 applies.
+    ///   - options: the settings of the cache.
     public init(
         _ request: CacheRequest,
         target: borrowing Span<UInt8>,

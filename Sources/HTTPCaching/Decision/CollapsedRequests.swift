@@ -8,6 +8,7 @@
 ///
 /// A value without clock or threads; times are in any unit of a monotonic clock, such as nanoseconds.
 public struct CollapsedRequests<Identifier: Hashable & Sendable>: Sendable {
+    /// The next step of a new request.
     public enum Joining: Hashable, Sendable {
         /// Go to the origin, and report the result with `finished`, `isNotForOthers`, `failed` or `abandoned`.
         case lead
@@ -17,6 +18,7 @@ public struct CollapsedRequests<Identifier: Hashable & Sendable>: Sendable {
         case goAlone
     }
 
+    /// The next step of a request that has waited.
     public enum Action: Hashable, Sendable {
         /// The response is stored: look it up. It may have other selecting fields; then go to the origin alone.
         case lookUp(Identifier)

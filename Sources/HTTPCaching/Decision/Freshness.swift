@@ -6,7 +6,12 @@ public struct Freshness: Hashable, Sendable {
     public enum Source: UInt8, Hashable, Sendable {
         /// A rule of the configuration.
         case rule
-        case sharedMaxAge, maxAge, expires
+        /// `s-maxage`, for shared caches.
+        case sharedMaxAge
+        /// `max-age`.
+        case maxAge
+        /// The difference of Expires and Date.
+        case expires
         /// A tenth of the time since the last modification (RFC 9111 4.2.2).
         case heuristic
         /// No source gives a lifetime: stale from the beginning.
@@ -15,10 +20,12 @@ public struct Freshness: Hashable, Sendable {
 
     /// The freshness lifetime, in seconds from the generation of the response at the origin.
     public let lifetime: Int
+    /// The source of the lifetime.
     public let source: Source
     /// The current age, in seconds (RFC 9111 4.2.3).
     public let age: Int
 
+    /// Whether it may be used without a validation.
     public var isFresh: Bool { lifetime > age }
 
     /// The time since it became stale, in seconds; 0 while it is fresh.

@@ -14,6 +14,7 @@ public enum CacheUse: Hashable, Sendable {
 
 /// The use of a stored response.
 public struct Reuse: Hashable, Sendable {
+    /// Its lifetime and age at the time of the decision.
     public let freshness: Freshness
     /// Whether it is revalidated in the background (`stale-while-revalidate`).
     public let revalidates: Bool
@@ -57,15 +58,18 @@ public enum OriginFailure: Hashable, Sendable {
     case other
 }
 
+/// Decides whether stored responses may be used (RFC 9111, section 4).
 public enum ReuseDecision {
     /// The decision before a request goes to the origin.
     ///
     /// - Parameters:
+    ///   - request: the request.
     ///   - stored: the selected response (`StoredResponse.select`).
     ///   - hasVariants: whether any response is stored for the URI.
     ///   - now: in seconds since 1970.
     ///   - isDoubted: whether a server was refused for this origin, and none has been accepted since: no stale response
     ///     is used then.
+    ///   - options: the settings of the cache.
     public static func decide(
         _ request: CacheRequest,
         stored: StoredResponse?,

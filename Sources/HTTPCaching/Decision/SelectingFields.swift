@@ -25,7 +25,7 @@ public struct SelectingFields: Hashable, Sendable {
     init(fields: [Field]) { self.fields = fields }
 
     /// - Parameters:
-    ///   - vary: the fields of the response.
+    ///   - response: the fields of the response.
     ///   - request: the fields of the request that it answers.
     public init(vary response: HTTPFields, request: HTTPFields) {
         self.init(names: Self.names(response), request: request)
@@ -36,6 +36,7 @@ public struct SelectingFields: Hashable, Sendable {
         fields = names.map { Field(name: $0, value: Self.normalized($0, in: request)) }
     }
 
+    /// Whether there are none: the response is for all requests of its URI.
     public var isEmpty: Bool { fields.isEmpty }
 
     var names: [[UInt8]] { fields.map(\.name) }

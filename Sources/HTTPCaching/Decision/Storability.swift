@@ -2,7 +2,9 @@ public import HTTPCore
 
 /// The decision whether a response may be stored, with the reason if not (RFC 9111 3).
 public enum Storability: Hashable, Sendable {
+    /// It may be stored.
     case storable
+    /// It must not be stored, for this reason.
     case notStorable(Reason)
 
     /// The first reason against storage.
@@ -66,7 +68,12 @@ public enum Storability: Hashable, Sendable {
         )
     }
 
-    /// - Parameter hasRuleLifetime: whether a rule of the configuration gives the lifetime.
+    /// - Parameters:
+    ///   - request: the request.
+    ///   - status: the status of the response.
+    ///   - response: the response.
+    ///   - options: the settings of the cache.
+    ///   - hasRuleLifetime: whether a rule of the configuration gives the lifetime.
     public static func evaluate(
         _ request: CacheRequest,
         status: Int,

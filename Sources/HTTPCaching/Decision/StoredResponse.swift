@@ -3,6 +3,7 @@ import IOCore
 
 /// The head of a stored response, with the conditions for its reuse. The store has the body.
 public struct StoredResponse: Sendable {
+    /// The status of the response.
     public let status: Int
     /// The fields as received, without those of one connection and without Age and Content-Length, which each use makes
     /// anew.
@@ -19,6 +20,7 @@ public struct StoredResponse: Sendable {
     public internal(set) var ruleLifetime: Int?
     /// Whether a shared cache stored it. A shared cache does not use responses that a private cache stored.
     public let isShared: Bool
+    /// The security policy that the response came under; it is used under no other.
     public let digest: PolicyDigest
     var terms: ReuseTerms
     /// The Date field, otherwise the time of receipt: of several variants the latest is used.
@@ -27,11 +29,17 @@ public struct StoredResponse: Sendable {
     /// Makes the stored form of a storable response.
     ///
     /// - Parameters:
+    ///   - status: the status of the response.
     ///   - response: its fields as they were received.
+    ///   - request: the request.
     ///   - requestTime: the time when the request was sent, in seconds since 1970, as is `responseTime`, the time of
     ///     the response head.
+    ///   - responseTime: the time when the response came, in seconds since 1970.
+    ///   - digest: the security policy that the response came under.
+    ///   - ruleLifetime: the lifetime from a rule, in seconds; nil without one.
     ///   - siblings: the responses that are stored under the key already: if this response has no Vary and one of them
     ///     has, that Vary applies (RFC 9111 4.1).
+    ///   - options: the settings of the cache.
     public init(
         status: Int,
         response: HTTPFields,

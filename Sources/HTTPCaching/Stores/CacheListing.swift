@@ -49,6 +49,7 @@ extension CacheStore {
     ///   - host: in its normal form, IPv6 in brackets; nil for all hosts.
     ///   - limit: the largest number of entries.
     ///   - deliver: runs the completion on the caller's thread or loop.
+    ///   - completion: called once, with the result.
     public func list(
         host: String? = nil,
         atMost limit: Int,

@@ -6,7 +6,9 @@ import IOCore
 ///
 /// `@unchecked Sendable`: `lock` guards `epochs` and `purged`; the stores have locks of their own, and locks are never nested.
 public final class CacheStore: @unchecked Sendable {
+    /// The responses in memory.
     public let memory: MemoryStore
+    /// The responses on disk; nil without a disk.
     public let disk: DiskStore?
     let options: CacheOptions
 
@@ -18,6 +20,7 @@ public final class CacheStore: @unchecked Sendable {
     /// Guarded by `lock`.
     private var purged = Purged()
 
+    /// A store over these two levels.
     public convenience init(memory: MemoryStore, disk: DiskStore? = nil, _ options: CacheOptions) {
         self.init(memory: memory, disk: disk, options, epochCount: 4096)
     }
@@ -44,6 +47,7 @@ public final class CacheStore: @unchecked Sendable {
 
     /// The stored responses of a key, and the selected one.
     public struct Found: Sendable {
+        /// All stored responses of the key.
         public var entries: [CachedEntry] = []
         /// The index of the response that the request selects.
         public var selected: Int?
@@ -51,11 +55,13 @@ public final class CacheStore: @unchecked Sendable {
         /// the entries.
         public internal(set) var part: CachedEntry?
 
+        /// The response that the request selects.
         public var entry: CachedEntry? { selected.map { entries[$0] } }
     }
 
     /// The immediate result of `find`.
     public enum Lookup: Sendable {
+        /// The responses in memory; there may be none.
         case found(Found)
         /// The lookup continues on disk; the completion gets its result.
         case pending
@@ -66,6 +72,8 @@ public final class CacheStore: @unchecked Sendable {
     /// An entry whose body is a file has to be opened with `open(_:)` before use.
     ///
     /// - Parameters:
+    ///   - key: the key of the response.
+    ///   - request: the request.
     ///   - digest: the digest of the current policy of the key's host.
     ///   - deliver: runs the completion on the caller's thread or loop.
     ///   - completion: is called once, and only after `pending`.
@@ -134,6 +142,8 @@ public final class CacheStore: @unchecked Sendable {
     /// Starts to store a response.
     ///
     /// - Parameters:
+    ///   - key: the key of the response.
+    ///   - response: the response.
     ///   - epoch: the epoch of the key when the request was sent.
     ///   - tags: the tags for purging it (`SurrogateKeys.tags(of:)`).
     ///   - length: the length of the body in bytes, if known.
@@ -306,7 +316,10 @@ public final class CacheStore: @unchecked Sendable {
 
     /// Removes the entries that `purge` names, for an operator.
     ///
-    /// - Parameter completion: gets the number of removed entries, of the level that had more.
+    /// - Parameters:
+    ///   - purge: which entries.
+    ///   - deliver: runs the completion on the thread that the caller wants.
+    ///   - completion: gets the number of removed entries, of the level that had more.
     public func remove(
         _ purge: Purge,
         deliver: @escaping Delivery,
@@ -328,7 +341,9 @@ public final class CacheStore: @unchecked Sendable {
     /// may be used stale.
     ///
     /// - Parameters:
+    ///   - purge: which entries.
     ///   - now: in seconds since 1970.
+    ///   - deliver: runs the completion on the thread that the caller wants.
     ///   - completion: gets the number of these entries, of the level that had more.
     public func expire(
         _ purge: Purge,

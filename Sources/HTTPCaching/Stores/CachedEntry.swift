@@ -5,15 +5,22 @@ import Synchronization
 /// A stored response with its key and its body. It is immutable, apart from its use count; a validation makes a new
 /// one.
 public final class CachedEntry: Sendable {
+    /// The key that it is found by.
     public let key: CacheKey
+    /// The head, with the conditions for its use.
     public let response: StoredResponse
+    /// The place of its body.
     public let body: CachedBody
     /// The tags for purging it together with others.
     let tags: [[UInt8]]
     /// The number of uses since the store's last check, at most 3.
     private let uses: Atomic<UInt8>
 
-    /// - Parameter tags: the tags for purging it (`SurrogateKeys.tags(of:)`).
+    /// - Parameters:
+    ///   - key: the key of the response.
+    ///   - response: the response.
+    ///   - body: the body of the response.
+    ///   - tags: the tags for purging it (`SurrogateKeys.tags(of:)`).
     public convenience init(key: CacheKey, response: StoredResponse, body: CachedBody, tags: [[UInt8]] = []) {
         self.init(key: key, response: response, body: body, tags: tags, uses: 0)
     }
@@ -119,6 +126,7 @@ public final class CachedEntry: Sendable {
 
 /// The location of a stored body.
 public enum CachedBody: Sendable {
+    /// In memory.
     case memory(StoredBytes)
     /// A file that its store has to open.
     case file(StoredFile)
@@ -150,6 +158,7 @@ public typealias Delivery = @Sendable (@escaping @Sendable () -> Void) -> Void
 
 /// The entries that an operator removes from a store.
 public enum Purge: Sendable {
+    /// All entries.
     case everything
     /// All responses of the key's URI, in every partition.
     case uri(CacheKey)

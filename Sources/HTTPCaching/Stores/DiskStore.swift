@@ -35,6 +35,7 @@ public final class DiskStore: @unchecked Sendable {
         /// The shortest time between two equal notices, in seconds.
         public var quiet = 60.0
 
+        /// A folder of the store's own, and its capacity in bytes. A body has at most an eighth of it.
         public init(folder: String, capacity: Int) {
             self.folder = folder
             self.capacity = capacity
@@ -81,6 +82,7 @@ public final class DiskStore: @unchecked Sendable {
 
     /// The state of a store in numbers.
     public struct Statistics: Hashable, Sendable {
+        /// The number of entries.
         public var entries = 0
         /// The cost of entries and their bodies, in bytes.
         public var bytes = 0
@@ -98,6 +100,7 @@ public final class DiskStore: @unchecked Sendable {
     /// Starts the threads, which open the folder; a failure to open it is reported by a notice.
     ///
     /// - Parameters:
+    ///   - configuration: the settings of the store.
     ///   - options: the options of the cache.
     ///   - notice: gets a readable message when the store goes off or comes back: at most once a minute, from a thread
     ///     of the store.
@@ -169,6 +172,7 @@ public final class DiskStore: @unchecked Sendable {
     /// The capacity in bytes.
     public var capacity: Int { configuration.capacity }
 
+    /// The numbers at this moment.
     public var statistics: Statistics { lock.withLock { numbers } }
 
     /// Whether the folder was unlocked, so that nothing can be stored any more.
@@ -219,7 +223,10 @@ public final class DiskStore: @unchecked Sendable {
 
     /// Opens a body.
     ///
-    /// - Parameter completion: gets nil when the file is gone or damaged: a miss.
+    /// - Parameters:
+    ///   - file: the file to open.
+    ///   - deliver: runs the completion on the thread that the caller wants.
+    ///   - completion: gets nil when the file is gone or damaged: a miss.
     public func open(
         _ file: StoredFile,
         deliver: @escaping Delivery,
@@ -248,7 +255,12 @@ public final class DiskStore: @unchecked Sendable {
 
     /// Reads a piece of an open body.
     ///
-    /// - Parameter completion: gets `count` bytes, or fewer at the end; nil when the disk failed.
+    /// - Parameters:
+    ///   - body: the body of the response.
+    ///   - offset: the offset of the first byte.
+    ///   - count: the number of bytes.
+    ///   - deliver: runs the completion on the thread that the caller wants.
+    ///   - completion: gets `count` bytes, or fewer at the end; nil when the disk failed.
     public func read(
         _ body: StoredBody,
         at offset: Int,
@@ -370,7 +382,10 @@ public final class DiskStore: @unchecked Sendable {
 
     /// Removes the entries that `purge` names; later lookups do not find them.
     ///
-    /// - Parameter completion: gets the number of removed entries.
+    /// - Parameters:
+    ///   - purge: which entries.
+    ///   - deliver: runs the completion on the thread that the caller wants.
+    ///   - completion: gets the number of removed entries.
     public func remove(
         _ purge: Purge,
         deliver: @escaping Delivery,

@@ -203,6 +203,7 @@ public final class MemoryStore: @unchecked Sendable {
 
     /// The state of a store in numbers.
     public struct Statistics: Hashable, Sendable {
+        /// The number of entries.
         public var entries = 0
         /// Their cost, in bytes.
         public var bytes = 0
@@ -210,6 +211,7 @@ public final class MemoryStore: @unchecked Sendable {
         public var evictions = 0
     }
 
+    /// The numbers at this moment.
     public var statistics: Statistics {
         lock.withLock { Statistics(entries: entryCount, bytes: small.cost + main.cost, evictions: evictions) }
     }

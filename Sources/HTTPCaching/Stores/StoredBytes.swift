@@ -11,6 +11,7 @@ public struct StoredBytes: Sendable, ExpressibleByArrayLiteral {
         array = bytes
     }
 
+    /// The bytes of a literal.
     public init(arrayLiteral elements: UInt8...) { self.init(elements) }
 
     init(_ writer: inout ChunkWriter) { (chunked, array) = writer.finish() }

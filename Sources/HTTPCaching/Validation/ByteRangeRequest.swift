@@ -12,6 +12,7 @@ public enum ByteRangeRequest: Hashable, Sendable {
 
     /// - Parameters:
     ///   - request: the fields of a GET.
+    ///   - stored: the head of the stored response.
     ///   - length: of the body, in bytes.
     public init(_ request: HTTPFields, of stored: borrowing StoredResponse, length: Int) {
         self = .whole

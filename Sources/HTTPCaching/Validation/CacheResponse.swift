@@ -2,6 +2,7 @@ public import HTTPCore
 
 /// The response that is made from a stored one: status, fields, and the part of the body.
 public struct CacheResponse: Sendable {
+    /// The status for the client: that of the stored response, or 206, 304 or 416.
     public let status: Int
     /// The stored fields to send, without Age and Content-Length.
     package internal(set) var keptFields: HTTPFields
@@ -25,7 +26,9 @@ public struct CacheResponse: Sendable {
     ]
 
     /// - Parameters:
+    ///   - stored: the head of the stored response.
     ///   - length: the length of the stored body, in bytes.
+    ///   - request: the request.
     ///   - age: in seconds.
     public init(_ stored: borrowing StoredResponse, length: Int, to request: borrowing CacheRequest, age: Int) {
         self.init(stored, growing: length, to: request, age: age)

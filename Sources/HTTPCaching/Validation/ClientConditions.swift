@@ -6,7 +6,9 @@ public enum ClientConditions {
     ///
     /// Only the origin evaluates If-Match and If-Unmodified-Since; `ByteRangeRequest` evaluates If-Range.
     ///
-    /// - Parameter request: the fields of a GET or HEAD.
+    /// - Parameters:
+    ///   - request: the fields of a GET or HEAD.
+    ///   - stored: the head of the stored response.
     public static func areMet(_ request: HTTPFields, by stored: borrowing StoredResponse) -> Bool {
         guard stored.status == 200 else { return false }
         if request.contains(.ifNoneMatch) { return matchesTag(request, stored) }

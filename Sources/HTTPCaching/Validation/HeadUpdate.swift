@@ -9,9 +9,13 @@ public enum HeadUpdate: Sendable {
 
     /// - Parameters:
     ///   - head: the fields of a 200 to HEAD.
+    ///   - status: the status of the response.
+    ///   - stored: the head of the stored response.
     ///   - length: the length of the stored body, in bytes.
     ///   - request: the HEAD.
     ///   - requestTime: of the HEAD, in seconds since 1970.
+    ///   - responseTime: the time when the response came, in seconds since 1970.
+    ///   - options: the settings of the cache.
     /// - Returns: nil when the HEAD cannot refer to the stored response.
     public init?(
         _ head: HTTPFields,

@@ -92,6 +92,7 @@ public enum Revalidation {
     ///   - notModified: the fields of the 304.
     ///   - request: the request of the client, with its own conditions.
     ///   - selected: as in `fields(of:selected:variants:)`.
+    ///   - variants: the stored responses of the URI.
     public static func outcome(
         _ notModified: HTTPFields,
         to request: CacheRequest,
@@ -158,10 +159,12 @@ extension StoredResponse {
     /// The response after its validation by a 304 (RFC 9111 3.2 and 4.3.4).
     ///
     /// - Parameters:
+    ///   - notModified: the fields of the 304.
     ///   - request: the validated request: if the new Vary names other fields, its values select the response from now
     ///     on.
     ///   - requestTime: the time of the request, in seconds since 1970.
     ///   - responseTime: the time of its response.
+    ///   - options: the settings of the cache.
     public func updated(
         by notModified: HTTPFields,
         to request: CacheRequest,

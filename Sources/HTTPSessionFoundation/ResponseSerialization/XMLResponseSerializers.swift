@@ -26,6 +26,7 @@ public struct XMLParserResponseSerializer: ResponseSerializer {
         self.validation = validation
     }
 
+    /// A parser over the body, which has not begun; it reads no external entities.
     public func serialize(
         _ response: DataResponse,
         to method: HTTPMethod

@@ -113,7 +113,9 @@ public struct StubResponse: Sendable {
 
     /// The same, broken off behind a number of bytes of its body.
     ///
-    /// - Parameter error: `response_truncated` unless given.
+    /// - Parameters:
+    ///   - count: how many bytes of the body come before the end of the connection.
+    ///   - error: `response_truncated` unless given.
     public func cut(afterBytes count: Int, error: SessionError? = nil) -> StubResponse {
         var response = self
         response.cut = (
