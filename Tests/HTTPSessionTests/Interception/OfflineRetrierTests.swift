@@ -1,4 +1,5 @@
 import HTTPCore
+import HTTPSessionStubs
 import TestSupport
 import Testing
 
@@ -77,6 +78,19 @@ struct OfflineRetrierTests {
         #expect(await !network.retrier(retryLimit: 0).retry(request, dueTo: Self.connectFailed).retryRequired)
         #expect(network.hosts.with { $0.isEmpty })
         await request.manager.invalidateSession(cancelingTasks: true)
+    }
+
+    @Test("a stub's failures are not those of the network")
+    func stubs() async throws {
+        let origin = StubOrigin()
+        try origin.route(.get, "*", failure: StubFailure(.connectFailed))
+        var configuration = HTTPSessionManager.Configuration()
+        configuration.answerRequests(with: origin)
+        let network = Network()
+        let manager = try HTTPSessionManager(configuration: configuration, interceptor: network.retrier())
+        let failure = await #expect(throws: RequestFailure.self) { try await manager.get("https://away.example.com/") }
+        #expect(failure?.sessionError?.code == .connectFailed && network.hosts.with { $0.isEmpty })
+        await manager.invalidateSession(cancelingTasks: true)
     }
 
     @Test("the wait ends with its limit, and when it is cancelled")
