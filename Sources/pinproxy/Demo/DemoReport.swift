@@ -34,7 +34,10 @@ struct DemoReport {
         text += body.hasPrefix("{") ? json(body) : row("", body.trimmingLineEnd, .dim)
         text += "\n"
         let sent = scene.originReceived
-        text += row("the origin received", sent == 1 ? "1 byte of requests" : "\(sent) bytes of requests", mark, .bold)
+        // Nothing, after a refusal, is as it should be.
+        let isAsItShouldBe = (mark == .green) == (sent > 0)
+        let received = sent == 1 ? "1 byte of requests" : "\(sent) bytes of requests"
+        text += row("the origin received", received, isAsItShouldBe ? .green : .red, .bold)
         text += "\n" + row("the log says", "")
         text += log(scene.logLine, mark)
         return text
