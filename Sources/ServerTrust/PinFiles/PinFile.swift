@@ -1,4 +1,5 @@
 import HTTPCore
+import IOCore
 public import StrictJSON
 
 /// Loads pin files: all of them or none. The form is described by `docs/schema/pin-file.schema.json`.
@@ -56,6 +57,19 @@ public enum PinFile {
                 warnings: folder.warnings
             )
         }
+    }
+
+    /// Loads a file or a folder, with warnings of expiration at this moment.
+    ///
+    /// - Parameters:
+    ///   - path: a file or a folder.
+    ///   - library: the source of trust anchors; use the same one for a whole configuration.
+    /// - Throws: every issue of every file at once.
+    public static func load(
+        path: String,
+        library: TrustAnchorLibrary = TrustAnchorLibrary()
+    ) throws(DocumentIssues) -> Loaded {
+        try load(path: path, at: Clock.realtime / 1_000_000, library: library)
     }
 
     /// Loads the files given.

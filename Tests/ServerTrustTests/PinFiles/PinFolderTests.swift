@@ -95,6 +95,16 @@ struct PinFolderTests {
 
     // MARK: Who may write
 
+    @Test("without a time the warnings are those of this moment")
+    func moment() throws {
+        #expect(try PinFile.load(path: pins).warnings.isEmpty)
+        let text = PinFileText.pinning("old.example.com", to: .unrelated(2))
+            .replacing("\"pinningMode\"", with: "\"expiration\": \"2020-01-31\", \"pinningMode\"")
+        try folder.write(text, as: "pins/old.json")
+        #expect(try PinFile.load(path: pins, at: 0).warnings.isEmpty)
+        #expect(try PinFile.load(path: pins).warnings.map(\.file) == ["\(pins)/old.json"])
+    }
+
     @Test("a pin file that everybody may write to is an error, in a folder and by itself")
     func openFile() throws {
         let path = "\(pins)/api.json"

@@ -1,10 +1,9 @@
-import Glibc
 import HTTPCore
 import HTTPSession
 import ServerTrust
 
 func pinAFile() async throws {
-    let pins = try PinFile.load(path: "pins/api.json", at: Int64(time(nil)))
+    let pins = try PinFile.load(path: "pins/api.json")
     let manager = try HTTPSessionManager(
         serverTrust: SessionTrust(anchors: try .system(), pinnedDomains: pins.domains)
     )

@@ -21,7 +21,7 @@ do {
     // Host by host, which keys are pinned. A host that the file does not name is refused.
     let trust = SessionTrust(
         anchors: anchors,
-        pinnedDomains: try PinFile.load(path: words[3], at: Int64(time(nil))).domains,
+        pinnedDomains: try PinFile.load(path: words[3]).domains,
         allHostsMustBeEvaluated: true
     )
     let manager = try URLSessionManager(serverTrust: trust)
