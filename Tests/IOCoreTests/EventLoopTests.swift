@@ -76,6 +76,22 @@ struct EventLoopTests {
         for descriptor in [former, next, peer] { close(descriptor) }
     }
 
+    @Test("a loop that is late calls timers in the order of their deadlines, too")
+    func lateTimers() {
+        var heap = TimerHeap()
+        let timers = (0..<4).map { _ in LoopTimer() }
+        heap.arm(timers[0], at: 1)
+        heap.arm(timers[1], at: 12)
+        heap.arm(timers[2], at: 4)
+        heap.arm(timers[3], at: 2)
+        heap.arm(timers[0], at: 20)
+        timers[3].disarm()
+        var order: [Int] = []
+        while let timer = heap.popDue(100) { order.append(timers.firstIndex { $0 === timer } ?? -1) }
+        #expect(order == [2, 1, 0])
+        #expect(!heap.holdsArmed)
+    }
+
     @Test("timers come in the order of their deadlines, put-off ones at their new one")
     func timers() throws {
         let loop = try EventLoop()

@@ -66,13 +66,14 @@ struct TimerHeap {
     /// The next timer whose deadline has passed, already disarmed.
     mutating func popDue(_ now: UInt64) -> LoopTimer? {
         while let first = timers.first, first.sortedBy <= now {
-            if first.deadline <= now {
+            if first.deadline == first.sortedBy {
                 remove(first)
                 return first
             }
             if first.deadline == LoopTimer.never {
                 remove(first)
             } else {
+                // Its turn comes by its new deadline, even if that has passed, too: others may be due before it.
                 first.sortedBy = first.deadline
                 siftDown(0)
             }
