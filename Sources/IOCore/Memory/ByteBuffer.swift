@@ -190,12 +190,7 @@ package struct ByteBuffer: ~Copyable {
 
     private mutating func appendDigits(_ value: UInt) {
         if value < 10 { return append(UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: value)) }
-        var digits = 2
-        var bound: UInt = 100
-        while digits < 20, value >= bound {
-            digits &+= 1
-            bound &*= 10
-        }
+        let digits = Self.digitCount(value)
         reserve(digits)
         let base = base!
         var place = writeIndex &+ digits
@@ -218,6 +213,23 @@ package struct ByteBuffer: ~Copyable {
             toByteOffset: place &- 1,
             as: UInt8.self
         )
+    }
+
+    /// The number of digits of a number from 10 on, with a few comparisons for those of up to eight digits.
+    @inline(__always)
+    private static func digitCount(_ value: UInt) -> Int {
+        if value < 10_000 { return value < 100 ? 2 : value < 1_000 ? 3 : 4 }
+        if value < 100_000_000 {
+            if value < 1_000_000 { return value < 100_000 ? 5 : 6 }
+            return value < 10_000_000 ? 7 : 8
+        }
+        var digits = 9
+        var bound: UInt = 1_000_000_000
+        while digits < 20, value >= bound {
+            digits &+= 1
+            bound &*= 10
+        }
+        return digits
     }
 
     /// The two digits of a number below 100, in the order of memory.

@@ -7,8 +7,8 @@ import SessionCore
 struct ResponseContext {
     /// The proxy's own name in Via.
     let pseudonym: [UInt8]
-    /// The value of Date for a response that has none.
-    let date: [UInt8]
+    /// The value of Date for a response without one; nil for others.
+    let date: [UInt8]?
     /// Whether the client's connection may be used again: the request body has been received completely, and the proxy is
     /// not about to end.
     let mayPersist: Bool
@@ -92,7 +92,7 @@ struct ClientResponse {
             output.appendEndToEnd(response.fields, response.connection, omitting: omitted(of: response))
         }
         output.append("Via") { ViaField.write(of: response, pseudonym: context.pseudonym, to: &$0) }
-        if !response.fields.contains(.date) { output.append("Date", context.date) }
+        if let date = context.date { output.append("Date", date) }
         if let age = context.storedAge {
             output.append("Age", decimal: age)
             if let length = response.contentLength { output.append("Content-Length", decimal: length) }

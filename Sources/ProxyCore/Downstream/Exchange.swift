@@ -506,7 +506,7 @@ final class Exchange {
         let cache = cache
         return ResponseContext(
             pseudonym: worker.pseudonym,
-            date: worker.httpDate,
+            date: response.fields.contains(.date) ? nil : worker.httpDate,
             // After an Upgrade, bytes of the other protocol may be on their way.
             mayPersist: body.isComplete && relay == nil && !worker.isDraining,
             rewriter: ResponseRewriter.make(
