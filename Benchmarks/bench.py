@@ -105,7 +105,7 @@ def check_all_refusals(peers: dict[str, str], origin: Origin, folder: Path) -> N
 def missing_measurements(results: report.Results, peers: dict[str, str], chosen: list[str],
                          rounds: int) -> list[tuple[str, int, str]]:
     return [(name, turn, peer) for name in chosen for turn in range(1, rounds + 1) for peer in peers
-            if WORKLOADS[name].setup.kind in PEERS[peer].kinds
+            if PEERS[peer].can(WORKLOADS[name].setup)
             and peer not in results.rounds.get(name, {}).get(turn, {})]
 
 

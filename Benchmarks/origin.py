@@ -21,7 +21,7 @@ MISNAMED_HOST = "misnamed.bench.test"
 MANY_HOSTS = "many.test"
 # Servers of others for files, over HTTP/2.
 FILE_HOSTS = ("nginx.bench.test", "nghttpd.bench.test")
-SIZES = {"1k": 1024, "100k": 100 * 1024, "1g": 1024 ** 3}
+SIZES = {"1k": 1024, "100k": 100 * 1024, "2m": 2 << 20, "1g": 1024 ** 3}
 
 CONFIGURATION = """\
 {user}

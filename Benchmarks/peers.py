@@ -38,6 +38,8 @@ class Setup:
     """connections of clients at a time"""
     caches: bool = False
     """every response is stored for an hour, whatever it says"""
+    on_disk: bool = False
+    """pinproxy stores what is larger than 1 MB on the disk; nginx always does"""
     workers: int = 1
     wrapper: tuple[str, ...] = ()
     """a program and its arguments that runs the peer (valgrind)"""
@@ -51,6 +53,7 @@ class Peer:
     name = ""
     version_arguments = ["-v"]
     kinds: tuple[str, ...] = (PROXY, GATEWAY)
+    stores_on_disk = False
 
     def __init__(self, binary: str, origin: Origin, ca: Path) -> None:
         self.binary = binary
@@ -82,14 +85,19 @@ class Peer:
         """The authority of a CONNECT that leads to `host`."""
         return f"{host}:443"
 
+    @classmethod
+    def can(cls, setup: Setup) -> bool:
+        """Whether the peer can do that work."""
+        return setup.kind in cls.kinds and (cls.stores_on_disk or not setup.on_disk)
+
     @property
     def caches(self) -> bool:
         return self.setup.caches
 
     def start(self, folder: Path, setup: Setup) -> None:
         """Starts in the new folder `folder`."""
-        if setup.kind not in self.kinds:
-            raise BenchError(f"{self.name} has no {setup.kind}")
+        if not self.can(setup):
+            raise BenchError(f"{self.name} has no {setup.kind}" + (" with a cache on the disk" if setup.on_disk else ""))
         folder.mkdir()
         self.setup = setup
         self.access_log = folder / "access.log"
@@ -123,6 +131,7 @@ class Peer:
 class Nginx(Peer):
     name = "nginx"
     kinds = (PROXY, GATEWAY, H2C_CLIENTS)
+    stores_on_disk = True
 
     # The fields of pinproxy's line, as far as nginx has them.
     log_format = (
@@ -346,6 +355,7 @@ def _certificate_generator() -> str:
 class Pinproxy(Peer):
     name = "pinproxy"
     kinds = (PROXY, GATEWAY, H2C_CLIENTS, H2_ORIGIN, TUNNEL, INTERCEPT)
+    stores_on_disk = True
     version_arguments = ["version"]
 
     def target(self, host: str, path: str) -> str:
@@ -394,7 +404,8 @@ class Pinproxy(Peer):
             "hosts": {host: host_settings | {"resolve": f"127.0.0.1:{self.origin.ports[host]}"} for host in self.ports},
         }
         if setup.caches:
-            value["cache"] = {}
+            disk = {"path": str(folder / "cache"), "size": "1GB"}
+            value["cache"] = {"memory": "1MB", "disk": disk} if setup.on_disk else {}
             value["defaults"]["cache"] = {"rules": [{"then": "store", "ttl": "1h"}]}
         if setup.kind == INTERCEPT:
             value["interception"] = {"certificate": "local-ca.pem", "key": "local-ca.key"}

@@ -379,6 +379,7 @@ WORKLOADS = {workload.name: workload for workload in (
     _row("1k-hit", "1 KB, cache hit (nginx on disk, the others in memory)", KEPT_HOST, "/1k", Setup(caches=True)),
     _row("100k-hit", "100 KB, cache hit (nginx on disk, the others in memory)", KEPT_HOST, "/100k",
          Setup(caches=True)),
+    _row("2m-disk-hit", "2 MB, cache hit from the disk", KEPT_HOST, "/2m", Setup(caches=True, on_disk=True)),
     _row("tls", "1 KB, new TLS connection a request (P-256, full handshake)", CLOSING_HOST, "/1k"),
     Workload("1g", "1 GB body, one client", _large_body, KEPT_HOST,
              (("seconds", "seconds"), ("megabytesPerSecond", "MB/s"), ("cpuSeconds", "CPU s"),
