@@ -130,9 +130,8 @@ ptrdiff_t pinproxy_send(int descriptor, const void *bytes, size_t count) {
     }
 }
 
-ptrdiff_t pinproxy_send2(int descriptor, const void *first, size_t first_count, const void *second, size_t second_count) {
-    struct iovec parts[2] = {{(void *)first, first_count}, {(void *)second, second_count}};
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+static ptrdiff_t send_parts(int descriptor, struct iovec *parts, size_t count) {
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
     for (;;) {
         ssize_t sent = sendmsg(descriptor, &message, MSG_NOSIGNAL);
         if (sent >= 0)
@@ -142,19 +141,17 @@ ptrdiff_t pinproxy_send2(int descriptor, const void *first, size_t first_count, 
     }
 }
 
+ptrdiff_t pinproxy_send2(int descriptor, const void *first, size_t first_count, const void *second, size_t second_count) {
+    struct iovec parts[2] = {{(void *)first, first_count}, {(void *)second, second_count}};
+    return send_parts(descriptor, parts, 2);
+}
+
 ptrdiff_t pinproxy_send3(
     int descriptor, const void *first, size_t first_count, const void *second, size_t second_count, const void *third,
     size_t third_count
 ) {
     struct iovec parts[3] = {{(void *)first, first_count}, {(void *)second, second_count}, {(void *)third, third_count}};
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 3};
-    for (;;) {
-        ssize_t sent = sendmsg(descriptor, &message, MSG_NOSIGNAL);
-        if (sent >= 0)
-            return sent;
-        if (errno != EINTR)
-            return -errno;
-    }
+    return send_parts(descriptor, parts, 3);
 }
 
 ptrdiff_t pinproxy_receive(int descriptor, void *bytes, size_t count) {
