@@ -33,10 +33,11 @@ MAINTAINER ?= $(shell git log -1 --format='%an <%ae>' 2>/dev/null)
 PACKAGES := .build/packages
 
 # A word is a Debian package, or COMMAND:PACKAGE; names of different releases of Debian stand in quotes, PACKAGE|PACKAGE.
-# libstdc++ is what the static Swift standard library is linked with, gold what Swift links with.
+# libstdc++ is what the static Swift standard library is linked with, gold what Swift links with; make install strips the
+# program, which takes strip and Python.
 BUILD_PACKAGES := libssl-dev libcurl4-openssl-dev libc-ares-dev libidn2-dev libpsl-dev libnghttp2-dev libsqlite3-dev libcrypt-dev zlib1g-dev \
     libmimalloc-dev libpng-dev libjpeg62-turbo-dev pkg-config:pkg-config ca-certificates \
-    'libstdc++-14-dev|libstdc++-13-dev|libstdc++-12-dev' 'ld.gold:binutils-gold|binutils'
+    'libstdc++-14-dev|libstdc++-13-dev|libstdc++-12-dev' 'ld.gold:binutils-gold|binutils' strip:binutils python3:python3
 # What the README's requests to the running proxy need.
 RUN_PACKAGES := curl:curl python3:python3
 TEST_PACKAGES := nginx:nginx openssl:openssl curl:curl python3:python3 git:git ps:procps \

@@ -92,7 +92,7 @@ struct PackagingTests {
         #expect(text.contains("\"allowRemoteClients\": true") == (name == "egress"))
     }
 
-    @Test("the manual pages have every command, option and key, and roff takes them")
+    @Test("the manual pages have every command, option and key")
     func manualPages() throws {
         let made = try make("install", prefix: "/usr")
         #expect(made.exitCode == 0, "\(made.errors)")
