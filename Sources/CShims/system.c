@@ -164,6 +164,17 @@ ptrdiff_t pinproxy_receive(int descriptor, void *bytes, size_t count) {
     }
 }
 
+ptrdiff_t pinproxy_read_cached(int descriptor, void *bytes, size_t count, int64_t offset) {
+    struct iovec part = {bytes, count};
+    for (;;) {
+        ssize_t got = preadv2(descriptor, &part, 1, (off_t)offset, RWF_NOWAIT);
+        if (got >= 0)
+            return got;
+        if (errno != EINTR)
+            return -errno;
+    }
+}
+
 ptrdiff_t pinproxy_write_file(int descriptor, const void *bytes, size_t count) {
     for (;;) {
         ssize_t written = write(descriptor, bytes, count);

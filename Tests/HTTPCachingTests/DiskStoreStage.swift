@@ -73,6 +73,18 @@ final class DiskStoreStage {
         }
     }
 
+    struct NotAFile: Error {}
+
+    /// The open file of a URL's body.
+    func open(_ url: String) throws -> StoredBody {
+        let entry = try #require(try entries(url).first)
+        guard case .file(let file) = entry.body else { throw NotAFile() }
+        let opened: Box<StoredBody?> = try wait { done in
+            self.store.open(file, deliver: Self.here) { done(Box($0)) }
+        }
+        return try #require(opened.value)
+    }
+
     /// A box for an optional value.
     struct Box<Value: Sendable>: Sendable {
         let value: Value

@@ -295,17 +295,43 @@ struct DiskStoreTests {
         let stage = try DiskStoreStage()
         try stage.insert("http://a.example/", Self.large)
         try stage.settle()
-        let entry = try #require(try stage.entries("http://a.example/").first)
-        guard case .file(let file) = entry.body else {
-            Issue.record("not a file")
-            return
-        }
-        let opened = Monitor<StoredBody?>(nil)
-        stage.store.open(file, deliver: { $0() }, { body in opened.with { $0 = body } })
-        let body = try opened.wait(for: "the body") { $0 }
+        let body = try stage.open("http://a.example/")
         #expect(try stage.remove(.everything) == 1)
         #expect(stage.files() == [])
         #expect(body.read(at: 0, count: 1 << 20) == Self.large)
+    }
+
+    @Test("pieces that the kernel has in memory are the file's, to its last byte and not beyond")
+    func cachedPieces() throws {
+        let stage = try DiskStoreStage()
+        try stage.insert("http://a.example/", Self.large)
+        try stage.settle()
+        let body = try stage.open("http://a.example/")
+        // What is read is in the page cache afterwards.
+        #expect(body.read(at: 0, count: 1 << 20) == Self.large)
+        var buffer = ByteBuffer()
+        while buffer.count < Self.large.count {
+            guard body.readCached(at: buffer.count, count: 50_000, into: &buffer) > 0 else { break }
+        }
+        let known = [UInt8](copying: buffer.bytes)
+        #expect(known == Self.large)
+        let beyond = body.readCached(at: Self.large.count, count: 1, into: &buffer)
+        #expect(beyond == 0)
+    }
+
+    @Test("a file that the kernel has to read from the disk is read by a thread, and has the same bytes")
+    func pieceOnDisk() throws {
+        let stage = try DiskStoreStage()
+        try stage.insert("http://a.example/", Self.large)
+        try stage.settle()
+        let body = try stage.open("http://a.example/")
+        #expect(try stage.folder.dropFromPageCache() > 0)
+        var buffer = ByteBuffer()
+        // The kernel may have kept it, or have read ahead: then it has the right bytes.
+        let count = body.readCached(at: 0, count: 50_000, into: &buffer)
+        let known = [UInt8](copying: buffer.bytes)
+        #expect(known.elementsEqual(Self.large.prefix(count)))
+        #expect(body.read(at: count, count: 1 << 20).map { known + $0 } == Self.large)
     }
 
     @Test("what an earlier process left unfinished, and bodies without an entry, are cleaned up")

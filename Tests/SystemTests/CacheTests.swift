@@ -296,8 +296,13 @@ struct CacheTests {
         #expect(cache.requests.count == 1)
     }
 
-    @Test("a large stored body reaches a slow reader whole, from memory and from the disk", arguments: [true, false])
-    func slowReader(onDisk: Bool) throws {
+    enum Place: CaseIterable {
+        case memory, pageCache, disk
+    }
+
+    @Test("a large stored body reaches a slow reader whole, wherever it is", arguments: Place.allCases)
+    func slowReader(place: Place) throws {
+        let onDisk = place != .memory
         let folder = try TemporaryFolder()
         let body = patternBytes(6 << 20)
         var members: [String: Any] = ["memory": onDisk ? "1MB" : "64MB"]
@@ -314,6 +319,7 @@ struct CacheTests {
         try Patience.poll(for: "the body to be stored") {
             try cache.get("/", fields: ["Cache-Control: only-if-cached"]).status == 200 ? true : nil
         }
+        if place == .disk { #expect(try folder.dropFromPageCache() > 0) }
         let client = try TestClient(port: cache.proxy.port, receiveBuffer: 4096)
         try client.send(ProxyUnderTest.request("GET", cache.stage.url()))
         #expect(try firstDifference(client.readResponse().body, body) == nil)

@@ -68,7 +68,10 @@ ptrdiff_t pinproxy_send3(
 );
 // `read`, EINTR retried. Returns the count or -errno.
 ptrdiff_t pinproxy_receive(int descriptor, void *bytes, size_t count);
-// The same for files and pipes.
+// `preadv2` with RWF_NOWAIT: only what is in the page cache, without waiting for the disk; EINTR retried. Returns the
+// count or -errno: -EAGAIN where the first byte would have to be waited for, -EOPNOTSUPP where the filesystem cannot tell.
+ptrdiff_t pinproxy_read_cached(int descriptor, void *bytes, size_t count, int64_t offset);
+// `write` to files and pipes.
 ptrdiff_t pinproxy_write_file(int descriptor, const void *bytes, size_t count);
 // Opens for appending, creates with mode 0640. Returns the descriptor or -errno.
 int pinproxy_open_append(const char *path);

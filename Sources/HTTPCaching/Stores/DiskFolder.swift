@@ -1,5 +1,5 @@
 import Glibc
-import IOCore
+package import IOCore
 
 /// The folder of a disk store: `index.sqlite`, `lock`, complete bodies in `bodies/xx`, and bodies that are being
 /// written in `partial`. All members block on the disk.
@@ -202,6 +202,14 @@ public final class StoredBody: Sendable {
             offset += piece.count
         }
         return hash.value == checksum
+    }
+
+    /// Appends what the kernel has in memory of at most `count` bytes; never waits for the disk.
+    ///
+    /// - Returns: the number of bytes; 0 where they have to be read from the disk (`DiskStore.read`).
+    package func readCached(at offset: Int, count: Int, into buffer: inout ByteBuffer) -> Int {
+        let wanted = min(count, length - offset)
+        return wanted > 0 ? DescriptorInput.readCached(descriptor, at: offset, count: wanted, into: &buffer) : 0
     }
 
     /// Blocks on the disk: never on a loop.

@@ -1,5 +1,5 @@
 import Glibc
-import IOCore
+package import IOCore
 
 /// A body that is being received: the store's copy in memory, and what readers on any loop take, each at its own pace.
 ///
@@ -387,6 +387,11 @@ package final class PartialFile: Sendable {
     }
 
     deinit { close(descriptor) }
+
+    /// As in `StoredBody`; `count` bytes have been written.
+    package func readCached(at offset: Int, count: Int, into buffer: inout ByteBuffer) -> Int {
+        DescriptorInput.readCached(descriptor, at: offset, count: count, into: &buffer)
+    }
 
     /// Blocks on the disk: never on a loop.
     ///

@@ -31,6 +31,9 @@ package final class EventLoop: @unchecked Sendable {
     private var spareEndOfTurn: [Deferred] = []
     private var events = [pinproxy_event](repeating: pinproxy_event(), count: 256)
     private var thread: pthread_t?
+    /// Memory for the bytes that are read at the moment. Its borrower swaps it for an empty buffer, and gives it back
+    /// empty; another one in between gets an empty buffer.
+    package var scratch = ByteBuffer()
 
     /// The monotonic time of the beginning of this turn, in nanoseconds: one clock call for each turn.
     package private(set) var now: UInt64

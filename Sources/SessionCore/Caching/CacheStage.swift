@@ -94,6 +94,8 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     private var isHeld = false
 
     private static let pieceSize = 128 << 10
+    /// The number of bytes after which others have their turn.
+    private static let turnSize = 1 << 20
     /// Limits the time for reading the rest of a dropped response.
     private static let dropTime = TimeSpan.seconds(1)
 
@@ -584,11 +586,27 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
     private func send() {
         guard case .serving = phase, !isSending, !isAwaitingPiece else { return }
         isSending = true
-        while case .serving = phase, !isPaused, !isHeld, !isAwaitingPiece, !unsent.isEmpty { sendPiece() }
+        let rest = max(0, unsent.count - Self.turnSize)
+        while case .serving = phase, !isPaused, !isHeld, !isAwaitingPiece, !unsent.isEmpty {
+            guard unsent.count > rest else {
+                sendLater()
+                break
+            }
+            sendPiece()
+        }
         isSending = false
         guard case .serving = phase, !isPaused, !isHeld, unsent.isEmpty else { return }
         if let trailers { delegate?.stage(self, didReceiveTrailers: trailers) }
         complete(nil)
+    }
+
+    /// Continues after the events of others: a receiver that takes everything at once would keep the loop.
+    private func sendLater() {
+        isAwaitingPiece = true
+        loop.submit { [self] in
+            isAwaitingPiece = false
+            send()
+        }
     }
 
     private func sendPiece() {
@@ -601,6 +619,7 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
             if piece.upperBound == end { return deliver(bytes.span(piece)) }
             deliver(bytes.span(piece), followedBy: bytes.span(bytes.contiguous(piece.upperBound..<end)))
         case .file(let file):
+            if sendCached({ file.readCached(at: $0, count: count, into: &$1) }) { return }
             guard let disk = transaction.disk else { return complete(Self.lostBody) }
             isAwaitingPiece = true
             let loop = loop
@@ -624,6 +643,9 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
             unsent = unsent.lowerBound + bytes.count..<unsent.upperBound
             deliver(bytes.span)
         case .file(let file, let count):
+            isAwaitingPiece = false
+            if sendCached({ file.readCached(at: $0, count: count, into: &$1) }) { return }
+            isAwaitingPiece = true
             guard let disk = transaction.disk else { return complete(Self.lostBody) }
             disk.read(file, at: unsent.lowerBound, count: count, deliver: { loop.submit($0) }) { [self] in didRead($0) }
         case .wait: break
@@ -634,6 +656,24 @@ package final class CacheStage: LoopTaskDelegate, @unchecked Sendable {
             isAwaitingPiece = false
             complete(originError ?? Self.brokenBody)
         }
+    }
+
+    /// Sends the next piece of a file without a thread, if the kernel has it in memory.
+    ///
+    /// - Returns: false where the disk has to be waited for, which only a thread does.
+    private func sendCached(_ read: (Int, inout ByteBuffer) -> Int) -> Bool {
+        // A receiver may begin with another body before it returns: that one finds an empty buffer.
+        var buffer = ByteBuffer()
+        swap(&buffer, &loop.scratch)
+        buffer.removeAll()
+        let count = read(unsent.lowerBound, &buffer)
+        if count > 0 {
+            unsent = unsent.lowerBound + count..<unsent.upperBound
+            deliver(buffer.bytes)
+            buffer.removeAll()
+        }
+        swap(&buffer, &loop.scratch)
+        return count > 0
     }
 
     private func didRead(_ bytes: [UInt8]?) {

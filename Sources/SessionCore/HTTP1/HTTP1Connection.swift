@@ -197,7 +197,7 @@ final class HTTP1Connection: PooledConnection {
     private func read(_ request: OriginRequest, _ left: inout Int) -> VerifiedConnection.Reading {
         var buffer = ByteBuffer()
         let isScratch = held.isEmpty
-        if isScratch { swap(&buffer, &connections.scratch) } else { swap(&buffer, &held) }
+        if isScratch { swap(&buffer, &connections.loop.scratch) } else { swap(&buffer, &held) }
         let known = buffer.count
         let reading = fill(&buffer)
         left -= max(buffer.count - known, 1)
@@ -213,7 +213,7 @@ final class HTTP1Connection: PooledConnection {
         }
         if isScratch {
             buffer.removeAll()
-            swap(&buffer, &connections.scratch)
+            swap(&buffer, &connections.loop.scratch)
         }
         return reading
     }

@@ -235,7 +235,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
         while state != .closed {
             guard left > 0 else { return readLater() }
             var buffer = ByteBuffer()
-            swap(&buffer, &connections.scratch)
+            swap(&buffer, &connections.loop.scratch)
             let reading = fill(&buffer)
             left -= max(buffer.count, 1)
             var isWell = true
@@ -246,7 +246,7 @@ final class HTTP2ClientConnection: PooledConnection, SharedPlace {
                 flushLater()
             }
             buffer.removeAll()
-            swap(&buffer, &connections.scratch)
+            swap(&buffer, &connections.loop.scratch)
             guard isWell else {
                 // The server gets nghttp2's GOAWAY, which says what is wrong.
                 _ = write()

@@ -8,8 +8,6 @@ import ServerTrust
 final class OriginConnections: EndOfTurnHandler {
     let loop: EventLoop
     let headLimits: HeadLimits
-    /// Lent to the connection that reads at the moment.
-    var scratch = ByteBuffer()
     /// `LoopSession.sessionDidEvaluateServerTrust`.
     var didEvaluateTrust: ((ConnectionTrust, Endpoint) -> Void)?
     /// What carries all requests instead of connections; nil but in a program's tests.

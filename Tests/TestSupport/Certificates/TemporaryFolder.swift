@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 
 /// A temporary folder of one test, removed with this object.
 package final class TemporaryFolder: Sendable {
@@ -30,5 +31,22 @@ package final class TemporaryFolder: Sendable {
         try Data(bytes).write(to: file)
         try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
         return file.path
+    }
+
+    /// Asks the kernel to forget the contents of all files, so that they are read from the disk the next time. A
+    /// filesystem in memory keeps them.
+    ///
+    /// - Returns: the number of files.
+    package func dropFromPageCache() throws -> Int {
+        var count = 0
+        for name in try FileManager.default.subpathsOfDirectory(atPath: path) {
+            let descriptor = open("\(path)/\(name)", O_RDONLY | O_CLOEXEC)
+            guard descriptor >= 0 else { continue }
+            defer { close(descriptor) }
+            // Only what is written can be dropped.
+            guard fsync(descriptor) == 0, posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED) == 0 else { continue }
+            count += 1
+        }
+        return count
     }
 }
