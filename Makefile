@@ -57,7 +57,7 @@ SCHEMA_PATH = s|"[^"]*/config.schema.json"|"file://$(PREFIX)/share/pinproxy/sche
 
 .DEFAULT_GOAL := help
 .PHONY: help run demo build test examples outside docs api lint format sanitize install uninstall clean toolchain \
-    build-packages run-packages test-packages client-packages debian debian-package picture deb dist image
+    build-packages run-packages test-packages client-packages debian debian-package walk picture deb dist image
 
 help:
 	@echo 'make run          build, then start the proxy on config.example.json with the demo origin beside it'
@@ -66,6 +66,7 @@ help:
 	@echo 'make test         every test (FILTER=HTTPCoreTests for a part)'
 	@echo 'make debian       RELEASE=bookworm or trixie: make run and make test on a fresh Debian, in a chroot'
 	@echo 'make debian-package  RELEASE=…: make deb on a fresh Debian, then its package on another: install, ask, purge'
+	@echo 'make walk         RELEASE=…, after it: the commands of README and docs, pasted into a fresh Debian with systemd'
 	@echo 'make build        the release binary: $(BINARY)'
 	@echo 'make install      to PREFIX=$(PREFIX), under DESTDIR; make uninstall takes it away'
 	@echo 'make deb          a Debian package for this release of Debian, in $(PACKAGES)'
@@ -136,6 +137,11 @@ debian:
 debian-package:
 	@SWIFT='$(SWIFT)' PACKAGE=1 .ci/debian '$(RELEASE)'
 
+# Afterwards: every command of the walked documents, in a fresh system that systemd has booted.
+walk:
+	@.ci/install-packages unshare:util-linux ip:iproute2 python3:python3 openssl:openssl
+	@.ci/walk '$(RELEASE)'
+
 # A program that uses the library from outside, built as its users would build it, and run against a server.
 EXAMPLES := PinnedConnection PinnedSession Articles
 
@@ -187,6 +193,7 @@ lint: toolchain
 	    Tests/Clients/apt Tests/Clients/curl Tests/Clients/git Tests/Clients/pip Tests/Clients/wget; do bash -n $$script || exit 1; done
 	@.ci/install-packages python3:python3
 	@.ci/rooms --brief
+	@.ci/walk --check
 
 format:
 	$(SWIFT) format --in-place --parallel --recursive Package.swift Sources Tests Benchmarks Examples
