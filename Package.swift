@@ -33,6 +33,14 @@ let package = Package(
         // For tests of programs.
         .library(name: "HTTPSessionStubs", targets: ["HTTPSessionStubs"]),
     ],
+    traits: [
+        .trait(
+            name: "Cache",
+            description:
+                "SessionCache: HTTP's cache (RFC 9111) for sessions, in memory and on disk. The proxy needs it."
+        ),
+        .default(enabledTraits: ["Cache"]),
+    ],
     targets: [
         // What Swift cannot call.
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
@@ -68,16 +76,15 @@ let package = Package(
         .target(
             name: "SessionCore",
             dependencies: [
-                "HTTPCaching", "ServerTrust", "StrictJSON", "HTTP2Core", "HTTPCore", "IOCore", "CShims", "CLibcurl",
-                "COpenSSL",
+                "ServerTrust", "StrictJSON", "HTTP2Core", "HTTPCore", "IOCore", "CShims", "CLibcurl", "COpenSSL",
+                .target(name: "HTTPCaching", condition: .when(traits: ["Cache"])),
             ],
             swiftSettings: strict
         ),
         .target(
             name: "HTTPSession",
             dependencies: [
-                "SessionCore", "HTTPCaching", "ServerTrust", "StrictJSON", "HTTPCore", "IOCore", "CShims", "COpenSSL",
-                "CZlib",
+                "SessionCore", "ServerTrust", "StrictJSON", "HTTPCore", "IOCore", "CShims", "COpenSSL", "CZlib",
             ],
             swiftSettings: strict
         ),

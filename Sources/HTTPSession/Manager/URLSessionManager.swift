@@ -45,9 +45,11 @@ public final class URLSessionManager: Sendable {
         /// The cookies that servers set, and that are sent back to them (RFC 6265); a request with a `Cookie` of its
         /// own is left as it is. Nil: cookies are neither stored nor sent.
         public var cookieStorage: CookieStorage?
+        #if Cache
         /// The cache for the responses of data tasks; nil for none. Sessions share a cache only when both are given the
         /// same one.
         public var cache: SessionCache?
+        #endif
         /// The cache policy of requests without one.
         public var cachePolicy = CachePolicy.useProtocolCachePolicy
         /// The proxy of all connections; nil for none. Environment variables such as `https_proxy` are ignored.

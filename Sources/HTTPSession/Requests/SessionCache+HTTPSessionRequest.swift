@@ -1,3 +1,5 @@
+// Without the trait Cache, a session has no cache (Package.swift).
+#if Cache
 public import SessionCore
 
 extension SessionCache {
@@ -7,3 +9,4 @@ extension SessionCache {
         removeCachedResponses(for: request.url)
     }
 }
+#endif

@@ -259,6 +259,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         return ConnectionTrustEvaluator(task, at: origin).clientIdentity()
     }
 
+    #if Cache
     override func task(_ hop: LoopTask, willCache response: CachedResponse) -> CachedResponse? {
         guard hop === self.hop, let task else { return nil }
         return task.willCache(response, task.willCacheHook)
@@ -268,6 +269,7 @@ final class TaskExecution: LoopTaskDelegate, @unchecked Sendable {
         guard let task, let origin = url?.origin else { return super.delegateForRefresh(of: hop) }
         return TaskRefreshDelegate(ConnectionTrustEvaluator(task, at: origin))
     }
+    #endif
 
     // MARK: The response
 

@@ -1,3 +1,5 @@
+// Without the trait Cache, a session has no cache (Package.swift).
+#if Cache
 import HTTPCore
 import ServerTrust
 import SessionCore
@@ -33,3 +35,4 @@ extension SessionTask {
         return hook(task, response)
     }
 }
+#endif

@@ -1,5 +1,8 @@
-import HTTPCaching
 package import HTTPCore
+
+#if Cache
+import HTTPCaching
+#endif
 
 /// A request's use of the session's cache; the names are those of `URLRequest.CachePolicy`.
 public enum CachePolicy: Sendable, Hashable, CaseIterable {
@@ -18,6 +21,7 @@ public enum CachePolicy: Sendable, Hashable, CaseIterable {
     /// fails with `notStored`.
     case returnCacheDataDontLoad
 
+    #if Cache
     /// The policy for stored responses.
     var requestPolicy: RequestPolicy {
         switch self {
@@ -27,6 +31,7 @@ public enum CachePolicy: Sendable, Hashable, CaseIterable {
         case .returnCacheDataDontLoad: .returnCacheDataDontLoad
         }
     }
+    #endif
 
     /// Adds the directives for the caches between to a request's fields (RFC 9111, section 5.2.1.4).
     package func addDirectives(to fields: inout HTTPFields) {
@@ -36,4 +41,11 @@ public enum CachePolicy: Sendable, Hashable, CaseIterable {
         default: break
         }
     }
+}
+
+extension SessionError {
+    package static let notStored = SessionError(
+        .notStored,
+        "No stored response can be used, and the cache policy of the request forbids asking the origin."
+    )
 }

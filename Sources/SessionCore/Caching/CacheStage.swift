@@ -1,3 +1,5 @@
+// Without the trait Cache, a session has no cache (Package.swift).
+#if Cache
 package import HTTPCaching
 package import HTTPCore
 package import IOCore
@@ -819,3 +821,4 @@ extension CacheStageDelegate {
     package func stagePatience(_ stage: CacheStage) -> TimeSpan? { nil }
     package func stageDidComplete(_ stage: CacheStage, error: SessionError?) {}
 }
+#endif

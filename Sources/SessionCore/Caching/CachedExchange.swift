@@ -1,3 +1,4 @@
+#if Cache
 import HTTPCaching
 import HTTPCore
 import IOCore
@@ -85,6 +86,8 @@ final class CachedExchange: LoopTaskDelegate, CacheStageDelegate {
             if let refreshFields { stage?.refresh(asking: refreshFields) } else { stage?.begin() }
         }
     }
+
+    func cancel() { task.cancel() }
 
     func hold(_ isHeld: Bool) { stage?.hold(isHeld) }
 
@@ -230,10 +233,23 @@ final class CachedExchange: LoopTaskDelegate, CacheStageDelegate {
 
     func stageDidComplete(_ stage: CacheStage, error: SessionError?) { task.finish(error) }
 }
+#else
+import ServerTrust
 
-extension SessionError {
-    package static let notStored = SessionError(
-        .notStored,
-        "No stored response can be used, and the cache policy of the request forbids asking the origin."
-    )
+/// In its place without a cache: there are none, and the compiler knows it.
+enum CachedExchange {
+    func start() {}
+
+    func cancel() {}
+
+    func hold(_ isHeld: Bool) {}
+
+    func continueLater() {}
+
+    func letGo() {}
+
+    func collectMetrics(into metrics: inout TaskMetrics) {}
+
+    var evaluation: TrustEvaluation? { nil }
 }
+#endif

@@ -1,3 +1,5 @@
+// Without the trait Cache, a session has no cache (Package.swift).
+#if Cache
 public import HTTPCore
 
 /// A response that is about to be stored, as the hook `dataTaskWillCacheResponse` sees it. Its body follows, and is
@@ -26,3 +28,4 @@ public struct CachedResponse: Sendable {
         self.fields = fields
     }
 }
+#endif

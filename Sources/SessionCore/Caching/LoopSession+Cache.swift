@@ -1,5 +1,6 @@
+#if Cache
 import HTTPCaching
-package import HTTPCore
+import HTTPCore
 import IOCore
 package import ServerTrust
 
@@ -41,20 +42,6 @@ extension LoopSession {
     }
 }
 
-extension SessionRequest {
-    /// The URL, which is part of the cache's key.
-    package var url: AbsoluteURL {
-        AbsoluteURL(
-            origin: Origin(
-                scheme: endpoint.scheme == .https ? .https : .http,
-                host: endpoint.host,
-                port: endpoint.port
-            ),
-            rest: target
-        )
-    }
-}
-
 /// The digest of an endpoint's policy, made when a cache first asks.
 ///
 /// `@unchecked Sendable`: `digest` is accessed with `lock` held.
@@ -89,3 +76,13 @@ extension Endpoint {
         digest.value { SecurityPolicyDigest(policy, anchors: anchors, context: place) }
     }
 }
+#else
+import HTTPCore
+
+extension LoopSession {
+    /// Without a cache the request of every task goes to the origin.
+    func cachedExchange(for task: LoopTask) -> CachedExchange? { nil }
+
+    func invalidateCache(by head: borrowing ResponseHead, to request: borrowing SessionRequest) {}
+}
+#endif

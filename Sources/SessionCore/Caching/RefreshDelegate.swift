@@ -1,3 +1,5 @@
+// Without the trait Cache, a session has no cache (Package.swift).
+#if Cache
 import HTTPCore
 import ServerTrust
 
@@ -20,3 +22,4 @@ final class RefreshDelegate: LoopTaskDelegate {
         original.task(task, willCache: response)
     }
 }
+#endif

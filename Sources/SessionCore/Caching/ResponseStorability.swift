@@ -1,3 +1,5 @@
+// Without the trait Cache, a session has no cache (Package.swift).
+#if Cache
 package import HTTPCaching
 package import HTTPCore
 import ServerTrust
@@ -43,3 +45,4 @@ extension SessionError {
         }
     }
 }
+#endif

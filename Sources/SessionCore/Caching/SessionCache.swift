@@ -1,3 +1,5 @@
+// Without the trait Cache, a session has no cache (Package.swift).
+#if Cache
 import HTTPCaching
 import HTTPCore
 import IOCore
@@ -98,3 +100,4 @@ public final class SessionCache: Sendable {
         await Task(executorPreference: BlockingThreads.shared) { store.close() }.value
     }
 }
+#endif

@@ -113,3 +113,17 @@ extension SessionRequest {
         return fields.value(at: index).hasPrefixIgnoringCase("application/grpc")
     }
 }
+
+extension SessionRequest {
+    /// The URL, without a fragment.
+    package var url: AbsoluteURL {
+        AbsoluteURL(
+            origin: Origin(
+                scheme: endpoint.scheme == .https ? .https : .http,
+                host: endpoint.host,
+                port: endpoint.port
+            ),
+            rest: target
+        )
+    }
+}

@@ -10,8 +10,10 @@ public import ServerTrust
 public final class LoopSession {
     package let loop: EventLoop
     let connections: OriginConnections
+    #if Cache
     /// nil for none.
-    let cache: SessionCache?
+    private(set) var cache: SessionCache?
+    #endif
     /// Of tasks that the cache has a part in, by the identifier of the task.
     var exchanges: [UInt64: CachedExchange] = [:]
     private var count = 0
@@ -45,13 +47,23 @@ public final class LoopSession {
     /// - Throws: `SessionError` when libcurl cannot be set up.
     package init(
         loop: EventLoop,
-        configuration: SessionConfiguration = SessionConfiguration(),
-        cache: SessionCache? = nil
+        configuration: SessionConfiguration = SessionConfiguration()
     ) throws(SessionError) {
         self.loop = loop
-        self.cache = cache
         connections = try OriginConnections(loop: loop, configuration: configuration)
     }
+
+    #if Cache
+    /// - Throws: `SessionError` when libcurl cannot be set up.
+    package convenience init(
+        loop: EventLoop,
+        configuration: SessionConfiguration = SessionConfiguration(),
+        cache: SessionCache?
+    ) throws(SessionError) {
+        try self.init(loop: loop, configuration: configuration)
+        self.cache = cache
+    }
+    #endif
 
     // The tasks hold the session, so that there is none.
     deinit { connections.close() }
@@ -160,7 +172,7 @@ public final class LoopSession {
 
     /// Ends the tasks that are under way.
     package func cancelResumed() {
-        for exchange in exchanges.values { exchange.task.cancel() }
+        for exchange in exchanges.values { exchange.cancel() }
         connections.cancelAll()
     }
 

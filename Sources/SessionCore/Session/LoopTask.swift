@@ -180,7 +180,7 @@ public final class LoopTask {
 
     /// The final head, on its way to the delegate.
     func received(_ head: borrowing ResponseHead) -> ResponseDisposition {
-        if manager.cache != nil { manager.invalidateCache(by: head, to: request) }
+        manager.invalidateCache(by: head, to: request)
         return delegate.task(self, didReceive: head)
     }
 
