@@ -208,7 +208,9 @@ package final class DocumentObject {
     }
 
     /// Reports every key that was never requested.
-    package func finish() {
+    ///
+    /// - Parameter move: the remedy for a key that belongs elsewhere in the document; nil for any other.
+    package func finish(move: (String) -> String? = { _ in nil }) {
         var reported: Set<String> = []
         for member in members
         where !known.contains(where: { $0.utf8.elementsEqual(member.name.utf8) })
@@ -218,7 +220,8 @@ package final class DocumentObject {
             let listed = known.map { "\"\($0)\"" }.joined(separator: ", ")
             reader.report(
                 "unknown key \"\(LegibleText.excerpt(member.name))\"",
-                remedy: guess.map { "did you mean \"\($0)\"?" } ?? "take it out; known here: \(listed)",
+                remedy: move(member.name) ?? guess.map { "did you mean \"\($0)\"?" }
+                    ?? "take it out; known here: \(listed)",
                 pointer: JSONPointer.member(member.name, of: pointer),
                 place: member.namePlace
             )

@@ -79,6 +79,7 @@ struct ConfigurationAdminTests {
         let folder = try ConfigurationFolder([
             "config.json": #"{ "version": 1, "admin": { "unixSocket": "s", "tokenFile": "token" } }"#, "token": text,
         ])
+        chmod(folder.path("token"), 0o600)
         let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
         guard let fault else {
             #expect(outcome.issues.isEmpty, "\(outcome.issues)")
@@ -90,19 +91,53 @@ struct ConfigurationAdminTests {
         #expect(outcome.issues.first?.message.contains(fault) == true, "\(outcome.issues)")
     }
 
-    @Test("a token's file that is missing is an error, one that everybody may read a warning")
+    @Test("a token is compared in a time that says nothing of it")
+    func comparison() throws {
+        let token = Array(Self.token.utf8)
+        for index in token.indices {
+            var other = token
+            other[index] ^= 1
+            #expect(!SecretDigest.areEqual(token, other))
+        }
+        #expect(SecretDigest.areEqual(token, token) && SecretDigest.areEqual([], []))
+        #expect(!SecretDigest.areEqual(token, Array(token.dropLast())) && !SecretDigest.areEqual(token, token + [0]))
+        // The time itself cannot be measured on a busy machine. What compares secrets is looked at instead: OpenSSL's
+        // function, of digests whose length is fixed, and nothing else.
+        let sources = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().appendingPathComponent("Sources")
+        func source(_ path: String) throws -> String {
+            try String(contentsOf: sources.appendingPathComponent(path), encoding: .utf8)
+        }
+        let comparison = try source("ServerTrust/Digests/SecretDigest.swift")
+        #expect(comparison.contains("one.count == other.count && CRYPTO_memcmp(one, other, one.count) == 0"))
+        let admin = try source("ProxyCore/Authentication/AdminToken.swift")
+        #expect(admin.contains("SecretDigest.areEqual(digest, SecretDigest.sha256(token))"))
+        #expect(admin.contains("SecretDigest.areEqual(digest, SecretDigest.sha256(password))"))
+        let tokens = try source("ProxyCore/Authentication/TokenFile.swift")
+        #expect(tokens.contains("for entry in tokens where SecretDigest.areEqual(entry.digest, digest) {"))
+    }
+
+    @Test("a token's file that is missing, or that every user may read, is an error")
     func tokenFileOnDisk() throws {
         let folder = try ConfigurationFolder([
             "config.json": #"{ "version": 1, "admin": { "unixSocket": "s", "tokenFile": "token" } }"#
         ])
+        let path = folder.path("token")
         #expect(
             ConfigurationLoader.load(path: folder.path("config.json")).issues.map(\.pointer) == ["/admin/tokenFile"]
         )
-        try Data(String(repeating: "a", count: 32).utf8).write(to: URL(fileURLWithPath: folder.path("token")))
-        for (mode, isOpen) in [(0o644, true), (0o640, false)] {
-            chmod(folder.path("token"), mode_t(mode))
-            let warnings = ConfigurationLoader.load(path: folder.path("config.json")).warnings
-            #expect(warnings.contains { $0.pointer == "/admin/tokenFile" } == isOpen)
+        try Data(String(repeating: "a", count: 32).utf8).write(to: URL(fileURLWithPath: path))
+        for mode in [0o644, 0o604, 0o666] {
+            chmod(path, mode_t(mode))
+            let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
+            #expect(outcome.issues.map(\.pointer) == ["/admin/tokenFile"] && outcome.snapshot == nil)
+            #expect(outcome.issues.first?.message == "every user of this machine can read the token")
+            #expect(outcome.issues.first?.remedy == "chmod 640 \(path)")
+        }
+        for mode in [0o640, 0o600, 0o400] {
+            chmod(path, mode_t(mode))
+            let outcome = ConfigurationLoader.load(path: folder.path("config.json"))
+            #expect(outcome.issues.isEmpty && outcome.snapshot?.parts.adminToken != nil)
         }
     }
 

@@ -1,3 +1,4 @@
+import Foundation
 import HTTPCore
 import ServerTrust
 import SessionCore
@@ -18,6 +19,30 @@ func readConfiguration(
 
 @Suite("the configuration as read")
 struct ConfigurationReaderTests {
+    @Test("a key of hosts at the top is told where it belongs; these keys are those of the schema")
+    func misplacedKeys() throws {
+        let schema = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().appendingPathComponent("docs/schema/config.schema.json")
+        let object = try #require(try JSONSerialization.jsonObject(with: Data(contentsOf: schema)) as? [String: Any])
+        let definitions = try #require(object["$defs"] as? [String: [String: Any]])
+        func keys(_ value: Any?) throws -> Set<String> { Set(try #require(value as? [String: Any]).keys) }
+        let top = try keys(object["properties"])
+        let defaults = try keys(definitions["defaults"]?["properties"]).subtracting(top)
+        let hosts = try keys(definitions["host"]?["properties"]).subtracting(top).subtracting(defaults)
+        #expect(ConfigurationReader.keysOfDefaults == defaults && ConfigurationReader.keysOfHosts == hosts)
+        for key in defaults {
+            let issue = try #require(readConfiguration("{ \"version\": 1, \"\(key)\": {} }").issues.first)
+            #expect(issue.pointer == "/\(key)" && issue.message == "unknown key \"\(key)\"")
+            #expect(issue.remedy == "move it into \"defaults\", or into a host's entry in \"hosts\"")
+        }
+        for key in hosts {
+            let issue = try #require(readConfiguration("{ \"version\": 1, \"\(key)\": {} }").issues.first)
+            #expect(issue.remedy == "move it into a host's entry in \"hosts\"")
+        }
+        let misspelt = readConfiguration(#"{ "version": 1, "listners": [] }"#).issues
+        #expect(misspelt.first?.remedy == "did you mean \"listeners\"?")
+    }
+
     private func read(_ text: String, sourceLocation: SourceLocation = #_sourceLocation) throws -> Configuration {
         let (configuration, issues, _) = readConfiguration(text)
         try #require(issues.isEmpty, "\(issues)", sourceLocation: sourceLocation)

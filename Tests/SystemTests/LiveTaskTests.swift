@@ -62,6 +62,113 @@ struct LiveTaskTests {
         #expect((log["entries"] as? [Any])?.count == 2)
     }
 
+    // MARK: The archive
+
+    /// Members that HAR 1.2 demands of each object (w3c.github.io/web-performance/specs/HAR), and those that it allows.
+    private static let archiveMembers: [String: (needed: [String: Any.Type], allowed: Set<String>)] = [
+        "log": (
+            ["version": String.self, "creator": Object.self, "entries": [Any].self], ["browser", "pages", "comment"]
+        ),
+        "creator": (["name": String.self, "version": String.self], ["comment"]),
+        "entry": (
+            [
+                "startedDateTime": String.self, "time": Double.self, "request": Object.self, "response": Object.self,
+                "cache": Object.self, "timings": Object.self,
+            ], ["pageref", "serverIPAddress", "connection", "comment"]
+        ),
+        "request": (
+            [
+                "method": String.self, "url": String.self, "httpVersion": String.self, "cookies": [Any].self,
+                "headers": [Any].self, "queryString": [Any].self, "headersSize": Double.self, "bodySize": Double.self,
+            ], ["postData", "comment"]
+        ),
+        "response": (
+            [
+                "status": Double.self, "statusText": String.self, "httpVersion": String.self, "cookies": [Any].self,
+                "headers": [Any].self, "content": Object.self, "redirectURL": String.self, "headersSize": Double.self,
+                "bodySize": Double.self,
+            ], ["comment"]
+        ),
+        "content": (["size": Double.self, "mimeType": String.self], ["compression", "text", "encoding", "comment"]),
+        "timings": (
+            ["send": Double.self, "wait": Double.self, "receive": Double.self],
+            ["blocked", "dns", "connect", "ssl", "comment"]
+        ),
+        "queryString": (["name": String.self, "value": String.self], ["comment"]),
+    ]
+
+    private typealias Object = [String: Any]
+
+    /// The object as such, with the members that it has to have, and no others but those with an underscore.
+    private static func archived(_ value: Any?, as name: String) throws -> Object {
+        let object = try #require(value as? Object, "\(name)")
+        let (needed, allowed) = try #require(archiveMembers[name])
+        for (member, type) in needed {
+            let value = try #require(object[member], "\(name) has no \(member)")
+            let fits =
+                switch type {
+                case is String.Type: value is String
+                case is Double.Type: value is Double
+                case is Object.Type: value is Object
+                default: value is [Any]
+                }
+            #expect(fits, "\(name).\(member): \(value)")
+        }
+        for member in object.keys where !member.hasPrefix("_") {
+            #expect(needed[member] != nil || allowed.contains(member), "\(name).\(member)")
+        }
+        return object
+    }
+
+    @Test("the archive has what HAR 1.2 demands, for tasks of every outcome, and the phases add up to the time")
+    func archive() throws {
+        let stage = try stage { settings in
+            settings.members["cache"] = [String: Any]()
+            settings.pin("other.example.com", to: .unrelated(2))
+            settings.hosts["other.example.com"] = ["resolve": settings.hosts[Stage.host]?["resolve"] as Any]
+        }
+        let proxy = stage.proxy
+        for path in ["/new?a=1&token=secret&c", "/kept"] { #expect(try stage.get(path).status == 200) }
+        #expect(try proxy.get("http://other.example.com/").problemCode == "certificate_host_mismatch")
+        #expect(try proxy.get("http://\(Self.wrongHost)/").problemCode == "connect_failed")
+        #expect(try proxy.get("http://127.0.0.1:1/").problemCode == "address_denied")
+        let tasks = Array(try Self.tasks(5, of: proxy).reversed())
+        let log = try Self.archived(try Self.object("/tasks.har", from: proxy)["log"], as: "log")
+        #expect(log["version"] as? String == "1.2")
+        _ = try Self.archived(log["creator"], as: "creator")
+        let entries = try #require(log["entries"] as? [Any])
+        #expect(entries.count == 5)
+        for (task, entry) in zip(tasks, entries) {
+            let entry = try Self.archived(entry, as: "entry")
+            let started = try #require(entry["startedDateTime"] as? String)
+            #expect(started.wholeMatch(of: /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/) != nil, "\(started)")
+            let request = try Self.archived(entry["request"], as: "request")
+            #expect(request["url"] as? String == task["url"] as? String)
+            for parameter in try #require(request["queryString"] as? [Any]) {
+                _ = try Self.archived(parameter, as: "queryString")
+            }
+            let response = try Self.archived(entry["response"], as: "response")
+            #expect(response["status"] as? Int == task["status"] as? Int)
+            _ = try Self.archived(response["content"], as: "content")
+            let timings = try Self.archived(entry["timings"], as: "timings")
+            let times = timings.compactMapValues { $0 as? Double }
+            for name in ["send", "wait", "receive"] { #expect((times[name] ?? -1) >= 0) }
+            for (name, time) in times { #expect(time >= 0 || time == -1, "\(name): \(time)") }
+            // -1 is a phase that did not happen; `ssl` is a part of `connect`.
+            #expect(times["ssl"] ?? -1 <= times["connect"] ?? -1)
+            let sum = times.filter { $0.key != "ssl" && $0.value > 0 }.values.reduce(0, +)
+            let time = try #require(entry["time"] as? Double)
+            #expect(abs(time - sum) < 0.002, "\(time) and \(timings)")
+            let duration = try #require(task["duration"] as? Double)
+            #expect(time <= duration + 0.002)
+        }
+        let first = try #require(entries[0] as? Object)
+        #expect(first["serverIPAddress"] as? String == "127.0.0.1" && first["_pinningVerdict"] as? String == "pass")
+        #expect((first["timings"] as? [String: Double])?["ssl"] ?? -1 > 0)
+        #expect(((entries[1] as? Object)?["timings"] as? [String: Double])?["connect"] == -1)
+        #expect((entries[2] as? Object)?["_error"] as? String == "certificate_host_mismatch")
+    }
+
     @Test("where no task log is written, tasks are kept from the first request for them on, also after a reload")
     func withoutLog() throws {
         let stage = try stage { $0.members["log"] = ["tasks": "off"] }

@@ -571,7 +571,10 @@ public final class DiskStore: @unchecked Sendable {
             isOn = false
             numbers.offBecause = reason
         }
-        report("the cache in \(configuration.folder) is off: \(reason)")
+        report(
+            "the cache in \(configuration.folder) is off: \(reason) (make room there, or let the user of this process "
+                + "write there; it is tried again after a pause)"
+        )
     }
 
     private func report(_ text: String) {

@@ -175,7 +175,10 @@ private final class Reminder: @unchecked Sendable {
     }
 
     private func line(_ count: Int) -> EventLine {
-        let why = code == 0 ? "what reads the log is too slow" : IOFailure(code: code, during: "write").reason
+        let why =
+            code == 0
+            ? "what reads the log is too slow (let it read faster, or name a file in log.tasks)"
+            : "\(IOFailure(code: code, during: "write").reason) (make room for the log; later lines are tried again)"
         return EventLine(event: "log_lines_lost")
             .with("count", count)
             .with("total", losses.count)

@@ -28,8 +28,9 @@ extension ConfigurationLoader {
     /// Reads the file of `admin.tokenFile`.
     static func loadAdminToken(_ read: ConfigurationReader, into parts: inout PolicyParts) {
         guard let file = read.adminToken, let bytes = file.element.fileContents() else { return }
+        // Every user could then do what is refused without a token, for the reason that every user can open a port.
         if FileContents.isReadableByEveryone(file.value) {
-            file.element.warn("every user of this machine can read the token", remedy: "chmod 640 \(file.value)")
+            file.element.report("every user of this machine can read the token", remedy: "chmod 640 \(file.value)")
         }
         do throws(AdminToken.Fault) {
             parts.adminToken = try AdminToken(bytes)

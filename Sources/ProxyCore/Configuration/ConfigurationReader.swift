@@ -85,9 +85,21 @@ struct ConfigurationReader {
         if let object = root.object("cache") { readCache(object) }
         if let object = root.object("defaults") { readDefaults(object) }
         if let object = root.object("hosts") { readHosts(object) }
-        root.finish()
+        root.finish { key in
+            if Self.keysOfDefaults.contains(key) {
+                return "move it into \"defaults\", or into a host's entry in \"hosts\""
+            }
+            return Self.keysOfHosts.contains(key) ? "move it into a host's entry in \"hosts\"" : nil
+        }
         checkTogether()
     }
+
+    /// Keys of `defaults` and of the entries of `hosts`, which people look for at the top.
+    static let keysOfDefaults: Set<String> = [
+        "connect", "connectionsPerHost", "headers", "redirects", "responses", "rewriteUpgraded", "timeouts",
+    ]
+    /// Keys of the entries of `hosts` alone.
+    static let keysOfHosts: Set<String> = ["httpVersion", "includeSubdomains", "resolve", "upgrade"]
 
     /// Reads a comment for people, which every object may contain.
     func comment(_ object: DocumentObject) {
